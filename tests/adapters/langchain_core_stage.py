@@ -1,21 +1,14 @@
-"""What tests with models of LangChain share: the provider, models that talk to it, conversations, tools."""
+"""Models of LangChain that talk to the loopback provider, conversations, tools."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pytest
-
-pytest.importorskip("langchain_openai")
-pytest.importorskip("langchain_anthropic")
-pytest.importorskip("starlette")
-pytest.importorskip("uvicorn")
-
 from langchain_anthropic import ChatAnthropic
-from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool, StructuredTool, tool
 from langchain_openai import ChatOpenAI
@@ -26,8 +19,11 @@ from tests.provider import Answer, Call, LoopbackProvider, Received, Rejection, 
 
 WINDOW = 16_384
 SECRET = "KINGFISHER"
-"""A word that stands in summaries only."""
+"""A word that is in summaries only."""
+OUTAGE = Rejection(503, {"error": {"message": "The server is overloaded.", "type": "server_error"}})
 _timeouts = itertools.count(60)
+
+both_ways = pytest.mark.parametrize("how", ["sync", "async"])
 
 
 class Stage:
@@ -36,7 +32,7 @@ class Stage:
     def __init__(self, provider: LoopbackProvider, key: str) -> None:
         self.provider = provider
         self.key = key
-        self._models: list[BaseChatModel] = []
+        self._models: list[ChatOpenAI | ChatAnthropic] = []
 
     def side(self, *answers: Answer | Rejection, window: int = WINDOW, key: str = "", **options: Any) -> Side:
         side = self.provider.conversation(self.key + key, window=window, answers=answers, **options)
@@ -44,36 +40,33 @@ class Stage:
         return side
 
     def openai(self, window: int | None = WINDOW, key: str = "", **options: Any) -> ChatOpenAI:
+        options = {"model": "loopback", "base_url": self.provider.openai_url, **options}
+        model: ChatOpenAI = self._open(ChatOpenAI, window, key, options)
+        return model
+
+    def anthropic(self, window: int | None = WINDOW, key: str = "", **options: Any) -> ChatAnthropic:
+        options = {"model_name": "loopback", "base_url": self.provider.anthropic_url, "max_tokens": 512, **options}
+        model: ChatAnthropic = self._open(ChatAnthropic, window, key, options)
+        return model
+
+    def _open(self, kind: Any, window: int | None, key: str, options: dict[str, Any]) -> Any:
+        profile = {"max_input_tokens": window} if window else None
         # Clients are shared between models by URL and time-out; those of another test's event loop are of no use in this one.
-        options = {"model": "loopback", "timeout": next(_timeouts), "max_retries": 0, **options}
-        profile: Any = {"max_input_tokens": window} if window else None
-        model = ChatOpenAI(
-            base_url=self.provider.openai_url, api_key=SecretStr(self.key + key), profile=profile, **options
-        )
+        options = {"timeout": next(_timeouts), "max_retries": 0, "profile": profile, **options}
+        model = kind(api_key=SecretStr(self.key + key), **options)
         self._models.append(model)
         return model
 
     def configurable(self, window: int) -> Any:
-        """A model of `init_chat_model` whose profile a run may tell."""
+        """Return a model of `init_chat_model` whose profile a run may set."""
         from langchain.chat_models import init_chat_model
 
-        like = self.openai(
-            window
-        )  # whose clients it uses, since they have the same time-out: they are closed with the stage
+        like = self.openai(window)  # has the same clients, by its time-out: they are closed with the stage
         names = ("openai_api_base", "openai_api_key", "request_timeout", "max_retries", "profile")
         fields: dict[str, Any] = {name: getattr(like, name) for name in names}
         return init_chat_model("loopback", model_provider="openai", configurable_fields=("profile",), **fields)
 
-    def anthropic(self, window: int | None = WINDOW, key: str = "", **options: Any) -> ChatAnthropic:
-        options = {"model_name": "loopback", "timeout": next(_timeouts), "max_retries": 0, "max_tokens": 512, **options}
-        profile: Any = {"max_input_tokens": window} if window else None
-        model = ChatAnthropic(
-            base_url=self.provider.anthropic_url, api_key=SecretStr(self.key + key), profile=profile, **options
-        )
-        self._models.append(model)
-        return model
-
-    def keep(self, model: BaseChatModel) -> None:
+    def keep(self, model: ChatOpenAI) -> None:
         """Close the clients of a model with the stage."""
         self._models.append(model)
 
@@ -82,33 +75,30 @@ class Stage:
             if isinstance(model, ChatOpenAI):
                 model.root_client.close()
                 await model.root_async_client.close()
-            elif isinstance(model, ChatAnthropic):
+            else:
                 model._client.close()
                 await model._async_client.close()
 
 
-@pytest.fixture(scope="module")
-def provider() -> Iterator[LoopbackProvider]:
-    with LoopbackProvider() as running:
-        yield running
-
-
-@pytest.fixture
-async def stage(provider: LoopbackProvider, request: pytest.FixtureRequest) -> AsyncIterator[Stage]:
-    made = Stage(provider, request.node.name.encode("ascii", "replace").decode())
-    yield made
-    await made.close()
-
-
-# -- conversations
+# -- runs
 
 
 def thread(name: str = "thread") -> RunnableConfig:
     return {"configurable": {"thread_id": name}}
 
 
+async def run(graph: Any, value: Any, how: str = "sync", config: Any = None, **options: Any) -> Any:
+    return graph.invoke(value, config, **options) if how == "sync" else await graph.ainvoke(value, config, **options)
+
+
+async def streamed(graph: Any, value: Any, how: str, mode: Any, config: Any = None, **options: Any) -> list[Any]:
+    if how == "sync":
+        return list(graph.stream(value, config, stream_mode=mode, **options))
+    return [item async for item in graph.astream(value, config, stream_mode=mode, **options)]
+
+
 def kinds_of(requests: Iterable[Received]) -> list[bool]:
-    """Which requests were for a summary; one that was asked for in several parts counts once."""
+    """Return which requests were for a summary; one that was asked for in several parts counts once."""
     kinds: list[bool] = []
     for request in requests:
         if not (request.is_summary and kinds and kinds[-1]):
@@ -117,35 +107,22 @@ def kinds_of(requests: Iterable[Received]) -> list[bool]:
 
 
 def records_in(graph: Any, config: RunnableConfig | None = None, channel: str = "compaction_records") -> list[Any]:
-    """The records in a thread's checkpoint; no value that a graph shows has them."""
+    """Return the records in a thread's checkpoint; no value that a graph shows has them."""
     saved = graph.checkpointer.get_tuple(config or thread())
     found: list[Any] = saved.checkpoint["channel_values"].get(channel, [])
     return found
 
 
-def listing(path: str, lines: int = 200) -> str:
-    """About 12 tokens a line."""
-    return "\n".join(f"{path}:{line} value_{line} = compute({line * 37 % 1000})" for line in range(lines))
+# -- conversations
 
 
-def file_tool(lines: int = 200) -> BaseTool:
-    """A tool whose results have about 12 tokens a line."""
-
-    @tool
-    def read_file(path: str) -> str:
-        """Read a file."""
-        return listing(path, lines)
-
-    return read_file
-
-
-def reads(*paths: str, text: str = "") -> Answer:
-    """The model asks for files, all at once."""
-    return Answer(text, tuple(Call("read_file", {"path": path}) for path in paths))
+def said(*texts: str) -> dict[str, Any]:
+    """Return the input of a graph: the user's words."""
+    return {"messages": [HumanMessage(text) for text in texts]}
 
 
 def spoken(turns: int, *, chars: int = 4_000, first: int = 0) -> list[BaseMessage]:
-    """So many turns of plain talk: nothing but a summary can shorten it."""
+    """Return turns of plain talk, which nothing but a summary can shorten."""
     talk: list[BaseMessage] = []
     for turn in range(first, first + turns):
         talk.append(HumanMessage(f"Question {turn}. " + f"Consider case {turn} of the ledger. " * (chars // 32)))
@@ -153,18 +130,42 @@ def spoken(turns: int, *, chars: int = 4_000, first: int = 0) -> list[BaseMessag
     return talk
 
 
-def tool_steps(steps: int, *, lines: int = 200) -> list[BaseMessage]:
-    """A request and so many steps of reading a file."""
-    messages: list[BaseMessage] = [HumanMessage("Go through all files.")]
-    for step in range(steps):
-        call = {"name": "read_file", "args": {"path": f"src/{step}.py"}, "id": f"call_{step}", "type": "tool_call"}
-        messages.append(AIMessage("", tool_calls=[call]))
-        messages.append(ToolMessage(listing(f"src/{step}.py", lines), tool_call_id=f"call_{step}", name="read_file"))
-    return messages
+def asked(turns: int = 30, first: int = 0) -> list[BaseMessage]:
+    """Return turns of plain talk and a last question; thirty turns are several windows."""
+    return [*spoken(turns, first=first), HumanMessage("And now?")]
+
+
+LONG: dict[str, Any] = {"messages": asked()}
+NEXT = said("Go on.")
+
+
+def file_tool(lines: int = 200) -> BaseTool:
+    """Return a tool whose results have about 12 tokens a line."""
+
+    @tool
+    def read_file(path: str) -> str:
+        """Read a file."""
+        return "\n".join(f"{path}:{line} value_{line} = compute({line * 37 % 1000})" for line in range(lines))
+
+    return read_file
+
+
+def reads(*paths: str, text: str = "") -> Answer:
+    """Return an answer that asks for files, all at once."""
+    return Answer(text, tuple(Call("read_file", {"path": path}) for path in paths))
+
+
+def heavy_tool(chars: int) -> BaseTool:
+    """Return a tool that is never called, whose schema has this size."""
+
+    def unused(value: str) -> str:
+        return value
+
+    return StructuredTool.from_function(unused, name="unused", description="Never call this. " * (chars // 17))
 
 
 class CountingSummarizer:
-    """Writes summaries and keeps what it was asked."""
+    """Writes summaries and keeps the requests for them."""
 
     def __init__(self, text: str = f"## Goal\n- {SECRET}") -> None:
         self.text = text
@@ -175,16 +176,11 @@ class CountingSummarizer:
         return Summary(text=f"{self.text} {len(self.asked)}")
 
 
-def heavy_tool(chars: int) -> BaseTool:
-    """A tool nobody calls, whose schema takes this much room."""
-
-    def unused(value: str) -> str:
-        return value
-
-    return StructuredTool.from_function(unused, name="unused", description="Never call this. " * (chars // 17))
-
-
 def texts(messages: Sequence[Any]) -> str:
     return "\n".join(
         str(message.get("content") if isinstance(message, dict) else message.content) for message in messages
     )
+
+
+def is_summary(message: BaseMessage) -> bool:
+    return bool(message.additional_kwargs.get("lc_source") == "summarization")

@@ -1,19 +1,22 @@
-"""What the kits of the LangChain and the LangGraph adapter share: a thread of a graph, and the kit's tools."""
+"""Threads of a graph, agents among them, and tools, for the kits of the LangChain and the LangGraph adapter."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
-from langchain_core.messages import AIMessageChunk, BaseMessage, HumanMessage, SystemMessage
+from compaction_adapters.langchain_core import LangChainFormat
+from langchain_core.messages import AIMessageChunk, BaseMessage, SystemMessage
 from langchain_core.tools import StructuredTool
 
 from compaction_hooks.testing import Opening, ScriptedTool
-from tests.adapters.langchain_core_stage import thread
+from tests.adapters.langchain_core_stage import Stage, said, thread
+from tests.provider import LoopbackProvider
 
 
 class GraphConversation:
-    """One thread of a graph, an agent among them."""
+    """One thread of a graph."""
 
     def __init__(self, graph: Any, opening: Opening) -> None:
         self.graph = graph
@@ -22,13 +25,13 @@ class GraphConversation:
         self.config = {**thread(opening.conversation_id), "recursion_limit": 2_000}
 
     async def say(self, text: str, /) -> str:
-        return _last(await self.graph.ainvoke(_said(text), self.config))
+        return str((await self.graph.ainvoke(said(text), self.config))["messages"][-1].text)
 
     def say_sync(self, text: str, /) -> str:
-        return _last(self.graph.invoke(_said(text), self.config))
+        return str(self.graph.invoke(said(text), self.config)["messages"][-1].text)
 
     async def say_streamed(self, text: str, /) -> list[str]:
-        stream = self.graph.astream(_said(text), self.config, stream_mode="messages")
+        stream = self.graph.astream(said(text), self.config, stream_mode="messages")
         return [chunk.text async for chunk, _ in stream if isinstance(chunk, AIMessageChunk) and chunk.text]
 
     async def history(self) -> list[BaseMessage]:
@@ -36,19 +39,35 @@ class GraphConversation:
         return [SystemMessage(self.system), *state.values["messages"]]
 
 
-def _said(text: str) -> dict[str, Any]:
-    return {"messages": [HumanMessage(text)]}
+Build = Callable[[Any, Sequence[StructuredTool], Opening], Any]
+"""Returns the graph of a conversation: (model, tools, opening)."""
 
 
-def _last(result: dict[str, Any]) -> str:
-    return str(result["messages"][-1].text)
+class GraphHarness:
+    """A harness for a kind of graph, with models of one client."""
+
+    format = LangChainFormat()
+    has_sync = has_streaming = True
+
+    def __init__(self, provider: LoopbackProvider, client: str, build: Build, *, keeps_history: bool = True) -> None:
+        self.name = client
+        self.provider = provider
+        self.client = client
+        self.build = build
+        self.keeps_history = keeps_history
+
+    @asynccontextmanager
+    async def open(self, opening: Opening, /) -> AsyncGenerator[GraphConversation]:
+        stage = Stage(self.provider, opening.api_key)
+        model = getattr(stage, self.client)(None, model=opening.model)
+        try:
+            yield GraphConversation(self.build(model, [*map(_tool, opening.tools)], opening), opening)
+        finally:
+            await stage.close()
 
 
-def tools_of(tools: Sequence[ScriptedTool]) -> list[StructuredTool]:
-    def run(tool: ScriptedTool) -> Any:
-        return lambda **arguments: tool.run(arguments)
-
-    return [
-        StructuredTool(name=tool.name, description=tool.description, args_schema=dict(tool.parameters), func=run(tool))
-        for tool in tools
-    ]
+def _tool(tool: ScriptedTool) -> StructuredTool:
+    schema = dict(tool.parameters)
+    return StructuredTool(
+        name=tool.name, description=tool.description, args_schema=schema, func=lambda **arguments: tool.run(arguments)
+    )

@@ -1,4 +1,4 @@
-"""Histories that change under an agent of LangChain: those of LangGraph's threads, and what other middleware does to them."""
+"""Histories that change under an agent of LangChain: by its thread, its tools, and other middleware."""
 
 from __future__ import annotations
 
@@ -6,10 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-pytest.importorskip("langchain.agents")
-pytest.importorskip("langgraph.checkpoint.sqlite")
-
 from compaction_adapters.langchain import CompactionMiddleware
 from langchain.agents import create_agent
 from langchain.agents.middleware import AgentMiddleware, HumanInTheLoopMiddleware, ModelFallbackMiddleware
@@ -19,7 +15,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
 from compaction_hooks.stores import SQLiteStore
-from tests.adapters import graph_changes, langchain_core_stage
+from tests.adapters import graph_changes
 from tests.adapters.changes_stage import (
     REPAIR,
     SUMMARISE,
@@ -34,23 +30,18 @@ from tests.adapters.changes_stage import (
     summarised,
 )
 from tests.adapters.graph_changes import LOOK, opened
-from tests.adapters.langchain_core_stage import Stage, thread
+from tests.adapters.langchain_core_stage import OUTAGE, Stage, said, thread
 from tests.provider import Answer
-
-provider = langchain_core_stage.provider
-stage = langchain_core_stage.stage
 
 
 def an_agent(
     stage: Stage,
     checkpointer: Any,
     *,
-    stops: bool = False,
     settings: Any = SUMMARISE,
     outside: Any = (),
     inside: Any = (),
     tools: Any = (LOOK,),
-    response_format: Any = None,
     **options: Any,
 ) -> Any:
     return create_agent(
@@ -59,8 +50,6 @@ def an_agent(
         system_prompt=SYSTEM,
         middleware=[*outside, CompactionMiddleware(settings=settings, **options), *inside],
         checkpointer=checkpointer,
-        interrupt_before=["tools"] if stops else None,
-        response_format=response_format,
     )
 
 
@@ -72,20 +61,16 @@ async def test_time_travel(stage: Stage) -> None:
 
 
 async def test_a_crash_in_the_model_call(stage: Stage, tmp_path: Path) -> None:
-    """What a failed call leaves of a compaction is not in its checkpoint: across processes a store keeps it."""
+    """LangChain drops the update of a call that raises: across processes a store keeps the record."""
     store = SQLiteStore(tmp_path / "records.db")
     graph_changes.check_crash_in_the_model_call(an_agent, stage, tmp_path / "threads.db", store=store)
-
-
-async def test_a_call_that_is_left_dangling(stage: Stage) -> None:
-    graph_changes.check_leave_a_call_dangling(an_agent, stage, settings=REPAIR)
 
 
 # -- the agent's own middleware
 
 
-async def test_a_human_decides_on_calls(stage: Stage) -> None:
-    """Approved, rejected, edited: whatever becomes of a call, the view has its result."""
+async def test_the_decisions_of_a_human_on_tool_calls(stage: Stage) -> None:
+    """Approved, rejected, edited: the view has the result of each call."""
     decisions = [
         {"type": "approve"},
         {"type": "reject", "message": f"{marked('r', 5)}: no."},
@@ -96,7 +81,7 @@ async def test_a_human_decides_on_calls(stage: Stage) -> None:
     talk = opened(an_agent, stage, *answers, inside=[human])
     for decision in decisions:
         text, before = marked(tokens=500), talk.messages
-        stopped = talk.graph.invoke({"messages": [HumanMessage(text)]}, talk.config)
+        stopped = talk.graph.invoke(said(text), talk.config)
         assert stopped["__interrupt__"]
         talk.graph.invoke(Command(resume={"decisions": [decision]}), talk.config)
         talk.demand(before, text)
@@ -105,7 +90,7 @@ async def test_a_human_decides_on_calls(stage: Stage) -> None:
 
 
 async def test_a_tool_that_raises(stage: Stage) -> None:
-    """The run ends with a call that nobody answered; with `repair=True` the user can go on."""
+    """The run ends with a call without an answer; with `repair=True` the user can go on."""
 
     def look(item: str) -> str:
         """Look an item up in the ledger."""
@@ -115,7 +100,7 @@ async def test_a_tool_that_raises(stage: Stage) -> None:
     talk = opened(an_agent, stage, Answer(marked("a")), looks(2), tools=[broken], settings=REPAIR)
     talk.say()
     with pytest.raises(RuntimeError, match="locked"):
-        talk.graph.invoke({"messages": [HumanMessage(marked())]}, talk.config)
+        talk.graph.invoke(said(marked()), talk.config)
     talk.say_until_summarised()
     talk.say()
     check_never_rejected(talk.side)
@@ -127,9 +112,9 @@ async def test_a_fallback_model_gets_the_view_too(stage: Stage) -> None:
     fallback = ModelFallbackMiddleware(stage.openai(WINDOW, key="other"))
     talk = opened(an_agent, stage, outside=[fallback])
     talk.say_until_summarised()
-    talk.side.answers.appendleft(graph_changes.OUTAGE)
+    talk.side.answers.appendleft(OUTAGE)
     text, before = marked(), talk.messages
-    talk.graph.invoke({"messages": [HumanMessage(text)]}, talk.config)
+    talk.graph.invoke(said(text), talk.config)
     demand(other, talk.messages[:-1], text)
     assert talk.messages[: len(before)] == before
     talk.say()
@@ -137,7 +122,7 @@ async def test_a_fallback_model_gets_the_view_too(stage: Stage) -> None:
 
 
 class Redacts(AgentMiddleware[Any, Any, Any]):
-    """Blackens the first message of every request, once it is told to."""
+    """Replaces the first message of every request, once it has a text for it."""
 
     text = ""
 
@@ -148,15 +133,15 @@ class Redacts(AgentMiddleware[Any, Any, Any]):
         return handler(request.override(messages=[first.model_copy(update={"content": self.text}), *rest]))
 
 
-async def test_middleware_outside_edits_what_was_summarised(stage: Stage) -> None:
-    """The edited message is what counts: the summary of what it said before is not sent."""
+async def test_middleware_outside_edits_a_summarized_message(stage: Stage) -> None:
+    """The edited message counts: the summary of its old text is not sent."""
     redacts = Redacts()
     talk = opened(an_agent, stage, outside=[redacts])
     talk.say_until_summarised()
     redacts.text = marked("e")
     for _ in range(3):
         text = marked()
-        talk.graph.invoke({"messages": [HumanMessage(text)]}, talk.config)
+        talk.graph.invoke(said(text), talk.config)
         _, *rest = talk.messages[:-1]
         demand(talk.side, [redacts.text, *rest], text)
     assert len(summarised(talk.side)) == 2
@@ -173,16 +158,16 @@ async def test_middleware_inside_adds_to_the_view(stage: Stage) -> None:
     side = marking(stage.side(window=WINDOW))
     agent = an_agent(stage, InMemorySaver(), inside=[Reminds()])
     while len(summarised(side)) < 2:
-        agent.invoke({"messages": [HumanMessage(marked())]}, thread())
-        sent, said = marks(side.requests[-1].messages), marks(*agent.get_state(thread()).values["messages"][:-1])
-        assert said <= sent
-        assert [mark[0] for mark in sent - said] == ["m"]
+        agent.invoke(said(marked()), thread())
+        sent, stored = marks(side.requests[-1].messages), marks(*agent.get_state(thread()).values["messages"][:-1])
+        assert stored <= sent
+        assert [mark[0] for mark in sent - stored] == ["m"]
     assert not any(mark.startswith("m") for summary in summarised(side) for mark in summary)
     check_never_rejected(side)
 
 
 async def test_middleware_removes_old_messages_from_the_state(stage: Stage) -> None:
-    """What a host trims itself is gone from the view too, summary or not."""
+    """Messages that a host trims itself are gone from the view too, summary or not."""
 
     class Trims(AgentMiddleware[Any, Any, Any]):
         def before_model(self, state: Any, runtime: Any) -> Any:
@@ -193,6 +178,6 @@ async def test_middleware_removes_old_messages_from_the_state(stage: Stage) -> N
     agent = an_agent(stage, InMemorySaver(), outside=[Trims()])
     for _ in range(14):
         text = marked(tokens=700)
-        agent.invoke({"messages": [HumanMessage(text)]}, thread())
+        agent.invoke(said(text), thread())
         demand(side, agent.get_state(thread()).values["messages"][:-1], text)
     assert summarised(side)

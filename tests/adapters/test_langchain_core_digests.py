@@ -7,9 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import pytest
-
-pytest.importorskip("langchain_core")
-
 from compaction_adapters.langchain_core import LangChainFormat
 from langchain_core.messages import (
     AIMessage,

@@ -8,9 +8,6 @@ import json
 from typing import Any
 
 import pytest
-
-pytest.importorskip("langchain_core")
-
 from compaction_adapters.langchain_core import LangChainFormat, without_response_ids
 from langchain_core.messages import (
     AIMessage,

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
-pytest.importorskip("langchain_core")
-
 from compaction_adapters.langchain_core import LangChainFormat
 from langchain_core.messages import (
     AIMessage,

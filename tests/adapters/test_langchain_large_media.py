@@ -1,18 +1,14 @@
-"""Documents and images that are too large for a request, in an agent of LangChain."""
+"""Documents and images that are too large for a request, in the blocks of LangChain, Anthropic and OpenAI."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
-
-pytest.importorskip("langchain.agents")
-
 from compaction_adapters.langchain import CompactionMiddleware
 from langchain.agents import create_agent
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
-from tests.adapters import langchain_core_stage
 from tests.adapters.langchain_core_stage import CountingSummarizer, Stage
 from tests.adapters.large_media import (
     IMAGES,
@@ -24,8 +20,11 @@ from tests.adapters.large_media import (
 )
 from tests.provider import Answer
 
-provider = langchain_core_stage.provider
-stage = langchain_core_stage.stage
+SOURCE = {"type": "base64", "media_type": "application/pdf", "data": PDF}
+DOCUMENTS = [
+    {"type": "file", "base64": PDF, "mime_type": "application/pdf", "filename": "report.pdf"},
+    {"type": "document", "title": "report.pdf", "source": SOURCE},
+]
 
 
 async def ask(model: Any, messages: list[BaseMessage]) -> str:
@@ -33,20 +32,26 @@ async def ask(model: Any, messages: list[BaseMessage]) -> str:
     return str((await agent.ainvoke({"messages": messages}))["messages"][-1].text)
 
 
-async def test_a_document_larger_than_it_seems_is_left_out(stage: Stage) -> None:
+def shown(text: str, block: Any) -> HumanMessage:
+    return HumanMessage([{"type": "text", "text": text}, block])
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=["LangChain", "Anthropic"])
+async def test_a_document_larger_than_it_seems_is_left_out(stage: Stage, document: Any) -> None:
     side = stage.side(Answer("Fine."))
-    document = {"type": "file", "base64": PDF, "mime_type": "application/pdf", "filename": "report.pdf"}
-    history = [HumanMessage([{"type": "text", "text": "Read this."}, document]), HumanMessage("And now?")]
-    assert await ask(stage.anthropic(), [*history]) == "Fine."
+    assert await ask(stage.anthropic(), [shown("Read this.", document), HumanMessage("And now?")]) == "Fine."
     assert_document_left_out(side)
 
 
-async def test_too_many_bytes_of_images_are_sent_once_more_without_the_oldest(stage: Stage) -> None:
+@pytest.mark.parametrize("kind", ["LangChain", "OpenAI"])
+async def test_too_many_bytes_of_images_are_sent_once_more_without_the_oldest(stage: Stage, kind: str) -> None:
     side = stage.side(Answer("Fine."), window=100_000)
     side.limit_bytes = LIMIT_BYTES
     history: list[BaseMessage] = []
     for number in range(IMAGES):
-        picture = {"type": "image", "base64": image(number), "mime_type": "image/png"}
-        history += [HumanMessage([{"type": "text", "text": f"Picture {number}."}, picture]), AIMessage("Seen.")]
+        picture: Any = {"type": "image", "base64": image(number), "mime_type": "image/png"}
+        if kind == "OpenAI":
+            picture = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{image(number)}"}}
+        history += [shown(f"Picture {number}.", picture), AIMessage("Seen.")]
     assert await ask(stage.openai(100_000), [*history, HumanMessage("And now?")]) == "Fine."
     assert_images_left_out(side)

@@ -5,10 +5,6 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
-import pytest
-
-pytest.importorskip("langchain_core")
-
 from compaction_adapters.langchain_core import LangChainFormat
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 

@@ -1,4 +1,4 @@
-"""Histories that change under a LangGraph thread: time travel, edits, crashes, humans in the loop, several workers."""
+"""Histories that change under a LangGraph thread: time travel, forks, edits, crashes, several workers."""
 
 from __future__ import annotations
 
@@ -10,26 +10,30 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-pytest.importorskip("langgraph.graph")
-pytest.importorskip("langgraph.checkpoint.sqlite")
-
 from compaction_adapters.langgraph import CompactionNode
-from langchain_core.messages import BaseMessage, SystemMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, RemoveMessage, SystemMessage
+from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.prebuilt import ToolNode, tools_condition
 
 from compaction_hooks.stores import SQLiteStore
-from tests.adapters import graph_changes, langchain_core_stage
-from tests.adapters.changes_stage import REPAIR, SUMMARISE, SYSTEM, WINDOW, check_never_rejected, marking, summarised
-from tests.adapters.graph_changes import LOOK
-from tests.adapters.langchain_core_stage import Stage
+from tests.adapters import graph_changes
+from tests.adapters.changes_stage import (
+    REPAIR,
+    SUMMARISE,
+    SYSTEM,
+    WINDOW,
+    check_never_rejected,
+    looks,
+    marked,
+    marking,
+    summarised,
+)
+from tests.adapters.graph_changes import LOOK, Talk, opened
+from tests.adapters.langchain_core_stage import Stage, said
 from tests.adapters.langgraph_stage import ModelInput
-from tests.cases import sampled
-
-provider = langchain_core_stage.provider
-stage = langchain_core_stage.stage
 
 
 def a_graph(
@@ -42,24 +46,20 @@ def a_graph(
     settings: Any = SUMMARISE,
     **options: Any,
 ) -> Any:
-    """A user's own graph: the compaction node, a model node that asks it for the view, tools."""
+    """Return a user's own graph: the compaction node, a model node that asks it for the view, tools."""
     model = stage.openai(WINDOW, key=key).bind_tools([LOOK])
     compact = CompactionNode(model=model, settings=settings, system=SYSTEM, **options)
-    asked = compact.wrap(model)
+    wrapped = compact.wrap(model)
 
     def answer(state: ModelInput) -> dict[str, Any]:
         view = compact.view(state)
         before_call()
-        return {"messages": [asked.invoke([SystemMessage(SYSTEM), *view])]}
+        return {"messages": [wrapped.invoke([SystemMessage(SYSTEM), *view])]}
 
     builder: StateGraph[Any, Any, Any, Any] = StateGraph(MessagesState)
-    builder.add_node("compact", compact)
-    builder.add_node("model", answer)
-    builder.add_node("tools", ToolNode([LOOK]))
-    builder.add_edge(START, "compact")
-    builder.add_edge("compact", "model")
+    builder.add_node("compact", compact).add_node("model", answer).add_node("tools", ToolNode([LOOK]))
+    builder.add_edge(START, "compact").add_edge("compact", "model").add_edge("tools", "compact")
     builder.add_conditional_edges("model", tools_condition)
-    builder.add_edge("tools", "compact")
     return builder.compile(checkpointer=checkpointer, interrupt_before=["tools"] if stops else None)
 
 
@@ -67,21 +67,67 @@ async def test_time_travel(stage: Stage) -> None:
     graph_changes.check_travel_in_time(a_graph, stage)
 
 
-async def test_a_fork_into_another_thread(stage: Stage) -> None:
-    graph_changes.check_fork_into_another_thread(a_graph, stage)
-
-
-@pytest.mark.parametrize("change", sampled(graph_changes.EDITS, 2))
-async def test_an_edit(stage: Stage, change: Callable[[list[BaseMessage]], list[BaseMessage]]) -> None:
-    graph_changes.check_edit(a_graph, stage, change)
-
-
-async def test_an_overflow(stage: Stage) -> None:
-    graph_changes.check_overflow(a_graph, stage)
-
-
 async def test_a_crash_in_the_model_call(stage: Stage, tmp_path: Path) -> None:
     graph_changes.check_crash_in_the_model_call(a_graph, stage, tmp_path / "threads.db")
+
+
+async def test_a_copy_of_a_thread(stage: Stage) -> None:
+    """Another thread begins as a copy of the past of this one; both go on."""
+    talk = opened(a_graph, stage)
+    talk.say_until_summarised()
+    copied = talk.graph.get_state(talk.config).values
+    talk.say()
+    copy = Talk(talk.graph, talk.side, "copy")
+    copy.graph.update_state(copy.config, copied)
+    for each in (copy, talk, copy, talk):
+        each.say()
+    assert len(summarised(talk.side)) == 1
+
+
+def edit_summarized_answer(messages: list[BaseMessage]) -> list[BaseMessage]:
+    return [AIMessage(marked("e"), id=messages[3].id)]
+
+
+def edit_last_request(messages: list[BaseMessage]) -> list[BaseMessage]:
+    return [HumanMessage(marked("e"), id=messages[-2].id)]
+
+
+def replace_all(messages: list[BaseMessage]) -> list[BaseMessage]:
+    return [RemoveMessage(id=REMOVE_ALL_MESSAGES), HumanMessage(marked("e")), AIMessage(marked("e")), *messages[-4:]]
+
+
+@pytest.mark.parametrize("change", [edit_summarized_answer, edit_last_request, replace_all])
+async def test_an_edit(stage: Stage, change: Callable[[list[BaseMessage]], list[BaseMessage]]) -> None:
+    """`update_state` changes summarized or kept messages by their ids; a summary of messages that are gone is not sent."""
+    talk = opened(a_graph, stage)
+    talk.say_until_summarised()
+    before = talk.messages
+    talk.graph.update_state(talk.config, {"messages": change(before)})
+    assert talk.messages != before
+    talk.say(4)
+    check_never_rejected(talk.side)
+
+
+async def test_a_call_without_an_answer(stage: Stage) -> None:
+    """The human says something else instead: with `repair=True` the open call is no error of the provider."""
+    talk = opened(a_graph, stage, looks(), stops=True, settings=REPAIR)
+    talk.graph.invoke(said(marked()), talk.config)
+    talk.say_until_summarised()
+    talk.say()
+    check_never_rejected(talk.side)
+
+
+async def test_two_workers(stage: Stage) -> None:
+    """Two processes take turns on one thread, by one checkpointer: each uses the other's summary."""
+    saver = InMemorySaver()
+    one = opened(a_graph, stage, checkpointer=saver)
+    other = Talk(a_graph(stage, saver), one.side)
+    for _ in range(10):
+        one.say()
+        other.say()
+    alone = opened(a_graph, stage)
+    alone.say(20)
+    assert len(summarised(one.side)) == len(summarised(alone.side)) >= 2
 
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -92,8 +138,7 @@ from types import SimpleNamespace
 from compaction_hooks import CompactionFinished
 from langgraph.checkpoint.sqlite import SqliteSaver
 from tests.adapters.changes_stage import marked
-from tests.adapters.langchain_core_stage import Stage, thread
-from tests.adapters.langgraph_stage import said
+from tests.adapters.langchain_core_stage import Stage, said, thread
 from tests.adapters.test_langgraph_changes import DURABILITIES, a_graph, store_of
 
 def talk(url, key, folder, durability):
@@ -118,13 +163,13 @@ for durability in DURABILITIES:
 
 
 def store_of(folder: object, durability: str) -> dict[str, Any]:
-    """Where a checkpoint comes too late, a store keeps the record."""
+    """Return a store if a checkpoint comes too late to keep the record."""
     return {} if durability == "sync" else {"store": SQLiteStore(f"{folder}/{durability}-records.db")}
 
 
 @pytest.mark.full
 async def test_a_process_that_is_killed_in_the_model_call(stage: Stage, tmp_path: Path) -> None:
-    """What it had paid for is found again, in each of LangGraph's durability modes."""
+    """Its summary is found again, in each of LangGraph's durability modes."""
     sides = {name: marking(stage.side(window=WINDOW, key=name)) for name in DURABILITIES}
     done = await asyncio.to_thread(
         subprocess.run,
@@ -138,24 +183,11 @@ async def test_a_process_that_is_killed_in_the_model_call(stage: Stage, tmp_path
     for name, side in sides.items():
         assert len(summarised(side)) == 1
         with SqliteSaver.from_conn_string(str(tmp_path / f"{name}.db")) as saver:
-            graph = a_graph(stage, saver, key=name, **store_of(tmp_path, name))
-            talk = graph_changes.Talk(graph, side)
+            talk = Talk(a_graph(stage, saver, key=name, **store_of(tmp_path, name)), side)
             before = talk.messages
-            if graph.get_state(talk.config).next:
-                graph.invoke(None, talk.config)
+            if talk.graph.get_state(talk.config).next:
+                talk.graph.invoke(None, talk.config)
                 talk.demand(before, str(before[-1].text))
             talk.say(2)
         assert len(summarised(side)) == 1
         check_never_rejected(side)
-
-
-async def test_a_human_in_the_loop(stage: Stage) -> None:
-    graph_changes.check_ask_a_human(a_graph, stage)
-
-
-async def test_a_call_that_is_left_dangling(stage: Stage) -> None:
-    graph_changes.check_leave_a_call_dangling(a_graph, stage, settings=REPAIR)
-
-
-async def test_two_workers(stage: Stage) -> None:
-    graph_changes.check_two_workers(a_graph, stage)

@@ -6,9 +6,6 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
-
-pytest.importorskip("langgraph.graph")
-
 from compaction_adapters.langgraph import CompactionNode, ModelContextOverflowError
 from langchain_core import exceptions as langchain_exceptions
 from langchain_core.language_models.fake_chat_models import FakeMessagesListChatModel
@@ -17,35 +14,36 @@ from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.errors import GraphBubbleUp, GraphInterrupt
+from langgraph.graph import MessagesState
 from langgraph.types import Interrupt
 
-from compaction_hooks import CompactionFinished, CompactionSettings, ContextOverflowError
+from compaction_hooks import CompactionSettings, ContextOverflowError
 from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.events import CompactionEvent
-from tests.adapters import langchain_core_stage
 from tests.adapters.langchain_core_stage import (
+    OUTAGE,
     SECRET,
     WINDOW,
-    CountingSummarizer,
     Stage,
+    asked,
     file_tool,
     heavy_tool,
     kinds_of,
     reads,
     records_in,
-    spoken,
+    said,
+    streamed,
     texts,
     thread,
 )
-from tests.adapters.langgraph_stage import ModelInput, chat_graph, react_agent, said
+from tests.adapters.langgraph_stage import chat_graph, node_of, question, react_agent, sessions_of, wrapped_graph
 from tests.cases import crossed
-from tests.provider import Answer, Rejection
-
-provider = langchain_core_stage.provider
-stage = langchain_core_stage.stage
+from tests.provider import Answer
 
 BELIEVED = 131_072
-ways_and_clients = crossed(how=["invoke", "ainvoke", "stream", "astream"], client=["openai", "anthropic"])
+BRIEF = SystemMessage("Be brief.")
+ANSWER = "The whole answer. " * 10
+breaks = pytest.mark.parametrize(("chunks", "requests"), [(0, 2), (2, 1)], ids=["before a chunk", "after the second"])
 
 
 async def ask(model: Runnable[Any, Any], messages: Any, how: str = "invoke", config: Any = None) -> str:
@@ -61,15 +59,14 @@ async def ask(model: Runnable[Any, Any], messages: Any, how: str = "invoke", con
 
 
 def talk(turns: int = 30) -> list[BaseMessage]:
-    return [SystemMessage("Be brief."), *spoken(turns), HumanMessage("And now?")]
+    return [BRIEF, *asked(turns)]
 
 
 # -- recovery
 
 
-@ways_and_clients
+@crossed(how=["invoke", "ainvoke", "stream", "astream"], client=["openai", "anthropic"])
 async def test_a_rejected_request_is_compacted_and_sent_once_more(stage: Stage, client: str, how: str) -> None:
-    """One rejection, one resend; the answer is the model's."""
     side = stage.side(Answer("The answer."))
     node = CompactionNode(context_window=BELIEVED)
     assert await ask(node.wrap(getattr(stage, client)()), talk(), how, thread()) == "The answer."
@@ -80,56 +77,46 @@ async def test_a_rejected_request_is_compacted_and_sent_once_more(stage: Stage, 
 
 
 @pytest.mark.parametrize("how", ["invoke", "astream"])
-async def test_a_second_rejection_is_the_error_of_both_families(stage: Stage, how: str) -> None:
-    side = stage.side(Answer("never"))
+async def test_a_second_rejection_is_an_error_of_this_package_and_of_langchain(stage: Stage, how: str) -> None:
+    side = stage.side()
     side.reject_next = 2
-    model = CompactionNode(context_window=BELIEVED).wrap(stage.openai())
     with pytest.raises(ModelContextOverflowError) as caught:
-        await ask(model, talk(), how)
+        await ask(CompactionNode(context_window=BELIEVED).wrap(stage.openai()), talk(), how)
     assert isinstance(caught.value, ContextOverflowError)
     assert isinstance(caught.value, langchain_exceptions.ContextOverflowError)
     assert "maximum context length" in str(caught.value.__cause__)
     assert len(side.model_requests) == 2
-    assert side.remaining == 1
 
 
-@pytest.mark.parametrize("how", ["invoke", "astream"])
-async def test_any_other_error_is_let_through(stage: Stage, how: str) -> None:
-    side = stage.side(Rejection(500, {"error": {"message": "Internal server error"}}))
-    with pytest.raises(Exception, match="Internal server error"):
-        await ask(CompactionNode(context_window=BELIEVED).wrap(stage.openai()), talk(8), how)
+async def test_any_other_error_is_raised_unchanged(stage: Stage) -> None:
+    side = stage.side(OUTAGE)
+    with pytest.raises(Exception, match="overloaded"):
+        await ask(CompactionNode(context_window=BELIEVED).wrap(stage.openai()), talk(8))
     assert len(side.requests) == 1
 
 
 @pytest.mark.parametrize("how", ["stream", "astream"])
-@pytest.mark.parametrize(("chunks", "requests"), [(0, 2), (2, 1)], ids=["before the first chunk", "after the second"])
-async def test_a_stream_is_recovered_before_its_first_chunk_and_not_after(
+@breaks
+async def test_a_stream_is_recovered_before_its_first_chunk_only(
     stage: Stage, how: str, chunks: int, requests: int
 ) -> None:
-    side = stage.side(Answer("The whole answer. " * 10))
+    side = stage.side(Answer(ANSWER))
     side.stream_fail_after = chunks
     model = CompactionNode(context_window=BELIEVED).wrap(stage.openai())
     if chunks:
         with pytest.raises(Exception, match="context"):
             await ask(model, talk(8), how)
     else:
-        assert await ask(model, talk(8), how) == "The whole answer. " * 10
+        assert await ask(model, talk(8), how) == ANSWER
     assert len(side.model_requests) == requests
 
 
-@pytest.mark.parametrize(("chunks", "requests"), [(0, 2), (2, 1)], ids=["before the first chunk", "after the second"])
-async def test_likewise_where_the_graphs_user_listens_to_the_tokens(stage: Stage, chunks: int, requests: int) -> None:
-    """`invoke` streams as well then, and what the user has seen must not come again."""
-    side = stage.side(Answer("The whole answer. " * 10))
+@breaks
+async def test_so_is_a_call_whose_tokens_the_user_of_the_graph_sees(stage: Stage, chunks: int, requests: int) -> None:
+    """`invoke` streams as well then, and shown tokens must not come again."""
+    side = stage.side(Answer(ANSWER))
     side.stream_fail_after = chunks
-    node = CompactionNode(context_window=BELIEVED)
-    model = node.wrap(stage.openai())
-
-    def call(state: ModelInput) -> dict[str, Any]:
-        return {"messages": [model.invoke(state["llm_input_messages"])]}
-
-    graph = chat_graph(node, call)
-    seen: list[str] = []
+    graph, seen = wrapped_graph(CompactionNode(context_window=BELIEVED), stage.openai()), list[str]()
 
     def listen() -> None:
         for message, _ in graph.stream({"messages": talk(8)}, stream_mode="messages"):
@@ -138,50 +125,34 @@ async def test_likewise_where_the_graphs_user_listens_to_the_tokens(stage: Stage
     if chunks:
         with pytest.raises(Exception, match="context"):
             listen()
+        assert 0 < len("".join(seen)) < len(ANSWER)
     else:
         listen()
+        assert "".join(seen) == ANSWER
     assert len(side.model_requests) == requests
-    assert ("".join(seen) == "The whole answer. " * 10) == (chunks == 0)
-    assert "".join(seen)
 
 
-@pytest.mark.parametrize("how", ["invoke", "ainvoke"])
-async def test_an_answer_that_the_window_left_no_room_for_is_asked_for_again(stage: Stage, how: str) -> None:
+async def test_an_answer_that_the_window_left_no_room_for_is_asked_for_again(stage: Stage) -> None:
     """The provider raises nothing, its answer is empty and ends for its length."""
     side = stage.side(Answer("The answer."), overflow="length")
     node = CompactionNode(context_window=WINDOW, settings=CompactionSettings(auto_compact=False))
-    assert await ask(node.wrap(stage.openai()), talk(), how) == "The answer."
+    assert await ask(node.wrap(stage.openai()), talk()) == "The answer."
     assert len(side.model_requests) == 2
-
-
-async def test_a_silent_overflow_is_compacted_before_the_next_call(stage: Stage) -> None:
-    """The provider dropped the oldest and said nothing; the usage tells."""
-    side = stage.side(Answer("One."), Answer("Two."), overflow="truncate")
-    model = CompactionNode(context_window=WINDOW, summarizer=CountingSummarizer()).wrap(stage.openai())
-    messages = [*spoken(12), HumanMessage("dense " * 3_000)]
-    messages.append(model.invoke(messages, thread()))
-    model.invoke([*messages, HumanMessage("And now?")], thread())
-    assert side.model_requests[-1].input_tokens < WINDOW
-
-
-# -- what must reach the caller
 
 
 @pytest.mark.parametrize("how", ["invoke", "ainvoke"])
 async def test_an_interrupt_is_never_taken_for_an_overflow(how: str) -> None:
     """GraphBubbleUp is an Exception; its text may say anything."""
-    said_so = GraphInterrupt([Interrupt("This model's maximum context length is 5 tokens. Go on?", id="1")])
-    calls: list[int] = []
+    interrupt = GraphInterrupt([Interrupt("This model's maximum context length is 5 tokens. Go on?", id="1")])
+    called: list[int] = []
 
     def raising(_: Any) -> AIMessage:
-        calls.append(1)
-        raise said_so
+        called.append(1)
+        raise interrupt
 
-    model = CompactionNode(context_window=BELIEVED).wrap(RunnableLambda(raising))
     with pytest.raises(GraphBubbleUp) as caught:
-        await ask(model, talk(), how)
-    assert caught.value is said_so
-    assert len(calls) == 1
+        await ask(CompactionNode(context_window=BELIEVED).wrap(RunnableLambda(raising)), talk(), how)
+    assert (caught.value, called) == (interrupt, [1])
 
 
 # -- with a node in front
@@ -189,83 +160,51 @@ async def test_an_interrupt_is_never_taken_for_an_overflow(how: str) -> None:
 
 @pytest.mark.parametrize("how", ["sync", "async"])
 async def test_a_recovery_in_the_model_node_is_checkpointed(stage: Stage, how: str) -> None:
-    side = stage.side()
-    checkpoints = InMemorySaver()
-    node = CompactionNode(context_window=BELIEVED)
-    model = node.wrap(stage.openai())
-
-    def call(state: ModelInput) -> dict[str, Any]:
-        return {"messages": [model.invoke([SystemMessage("Be brief."), *state["llm_input_messages"]])]}
-
-    async def acall(state: ModelInput) -> dict[str, Any]:
-        return {"messages": [await model.ainvoke([SystemMessage("Be brief."), *state["llm_input_messages"]])]}
-
-    graph = chat_graph(node, RunnableLambda(call, acall), checkpointer=checkpoints)
-    value = {"messages": talk()[1:]}
-    result = graph.invoke(value, thread()) if how == "sync" else await graph.ainvoke(value, thread())
-    assert len(result["messages"]) == 62
+    side, saver = stage.side(), InMemorySaver()
+    graph = wrapped_graph(CompactionNode(context_window=BELIEVED), stage.openai(), before=[BRIEF], checkpointer=saver)
+    shown = await streamed(graph, {"messages": asked()}, how, "custom", thread())
+    assert [(event["status"], event["reason"]) for event in shown] == [
+        ("started", "overflow"),
+        ("finished", "overflow"),
+    ]
     (record,) = records_in(graph)
     assert record["reason"] == "overflow"
-    assert len(side.rejections) == 1
-    other = CompactionNode(context_window=BELIEVED, summarizer=CountingSummarizer())
-    graph = chat_graph(other, RunnableLambda(call, acall), checkpointer=checkpoints)
-    graph.invoke(said("And then?"), thread())
+    other = wrapped_graph(CompactionNode(context_window=BELIEVED), stage.openai(), before=[BRIEF], checkpointer=saver)
+    assert len(other.invoke(said("And then?"), thread())["messages"]) == 64
     assert len(side.rejections) == 1
     assert kinds_of(side.requests).count(True) == 1
 
 
-async def test_node_and_model_work_on_one_conversation(stage: Stage) -> None:
-    """The model is given a view with a system prompt before it; the session goes on with the node's own list."""
+async def test_messages_around_the_view_belong_to_the_conversation_of_the_node(stage: Stage) -> None:
     events: list[CompactionEvent] = []
     side = stage.side(*[Answer("Noted. " * 300)] * 20)
     node = CompactionNode(context_window=WINDOW, on_event=events.append)
-    model = node.wrap(stage.openai().bind_tools([heavy_tool(6_000)]))
-
-    def call(state: ModelInput) -> dict[str, Any]:
-        return {"messages": [model.invoke([SystemMessage("Be brief."), *state["llm_input_messages"]])]}
-
-    graph = chat_graph(node, call, checkpointer=InMemorySaver())
+    model = stage.openai().bind_tools([heavy_tool(6_000)])
+    around: Any = {"before": [BRIEF], "after": [HumanMessage("In JSON.")]}
+    graph = wrapped_graph(node, model, **around, checkpointer=InMemorySaver())
     for number in range(20):
-        graph.invoke(said(f"Question {number}. " * 100), thread())
-    finished = [event for event in events if isinstance(event, CompactionFinished)]
-    assert len(finished) >= 2
+        graph.invoke(question(number), thread())
+    assert len(sessions_of(events)) >= 2
     assert {event.session_id for event in events} == {"thread"}
-    assert all(request.system == "Be brief." for request in side.model_requests)
+    assert {request.system for request in side.model_requests} == {"Be brief."}
+    assert all(texts(request.messages).endswith("\nIn JSON.") for request in side.model_requests)
     assert not side.rejections
     assert node.session("thread").state().is_estimate is False
 
 
-async def test_words_that_are_added_for_one_call_only_belong_to_the_conversation(stage: Stage) -> None:
-    events: list[CompactionEvent] = []
-    side = stage.side(*[Answer("Yes.")] * 2)
-    node = CompactionNode(context_window=WINDOW, on_event=events.append)
-    model = node.wrap(stage.openai())
-
-    def call(state: ModelInput) -> dict[str, Any]:
-        asked = [SystemMessage("Be brief."), *state["llm_input_messages"], HumanMessage("In JSON.")]
-        return {"messages": [model.invoke(asked)]}
-
-    graph = chat_graph(node, call, checkpointer=InMemorySaver())
-    graph.invoke({"messages": talk()[1:]}, thread())
-    graph.invoke(said("And then?"), thread())
-    assert {event.session_id for event in events} == {"thread"}
-    assert [texts(request.messages).endswith("?\nIn JSON.") for request in side.model_requests] == [True, True]
-    assert kinds_of(side.requests).count(True) == 1
-
-
-async def test_a_model_that_is_asked_something_else_in_between_is_another_conversation(stage: Stage) -> None:
+async def test_another_question_to_the_model_is_another_conversation(stage: Stage) -> None:
     events: list[CompactionEvent] = []
     stage.side(*[Answer("Yes.")] * 4)
     node = CompactionNode(context_window=WINDOW, on_event=events.append)
     model = node.wrap(stage.openai())
 
-    def call(state: ModelInput) -> dict[str, Any]:
-        model.invoke([*spoken(30, first=500), HumanMessage("Is this safe?")])
-        return {"messages": [model.invoke(state["llm_input_messages"])]}
+    def call(state: MessagesState) -> dict[str, Any]:
+        model.invoke(asked(30, first=500))
+        return {"messages": [model.invoke(state["messages"])]}
 
-    chat_graph(node, call, checkpointer=InMemorySaver()).invoke({"messages": talk()}, thread())
-    finished = [event.session_id for event in events if isinstance(event, CompactionFinished)]
-    assert finished == ["thread", "thread#model"]
+    graph = chat_graph(node, call, model_input=MessagesState, checkpointer=InMemorySaver())
+    graph.invoke({"messages": talk()}, thread())
+    assert sessions_of(events) == ["thread", "thread#model"]
 
 
 # -- alone
@@ -273,35 +212,25 @@ async def test_a_model_that_is_asked_something_else_in_between_is_another_conver
 
 async def test_a_model_may_be_wrapped_without_a_node_in_front(stage: Stage) -> None:
     side = stage.side(reads("a.py", "b.py"), reads("c.py"), Answer("Read."), Answer("Again."))
-    node = CompactionNode(context_window=WINDOW)
-    agent = react_agent(node.wrap(stage.openai()), [file_tool(500)], prompt="Be brief.", checkpointer=InMemorySaver())
+    model = CompactionNode(context_window=WINDOW).wrap(stage.openai())
+    agent = react_agent(model, [file_tool(500)], prompt="Be brief.", checkpointer=InMemorySaver())
     agent.invoke(said("Read all."), thread())
     result = await agent.ainvoke(said("And now?"), thread())
     assert result["messages"][-1].text == "Again."
-    assert not side.rejections
-    assert len(side.model_requests) == 4
+    assert (len(side.model_requests), side.rejections) == (4, [])
     assert [tool["function"]["name"] for tool in side.model_requests[0].tools] == ["read_file"]
 
 
-async def test_outside_a_graph_a_thread_may_be_named(stage: Stage) -> None:
+@pytest.mark.parametrize("config", [None, thread("chain")], ids=["no thread", "thread"])
+async def test_outside_a_graph_a_summary_is_paid_for_once(stage: Stage, config: Any) -> None:
     side = stage.side(*[Answer("Yes.")] * 3)
     node = CompactionNode(context_window=WINDOW)
-    chain = ChatPromptTemplate.from_messages([("system", "Be brief."), ("placeholder", "{talk}")]) | node.wrap(
-        stage.openai()
-    )
-    for _ in range(2):
-        chain.invoke({"talk": talk()[1:]}, thread("chain"))
-    assert await ask(chain, {"talk": talk()[1:]}, "astream", thread("chain")) == "Yes."
+    prompt = ChatPromptTemplate.from_messages([("system", "Be brief."), ("placeholder", "{talk}")])
+    chain = prompt | node.wrap(stage.openai())
+    for how in ("invoke", "invoke", "astream"):
+        assert await ask(chain, {"talk": asked()}, how, config) == "Yes."
     assert kinds_of(side.requests).count(True) == 1
-    assert node.session("chain").state().compaction_count == 1
-
-
-async def test_without_a_thread_a_summary_is_not_paid_for_twice(stage: Stage) -> None:
-    side = stage.side(*[Answer("Yes.")] * 3)
-    model = CompactionNode(context_window=WINDOW).wrap(stage.openai())
-    for _ in range(3):
-        model.invoke(talk())
-    assert kinds_of(side.requests).count(True) == 1
+    assert node.session("chain").state().compaction_count == (1 if config else 0)
 
 
 @pytest.mark.parametrize("given", ["Hi.", [("human", "Hi.")], [{"role": "user", "content": "Hi."}]], ids=str)
@@ -311,35 +240,33 @@ async def test_every_input_of_a_model_is_taken(stage: Stage, given: Any) -> None
     assert [message["content"] for message in side.requests[0].messages] == ["Hi."]
 
 
-# -- the model of the very call
+# -- the options of a call
 
 
-async def test_the_models_own_window_limit_and_tools_count(stage: Stage) -> None:
+async def test_the_window_of_the_model_counts(stage: Stage) -> None:
     side = stage.side(*[Answer("Yes.")] * 3)
-    messages = [*spoken(9), HumanMessage("?")]
     node = CompactionNode()
-    node.wrap(stage.openai(window=WINDOW)).invoke(messages)
+    node.wrap(stage.openai()).invoke(asked(9))
     small = len(side.requests)
-    node.wrap(stage.openai(window=None, model="unheard-of")).invoke(messages)
+    node.wrap(stage.openai(window=None, model="unheard-of")).invoke(asked(9))
     assert len(side.requests) == small + 1
     assert kinds_of(side.requests[:small]) == [True, False]
 
 
-async def test_arguments_of_the_very_call_count(stage: Stage) -> None:
+async def test_arguments_of_the_call_count(stage: Stage) -> None:
     side = stage.side(*[Answer("Yes.")] * 2)
     model = CompactionNode(context_window=WINDOW).wrap(stage.openai())
     schema = {"type": "function", "function": {"name": "f", "description": "Never. " * 3_000, "parameters": {}}}
-    model.bind(tools=[schema]).invoke([*spoken(5), HumanMessage("?")])
+    model.bind(tools=[schema]).invoke(asked(5))
     assert kinds_of(side.requests) == [True, False]
-    model.invoke([*spoken(4, first=50), HumanMessage("?")], max_tokens=9_000)
+    model.invoke(asked(4, first=50), max_tokens=9_000)
     assert kinds_of(side.requests[2:]) == [True, False]
     assert side.requests[-1].max_tokens == 9_000
 
 
-async def test_a_summary_is_written_by_the_model_itself_unless_the_node_has_another(stage: Stage) -> None:
+async def test_the_model_of_the_node_writes_the_summaries(stage: Stage) -> None:
     side, other = stage.side(), stage.side(key="other")
-    node = CompactionNode(context_window=WINDOW, model=stage.openai(key="other"))
-    node.wrap(stage.openai()).invoke(talk())
+    CompactionNode(context_window=WINDOW, model=stage.openai(key="other")).wrap(stage.openai()).invoke(talk())
     assert kinds_of(other.requests) == [True]
     assert kinds_of(side.requests) == [False]
 
@@ -347,21 +274,19 @@ async def test_a_summary_is_written_by_the_model_itself_unless_the_node_has_anot
 async def test_an_answer_may_be_of_any_kind() -> None:
     counting: RunnableLambda[Any, int] = RunnableLambda(len)
     model = CompactionNode(context_window=WINDOW).wrap(counting)
-    assert model.invoke(talk(2)) == 6
-    assert await model.ainvoke(talk(2)) == 6
+    assert (model.invoke(talk(2)), await model.ainvoke(talk(2))) == (6, 6)
 
 
-def test_tools_cannot_be_bound_to_what_takes_none() -> None:
-    model = CompactionNode(context_window=WINDOW).wrap(RunnableLambda(str))
+def test_tools_cannot_be_bound_to_a_function() -> None:
     with pytest.raises(ConfigurationError, match="RunnableLambda has no bind_tools"):
-        model.bind_tools([])
+        node_of().wrap(RunnableLambda(str)).bind_tools([])
 
 
 # -- streams of chunks
 
 
 class Chunks(FakeMessagesListChatModel):
-    """Notes whether its stream was closed."""
+    """Records whether its stream was closed."""
 
     closed: list[str] = []  # noqa: RUF012 - a pydantic field
 
@@ -379,7 +304,7 @@ class Chunks(FakeMessagesListChatModel):
             self.closed.append("async")
 
 
-async def test_a_stream_that_is_left_early_closes_the_models() -> None:
+async def test_a_stream_that_is_left_early_closes_the_stream_of_the_model() -> None:
     model = Chunks(responses=[])
     wrapped = CompactionNode(context_window=WINDOW).wrap(model)
     for chunk in wrapped.stream("Hi."):
@@ -389,15 +314,3 @@ async def test_a_stream_that_is_left_early_closes_the_models() -> None:
     assert (await anext(stream)).text == "one "
     await stream.aclose()  # type: ignore[attr-defined] # an async generator
     assert model.closed == ["sync", "async"]
-
-
-async def test_events_of_the_model_go_to_the_custom_stream(stage: Stage) -> None:
-    stage.side()
-    node = CompactionNode(context_window=BELIEVED)
-    model = node.wrap(stage.openai())
-
-    def call(state: ModelInput) -> dict[str, Any]:
-        return {"messages": [model.invoke(state["llm_input_messages"])]}
-
-    told = list(chat_graph(node, call).stream({"messages": talk()}, stream_mode="custom"))
-    assert [(event["status"], event["reason"]) for event in told] == [("started", "overflow"), ("finished", "overflow")]

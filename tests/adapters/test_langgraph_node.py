@@ -1,4 +1,4 @@
-"""`CompactionNode` in real graphs: what it returns, what streams show of it, and what it refuses."""
+"""`CompactionNode` in real graphs: its update, its streams, its arguments, and wrong use."""
 
 from __future__ import annotations
 
@@ -6,99 +6,82 @@ import json
 from typing import Annotated, Any
 
 import pytest
-
-pytest.importorskip("langgraph.graph")
-
 from compaction_adapters.langgraph import CompactionNode, CompactionState, UntrackedView
-from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
+from langchain_core.language_models.fake_chat_models import FakeMessagesListChatModel
+from langchain_core.messages import AIMessage, AnyMessage, SystemMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph, add_messages
 from langgraph.prebuilt.chat_agent_executor import AgentState
 from pydantic import BaseModel
 from typing_extensions import TypedDict
 
-from compaction_hooks import CompactionController, CompactionFinished, CompactionSettings
+from compaction_hooks import CompactionController, CompactionSettings
 from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.events import CompactionEvent
-from tests.adapters import langchain_core_stage
 from tests.adapters.langchain_core_stage import (
+    LONG,
     SECRET,
     WINDOW,
     CountingSummarizer,
     Stage,
+    asked,
     file_tool,
     heavy_tool,
+    is_summary,
     reads,
+    run,
+    said,
     spoken,
+    streamed,
     thread,
 )
-from tests.adapters.langgraph_stage import Model, ModelInput, chat_graph, is_summary, messages_of, react_agent, said
+from tests.adapters.langgraph_stage import Model, calls, chat_graph, messages_of, node_of, react_agent, sessions_of
+from tests.cases import folded
 from tests.provider import Answer
 
-provider = langchain_core_stage.provider
-stage = langchain_core_stage.stage
+VIEW = "llm_input_messages"
 
-both_ways = pytest.mark.parametrize("how", ["sync", "async"])
-
-
-async def run(graph: Any, value: Any, config: Any = None, how: str = "sync", **options: Any) -> Any:
-    return graph.invoke(value, config, **options) if how == "sync" else await graph.ainvoke(value, config, **options)
+# -- the update
 
 
-# -- what it returns
+async def test_a_short_conversation_is_its_own_view() -> None:
+    state, node = {"messages": spoken(2)}, CompactionNode(context_window=WINDOW)
+    for update in (node.invoke(state), await node.ainvoke(state), node(state)):
+        assert update[VIEW] is state["messages"]
+        assert set(update) == {VIEW, "compaction_run"}
 
 
-@both_ways
-async def test_a_short_conversation_is_handed_on_as_it_is(how: str) -> None:
-    messages = spoken(2)
-    node = CompactionNode(context_window=WINDOW)
-    update = await run(node, {"messages": messages}, how=how)
-    assert update["llm_input_messages"] is messages
-    assert set(update) == {"llm_input_messages", "compaction_run"}
-    assert node({"messages": messages})["llm_input_messages"] is messages
-
-
-@both_ways
-async def test_a_long_one_becomes_a_view_of_the_same_objects(how: str) -> None:
-    messages = [SystemMessage("Be brief."), *spoken(30), HumanMessage("And now?")]
-    summarizer = CountingSummarizer()
-    update = await run(CompactionNode(context_window=WINDOW, summarizer=summarizer), {"messages": messages}, how=how)
-    view = update["llm_input_messages"]
+def test_a_long_one_becomes_a_view_of_the_same_objects() -> None:
+    messages, summarizer = [SystemMessage("Be brief."), *asked()], CountingSummarizer()
+    update = node_of(summarizer).invoke({"messages": messages})
+    view = update[VIEW]
     assert view[0] is messages[0]
     assert is_summary(view[1])
     assert SECRET in view[1].text
-    assert all(any(message is own for own in messages) for message in (view[0], *view[2:]))
+    assert all(any(message is own for own in messages) for message in view[2:])
     assert view[-1] is messages[-1]
-    assert len(messages) == 62
-    assert len(summarizer.asked) == 1
+    assert (len(messages), len(summarizer.asked)) == (62, 1)
     (record,) = update["compaction_records"]
     assert json.loads(json.dumps(record)) == record
 
 
-@both_ways
-async def test_create_react_agent_reads_the_view_on_every_call_of_the_model(stage: Stage, how: str) -> None:
+async def test_create_react_agent_reads_the_view_on_every_call_of_the_model(stage: Stage) -> None:
     """The channel is read before `messages` and keeps its value: left out once, the model would get a stale list."""
     side = stage.side(reads("a.py", "b.py"), reads("c.py"), Answer("Read."), Answer("Again."))
     model = stage.openai()
-    settings = CompactionSettings(clear_tool_results=False)
-    node = CompactionNode(context_window=WINDOW, model=model, settings=settings)
+    node = CompactionNode(model=model, settings=CompactionSettings(clear_tool_results=False))
     agent = react_agent(model, [file_tool(500)], pre_model_hook=node, checkpointer=InMemorySaver())
-    await run(agent, said("Read all."), thread(), how)
-    result = await run(agent, said("And now?"), thread(), how)
+    await run(agent, said("Read all."), "async", thread())
+    result = await run(agent, said("And now?"), "async", thread())
     assert result["messages"][-1].text == "Again."
-    assert not side.rejections
-    assert len(side.model_requests) == 4
-    last = json.dumps(side.model_requests[-1].messages)
-    assert "And now?" in last
+    assert (len(side.model_requests), side.rejections) == (4, [])
+    assert "And now?" in json.dumps(side.model_requests[-1].messages)
     assert max(request.input_tokens for request in side.requests) < WINDOW
     assert any(request.is_summary for request in side.requests)
     assert len(json.dumps(result["messages"][2].content)) > 1_000
 
 
-@both_ways
-async def test_create_react_agent_may_be_given_a_state_that_keeps_the_view_out_of_checkpoints(
-    stage: Stage, how: str
-) -> None:
+async def test_a_state_keeps_the_view_of_create_react_agent_out_of_checkpoints(stage: Stage) -> None:
     class State(AgentState, CompactionState):
         pass
 
@@ -106,19 +89,18 @@ async def test_create_react_agent_may_be_given_a_state_that_keeps_the_view_out_o
     model = stage.openai()
     held = {}
     for schema in (None, State):
-        saver = InMemorySaver()
-        node = CompactionNode(context_window=WINDOW, model=model)
+        saver, node = InMemorySaver(), CompactionNode(model=model)
         agent = react_agent(model, [], pre_model_hook=node, state_schema=schema, checkpointer=saver)
         for turn in range(6):
-            await run(agent, said(f"Question {turn}. " * 300), thread(), how)
+            agent.invoke(said(f"Question {turn}. " * 300), thread())
         held[schema] = _checkpointed(saver)
-    assert "llm_input_messages" in held[None]
-    assert "llm_input_messages" not in held[State]
+    assert VIEW in held[None]
+    assert VIEW not in held[State]
     assert "compaction_records" in held[State]
 
 
 def _checkpointed(saver: InMemorySaver) -> set[str]:
-    """The channels of which a checkpoint holds a value."""
+    """Return the channels of which a checkpoint holds a value."""
     return {channel for (_, _, channel, _), (kind, _) in saver.blobs.items() if kind != "empty"}
 
 
@@ -140,21 +122,11 @@ def test_the_keys_may_be_others() -> None:
         sent.append(state["prompt"])
         return {"chat": [AIMessage("Yes.")]}
 
-    node = CompactionNode(
-        context_window=WINDOW, summarizer=CountingSummarizer(), messages_key="chat", output_key="prompt"
-    )
-    builder = StateGraph(ChatState)
-    builder.add_node("compact", node)
-    builder.add_node("model", model)
-    builder.add_edge(START, "compact")
-    builder.add_edge("compact", "model")
-    saver = InMemorySaver()
-    graph: Any = builder.compile(checkpointer=saver)
-    result = graph.invoke({"chat": [*spoken(30), HumanMessage("And now?")]}, thread())
-    assert set(result) == {"chat"}
+    node, saver = node_of(messages_key="chat", output_key="prompt"), InMemorySaver()
+    graph = chat_graph(node, model, ChatState, ChatInput, checkpointer=saver)
+    assert set(graph.invoke({"chat": asked()}, thread())) == {"chat"}
     assert messages_of(sent[0])[0] == "summary"
-    assert _checkpointed(saver) >= {"chat", "compaction_records"}
-    assert "prompt" not in _checkpointed(saver)
+    assert _checkpointed(saver) & {"chat", "prompt", "compaction_records"} == {"chat", "compaction_records"}
 
 
 def test_the_node_may_have_no_name_of_its_own() -> None:
@@ -169,191 +141,127 @@ def test_a_pydantic_state_works() -> None:
         messages: Annotated[list[AnyMessage], add_messages]
 
     model = Model()
-    graph = chat_graph(CompactionNode(context_window=WINDOW, summarizer=CountingSummarizer()), model, State)
-    graph.invoke({"messages": [*spoken(30), HumanMessage("And now?")]})
+    chat_graph(node_of(), model, State).invoke(LONG)
     assert messages_of(model.sent[0])[0] == "summary"
 
 
-def test_a_node_around_it_needs_its_schema_and_says_so() -> None:
-    """LangGraph drops what a node returns for channels that no schema declares; a dropped record is paid for again and again."""
-    summarizer = CountingSummarizer()
-    node = CompactionNode(context_window=WINDOW, summarizer=summarizer)
+def test_a_function_around_the_node_needs_its_schema() -> None:
+    """LangGraph drops a node's values for undeclared channels; a dropped record is paid for again and again."""
+    summarizer, model = CountingSummarizer(), Model()
+    node = node_of(summarizer)
 
     def around(state: MessagesState) -> dict[str, Any]:
         return node.invoke(state)
 
-    model = Model()
     with pytest.raises(ConfigurationError, match=r"no channel .*'compaction_records'.*input_schema=node\.schema"):
-        chat_graph(around, model).invoke({"messages": spoken(30)})
+        chat_graph(around, model).invoke(LONG)
     assert summarizer.asked == []
-    builder = StateGraph(MessagesState)
-    builder.add_node("compact", around, input_schema=node.schema)
-    builder.add_node("model", model.__call__)
-    builder.add_edge(START, "compact")
-    builder.add_edge("compact", "model")
-    graph: Any = builder.compile()
-    graph.invoke({"messages": [*spoken(30), HumanMessage("And now?")]})
+    builder: Any = StateGraph(MessagesState).add_node("compact", around, input_schema=node.schema)
+    builder.add_node("model", model.__call__).add_edge(START, "compact").add_edge("compact", "model")
+    builder.compile().invoke(LONG)
     assert messages_of(model.sent[0])[0] == "summary"
 
 
-class AddedUp(MessagesState):
+class Added(MessagesState):
     llm_input_messages: Annotated[list[AnyMessage], add_messages]
 
 
 def test_a_reducer_that_would_add_views_up_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="'llm_input_messages' has a reducer"):
-        chat_graph(CompactionNode(context_window=WINDOW), Model(), AddedUp, AddedUp).invoke(said("Hi."))
+        chat_graph(CompactionNode(context_window=WINDOW), Model(), Added, Added).invoke(said("Hi."))
 
 
 # -- streams
 
 
-@both_ways
-async def test_status_goes_to_the_custom_stream_without_message_text(stage: Stage, how: str) -> None:
+async def test_status_goes_to_the_custom_stream_without_message_text(stage: Stage) -> None:
     stage.side()
-    graph = chat_graph(CompactionNode(context_window=WINDOW, model=stage.openai()), Model())
-    value = {"messages": [*spoken(30), HumanMessage("And now?")]}
-    if how == "sync":
-        told = list(graph.stream(value, stream_mode="custom"))
-    else:
-        told = [event async for event in graph.astream(value, stream_mode="custom")]
-    assert [event["status"] for event in told] == ["started", "finished"]
-    assert {event["type"] for event in told} == {"compaction"}
-    assert told[1]["tokens_after"] < told[1]["tokens_before"]
-    assert told[1]["usage"]["input_tokens"] > 0
-    assert SECRET not in json.dumps(told)
-    assert "Question" not in json.dumps(told)
+    started, finished = await streamed(
+        chat_graph(CompactionNode(model=stage.openai()), Model()), LONG, "async", "custom"
+    )
+    assert [(event["type"], event["status"]) for event in (started, finished)] == [
+        ("compaction", "started"),
+        ("compaction", "finished"),
+    ]
+    assert finished["tokens_after"] < finished["tokens_before"] == started["tokens_before"]
+    assert finished["usage"]["input_tokens"] > 0
+    assert not {SECRET, "Question"} & {*json.dumps([started, finished]).split()}
+    assert "record" not in finished
 
 
 @pytest.mark.parametrize(("how", "trim"), [("sync", False), ("async", True)])
-async def test_nothing_of_a_summary_is_on_the_stream_of_messages(stage: Stage, how: str, trim: bool) -> None:
-    """Neither the tokens of the summarizer nor the summary as a message that a node returns (deer-flow's leak)."""
+async def test_no_part_of_a_summary_is_on_the_stream_of_messages(stage: Stage, how: str, trim: bool) -> None:
+    """Neither the summarizer's tokens nor the summary as a message that a node returns."""
     stage.side(Answer("The answer."))
     model = stage.openai()
-
-    def call(state: ModelInput) -> dict[str, Any]:
-        return {"messages": [model.invoke(state["llm_input_messages"])]}
-
-    graph = chat_graph(CompactionNode(context_window=WINDOW, model=model, trim=trim), call)
-    value = {"messages": [*spoken(30), HumanMessage("And now?")]}
-    if how == "sync":
-        told = list(graph.stream(value, stream_mode="messages"))
-    else:
-        told = [event async for event in graph.astream(value, stream_mode="messages")]
-    assert "".join(message.text for message, _ in told) == "The answer."
+    graph = chat_graph(CompactionNode(model=model, trim=trim), calls(model, VIEW))
+    shown = await streamed(graph, LONG, how, "messages")
+    assert "".join(message.text for message, _ in shown) == "The answer."
 
 
 # -- models, windows, controllers
 
 
-async def test_a_chat_model_tells_its_window_and_writes_the_summaries(stage: Stage) -> None:
+async def test_a_chat_model_gives_its_window_and_writes_the_summaries(stage: Stage) -> None:
     side = stage.side()
-    update = CompactionNode(model=stage.openai(WINDOW)).invoke({"messages": [*spoken(30), HumanMessage("And now?")]})
-    assert SECRET in update["llm_input_messages"][0].text
+    assert SECRET in CompactionNode(model=stage.openai()).invoke(LONG)[VIEW][0].text
     assert all(request.is_summary for request in side.requests)
 
 
-async def test_what_is_bound_to_a_model_counts(stage: Stage) -> None:
-    messages = [*spoken(5), HumanMessage("?")]
-    for tools, is_compacted in (([], False), ([heavy_tool(12_000)], True)):
-        stage.side()
-        node = CompactionNode(model=stage.openai().bind_tools(tools))
-        assert is_summary(node.invoke({"messages": messages})["llm_input_messages"][0]) is is_compacted
-
-
-async def test_a_model_whose_answers_have_no_limit_may_say_so_by_minus_one(stage: Stage) -> None:
+async def test_tools_bound_to_a_model_count(stage: Stage) -> None:
     stage.side()
-    node = CompactionNode(model=stage.openai(WINDOW).bind(max_tokens=-1))
-    messages = [HumanMessage("Hi.")]
-    assert node.invoke({"messages": messages})["llm_input_messages"] is messages
+    for tools, is_compacted in (([], False), ([heavy_tool(12_000)], True)):
+        node = CompactionNode(model=stage.openai().bind_tools(tools))
+        assert is_summary(node.invoke({"messages": asked(5)})[VIEW][0]) is is_compacted
 
 
-def test_a_name_tells_the_window_to_a_controller() -> None:
-    pytest.importorskip("genai_prices")
-    node = CompactionNode(CompactionController(model="gpt-4"))
-    assert node.controller.state().context_window == 8_192
-    assert is_summary(node.invoke({"messages": [*spoken(30), HumanMessage("?")]})["llm_input_messages"][0])
-
-
-def test_a_summarizer_of_ones_own_wins_over_the_model() -> None:
-    from langchain_core.language_models.fake_chat_models import FakeMessagesListChatModel
-
+def test_a_summarizer_and_a_prompt_take_precedence_over_the_model() -> None:
     summarizer = CountingSummarizer()
-    node = CompactionNode(
-        context_window=WINDOW, summarizer=summarizer, model=FakeMessagesListChatModel(responses=[AIMessage("x")])
-    )
-    node.invoke({"messages": [*spoken(30), HumanMessage("?")]})
-    assert len(summarizer.asked) == 1
+    other = FakeMessagesListChatModel(responses=[AIMessage("x")])
+    node_of(summarizer, model=other, summary_prompt="In French, please.").invoke(LONG)
+    assert ["In French, please." in request.prompt for request in summarizer.asked] == [True]
 
 
-def test_a_controller_is_shared_whatever_its_own_format() -> None:
+def test_a_controller_of_any_format_is_shared() -> None:
     events: list[CompactionEvent] = []
     controller: CompactionController[Any] = CompactionController(context_window=WINDOW, on_event=events.append)
     node = CompactionNode(controller)
     assert node.controller is controller
-    chat_graph(node, Model(), checkpointer=InMemorySaver()).invoke({"messages": [*spoken(30)]}, thread("T"))
-    finished = [event for event in events if isinstance(event, CompactionFinished)]
-    assert [event.session_id for event in finished] == ["T"]
-    assert controller.session("T").export_records()
+    chat_graph(node, Model(), checkpointer=InMemorySaver()).invoke(LONG, thread("T"))
+    assert sessions_of(events) == ["T"]
     assert node.session("T") is controller.session("T")
     assert node.session("T").state().compaction_count == 1
 
 
-def test_system_prompt_and_tools_count() -> None:
-    messages = [*spoken(20), HumanMessage("?")]
-    bare = CompactionNode(context_window=WINDOW).invoke({"messages": messages})
-    heavy = CompactionNode(
-        context_window=WINDOW,
-        system=SystemMessage("Mind the rules of the house. " * 1_500),
-        tools=[file_tool(), {"type": "function", "function": {"name": "f", "description": "x", "parameters": {}}}],
-    ).invoke({"messages": messages})
-    assert len(heavy["llm_input_messages"]) < len(bare["llm_input_messages"])
-
-
-async def test_usage_that_answers_carry_is_counted_with() -> None:
-    """What the provider counted for the last answer is taken for the truth up to there."""
-    counted: Any = {"input_tokens": 12_500, "output_tokens": 10, "total_tokens": 12_510}
-    talk = [*spoken(5), HumanMessage("?")]
-    told = [*talk[:-2], talk[-2].model_copy(update={"usage_metadata": counted}), talk[-1]]
-    node = CompactionNode(context_window=WINDOW)
-    assert node.invoke({"messages": talk})["llm_input_messages"] is talk
-    assert node.invoke({"messages": told})["llm_input_messages"] is not told
-
-
-def test_a_prompt_of_ones_own_says_how_the_summary_is_written() -> None:
-    summarizer = CountingSummarizer()
-    node = CompactionNode(context_window=WINDOW, summarizer=summarizer, summary_prompt="In French, please.")
-    node.invoke({"messages": [*spoken(30), HumanMessage("?")]})
-    assert "In French, please." in summarizer.asked[0].prompt
+def test_a_system_prompt_and_tools_count() -> None:
+    prompt = SystemMessage("Mind the rules of the house. " * 1_500)
+    messages = asked(4)
+    for counted in (
+        {"system": prompt},
+        {"tools": [heavy_tool(24_000), {"type": "function", "function": {"name": "f"}}]},
+    ):
+        node = node_of(**counted)
+        assert is_summary(node.invoke({"messages": messages})[VIEW][0])
+    assert node_of().invoke({"messages": messages})[VIEW] is messages
 
 
 # -- wrong use
 
 
-@pytest.mark.parametrize(
-    ("arguments", "keywords", "said_so"),
+@folded(
+    "keywords, message",
     [
-        pytest.param((), {"output_key": "messages"}, "messages_key and output_key are both 'messages'", id="one key"),
-        pytest.param((), {"messages_key": ""}, "messages_key='' must name a key", id="no key"),
-        pytest.param((), {"output_key": "compaction_records"}, "none that the node itself uses", id="the node's key"),
-        pytest.param((), {"model": 3}, "model=3 must be a chat model", id="no model"),
-        pytest.param((), {"model": "gpt-5"}, r"write model=init_chat_model\('gpt-5'\)", id="a name for a model"),
-        pytest.param(("gpt-5",), {}, "must be a CompactionController, not str", id="no controller"),
-        pytest.param(
-            (CompactionController(),), {"context_window": 9_000}, "give a controller or its keywords", id="both"
-        ),
-        pytest.param(
-            (),
-            {"settings": CompactionSettings(trigger_ratio=0.5)},
-            "is a part of a context window that is not known",
-            id="a part of nothing",
-        ),
-        pytest.param((), {"context_window": 0}, "context_window=0", id="no window"),
+        ({"output_key": "messages"}, "messages_key and output_key are both 'messages'"),
+        ({"messages_key": ""}, "messages_key='' must name a key"),
+        ({"output_key": "compaction_records"}, "none that the node itself uses"),
+        ({"controller": CompactionController(), "context_window": 9_000}, "give a controller or its keywords"),
+        ({"settings": CompactionSettings(trigger_ratio=0.5)}, "is a part of a context window that is not known"),
+        ({"context_window": 0}, "context_window=0"),
     ],
 )
-def test_wrong_use_is_refused_at_construction(arguments: Any, keywords: Any, said_so: str) -> None:
-    with pytest.raises(ConfigurationError, match=said_so):
-        CompactionNode(*arguments, **keywords)
+def test_wrong_arguments_are_refused(keywords: Any, message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        CompactionNode(**keywords)
 
 
 @pytest.mark.parametrize("state", [{}, {"chat": []}, {"messages": "hi"}], ids=str)

@@ -1,7 +1,8 @@
-"""Where records live in a graph: checkpoints, restarts, interrupts, forks, branches, subgraphs."""
+"""Records in a graph: interrupts, subgraphs, branches, trimmed conversations, runs without a thread, stores."""
 
 from __future__ import annotations
 
+import gc
 import operator
 import os
 import subprocess
@@ -11,20 +12,26 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
-
-pytest.importorskip("langgraph.graph")
-pytest.importorskip("langgraph.checkpoint.sqlite")
-
-from compaction_adapters.langgraph import CompactionNode, UntrackedView
-from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
+from compaction_adapters.langgraph import BaseStoreRecordStore, CompactionNode, CompactionState, UntrackedView
+from langchain_core.language_models.fake_chat_models import FakeMessagesListChatModel
+from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.graph import END, START, MessagesState, StateGraph
+from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command, interrupt
+from typing_extensions import TypedDict
 
-from compaction_hooks import CompactionController
 from compaction_hooks.events import CompactionEvent
-from tests.adapters.langchain_core_stage import WINDOW, CountingSummarizer, records_in, spoken, thread
+from tests.adapters.langchain_core_stage import (
+    LONG,
+    SECRET,
+    CountingSummarizer,
+    is_summary,
+    records_in,
+    said,
+    spoken,
+    thread,
+)
 from tests.adapters.langgraph_stage import (
     Model,
     ModelInput,
@@ -32,41 +39,13 @@ from tests.adapters.langgraph_stage import (
     messages_of,
     node_of,
     question,
-    said,
+    react_agent,
     sessions_of,
 )
 
-# -- checkpointers
-
-
-def test_a_restarted_process_goes_on_from_the_checkpoint_without_paying_again(tmp_path: Path) -> None:
-    first, second = CountingSummarizer(), CountingSummarizer()
-    with SqliteSaver.from_conn_string(str(tmp_path / "checkpoints.db")) as checkpoints:
-        graph = chat_graph(node_of(first), Model(), checkpointer=checkpoints)
-        for number in range(12):
-            graph.invoke(question(number), thread())
-        model = Model()
-        chat_graph(node_of(second), model, checkpointer=checkpoints).invoke(said("And now?"), thread())
-    assert len(first.asked) >= 1
-    assert second.asked == []
-    assert messages_of(model.sent[0])[0] == "summary"
-
-
-def test_views_are_not_checkpointed_and_records_are() -> None:
-    checkpoints = InMemorySaver()
-    graph = chat_graph(node_of(CountingSummarizer()), Model(), checkpointer=checkpoints)
-    for number in range(12):
-        graph.invoke(question(number), thread())
-    held = {channel for (_, _, channel, _), (kind, _) in checkpoints.blobs.items() if kind != "empty"}
-    written = {write[1] for writes in checkpoints.writes.values() for write in writes.values()}
-    assert "compaction_records" in held
-    assert not {"llm_input_messages", "compaction_run"} & (held | written)
-    assert set(graph.get_state(thread()).values) == {"messages"}
-
 
 @pytest.mark.full
-@pytest.mark.parametrize("trim", [False, True], ids=["view", "trim"])
-def test_strict_serialisation_works(tmp_path: Path, trim: bool) -> None:
+def test_strict_serialization_works(tmp_path: Path) -> None:
     """LANGGRAPH_STRICT_MSGPACK is read at import: a process of its own, in which every warning is an error."""
     program = textwrap.dedent(
         """
@@ -78,16 +57,15 @@ def test_strict_serialisation_works(tmp_path: Path, trim: bool) -> None:
         for start in range(2):
             summarizer, model = CountingSummarizer(), Model()
             with SqliteSaver.from_conn_string(sys.argv[1]) as checkpoints:
-                graph = chat_graph(node_of(summarizer, trim="trim" in sys.argv), model, checkpointer=checkpoints)
+                graph = chat_graph(node_of(summarizer, trim=start == 1), model, checkpointer=checkpoints)
                 for number in range(12 if start == 0 else 1):
                     graph.invoke(question(number), thread())
                 assert all(type(record) is dict for record in records_in(graph))
             print(len(summarizer.asked), messages_of(model.sent[-1])[0])
         """
     )
-    arguments = [str(tmp_path / "strict.db"), *(["trim"] if trim else [])]
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-W", "ignore::DeprecationWarning", "-c", program, *arguments],
+        [sys.executable, "-W", "error", "-W", "ignore::DeprecationWarning", "-c", program, str(tmp_path / "strict.db")],
         env={**os.environ, "LANGGRAPH_STRICT_MSGPACK": "true"},
         cwd=Path(__file__).resolve().parents[2],
         capture_output=True,
@@ -101,7 +79,7 @@ def test_strict_serialisation_works(tmp_path: Path, trim: bool) -> None:
     assert second == ["0", "summary"]
 
 
-# -- interrupts
+# -- model nodes that ask for the view
 
 
 async def test_an_interrupt_in_the_model_node_does_not_pay_again() -> None:
@@ -109,35 +87,31 @@ async def test_an_interrupt_in_the_model_node_does_not_pay_again() -> None:
     node = node_of(summarizer)
 
     async def model(state: ModelInput) -> dict[str, Any]:
-        sent.append(await node.aview(state))
-        answer = interrupt("May I?")
-        return {"messages": [AIMessage(answer)]}
+        sent.append(messages_of(await node.aview(state)))
+        return {"messages": [AIMessage(interrupt("May I?"))]}
 
     graph = chat_graph(node, model, checkpointer=InMemorySaver())
-    await graph.ainvoke({"messages": [*spoken(30), HumanMessage("And now?")]}, thread())
+    await graph.ainvoke(LONG, thread())
     result = await graph.ainvoke(Command(resume="Yes."), thread())
     assert result["messages"][-1].text == "Yes."
-    assert [messages_of(view)[0] for view in sent] == ["summary", "summary"]
-    assert messages_of(sent[0]) == messages_of(sent[1])
+    assert sent[0] == sent[1]
+    assert sent[0][0] == "summary"
     assert len(summarizer.asked) == 1
 
 
-def test_a_model_node_that_is_reached_around_the_compaction_node_can_ask_for_the_view_of_now() -> None:
-    """What the node put into the state before is stale by then: the tool's result would never reach the model."""
-    node, sent = node_of(CountingSummarizer()), list[Any]()
+def test_a_model_node_that_is_reached_around_the_compaction_node_can_ask_for_a_new_view() -> None:
+    """The view in the state is stale by then: the tool's result would never reach the model."""
+    node, sent = node_of(), list[Any]()
 
     def model(state: ModelInput) -> dict[str, Any]:
         sent.append((state["llm_input_messages"], node.view(state)))
         return {"messages": [AIMessage(f"Answer {len(sent)}."), HumanMessage(f"And {len(sent)}?")]}
 
     builder: StateGraph[Any, Any, Any, Any] = StateGraph(MessagesState)
-    builder.add_node("compact", node)
-    builder.add_node("model", model, input_schema=ModelInput)
-    builder.add_edge(START, "compact")
-    builder.add_edge("compact", "model")
+    builder.add_node("compact", node).add_node("model", model, input_schema=ModelInput)
+    builder.add_edge(START, "compact").add_edge("compact", "model")
     builder.add_conditional_edges("model", lambda state: "model" if len(sent) < 2 else END)
-    graph: Any = builder.compile()
-    graph.invoke({"messages": [*spoken(30), HumanMessage("And now?")]})
+    builder.compile().invoke(LONG)
     stale, fresh = sent[1]
     assert messages_of(fresh) == [*messages_of(stale), "Answer 1.", "And 1?"]
 
@@ -147,40 +121,19 @@ def test_a_model_node_that_is_reached_around_the_compaction_node_can_ask_for_the
 
 def test_a_subgraph_is_a_conversation_of_its_own() -> None:
     events: list[CompactionEvent] = []
-    node = node_of(CountingSummarizer(), on_event=events.append)
-    inner = Model()
+    node = node_of(on_event=events.append)
     talk = [message.model_copy(update={"content": f"inside {message.text}"}) for message in spoken(30)]
+    subgraph = chat_graph(node, Model())
 
     def sub(state: ModelInput) -> dict[str, Any]:
-        answered = subgraph.invoke({"messages": talk})
-        return {"messages": [answered["messages"][-1]]}
+        return {"messages": [subgraph.invoke({"messages": talk})["messages"][-1]]}
 
-    subgraph = chat_graph(node, inner)
     graph = chat_graph(node, sub, checkpointer=InMemorySaver())
-    result = graph.invoke({"messages": [*spoken(30), HumanMessage("And now?")]}, thread())
-    assert len(result["messages"]) == 62
+    assert len(graph.invoke(LONG, thread())["messages"]) == 62
     outer_session, inner_session = sessions_of(events)
     assert outer_session == "thread"
     assert inner_session.startswith("thread|model:")
     assert len(records_in(graph)) == 1
-
-
-def test_a_subgraph_that_is_given_the_same_messages_again_does_not_pay_again() -> None:
-    summarizer = CountingSummarizer()
-    node = node_of(summarizer)
-    subgraph = chat_graph(node, Model())
-    talk = spoken(30)
-
-    def sub(state: MessagesState) -> dict[str, Any]:
-        return {"messages": [subgraph.invoke({"messages": talk})["messages"][-1]]}
-
-    builder = StateGraph(MessagesState)
-    builder.add_node("sub", sub)
-    builder.add_edge(START, "sub")
-    graph: Any = builder.compile(checkpointer=InMemorySaver())
-    for number in range(3):
-        graph.invoke(question(number), thread())
-    assert len(summarizer.asked) == 1
 
 
 class TwoViews(MessagesState):
@@ -196,17 +149,105 @@ async def test_parallel_branches_of_one_state_join_their_records() -> None:
         return {"seen": [messages_of(state["left"]), messages_of(state["right"])]}
 
     builder: StateGraph[Any, Any, Any, Any] = StateGraph(TwoViews)
-    controller: CompactionController[Any] = CompactionController(context_window=WINDOW, summarizer=summarizer)
+    controller = node_of(summarizer).controller
     for key in ("left", "right"):
-        builder.add_node(f"{key} branch", CompactionNode(controller, output_key=key))
-        builder.add_edge(START, f"{key} branch")
-    builder.add_node("join", join)
-    builder.add_edge(["left branch", "right branch"], "join")
-    builder.add_edge("join", END)
+        builder.add_node(f"{key} branch", CompactionNode(controller, output_key=key)).add_edge(START, f"{key} branch")
+    builder.add_node("join", join).add_edge(["left branch", "right branch"], "join")
     graph: Any = builder.compile(checkpointer=InMemorySaver())
-    result = await graph.ainvoke({"messages": [*spoken(30), HumanMessage("And now?")]}, thread())
-    left, right = result["seen"]
+    left, right = (await graph.ainvoke(LONG, thread()))["seen"]
     assert left == right
     assert left[0] == "summary"
+    assert len(summarizer.asked) == len(records_in(graph)) == 1
+
+
+# -- runs without a thread
+
+
+def test_a_run_without_a_thread_leaves_no_session_and_is_not_paid_for_twice() -> None:
+    """Hosts that keep the messages themselves hand the whole list over each time."""
+    events: list[CompactionEvent] = []
+    summarizer = CountingSummarizer()
+    node = node_of(summarizer, on_event=events.append)
+    graph = chat_graph(node, Model())
+    graph.invoke(LONG)
+    (session_id,) = sessions_of(events)
+    gc.collect()
+    assert node.controller.session(session_id).export_records() == []
+    graph.invoke(LONG)
     assert len(summarizer.asked) == 1
-    assert len(records_in(graph)) == 1
+
+
+def test_a_run_without_a_thread_is_one_conversation() -> None:
+    events: list[CompactionEvent] = []
+    node = node_of(on_event=events.append)
+
+    def model(state: ModelInput) -> dict[str, Any]:
+        return {"messages": [AIMessage("Case closed. " * 600), HumanMessage("Go on.")]}
+
+    builder: StateGraph[Any, Any, Any, Any] = StateGraph(MessagesState)
+    builder.add_node("compact", node).add_node("model", model)
+    builder.add_edge(START, "compact").add_edge("compact", "model")
+    builder.add_conditional_edges("model", lambda state: "compact" if len(state["messages"]) < 30 else END)
+    builder.compile().invoke(said("Go."), {"recursion_limit": 100})
+    assert len(sessions_of(events)) >= 2
+    assert len(set(sessions_of(events))) == 1
+
+
+# -- trimming
+
+
+def append(base: list[BaseMessage], writes: list[Any]) -> list[BaseMessage]:
+    """Return the value of a delta channel."""
+    return [*base, *(message for write in writes for message in (write if isinstance(write, list) else [write]))]
+
+
+def delta_state() -> Any:
+    channels = pytest.importorskip("langgraph.channels.delta")
+    made: Any = TypedDict
+    return made("DeltaState", {"messages": Annotated[list[AnyMessage], channels.DeltaChannel(append)]})
+
+
+@pytest.mark.parametrize("kind", ["add_messages", "delta"])
+def test_trimming_keeps_checkpoints_small_across_a_restart(kind: str) -> None:
+    state = MessagesState if kind == "add_messages" else delta_state()
+    saver, first, second = InMemorySaver(), CountingSummarizer(), CountingSummarizer()
+    for summarizer in (first, second):
+        model = Model()
+        graph = chat_graph(node_of(summarizer, trim=True), model, state, CompactionState, checkpointer=saver)
+        for number in range(20):
+            result = graph.invoke(question(number), thread())
+            assert len(result["messages"]) < 20
+            assert messages_of(result["messages"])[:-1] == messages_of(model.sent[-1])
+    assert SECRET in str(second.asked[0].previous_summary)
+    assert sum(map(is_summary, result["messages"])) == 1
+    ids = [message.id for message in result["messages"]]
+    assert len(set(ids)) == len(ids)
+
+
+class Plain(TypedDict):
+    messages: list[AnyMessage]
+
+
+@pytest.mark.parametrize("kind", ["create_react_agent", "a key without a reducer"])
+def test_other_states_are_trimmed_too(kind: str) -> None:
+    node, model = node_of(trim=True), FakeMessagesListChatModel(responses=[AIMessage("Yes.")])
+    if kind == "create_react_agent":
+        graph = react_agent(model, [], pre_model_hook=node, checkpointer=InMemorySaver())
+    else:
+        graph = chat_graph(node, lambda state: {}, Plain, CompactionState, checkpointer=InMemorySaver())
+    seen = messages_of(graph.invoke(LONG, thread())["messages"])
+    assert seen[0] == "summary"
+    assert "And now?" in seen[-2:]
+    assert len(seen) < 30
+
+
+# -- records in a store
+
+
+def test_a_store_outlives_the_process_without_a_checkpointer() -> None:
+    store, summarizer = InMemoryStore(), CountingSummarizer()
+    for _ in range(2):
+        model = Model()
+        chat_graph(node_of(summarizer, store=BaseStoreRecordStore(store)), model).invoke(LONG, thread("user.1"))
+        assert messages_of(model.sent[0])[0] == "summary"
+    assert len(summarizer.asked) == 1

@@ -6,9 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-pytest.importorskip("langgraph.graph")
-
 from compaction_adapters.langgraph import BaseStoreRecordStore
 from langgraph.store.memory import InMemoryStore
 
@@ -22,36 +19,24 @@ sqlite_store = pytest.importorskip("langgraph.store.sqlite", reason="needs langg
 
 
 class FindsByBeginning(InMemoryStore):
-    """Finds namespaces by the beginning of their text and takes no notice of case, as stores on SQL's LIKE did."""
+    """Finds namespaces by the beginning of their text, in any case of letters, as stores on SQL's LIKE did."""
 
     def search(self, namespace_prefix: tuple[str, ...], /, **options: Any) -> Any:
         wanted, limit, offset = ".".join(namespace_prefix).lower(), options["limit"], options["offset"]
-        everything = [
-            item
-            for found in self.list_namespaces(limit=10_000)
-            for item in super(InMemoryStore, self).search(found, limit=10_000)
-        ]
-        return [item for item in everything if ".".join(item.namespace).lower().startswith(wanted)][
-            offset : offset + limit
-        ]
+        namespaces = self.list_namespaces(limit=10_000)
+        items = [item for one in namespaces for item in super(InMemoryStore, self).search(one, limit=10_000)]
+        found = [item for item in items if ".".join(item.namespace).lower().startswith(wanted)]
+        return found[offset : offset + limit]
 
 
-@pytest.mark.parametrize("make", [InMemoryStore, FindsByBeginning])
-async def test_keeps_the_contract(make: Any) -> None:
-    store = make()
-    await check_store(lambda: BaseStoreRecordStore(store))
-
-
-async def test_keeps_the_contract_in_a_file(tmp_path: Path) -> None:
-    path = str(tmp_path / "store.db")
-    await check_store(lambda: open_store("langgraph sqlite", path))
-
-
-async def test_keeps_the_contract_with_async_connections() -> None:
+async def test_every_kind_of_store_keeps_the_contract(tmp_path: Path) -> None:
+    for store in (InMemoryStore(), FindsByBeginning()):
+        await check_store(lambda store=store: BaseStoreRecordStore(store))  # type: ignore[misc]
+    await check_store(lambda: open_store("langgraph sqlite", str(tmp_path / "store.db")))
     aio = pytest.importorskip("langgraph.store.sqlite.aio")
-    async with aio.AsyncSqliteStore.from_conn_string(":memory:") as store:
-        await store.setup()
-        await check_store(lambda: BaseStoreRecordStore(store))
+    async with aio.AsyncSqliteStore.from_conn_string(":memory:") as connected:
+        await connected.setup()
+        await check_store(lambda: BaseStoreRecordStore(connected))
 
 
 def test_an_item_that_cannot_be_read_hides_no_record() -> None:
@@ -60,7 +45,7 @@ def test_an_item_that_cannot_be_read_hides_no_record() -> None:
     check(BaseStoreRecordStore(store), lambda: store.put(namespace, "odd", {"text": "no record"}))
 
 
-def test_leaves_what_else_is_in_the_store_alone() -> None:
+def test_other_items_of_the_store_are_left_alone() -> None:
     store = InMemoryStore()
     store.put(("compaction_records",), "mine", {"text": "mine"})
     store.put(("compaction_records", "session a", "deeper"), "mine", {"text": "mine"})
@@ -71,7 +56,7 @@ def test_leaves_what_else_is_in_the_store_alone() -> None:
     assert [item.value for item in store.search(("compaction_records",))] == [{"text": "mine"}] * 2
 
 
-def test_stays_under_the_namespace_it_is_given() -> None:
+def test_records_are_under_the_given_namespace() -> None:
     store = InMemoryStore()
     BaseStoreRecordStore(store, ("team", "records")).append("a.b", "r1", "{}")
     assert store.list_namespaces() == [("team", "records", "session a%2Eb")]
@@ -79,14 +64,8 @@ def test_stays_under_the_namespace_it_is_given() -> None:
 
 
 @pytest.mark.full
-def test_two_workers_at_once_are_both_right_and_agree(tmp_path: Path) -> None:
-    path = str(tmp_path / "store.db")
-    open_store("langgraph sqlite", path)
-    check_two_workers("langgraph sqlite", path)
-
-
-@pytest.mark.full
-def test_a_killed_process_leaves_every_acknowledged_record(tmp_path: Path) -> None:
-    path = str(tmp_path / "store.db")
-    open_store("langgraph sqlite", path)
-    assert check_kills("langgraph sqlite", path, 3).rounds == 3
+def test_two_workers_and_a_killed_process_lose_no_record(tmp_path: Path) -> None:
+    for name in ("workers", "kills"):
+        open_store("langgraph sqlite", str(tmp_path / name))
+    check_two_workers("langgraph sqlite", str(tmp_path / "workers"))
+    assert check_kills("langgraph sqlite", str(tmp_path / "kills"), 3).rounds == 3
