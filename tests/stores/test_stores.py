@@ -157,25 +157,15 @@ def test_leaves_other_tables_of_the_file_alone(tmp_path: Path) -> None:
     own.close()
 
 
-def test_says_when_the_folder_does_not_exist(tmp_path: Path) -> None:
-    path = tmp_path / "missing" / "records.db"
-    with pytest.raises(RecordError, match="create its folder") as caught:
-        SQLiteStore(path)
-    assert str(path) in str(caught.value)
-    assert isinstance(caught.value.__cause__, sqlite3.OperationalError)
-
-
-def test_says_when_the_path_is_a_folder(tmp_path: Path) -> None:
-    with pytest.raises(RecordError, match="unable to open"):
-        SQLiteStore(tmp_path)
-
-
-def test_says_when_the_file_is_something_else(tmp_path: Path) -> None:
-    path = tmp_path / "notes.txt"
-    path.write_text("These are my notes. " * 100)
-    with pytest.raises(RecordError, match="choose another path"):
-        SQLiteStore(path)
-    assert path.read_text().startswith("These are my notes.")
+def test_a_path_that_cannot_be_opened_is_named_with_the_fix(tmp_path: Path) -> None:
+    notes = "These are my notes. " * 100
+    (tmp_path / "notes.txt").write_text(notes)
+    for name, fix in {"missing/r.db": "create its folder", "": "unable to open", "notes.txt": "choose another"}.items():
+        with pytest.raises(RecordError, match=fix) as caught:
+            SQLiteStore(tmp_path / name)
+        assert str(tmp_path / name) in str(caught.value)
+        assert isinstance(caught.value.__cause__, sqlite3.Error)
+    assert (tmp_path / "notes.txt").read_text() == notes
 
 
 def test_reads_a_read_only_file_and_says_why_it_cannot_write(tmp_path: Path) -> None:
