@@ -19,55 +19,19 @@ from compaction_hooks.messages import Media, Message, Text, ToolCall, ToolResult
 from compaction_hooks.replay import RecordedSession, ReplayError, read_sessions
 from compaction_hooks.replay.run import call_indexes
 from compaction_hooks.testing import check_view
+from tests.cases import folded
 from tests.data import DATA, needs_data
 from tests.replay.samples import assert_calls_are_answered, blocks, read_one
 
 NATIVE = DATA / "native"
-AGENTS = "agent_sessions_fixtures/stage0/agents"
 WINDOW = 16_000
 
-KINDS = {
-    "claude_code/*.jsonl": "Claude Code session",
-    "pi/*.jsonl": "pi session",
-    "codex/*.jsonl": "Codex rollout",
-    "agent_sessions_fixtures/codex_*.jsonl": "Codex rollout",
-    "agent_sessions_fixtures/session_*.jsonl": "message lines",
-    "gemini_cli/*.json": "Gemini CLI session",
-    "langchain/*.json": "LangChain messages",
-    "pydantic_ai/*.json": "pydantic-ai messages",
-    "openhands/event_stream_basic.json": "OpenHands events",
-    "openhands/mock_output.jsonl": "OpenHands events",
-    "openhands/llm_completion_last_request.json": "OpenHands completion",
-    "mini_swe_agent/*.json": "mini-swe-agent trajectory",
-    "swe_agent/*.traj": "SWE-agent trajectory",
-    "cline/*.json": "Anthropic messages",
-    "roo/*-api_conversation_history.json": "OpenAI chat messages",
-    f"{AGENTS}/claude/**/*.jsonl": "Claude Code session",
-    f"{AGENTS}/codex/[ls]*[el].jsonl": "Codex rollout",
-    f"{AGENTS}/codex/schema_drift.jsonl": "message lines",
-    f"{AGENTS}/gemini/*.json*": "Gemini CLI session",
-    f"{AGENTS}/pi/*.jsonl": "pi session",
-    f"{AGENTS}/qwen/*.jsonl": "Qwen Code session",
-    f"{AGENTS}/opencode/*/session/*/*.json": "OpenCode session",
-    f"{AGENTS}/hermes/*.json": "OpenAI chat messages",
-}
-"""The kind of the files, by folder."""
-
-UNANSWERED = {
-    "agent_sessions_fixtures/codex_050_legacy.jsonl",
-    "agent_sessions_fixtures/codex_051_usage.jsonl",
-    "agent_sessions_fixtures/codex_052_raw.jsonl",
-    "agent_sessions_fixtures/codex_053_rate_limit.jsonl",
-    "codex/codex_050_legacy.jsonl",
-    "codex/codex_051_usage.jsonl",
-    "codex/codex_052_raw.jsonl",
-    "gemini_cli/29eb990e-c773-4302-a4e7-317f0af0001f.json",
-    f"{AGENTS}/qwen/019f0000-0000-7000-8000-000000000002.jsonl",
-    f"{AGENTS}/qwen/019f0000000070008000000000000003.jsonl",
-}
-"""Files of a known kind without output of a model."""
-
-FILES = {path: kind for pattern, kind in KINDS.items() for path in sorted(NATIVE.glob(pattern))}
+KNOWN: dict[str, Any] = json.loads(
+    (Path(__file__).resolve().parents[1] / "fixtures" / "native_sessions.json").read_text(encoding="utf-8")
+)
+"""The kind of the files by pattern; those without output of a model; and those that others converted too."""
+UNANSWERED = set(KNOWN["unanswered"])
+FILES = {path: kind for pattern, kind in KNOWN["kinds"].items() for path in sorted(NATIVE.glob(pattern))}
 
 
 def name(path: Path) -> str:
@@ -141,22 +105,7 @@ def _record(pattern: str, part_of_id: str) -> dict[str, Any]:
 
 
 @needs_data
-@pytest.mark.parametrize(
-    ("file", "pattern", "part_of_id"),
-    [
-        pytest.param(
-            "claude_code/compacted-53ea1606-cf60-417b-928a-068324ecc7b3.jsonl", "entire_*", "53ea1606", id="compacted"
-        ),
-        pytest.param(
-            "claude_code/parallel-07d86da7-2e39-4276-a0d5-7b46a85b8750.jsonl", "entire_*", "07d86da7", id="parallel"
-        ),
-        pytest.param(
-            "claude_code/small-79eb9f8a-232c-4a72-a26b-4b4520ef2152.jsonl", "entire_*", "79eb9f8a", id="small"
-        ),
-        pytest.param("claude_code/zh-f14bdf44-1816-4feb-a233-4b501e2e69c6.jsonl", "kimi_*", "f14bdf44", id="chinese"),
-        pytest.param("pi/session-20251217-two-objects-on-a-line.jsonl", "pi_*", "20251217", id="pi"),
-    ],
-)
+@folded("file, pattern, part_of_id", {each[0]: each for each in KNOWN["same calls"]})
 def test_calls_and_usage_agree_with_the_normalised_recording(file: str, pattern: str, part_of_id: str) -> None:
     """Conversions of the same files by others are the reference."""
     (source,) = (DATA / "sessions").glob(f"{pattern}.jsonl.gz")
@@ -190,24 +139,7 @@ def _atoms(messages: Sequence[Message]) -> Iterator[tuple[str, str]]:
 
 
 @needs_data
-@pytest.mark.parametrize(
-    ("file", "pattern", "part_of_id"),
-    [
-        pytest.param("mini_swe_agent/pvlib__pvlib-python-1072.traj.json", "miniswe_deepseek", "python-1072", id="mini"),
-        pytest.param("swe_agent/function_calling.traj", "sweagent_demos", "1867__function_calling_replace__", id="swe"),
-        *(
-            pytest.param(f"{folder}-{ending}.json", pattern, part_of_id, id=f"{folder.partition('/')[0]}-{ending}")
-            for folder in ("langchain/messages_to_dict", "pydantic_ai/model_messages")
-            for ending, pattern, part_of_id in (
-                ("parallel", "tau2_multi_model", "9-8a048b"),
-                ("swebench", "openhands_swebench", "astropy-12907"),
-                ("zh", "kimi_claude_code_zh", "410df8db"),
-                ("image", "webvoyager_images", "Allrecipes--4"),
-            )
-        ),
-        pytest.param("langchain/dumpd-parallel.json", "tau2_multi_model", "9-8a048b", id="langchain-dumpd"),
-    ],
-)
+@folded("file, pattern, part_of_id", {each[0]: each for each in KNOWN["same texts"]})
 def test_texts_calls_and_results_agree_with_the_normalised_recording(file: str, pattern: str, part_of_id: str) -> None:
     """All texts, tool calls, results, images and counts are the same, independently of message borders."""
     session, record = read_one(NATIVE / file), _record(pattern, part_of_id)
