@@ -189,7 +189,7 @@ def test_core_imports_asyncio_only_when_it_is_used(module: str) -> None:
     assert "asyncio" not in {name.split(".")[0] for name in _imports_at_import_time(module)}
 
 
-def test_importing_the_package_loads_only_what_every_program_needs() -> None:
+def test_importing_the_package_loads_only_modules_that_every_program_needs() -> None:
     script = "import sys; before = set(sys.modules); import compaction_hooks; print(*sorted(set(sys.modules) - before))"
     run = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
     loaded = set(run.stdout.split())

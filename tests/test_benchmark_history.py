@@ -32,7 +32,7 @@ def test_the_model_is_called_before_each_of_its_messages() -> None:
 
 
 @pytest.mark.parametrize("reported", [None, 1], ids=["without usage", "with usage"])
-async def test_the_floor_compacts_and_sends_what_it_should(reported: int | None) -> None:
+async def test_the_floor_compacts_and_sends_valid_requests(reported: int | None) -> None:
     floor = Floor(window=WINDOW, summarize=lambda _: "What happened.")
     history = grow(MESSAGES)
     messages: list[Chat] = []
@@ -47,7 +47,7 @@ async def test_the_floor_compacts_and_sends_what_it_should(reported: int | None)
     assert all(view[0] is history[0] and not broken_pairs(view) and _tokens(view) <= WINDOW for view in views)
 
 
-async def test_the_floor_starts_over_when_what_it_knows_has_changed() -> None:
+async def test_the_floor_starts_over_when_the_history_has_changed() -> None:
     floor = Floor(window=WINDOW, summarize=lambda _: "What happened.")
     history = grow(20)
     await floor.transform_context(history[:15])

@@ -55,7 +55,7 @@ def without(monkeypatch: pytest.MonkeyPatch) -> Iterator[Break]:
 
 
 @pytest.mark.parametrize(("module", "package", "extra"), ADAPTERS)
-def test_an_adapter_without_its_framework_says_what_to_install(
+def test_an_adapter_without_its_framework_names_the_extra_to_install(
     without: Break, module: str, package: str, extra: str
 ) -> None:
     without(package, package)
@@ -64,7 +64,7 @@ def test_an_adapter_without_its_framework_says_what_to_install(
 
 
 @pytest.mark.parametrize(("module", "package", "extra"), ADAPTERS)
-def test_what_the_framework_itself_misses_is_not_taken_for_it(
+def test_a_module_missing_inside_the_framework_is_not_taken_for_it(
     without: Break, module: str, package: str, extra: str
 ) -> None:
     without(package, "something_it_needs")

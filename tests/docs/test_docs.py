@@ -121,7 +121,7 @@ def test_every_program_of_a_page_is_run_by_a_test() -> None:
     assert not [test for test in RUN_BY.values() if not (ROOT / "tests" / test).is_file()]
 
 
-def test_the_page_of_overflow_errors_says_what_its_program_prints(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_page_of_overflow_errors_shows_the_output_of_its_program(capsys: pytest.CaptureFixture[str]) -> None:
     (program,) = programs("docs/overflow.md")
     exec(program, {"error": "prompt is too long: 213462 tokens > 200000 maximum"})
     assert capsys.readouterr().out == "200000 213462\n"
@@ -144,7 +144,7 @@ def test_the_newest_entry_of_the_changelog_is_the_version_that_is_built() -> Non
 
 
 @pytest.mark.full
-def test_the_replay_page_shows_what_its_first_command_prints() -> None:
+def test_the_replay_page_shows_the_output_of_its_first_command() -> None:
     pytest.importorskip("rich")
     command = [sys.executable, "-m", "compaction_hooks", "replay", "examples/session.jsonl"]
     environment = os.environ | {"COLUMNS": "80", "NO_COLOR": "1"}

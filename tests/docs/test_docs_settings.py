@@ -40,7 +40,7 @@ def number(cell: str) -> int:
     return int(cell.replace(",", ""))
 
 
-def test_every_field_stands_there_with_its_default() -> None:
+def test_every_field_is_listed_with_its_default() -> None:
     table = [(code(name), ast.literal_eval(code(default))) for name, default, *_ in rows("All settings", "field")]
     defaults = CompactionSettings()
     assert table == [(field.name, getattr(defaults, field.name)) for field in fields(CompactionSettings)]
@@ -51,17 +51,17 @@ def test_every_cell_is_filled() -> None:
     assert all(cell for row in rows("All settings", "field") for cell in row)
 
 
-def test_every_argument_of_the_controller_stands_there_with_its_default() -> None:
+def test_every_argument_of_the_controller_is_listed_with_its_default() -> None:
     table = [(code(name), ast.literal_eval(code(default))) for name, default, *_ in rows("The controller", "argument")]
     parameters = [*inspect.signature(CompactionController.__init__).parameters.values()][1:]
     assert table == [(parameter.name, parameter.default) for parameter in parameters]
 
 
-def test_every_option_of_a_call_stands_there() -> None:
+def test_every_option_of_a_call_is_listed() -> None:
     assert [code(name) for name, _ in rows("One call", "option")] == [*CallOptions.__annotations__]
 
 
-def test_every_constant_stands_there_with_its_value() -> None:
+def test_every_constant_is_listed_with_its_value() -> None:
     """Those that are the default of a field stand with the field."""
     constants = {name: value for name, value in vars(budget).items() if name.isupper() and not name.startswith("_")}
     of_fields = {"RESERVE_TOKENS", "SUMMARY_TOKENS", "SPLIT_TURN_MIN_PREFIX"}
@@ -83,7 +83,7 @@ def test_so_many_conversations_are_kept() -> None:
     assert number(said[1]) == importlib.import_module("compaction_hooks.session.controller").MAX_SESSIONS
 
 
-def test_the_budgets_are_what_the_program_prints() -> None:
+def test_the_budgets_are_the_output_of_the_program() -> None:
     for row in rows("For one window", "window"):
         window, *amounts = map(number, row)
         budget = CompactionSettings().budget(window)
@@ -97,7 +97,7 @@ def run_programs(page: Path) -> dict[str, Any]:
     return shown
 
 
-def test_the_programs_of_the_page_do_what_it_says() -> None:
+def test_the_programs_of_the_page_run_as_described() -> None:
     shown = run_programs(PAGE)
     controller: CompactionController[Any] = shown["controller"]
     found = [controller.settings_for(model) for model in ("gpt-5-mini", "openai/gpt-5", "other")]

@@ -95,7 +95,7 @@ def test_the_words_of_a_gateway_are_recognized_once_they_are_told() -> None:
     assert sent[1] < sent[0]
 
 
-def test_a_broken_history_is_mended_on_request() -> None:
+def test_a_broken_history_is_repaired_on_request() -> None:
     broken = [user("Port the parser."), *steps(1, 300)[:1]]
     controller: CompactionController[Any] = CompactionController(context_window=SMALL)
     assert controller.transform_context_sync(broken) is broken

@@ -63,7 +63,7 @@ def test_the_adapter_has_every_fact(
 
 
 @pytest.mark.parametrize("fact", [fact for fact in ADAPTER_FACTS if fact.needs in ("sync", "streaming")], ids=str)
-def test_what_the_framework_does_not_have_is_skipped(
+def test_features_that_the_framework_lacks_are_skipped(
     fact: AdapterFact, provider: LoopbackProvider, modules: dict[str, ModuleType]
 ) -> None:
     with pytest.raises(unittest.SkipTest, match=f"parley has no {fact.needs}"):

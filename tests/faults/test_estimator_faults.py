@@ -96,7 +96,7 @@ def test_a_run_goes_on_with_an_estimator_that_lies(factor: float, reports: bool,
 
 
 @pytest.mark.parametrize("factor", [0.3, 1.0, 3.0])
-def test_what_is_handed_out_fits_by_the_estimator_in_use(factor: float) -> None:
+def test_every_view_fits_by_the_estimator_in_use(factor: float) -> None:
     estimator = Lying(factor)
     driven = rig("sync", summarizer=works, settings=fallback_settings(), estimator=estimator)
     messages: list[Chat] = [user("go")]
@@ -177,7 +177,7 @@ def test_an_estimate_beyond_all_bounds_is_loud(side: Side) -> None:
 
 
 @pytest.mark.parametrize("estimator", [len, "tiktoken", object()], ids=["a function", "a name", "an object"])
-def test_what_is_no_estimator_is_said_at_once(estimator: Any) -> None:
+def test_an_object_that_is_no_estimator_is_refused_at_once(estimator: Any) -> None:
     with pytest.raises(ConfigurationError, match="must have estimate_tokens"):
         CompactionController(context_window=WINDOW, estimator=estimator)
 

@@ -32,7 +32,7 @@ SETTINGS = {"clearing": CompactionSettings(), "a summary": fallback_settings()}
 
 
 @crossed(how=SETTINGS, side=SIDES)
-def test_what_a_compaction_took_out_is_let_go_when_the_host_drops_it(how: str, side: Side) -> None:
+def test_compacted_messages_are_freed_when_the_host_drops_them(how: str, side: Side) -> None:
     """A host that stores the view in place of its list gets the memory back, with usage reported or not."""
     driven = rig(side, window=32_768, summarizer=works, settings=SETTINGS[how])
     messages, watched = conversation(24, 1_200)
@@ -53,7 +53,7 @@ def test_what_a_compaction_took_out_is_let_go_when_the_host_drops_it(how: str, s
     assert not [ref for ref in gone if ref() is not None]
 
 
-def test_a_record_holds_no_text_of_what_it_cleared() -> None:
+def test_a_record_holds_no_text_of_cleared_results() -> None:
     """Reductions name a result by place and digest; the record's size does not grow with the cleared texts."""
     sizes: list[int] = []
     for size in (1_200, 12_000):

@@ -89,7 +89,7 @@ def test_every_fault_has_a_test_that_is_collected(row: list[str], collected: set
 
 
 @pytest.mark.full
-def test_every_test_of_a_fault_stands_in_the_table(collected: set[str]) -> None:
+def test_every_test_of_a_fault_is_in_the_table(collected: set[str]) -> None:
     named = {name.partition("[")[0] for row in ROWS for name in TEST.findall(row[2])}
     written = {test.partition("[")[0] for test in collected if test.startswith("faults/")}
     assert written - named == WITHOUT_A_ROW

@@ -5,12 +5,9 @@ from __future__ import annotations
 import asyncio
 import errno
 import json
-import os
 import re
-import shutil
 import sqlite3
-import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path as FilePath
 from typing import Any, overload
 
@@ -37,6 +34,7 @@ from tests.faults.harness import (
     works,
 )
 from tests.stores.later import LaterStore
+from tests.stores.opened import make_read_only
 
 
 class Store(MemoryStore):
@@ -101,8 +99,6 @@ def both(store: Store, is_async: bool) -> Any:
     return LaterStore(store) if is_async else store
 
 
-BOTH_KINDS = pytest.mark.parametrize("is_async", [False, True], ids=["functions", "coroutine functions"])
-
 FAULTS: dict[str, tuple[Callable[[str], Any], str]] = {
     "down": (raising(ConnectionError("refused")), "ConnectionError: refused"),
     "read-only": (raising(PermissionError(errno.EACCES, "Permission denied"), "save", "remove"), "PermissionError"),
@@ -142,7 +138,7 @@ def test_a_store_that_fails_does_not_fail_the_run(name: str, is_async: bool, sid
 
 
 @crossed(side=SIDES, is_async=[False, True])
-def test_a_store_that_is_back_gets_what_it_missed(is_async: bool, side: Side) -> None:
+def test_a_store_that_works_again_gets_the_missed_records(is_async: bool, side: Side) -> None:
     """The record is not lost: it is written by a later call, and another process then pays for no second summary."""
     store = Store(raising(OSError(errno.ENOSPC, "No space left on device")))
     asked: list[SummaryRequest] = []
@@ -312,29 +308,12 @@ def test_a_file_that_is_spoiled_later_does_not_fail_the_run(
     store.close()
 
 
-@pytest.fixture
-def read_only() -> Iterator[SQLiteStore]:
-    """A store whose file this process may read and not write, even when root runs it."""
-    if not hasattr(os, "seteuid"):
-        pytest.skip("this system has no users to be")
-    folder = FilePath(tempfile.mkdtemp())
-    path = folder / "records.db"
-    store = SQLiteStore(str(path))
-    store.close()
-    path.chmod(0o444)
-    folder.chmod(0o555)
-    user = os.geteuid()
-    if user == 0:
-        os.seteuid(65_534)
-    yield store
-    os.seteuid(user)
-    store.close()
-    folder.chmod(0o755)
-    shutil.rmtree(folder)
-
-
 @pytest.mark.parametrize("side", SIDES)
-def test_a_read_only_file_does_not_fail_the_run(side: Side, read_only: SQLiteStore) -> None:
-    driven = rig(side, summarizer=works, settings=fallback_settings(), store=read_only)
+def test_a_read_only_file_does_not_fail_the_run(side: Side, file: FilePath) -> None:
+    SQLiteStore(str(file)).close()
+    make_read_only(file)
+    store = SQLiteStore(str(file))
+    driven = rig(side, summarizer=works, settings=fallback_settings(), store=store)
     assert "port the parser" in texts(driven.transform(above_threshold()))
     assert "make the file and its folder writable" in list_told(driven)[-1].error
+    store.close()

@@ -127,9 +127,6 @@ def make(fault: Fault, is_async: bool) -> Callable[[SummaryRequest], Any]:
     return later
 
 
-BOTH_KINDS = pytest.mark.parametrize("is_async", [False, True], ids=["a function", "a coroutine function"])
-
-
 @crossed(name=FAULTS, is_async=[False, True], side=SIDES)
 def test_a_summariser_that_fails_does_not_fail_the_run(name: str, is_async: bool, side: Side) -> None:
     """What fits goes out as it is, what does not is compacted without a model, and an event says why."""

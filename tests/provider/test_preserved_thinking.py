@@ -111,7 +111,7 @@ def test_behind_a_gateway_that_hides_the_model_one_refusal_is_recovered_and_teac
     assert len(run.signer.refusals) == 1
 
 
-def test_what_the_host_catches_itself_is_recovered_by_recover(start: Start) -> None:
+def test_an_error_that_the_host_catches_is_recovered_by_recover(start: Start) -> None:
     run = start(HIDDEN)
     run.steps(30)
     error = provoke_rejection(run)

@@ -129,7 +129,7 @@ def test_a_wording_that_counts_the_output_rejects_a_sum(provider: LoopbackProvid
         pytest.param([{"role": "robot", "content": "beep"}], "Invalid value: 'robot'", id="unknown role"),
     ],
 )
-def test_openai_refuses_what_is_malformed(
+def test_openai_refuses_malformed_requests(
     messages: list[object], says: str, provider: LoopbackProvider, ask: Caller
 ) -> None:
     side = provider.conversation("key", answers=[Answer("Sunny.")])
@@ -172,7 +172,7 @@ def test_openai_accepts_parallel_results_in_any_order_and_users_in_a_row(
         ),
     ],
 )
-def test_anthropic_refuses_what_is_malformed(
+def test_anthropic_refuses_malformed_requests(
     messages: list[object], says: str, provider: LoopbackProvider, ask: Caller
 ) -> None:
     provider.conversation("key")
@@ -189,7 +189,7 @@ def test_anthropic_reads_users_in_a_row_as_one(provider: LoopbackProvider, ask: 
 # -- usage
 
 
-def test_usage_tells_the_input_and_what_the_cache_read_of_it(provider: LoopbackProvider, ask: Caller) -> None:
+def test_usage_has_the_input_and_its_cached_part(provider: LoopbackProvider, ask: Caller) -> None:
     side = provider.conversation("key", window=100_000)
     first, grown, other = (
         ask.chat(*messages).json()["usage"] for messages in ([LONG_USER], [LONG_USER, USER], [USER, LONG_USER])

@@ -70,7 +70,7 @@ def sender(provider: LoopbackProvider, client: httpx.Client, request: pytest.Fix
         pytest.param("s u ?x =x =x u", "tool", id="two-results"),
     ],
 )
-def test_a_broken_history_is_rejected_and_the_mended_one_accepted(sender: Sender, text: str, says: str) -> None:
+def test_a_broken_history_is_rejected_and_the_repaired_one_accepted(sender: Sender, text: str, says: str) -> None:
     messages = script(sender.dialect, text)
     rejected = sender.send(messages)
     assert rejected.status_code == 400
@@ -78,7 +78,7 @@ def test_a_broken_history_is_rejected_and_the_mended_one_accepted(sender: Sender
     assert sender.send(repaired(messages, sender.dialect.format)).status_code == 200
 
 
-def test_broken_histories_of_every_kind_are_accepted_once_mended(sender: Sender) -> None:
+def test_broken_histories_of_every_kind_are_accepted_once_repaired(sender: Sender) -> None:
     rejected = 0
     for seed in range(100):
         messages = [sender.dialect.user("hi"), *broken(Random(seed), sender.dialect), sender.dialect.user("go on")]
@@ -88,7 +88,7 @@ def test_broken_histories_of_every_kind_are_accepted_once_mended(sender: Sender)
     assert rejected > 50
 
 
-def test_a_controller_that_mends_hands_out_what_the_provider_accepts(sender: Sender) -> None:
+def test_a_controller_that_repairs_sends_accepted_requests(sender: Sender) -> None:
     """`repair=True`: a crashed run continues, the host's list is unchanged, and each call gives the same list."""
     hooks = CompactionController(
         context_window=100_000, format=sender.dialect.format, settings=CompactionSettings(repair=True)

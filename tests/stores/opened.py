@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from pathlib import Path
 
 from compaction_hooks.stores import RecordStore, SQLiteStore
 
@@ -44,3 +45,10 @@ def _langgraph_sqlite(where: str) -> RecordStore:
     records = BaseStoreRecordStore(store)
     weakref.finalize(records, connection.close)
     return records
+
+
+def make_read_only(file: Path) -> None:
+    """Let the header of a SQLite file ask for a newer SQLite to write it: read-only for every user, root included."""
+    content = bytearray(file.read_bytes())
+    content[18] = 3  # the file format's write version (https://www.sqlite.org/fileformat.html, 1.3.3)
+    file.write_bytes(content)

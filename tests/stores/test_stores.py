@@ -16,6 +16,7 @@ import pytest
 from compaction_hooks.errors import RecordError
 from compaction_hooks.stores import MemoryStore, SQLiteStore
 from compaction_hooks.testing import check_store
+from tests.stores.opened import make_read_only
 from tests.stores.page import blocks, run
 
 
@@ -169,13 +170,10 @@ def test_a_path_that_cannot_be_opened_is_named_with_the_fix(tmp_path: Path) -> N
 
 
 def test_reads_a_read_only_file_and_says_why_it_cannot_write(tmp_path: Path) -> None:
-    """The file's header asks for a newer SQLite to write it, which makes it read-only for every user, root included."""
     path = tmp_path / "records.db"
     with SQLiteStore(path) as store:
         store.append("one", "a", "first")
-    content = bytearray(path.read_bytes())
-    content[18] = 3  # the file format's write version (https://www.sqlite.org/fileformat.html, 1.3.3)
-    path.write_bytes(content)
+    make_read_only(path)
     with SQLiteStore(path) as store:
         assert store.load("one") == ["first"]
         with pytest.raises(RecordError, match="make the file and its folder writable"):

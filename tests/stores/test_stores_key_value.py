@@ -208,7 +208,7 @@ async def test_a_store_instead_of_a_function_that_opens_it_is_named() -> None:
         await check_store(MemoryStore())  # type: ignore[arg-type]
 
 
-async def test_a_store_that_loses_what_others_append_fails_the_check() -> None:
+async def test_a_store_that_loses_appends_of_others_fails_the_check() -> None:
     """Each worker reads all, adds its own and writes all back: the mistake that `KeyValue` has no method for."""
     content: dict[str, dict[str, str]] = {}
 

@@ -41,7 +41,7 @@ class Flat:
 
 @given(steps)
 @examples(60)
-def test_every_store_holds_what_a_dict_would(script: list[tuple[str, str, str, str]]) -> None:
+def test_every_store_holds_the_records_that_a_dict_would(script: list[tuple[str, str, str, str]]) -> None:
     with tempfile.TemporaryDirectory() as folder, SQLiteStore(Path(folder) / "records.db") as sqlite:
         stores: list[Any] = [MemoryStore(), KeyValueStore(Flat()), sqlite]
         wanted: dict[str, dict[str, str]] = {}

@@ -85,7 +85,7 @@ async def test_nothing_is_held_while_a_summary_is_written(kind: str, tmp_path: P
         store.close()
 
 
-async def test_a_worker_that_comes_later_takes_over_what_was_saved(tmp_path: Path) -> None:
+async def test_a_later_worker_continues_from_the_saved_summary(tmp_path: Path) -> None:
     """The summary of the first is in the request for the second: nothing that was paid for is paid for again."""
     requests: list[SummaryRequest] = []
 

@@ -42,7 +42,7 @@ def test_all_facts_are_checked_at_once_where_none_is_named(provider: LoopbackPro
         check_adapter(harness_of(NeverCompacts), provider)
 
 
-def test_every_fact_says_what_it_claims() -> None:
+def test_every_fact_has_a_claim() -> None:
     assert [fact.name for fact in ADAPTER_FACTS if not fact.claim.endswith(".")] == []
 
 
@@ -362,7 +362,7 @@ def harness_of(broken: type[PlainConversation]) -> PlainHarness:
         pytest.param(PrefersItsOwnModel, "record_in", "is not used"),
     ],
 )
-def test_a_broken_adapter_is_told_what_is_wrong(
+def test_a_broken_adapter_is_reported_with_the_cause(
     broken: type[PlainConversation], fact: str, says: str, provider: LoopbackProvider
 ) -> None:
     with pytest.raises(AssertionError, match=f"plain, {fact}: .*{says}"):

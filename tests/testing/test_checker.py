@@ -48,7 +48,7 @@ def broken(view: Sequence[Chat], messages: Sequence[Chat] = LIST) -> Promise:
         ),
     ],
 )
-def test_what_the_controller_may_hand_out_passes(view: list[Chat]) -> None:
+def test_a_view_that_keeps_every_promise_passes(view: list[Chat]) -> None:
     check(view)
 
 
@@ -71,7 +71,7 @@ def test_a_view_that_breaks_a_promise_is_reported(view: list[Chat], promise: Pro
     assert broken(view) == promise
 
 
-def test_what_was_broken_before_is_no_breach() -> None:
+def test_a_history_that_was_broken_before_is_no_breach() -> None:
     dangling = [user("Begin."), assistant(None, call("d", path="x")), user("Never mind.")]
     check(dangling, dangling)
 

@@ -59,7 +59,7 @@ def test_realistic_conversations_are_valid_for_every_provider() -> None:
     assert [seed for seed in SEEDS if problems(realistic(seed))] == []
 
 
-def test_realistic_conversations_hold_what_agents_do() -> None:
+def test_realistic_conversations_have_parallel_calls_errors_and_all_endings() -> None:
     all_of_them = [realistic(seed) for seed in SEEDS]
     messages = [message for one in all_of_them for message in one]
     assert any(len(message.calls) > 1 for message in messages)
@@ -93,7 +93,7 @@ def test_hostile_texts_look_like_this_packages_own() -> None:
 
 
 @pytest.mark.parametrize("seed", range(0, 200, 10))
-def test_what_is_written_for_a_host_reads_back_the_same(seed: int) -> None:
+def test_messages_written_for_a_host_read_back_the_same(seed: int) -> None:
     messages = realistic(seed)
     chat, anthropic = OpenAIChatFormat(), AnthropicFormat()
     assert [piece for message in messages for piece in chat.read(as_openai_chat(message))] == messages
@@ -122,7 +122,7 @@ def test_edits_of_an_empty_list_are_lists() -> None:
         assert len(edit(lambda _: 0, [], "new")) <= 1
 
 
-def test_what_comes_back_from_json_is_equal_and_no_object_the_same() -> None:
+def test_through_json_gives_equal_new_objects() -> None:
     messages = generated_history(3, is_hostile=True)
     back = through_json(messages)
     assert back == messages

@@ -39,7 +39,7 @@ def test_histories_are_valid_for_every_provider(messages: list[Message]) -> None
     assert any(message.role == "user" for message in messages)
 
 
-def test_histories_shrink_to_what_matters() -> None:
+def test_histories_shrink_to_a_few_messages() -> None:
     found = find(
         histories(), lambda messages: any(message.results for message in messages), settings=SEARCH, random=Random(0)
     )
@@ -56,9 +56,7 @@ def test_hostile_histories_shrink_to_one_breach(rule: str) -> None:
 
 @few
 @given(openai_chats(), st.data())
-def test_chats_are_read_by_the_default_format_whatever_is_done_to_them(
-    messages: list[Mapping[str, object]], data: st.DataObject
-) -> None:
+def test_edited_chats_are_read_by_the_default_format(messages: list[Mapping[str, object]], data: st.DataObject) -> None:
     new: Mapping[str, object] = {"role": "user", "content": "new"}
     other = data.draw(edited(messages, new))
     assert all(OpenAIChatFormat().read(message) for message in [*messages, *other])
