@@ -74,7 +74,7 @@ def test_its_records_are_stored_as_its_own(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [*READ_ALIKE, *READ_OTHERWISE])
-def test_older_workers_use_itsnew_records_where_they_read_the_same(name: str) -> None:
+def test_older_workers_use_its_new_records_where_they_read_the_same(name: str) -> None:
     """0.1.0 finds a new record true where its digest is the one that 0.1.0 itself would have made; else it goes on without."""
     written = WRITTEN[name]
     theirs = {made["covered_runs"]: made["covered_digest"] for made in written["records"]}
@@ -83,7 +83,7 @@ def test_older_workers_use_itsnew_records_where_they_read_the_same(name: str) ->
 
 
 @pytest.mark.parametrize("name", READ_OTHERWISE)
-def test_edits_that_it_did_not_see_are_seen_bynew_records(name: str) -> None:
+def test_edits_that_it_did_not_see_are_seen_by_new_records(name: str) -> None:
     """A block of a hosted tool, or an error flag, that is changed makes a new record untrue; a record of 0.1.0 stays true."""
     written = WRITTEN[name]
     edited = json.loads(
