@@ -1,4 +1,4 @@
-"""What the tests of the LiteLLM adapter share: litellm without the network, the provider, calls that reach it."""
+"""Helpers of the LiteLLM adapter's tests: litellm without the network, the provider, calls that reach it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import importlib.util
 import logging
 import os
 import warnings
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Iterator
 from importlib import import_module
 from typing import Any
 
@@ -47,7 +47,7 @@ WINDOW = 8_192
 TOO_LONG = 60
 """Tool steps that are more than the window."""
 SECRET = "KINGFISHER"
-"""A word that stands in summaries only."""
+"""A word of summaries only."""
 
 
 class Stage:
@@ -78,22 +78,18 @@ class Stage:
         return {"model_name": name, "litellm_params": self.openai(model, key), "model_info": info}
 
 
-class Events:
+class Events(list[CompactionEvent]):
     """Keeps every event."""
 
-    def __init__(self) -> None:
-        self.all: list[CompactionEvent] = []
-
-    def __call__(self, event: CompactionEvent) -> None:
-        self.all.append(event)
+    __call__ = list.append
 
     @property
     def finished(self) -> list[CompactionFinished]:
-        return [event for event in self.all if isinstance(event, CompactionFinished)]
+        return [event for event in self if isinstance(event, CompactionFinished)]
 
     @property
     def sessions(self) -> set[str]:
-        return {event.session_id for event in self.all}
+        return {event.session_id for event in self}
 
 
 @pytest.fixture(scope="module")
@@ -120,7 +116,7 @@ async def close_clients() -> None:
 
 
 class Model:
-    """A function like litellm's that keeps what it was sent."""
+    """Functions like litellm's that keep the messages of every call."""
 
     def __init__(self) -> None:
         self.sent: list[list[Chat]] = []
@@ -136,20 +132,40 @@ class Model:
         return self.completion(*args, **kwargs)
 
 
+BOTH = pytest.mark.parametrize("function", [litellm.completion, litellm.acompletion], ids=["sync", "async"])
+
+
+async def got(answer: Any) -> Any:
+    """Return an answer of a sync or async function."""
+    return await answer if isinstance(answer, Awaitable) else answer
+
+
+async def whole(stream: Any) -> str:
+    """Return the text of a stream, sync or async."""
+    chunks = [chunk async for chunk in stream] if isinstance(stream.completion_stream, AsyncIterator) else [*stream]
+    return said(litellm.stream_chunk_builder(chunks))
+
+
+def offered(name: str, **properties: object) -> dict[str, Any]:
+    """Return a tool with these parameters, as a call offers it."""
+    parameters = {"type": "object", "properties": properties}
+    return {"type": "function", "function": {"name": name, "description": "", "parameters": parameters}}
+
+
 def is_compacted(view: list[Chat]) -> bool:
     return any("was compacted" in str(message.get("content")) for message in view)
 
 
 def task(tool_steps: int = 30) -> list[Chat]:
-    """A request and so many steps of reading files, about 260 tokens each."""
+    """Return a request and so many steps of reading files, about 260 tokens each."""
     return [system(), user("Port the parser, and never touch the public API."), *steps(tool_steps)]
 
 
 def said(response: Any) -> str:
-    """The text of an answer."""
+    """Return the text of an answer."""
     return str(response.choices[0].message.content)
 
 
 def statuses(side: Side) -> list[int]:
-    """How the model requests were answered, in order."""
+    """Return the status of each model request, in order."""
     return [request.status for request in side.model_requests]

@@ -1,4 +1,4 @@
-"""`CompactionCallback` among litellm's callbacks: async calls of the SDK and of a router."""
+"""`CompactionCallback` among litellm's callbacks: async calls of the SDK and of a router, and the hooks of the proxy."""
 
 from __future__ import annotations
 
@@ -17,15 +17,28 @@ import pytest
 
 pytest.importorskip("litellm")
 
+import compaction_adapters.litellm as adapter
 from compaction_adapters.litellm import CompactionCallback, with_compaction
 from litellm.integrations.custom_logger import CustomLogger
 
 from compaction_hooks import CompactionController
-from compaction_hooks.errors import ConfigurationError
 from tests.adapters import litellm_stage
-from tests.adapters.litellm_stage import SECRET, WINDOW, Events, Stage, litellm, said, statuses, task
-from tests.conversations import Scripted, steps
-from tests.provider import Answer
+from tests.adapters.litellm_stage import (
+    SECRET,
+    WINDOW,
+    WITH_TOOLS,
+    Events,
+    Stage,
+    litellm,
+    offered,
+    said,
+    statuses,
+    task,
+    whole,
+)
+from tests.cases import folded
+from tests.conversations import Scripted, steps, user
+from tests.provider import Answer, Call, Signer
 
 pytestmark = litellm_stage.QUIET
 provider, stage = litellm_stage.provider, litellm_stage.stage
@@ -38,52 +51,48 @@ def callbacks() -> Iterator[list[Any]]:
     litellm.logging_callback_manager._reset_all_callbacks()
 
 
-def installed(callbacks: list[Any], controller: CompactionController[Any] | None = None, **keywords: Any) -> Events:
-    """A callback among litellm's own, with a summarizer that costs no request."""
+def install(controller: CompactionController[Any] | None = None, **keywords: Any) -> Events:
+    """Add a callback to litellm's own, with a summarizer that costs no request."""
     events = Events()
     if controller is None:
         keywords = {"context_window": WINDOW, "summarizer": Scripted(f"- {SECRET}"), "on_event": events, **keywords}
-    callbacks.append(CompactionCallback(controller, **keywords))
+    litellm.callbacks.append(CompactionCallback(controller, **keywords))
     return events
 
 
 class Logged(CustomLogger):
-    """Knows when litellm has told its callbacks of an answer."""
+    """Waits until litellm has told its callbacks about an answer, and keeps the mark of each call for a summary."""
 
     def __init__(self) -> None:
         super().__init__()
         self.answered = asyncio.Event()
+        self.marks: list[object] = []
 
-    async def async_log_success_event(
-        self, kwargs: object, response_obj: object, start_time: object, end_time: object
-    ) -> None:
+    def log_pre_api_call(self, model: object, messages: object, kwargs: dict[str, Any]) -> None:
+        self.marks.append((kwargs["litellm_params"]["metadata"] or {}).get("compaction_hooks"))
+
+    async def async_log_success_event(self, *_: object, **__: object) -> None:
         self.answered.set()
 
 
-async def test_async_calls_are_compacted(stage: Stage, callbacks: list[Any]) -> None:
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+async def test_async_calls_are_compacted(stage: Stage, stream: bool) -> None:
     side, messages = stage.side(), task(60)
     before = list(messages)
-    events = installed(callbacks)
-    answer = await litellm.acompletion(messages=messages, metadata={"thread_id": "t"}, **stage.openai())
-    assert said(answer) == "Done."
+    events = install()
+    arguments = stage.openai(messages=messages, metadata={"thread_id": "t"})
+    answer = await litellm.acompletion(stream=stream, **arguments)
+    assert (await whole(answer) if stream else said(answer)) == "Done."
     assert statuses(side) == [200]
     assert SECRET in json.dumps(side.requests[0].body)
     assert events.sessions == {"t"}
     assert messages == before
 
 
-async def test_streams_are_compacted(stage: Stage, callbacks: list[Any]) -> None:
-    side = stage.side(Answer("word by word"))
-    installed(callbacks)
-    stream = await litellm.acompletion(messages=task(60), stream=True, **stage.openai())
-    assert said(litellm.stream_chunk_builder([chunk async for chunk in stream])) == "word by word"
-    assert SECRET in json.dumps(side.requests[0].body)
-
-
-async def test_a_routers_deployment_says_how_much_fits(stage: Stage, callbacks: list[Any]) -> None:
+async def test_the_window_of_a_routers_deployment_counts(stage: Stage) -> None:
     side = stage.side()
     hooks = CompactionController(summarizer=Scripted(f"- {SECRET}"))
-    installed(callbacks, hooks)
+    install(hooks)
     router = litellm.Router(model_list=[stage.deployment("agent", model="behind-callback", max_input_tokens=WINDOW)])
     assert said(await router.acompletion("agent", task(60), metadata={"thread_id": "t"})) == "Done."
     assert statuses(side) == [200]
@@ -91,105 +100,118 @@ async def test_a_routers_deployment_says_how_much_fits(stage: Stage, callbacks: 
     assert hooks.session("t").state().context_window == WINDOW
 
 
-async def test_below_the_threshold_nothing_changes(stage: Stage, callbacks: list[Any]) -> None:
-    side = stage.side(Answer("bare"), Answer("with it"))
+async def test_below_the_threshold_the_request_is_the_same(stage: Stage) -> None:
+    side = stage.side()
     await litellm.acompletion(messages=task(3), **stage.openai())
-    events = installed(callbacks)
+    events = install()
     await litellm.acompletion(messages=task(3), **stage.openai())
     assert side.requests[0].body == side.requests[1].body
-    assert not events.all
+    assert not events
 
 
-async def test_the_model_of_the_call_is_asked_and_the_call_is_marked(stage: Stage, callbacks: list[Any]) -> None:
-    """The call for the summary does not come back to the callback; others see that it is not the user's."""
+async def test_the_called_model_writes_the_summary_in_a_marked_call(stage: Stage, callbacks: list[Any]) -> None:
+    """The call for the summary does not come back to the callback; other callbacks can tell it from the user's."""
     side = stage.side()
-    seen: list[object] = []
-
-    class Observer(CustomLogger):
-        def log_pre_api_call(self, model: object, messages: object, kwargs: dict[str, Any]) -> None:
-            seen.append((kwargs["litellm_params"]["metadata"] or {}).get("compaction_hooks"))
-
-    callbacks.append(Observer())
-    installed(callbacks, summarizer=None)
+    callbacks.append(logged := Logged())
+    install(summarizer=None)
     await litellm.acompletion(messages=task(60), metadata={"thread_id": "t"}, stream=True, **stage.openai())
     assert [request.is_summary for request in side.requests] == [True, False]
     assert not side.requests[0].is_stream
-    assert seen == ["summary", None]
+    assert logged.marks == ["summary", None]
 
 
 @pytest.mark.parametrize(
     ("options", "is_counted"),
     [
         pytest.param({}, True, id="whole"),
-        pytest.param({"stream": True, "stream_options": {"include_usage": True}}, True, id="stream that tells"),
-        pytest.param({"stream": True}, False, id="stream that does not"),
+        pytest.param({"stream": True, "stream_options": {"include_usage": True}}, True, id="stream with usage"),
+        pytest.param({"stream": True}, False, id="stream without usage"),
     ],
 )
-async def test_usage_is_learned_where_the_provider_tells_it(
+async def test_usage_is_reported_if_the_provider_states_it(
     stage: Stage, callbacks: list[Any], options: dict[str, Any], is_counted: bool
 ) -> None:
     side = stage.side()
-    hooks = CompactionController(context_window=WINDOW)
-    installed(callbacks, hooks, session_id="one")
+    install(hooks := CompactionController(context_window=WINDOW), session_id="one")
     callbacks.append(logged := Logged())
     answer = await litellm.acompletion(messages=task(5), **options, **stage.openai())
     if options:
-        assert [chunk async for chunk in answer]
+        await whole(answer)
     await asyncio.wait_for(logged.answered.wait(), 5)
     state = hooks.session("one").state()
     assert state.is_estimate is not is_counted
     assert (state.context_tokens == side.requests[0].input_tokens) is is_counted
 
 
-async def test_the_call_after_an_overflow_is_compacted(stage: Stage, callbacks: list[Any]) -> None:
-    """It can only learn from an overflow; the limit the error states is the window from then on."""
+@pytest.mark.parametrize("is_second", [False, True], ids=["alone", "in the place of another"])
+async def test_the_call_after_an_overflow_is_compacted(stage: Stage, callbacks: list[Any], is_second: bool) -> None:
+    """The stated limit is the window from then on. litellm tells an earlier callback of the class, too."""
     side, messages = stage.side(), task(40)
-    installed(callbacks, context_window=4 * WINDOW)
+    if is_second:
+        install()
+        await litellm.acompletion(messages=task(1), **stage.openai())
+        callbacks.clear()
+        side.requests.clear()
+    install(context_window=4 * WINDOW)
     with pytest.raises(litellm.ContextWindowExceededError):
         await litellm.acompletion(messages=messages, **stage.openai())
-    messages = [*messages, *steps(1, first=40)]
-    assert said(await litellm.acompletion(messages=messages, **stage.openai())) == "Done."
-    assert statuses(side) == [400, 200]
-    assert SECRET in json.dumps(side.requests[1].body)
-    await litellm.acompletion(messages=[*messages, *steps(1, first=41)], **stage.openai())
+    for first in (40, 41):
+        messages = [*messages, *steps(1, first=first)]
+        assert said(await litellm.acompletion(messages=messages, **stage.openai())) == "Done."
+        assert SECRET in json.dumps(side.requests[-1].body)
     assert statuses(side) == [400, 200, 200]
 
 
-async def test_a_callback_in_the_place_of_another_learns_too(stage: Stage, callbacks: list[Any]) -> None:
-    """litellm keeps the earlier one among those that it tells of answers and errors."""
-    side, messages = stage.side(), task(40)
-    installed(callbacks, context_window=WINDOW)
-    await litellm.acompletion(messages=task(1), **stage.openai())
-    callbacks.clear()
-    installed(callbacks, context_window=4 * WINDOW)
-    with pytest.raises(litellm.ContextWindowExceededError):
-        await litellm.acompletion(messages=messages, **stage.openai())
-    await litellm.acompletion(messages=[*messages, *steps(1, first=40)], **stage.openai())
-    assert statuses(side) == [200, 400, 200]
+async def test_the_call_after_a_refusal_of_thinking_is_sent_without(stage: Stage) -> None:
+    side = stage.side(*(Answer(f"Step {part}.", (Call("read", {"part": part}),)) for part in range(30)))
+    signer = side.signer = Signer()
+    install(summarizer=None)
+    messages: list[Any] = [user("Read all parts.")]
+    failures = 0
+    while len(messages) < 60:
+        arguments = stage.anthropic("my-gateway-model", max_tokens=400, tools=[offered("read")], **WITH_TOOLS)
+        try:
+            answer = await litellm.acompletion(messages=messages, metadata={"session_id": "run"}, **arguments)
+        except litellm.BadRequestError:
+            failures += 1
+            assert failures == 1
+            continue
+        message = answer.choices[0].message
+        results = [{"role": "tool", "tool_call_id": call.id, "content": "part\n" * 300} for call in message.tool_calls]
+        messages += [message, *results]
+    assert (failures, len(signer.refusals)) == (1, 1)
 
 
-async def test_two_conversations_do_not_mix(stage: Stage, callbacks: list[Any]) -> None:
-    sides = {topic: stage.side(key=topic) for topic in ("ledger", "garden")}
-    events = installed(callbacks, summarizer=None)
-
-    async def talk(topic: str) -> None:
-        messages: list[Any] = [{"role": "user", "content": f"Work on the {topic}."}]
-        for first in range(0, 60, 15):
-            new = [{**message, "content": f"{topic} {message['content']}"} for message in steps(15, first=first)]
-            messages = [*messages, *new]
-            await litellm.acompletion(messages=messages, **stage.openai(key=topic))
-
-    await asyncio.gather(*map(talk, sides))
-    assert len(events.sessions) == 2
-    for topic, side in sides.items():
-        foreign = "garden" if topic == "ledger" else "ledger"
-        assert [request.is_summary for request in side.requests].count(True) >= 1
-        assert foreign not in json.dumps([request.body for request in side.requests])
-        assert set(statuses(side)) == {200}
+async def test_calls_of_with_compaction_are_left_alone(stage: Stage) -> None:
+    side = stage.side()
+    events = install()
+    await with_compaction(litellm.acompletion, context_window=100_000)(messages=task(60), **stage.openai())
+    assert len(side.requests[0].messages) == len(task(60))
+    assert not events
 
 
-async def asked_by_proxy(callback: CompactionCallback, key: str | None, **data: Any) -> dict[str, Any]:
-    """What the proxy does with a request of this API key; see test_litellm_proxy.py for a real one."""
+async def test_unreadable_messages_are_sent_as_they_are(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
+    stage.side()
+    install()
+    odd: list[Any] = [{"role": "user", "content": 7}]
+    with contextlib.suppress(openai.APIError):  # some versions send it, some refuse
+        await litellm.acompletion(messages=odd, **stage.openai())
+    assert "the messages go on as they are (FormatError)" in caplog.messages
+
+
+async def test_session_is_that_of_the_calls(stage: Stage) -> None:
+    stage.side()
+    install()
+    await litellm.acompletion(messages=task(3), metadata={"session_id": "thread-1"}, **stage.openai())
+    assert litellm.callbacks[-1].session("thread-1").state().context_tokens
+    assert litellm.callbacks[-1].session("thread-1", "another key").state().context_tokens is None
+
+
+# -- the hooks of the proxy; test_litellm_proxy.py runs a real one
+
+
+async def receive(callback: CompactionCallback, key: str | None, **data: Any) -> dict[str, Any]:
+    """Return a request with this API key as the proxy goes on with it."""
     given: Any = SimpleNamespace(api_key=key)
     changed = await callback.async_pre_call_hook(given, None, {"model": "m", **data}, "acompletion")
     assert changed is not None
@@ -200,80 +222,47 @@ async def test_conversations_of_two_api_keys_are_kept_apart() -> None:
     events = Events()
     callback = CompactionCallback(context_window=WINDOW, summarizer=Scripted("- facts"), on_event=events)
     for key in ("one", "two", None):
-        data = await asked_by_proxy(callback, key, messages=task(60), metadata={"session_id": "s"})
+        data = await receive(callback, key, messages=task(60), metadata={"session_id": "s"})
         assert len(data["messages"]) < len(task(60))
     assert events.sessions == {"one:s", "two:s", "s"}
 
 
-async def test_the_id_of_somebody_elses_call_opens_nothing() -> None:
-    """Clients may choose the id of a call: what counts is that the messages are those handed out for it."""
+async def test_the_id_of_another_call_opens_nothing() -> None:
+    """Clients may choose the id of a call: it is the same call only with the view that was made for it."""
     callback = CompactionCallback(context_window=WINDOW, summarizer=Scripted("- facts"))
-    theirs = await asked_by_proxy(callback, "one", messages=task(60), litellm_call_id="x")
+    theirs = await receive(callback, "one", messages=task(60), litellm_call_id="x")
     mine = {"model": "m", "messages": task(2), "litellm_call_id": "x"}
     assert await callback.async_pre_call_deployment_hook(mine, "acompletion") is None
-    again = await asked_by_proxy(callback, "one", messages=task(60), litellm_call_id="x")
-    passed_on = await callback.async_pre_call_deployment_hook(
-        {**again, "messages": [*again["messages"]]}, "acompletion"
-    )
-    assert passed_on is not None
-    assert passed_on["messages"] == theirs["messages"]
+    again = await receive(callback, "one", messages=task(60), litellm_call_id="x")
+    sent = await callback.async_pre_call_deployment_hook({**again, "messages": [*again["messages"]]}, "acompletion")
+    assert sent is not None
+    assert sent["messages"] == theirs["messages"]
     await callback.async_post_call_failure_hook(again, RuntimeError(), SimpleNamespace(api_key="one"))
     assert await callback.async_pre_call_deployment_hook(again, "acompletion") is None
 
 
-@pytest.mark.parametrize("call_type", ["aembedding", "text_completion", "anthropic_messages", None])
-async def test_only_chat_is_touched(call_type: str | None) -> None:
+@folded("call_type", ["aembedding", "text_completion", "anthropic_messages", None])
+async def test_only_chat_completions_are_compacted(call_type: str | None) -> None:
     callback = CompactionCallback(context_window=WINDOW, summarizer=Scripted("- facts"))
-    data = {"model": "m", "messages": task(60)}
-    key: Any = SimpleNamespace(api_key=None)
+    data, key = {"model": "m", "messages": task(60)}, SimpleNamespace(api_key=None)
     assert await callback.async_pre_call_deployment_hook(data, call_type) is None
     assert await callback.async_pre_call_hook(key, None, data, call_type) is None
-
-
-async def test_what_the_wrapper_sends_is_left_alone(stage: Stage, callbacks: list[Any]) -> None:
-    side = stage.side()
-    events = installed(callbacks)
-    made = with_compaction(litellm.acompletion, context_window=100_000)
-    await made(messages=task(60), **stage.openai())
-    assert len(side.requests[0].messages) == len(task(60))
-    assert not events.all
-
-
-async def test_messages_it_cannot_read_go_on_as_they_are(
-    stage: Stage, callbacks: list[Any], caplog: pytest.LogCaptureFixture
-) -> None:
-    stage.side()
-    installed(callbacks)
-    odd: list[Any] = [{"role": "user", "content": 7}]
-    with contextlib.suppress(openai.APIError):  # some versions send it, some refuse
-        await litellm.acompletion(messages=odd, **stage.openai())
-    assert "the messages go on as they are (FormatError)" in caplog.messages
-
-
-def test_a_controller_or_its_keywords() -> None:
-    with pytest.raises(ConfigurationError, match="not both"):
-        CompactionCallback(CompactionController(), context_window=9)
 
 
 # -- importing
 
 
 def run(program: str, **environment: str) -> str:
-    """What a program of its own prints; network access is printed, too."""
+    """Return the output of a program of its own, with a line for each access to the network."""
     watch = (
-        "import sys\n"
+        "import os, sys\n"
         "def hook(event, args):\n"
         "    if event in ('socket.connect', 'socket.getaddrinfo', 'urllib.Request'): print('NETWORK', event, args)\n"
         "sys.addaudithook(hook)\n"
     )
     known = {name: value for name, value in os.environ.items() if name != "LITELLM_LOCAL_MODEL_COST_MAP"}
-    done = subprocess.run(
-        [sys.executable, "-c", watch + program],
-        capture_output=True,
-        text=True,
-        env={**known, **environment},
-        check=False,
-    )
+    command, whole = [sys.executable, "-c", watch + program], {**known, **environment}
+    done = subprocess.run(command, capture_output=True, text=True, env=whole, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 
@@ -285,7 +274,6 @@ def test_importing_the_wrapper_imports_no_litellm() -> None:
 
 def test_importing_the_callback_opens_no_connection_and_leaves_the_environment_alone() -> None:
     program = (
-        "import os\n"
         "before = dict(os.environ)\n"
         "from compaction_adapters.litellm import CompactionCallback\n"
         "import litellm\n"
@@ -297,16 +285,12 @@ def test_importing_the_callback_opens_no_connection_and_leaves_the_environment_a
 @pytest.mark.full
 def test_a_users_own_choice_of_the_table_stays() -> None:
     program = (
-        "import os\n"
-        "from compaction_adapters.litellm import CompactionCallback\n"
-        "print(os.environ['LITELLM_LOCAL_MODEL_COST_MAP'])"
+        "from compaction_adapters.litellm import CompactionCallback\nprint(os.environ['LITELLM_LOCAL_MODEL_COST_MAP'])"
     )
     assert run(program, LITELLM_LOCAL_MODEL_COST_MAP="true") == "true"
 
 
-def test_another_name_is_no_part_of_it() -> None:
-    import compaction_adapters.litellm as adapter
-
+def test_other_names_are_no_attributes() -> None:
     with pytest.raises(AttributeError, match="no attribute 'Compaction'"):
         _ = getattr(adapter, "Compaction")  # noqa: B009 - a type checker would know
     assert isinstance(adapter.CompactionCallback(), CustomLogger)

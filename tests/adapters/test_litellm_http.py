@@ -1,11 +1,10 @@
-"""`with_compaction` over HTTP: who is asked for the summary, what is learned of an answer, what becomes of a stream."""
+"""`with_compaction` over HTTP: summaries, usage, streams, answers cut by the window, media, thinking, sessions between calls."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Mapping
-from dataclasses import replace
-from typing import Any, cast
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,48 +12,48 @@ pytest.importorskip("litellm")
 
 from compaction_adapters.litellm import summarizer, with_compaction
 
-from compaction_hooks import CompactionController, CompactionSettings, SummaryRequest
+from compaction_hooks import CompactionController, CompactionSettings
+from compaction_hooks.stores import SQLiteStore
 from tests.adapters import litellm_stage
+from tests.adapters.cut_answers import BELIEVED, MOST, STEPS, cut_off, talkative
+from tests.adapters.cut_answers import WINDOW as CUT_WINDOW
+from tests.adapters.large_media import IMAGES, LIMIT_BYTES, assert_images_left_out, image
 from tests.adapters.litellm_stage import (
+    BOTH,
     SECRET,
     TOO_LONG,
     WINDOW,
     WITH_TOOLS,
     Events,
     Stage,
+    got,
     litellm,
+    offered,
     said,
     task,
+    whole,
 )
-from tests.conversations import Scripted, steps, user
-from tests.provider import Answer
+from tests.cases import folded
+from tests.conversations import Scripted, assistant, prose, steps, texts, user
+from tests.provider import Answer, Call, Signer
 
 pytestmark = litellm_stage.QUIET
 provider, stage = litellm_stage.provider, litellm_stage.stage
 
 
+# -- summaries
+
+
 @pytest.mark.parametrize("api", ["openai", "anthropic"])
-async def test_the_called_model_is_asked_for_the_summary(stage: Stage, api: str) -> None:
-    """It is asked where the call goes, and for nothing the user wants of his answer."""
+async def test_the_called_model_writes_the_summary(stage: Stage, api: str) -> None:
+    """It is asked at the address of the call, with no argument that shapes the user's answer."""
     side = stage.side(Answer("Ready."))
     made = with_compaction(litellm.acompletion, context_window=WINDOW)
-    offered = {
-        "type": "function",
-        "function": {"name": "read_file", "description": "", "parameters": {"type": "object"}},
-    }
-    arguments = getattr(stage, api)(
-        tools=[offered],
-        temperature=0.5,
-        max_tokens=77,
-        stop=["END"],
-        extra_headers={"x-team": "one"},
-        **WITH_TOOLS,
-    )
-    response = await made(messages=task(TOO_LONG), **arguments)
-    assert said(response) == "Ready."
+    shaping = {"temperature": 0.5, "max_tokens": 77, "stop": ["END"], "extra_headers": {"x-team": "one"}}
+    arguments = getattr(stage, api)(tools=[offered("read_file")], **shaping, **WITH_TOOLS)
+    assert said(await made(messages=task(TOO_LONG), **arguments)) == "Ready."
     asked, answered = side.requests
-    assert asked.is_summary
-    assert not answered.is_summary
+    assert (asked.is_summary, answered.is_summary) == (True, False)
     assert SECRET in json.dumps(answered.body)
     assert asked.body["model"] == answered.body["model"]
     assert 77 < asked.max_tokens <= CompactionSettings().budget(WINDOW).summary
@@ -63,74 +62,69 @@ async def test_the_called_model_is_asked_for_the_summary(stage: Stage, api: str)
     assert answered.body["tools"]
 
 
-def test_a_summarizer_of_ones_own_is_asked_instead(stage: Stage) -> None:
-    side, other = stage.side(Answer("Ready.")), stage.side(key="-other")
-    mine = summarizer(**stage.openai(key="-other"))
-    made = with_compaction(litellm.completion, context_window=WINDOW, summarizer=mine)
-    assert said(made(messages=task(TOO_LONG), **stage.openai())) == "Ready."
-    assert [request.is_summary for request in side.requests] == [False]
-    assert [request.is_summary for request in other.requests] == [True]
+@BOTH
+async def test_a_summarizer_asks_its_own_model(stage: Stage, function: Any) -> None:
+    """Twice, on connections that are kept."""
+    side, other = stage.side(), stage.side(key="-other")
+    made = with_compaction(function, context_window=WINDOW, summarizer=summarizer(**stage.openai(key="-other")))
+    for text in ("Go.", "Come."):
+        await got(made(messages=[user(text), *steps(TOO_LONG)], **stage.openai()))
+    assert [request.is_summary for request in side.requests] == [False, False]
+    assert [request.is_summary for request in other.requests] == [True, True]
     assert SECRET in json.dumps(side.requests[0].body)
 
 
-async def test_a_summarizer_of_ones_own_in_an_async_program(stage: Stage) -> None:
-    """Two in a row, on connections that are kept."""
-    other = stage.side(key="-other")
-    stage.side()
-    mine = summarizer(**stage.openai(key="-other"))
-    made = with_compaction(litellm.acompletion, context_window=WINDOW, summarizer=mine)
-    for _ in range(2):
-        await made(messages=[user("Go."), *steps(TOO_LONG)], **stage.openai())
-        await made(messages=[user("Come."), *steps(TOO_LONG)], **stage.openai())
-    assert len(other.requests) == 2
+def completion(content: object, finish_reason: str = "stop", **more: object) -> dict[str, Any]:
+    message = {"role": "assistant", "content": content, **more}
+    return {"choices": [{"message": message, "finish_reason": finish_reason}], "usage": {"prompt_tokens": 9}}
 
 
-@pytest.mark.parametrize(("finish", "is_used"), [("stop", True), ("length", False)])
-def test_a_summary_that_was_cut_off_is_refused(stage: Stage, finish: str, is_used: bool) -> None:
+PLAIN = f"## Goal\n- {SECRET}"
+BLOCKS = [{"type": "text", "text": "## Goal\n"}, {"type": "text", "text": f"- {SECRET}"}]
+CALL = {"id": "1", "type": "function", "function": {"name": "read_file", "arguments": "{}"}}
+
+
+@folded(
+    "response, is_used",
+    {
+        "text": (PLAIN, True),
+        "dict": (completion(PLAIN), True),
+        "object": (litellm.ModelResponse(**completion(PLAIN)), True),
+        "blocks": (completion(BLOCKS), True),
+        "cut off": (completion(PLAIN, "length"), False),
+        "calls": (completion(PLAIN, tool_calls=[CALL]), False),
+        "no choice": ({"choices": []}, False),
+        "nothing": (None, False),
+    },
+)
+def test_a_summary_is_read_from_the_response_of_any_function(response: object, is_used: bool) -> None:
+    views: list[Any] = []
+
+    def answer(*, messages: Any) -> object:
+        views.append(messages)
+        return response
+
     events = Events()
-    side = stage.side(Answer("Ready."))
-    other = stage.side(Answer("## Goal\n- KINGFISHER", stop=finish), key="-other")
-    other.summary_text = ""
-    made = with_compaction(
-        litellm.completion, context_window=WINDOW, summarizer=_plain(stage.openai(key="-other")), on_event=events
-    )
-    made(messages=task(TOO_LONG), **stage.openai())
-    assert (SECRET in json.dumps(side.requests[-1].body)) is is_used
+    with_compaction(answer, context_window=WINDOW, on_event=events)(messages=task(TOO_LONG))
     assert events.finished[0].used_fallback is not is_used
-    assert events.finished[0].usage is not None
+    has_usage = isinstance(response, dict | litellm.ModelResponse) and bool(response.get("choices"))
+    assert (events.finished[0].usage is not None) is has_usage
+    assert (SECRET in json.dumps(views[-1])) is is_used
 
 
-def _plain(arguments: Mapping[str, Any]) -> Any:
-    """Asks with another system prompt, so that the provider takes it for an ordinary request."""
-    inner = summarizer(**arguments)
-
-    async def ask(request: SummaryRequest) -> Any:
-        return await cast("Awaitable[Any]", inner(replace(request, system="Sum up.")))
-
-    return ask
+# -- usage and streams
 
 
-async def test_usage_is_learned(stage: Stage) -> None:
-    """The size of a context is what the provider counted."""
-    side = stage.side(Answer("one"), Answer("two"), Answer("three"))
+async def test_usage_is_the_providers_count(stage: Stage) -> None:
+    side = stage.side()
     hooks = CompactionController(context_window=WINDOW)
-    acompletion, completion = (
-        with_compaction(function, hooks, session_id="one") for function in (litellm.acompletion, litellm.completion)
-    )
-    session = hooks.session("one")
-    for number in range(3):
-        messages = task(number + 1)
-        if number == 0:
-            await acompletion(messages=messages, **stage.openai())
-        elif number == 1:
-            completion(messages=messages, **stage.openai())
-        else:
-            stream = await acompletion(
-                messages=messages, stream=True, stream_options={"include_usage": True}, **stage.openai()
-            )
-            async for _ in stream:
-                pass
-        state = session.state()
+    functions = [with_compaction(one, hooks, session_id="one") for one in (litellm.acompletion, litellm.completion)]
+    streamed: dict[str, Any] = {"stream": True, "stream_options": {"include_usage": True}}
+    for number, (function, options) in enumerate([(0, {}), (1, {}), (0, streamed)]):
+        answer = await got(functions[function](messages=task(number + 1), **options, **stage.openai()))
+        if options:
+            await whole(answer)
+        state = hooks.session("one").state()
         assert not state.is_estimate
         assert state.context_tokens == side.requests[number].input_tokens
 
@@ -142,63 +136,130 @@ def test_usage_counts_for_the_model_of_the_call(is_routed: bool) -> None:
     parameters = {"model": "azure/my-deployment", "api_key": "k", "api_base": "http://127.0.0.1:9"}
     router = litellm.Router(model_list=[{"model_name": "agent", "litellm_params": parameters}])
     hooks = CompactionController(context_window=WINDOW)
-    completion = with_compaction(router.completion if is_routed else litellm.completion, hooks, session_id="one")
-    completion(messages=task(1), mock_response=answer, **({"model": "agent"} if is_routed else parameters))
+    made = with_compaction(router.completion if is_routed else litellm.completion, hooks, session_id="one")
+    made(messages=task(1), mock_response=answer, **({"model": "agent"} if is_routed else parameters))
     assert hooks.session("one").state().is_estimate is is_routed
 
 
-async def test_a_stream_is_still_litellms_own(stage: Stage) -> None:
-    stage.side(Answer("a few words"), Answer("some other words"))
-    hooks = CompactionController(context_window=WINDOW)
-    stream = await with_compaction(litellm.acompletion, hooks)(messages=task(1), stream=True, **stage.openai())
+@BOTH
+async def test_a_stream_is_still_litellms_own(stage: Stage, function: Any) -> None:
+    stage.side(Answer("a few words"))
+    made = with_compaction(function, context_window=WINDOW)
+    stream = await got(made(messages=task(1), stream=True, **stage.openai()))
     assert stream.model == "gpt-4o-mini"
     assert stream._hidden_params["model_id"] is None
-    chunks = [chunk async for chunk in stream]
-    assert said(litellm.stream_chunk_builder(chunks)) == "a few words"
-    sync = with_compaction(litellm.completion, hooks)(messages=task(1), stream=True, **stage.openai())
-    assert said(litellm.stream_chunk_builder(list(sync))) == "some other words"
+    assert await whole(stream) == "a few words"
 
 
 async def test_a_stream_that_breaks_before_its_first_chunk_is_sent_again(stage: Stage) -> None:
     side = stage.side()
     side.stream_fail_after = 0
     made = with_compaction(litellm.acompletion, context_window=WINDOW, summarizer=Scripted("- facts"))
-    stream = await made(messages=task(20), stream=True, **stage.openai())
-    assert said(litellm.stream_chunk_builder([chunk async for chunk in stream])) == "Done."
+    assert await whole(await made(messages=task(20), stream=True, **stage.openai())) == "Done."
     assert len(side.requests) == 2
     assert len(side.requests[1].messages) < len(side.requests[0].messages)
 
 
-def _whole(content: object, **more: object) -> dict[str, Any]:
-    return {"choices": [{"message": {"role": "assistant", "content": content, **more}, "finish_reason": "stop"}]}
+# -- limits of the provider
 
 
-PLAIN = f"## Goal\n- {SECRET}"
-BLOCKS = [{"type": "text", "text": "## Goal\n"}, {"type": "text", "text": f"- {SECRET}"}]
-CALL = {"id": "1", "type": "function", "function": {"name": "read_file", "arguments": "{}"}}
+def test_a_logger_fn_of_the_user_is_called_too(stage: Stage) -> None:
+    """Raw responses are read by a `logger_fn`."""
+    stage.side()
+    seen: list[Any] = []
+    made = with_compaction(litellm.completion)
+    made(messages=[user("Hi.")], logger_fn=lambda details: seen.append(details["log_event_type"]), **stage.openai())
+    assert seen == ["pre_api_call", "post_api_call"]
 
 
-@pytest.mark.parametrize(
-    ("response", "is_used"),
-    [
-        pytest.param(PLAIN, True, id="text"),
-        pytest.param(_whole(PLAIN), True, id="dict"),
-        pytest.param(litellm.ModelResponse(**_whole(PLAIN)), True, id="object"),
-        pytest.param(_whole(BLOCKS), True, id="blocks"),
-        pytest.param(_whole(PLAIN, tool_calls=[CALL]), False, id="calls"),
-        pytest.param({"choices": []}, False, id="no choice"),
-        pytest.param(None, False, id="nothing"),
-    ],
-)
-def test_a_summary_is_read_from_whatever_a_function_returns(response: object, is_used: bool) -> None:
-    """What holds no text, or calls a tool, is no summary."""
-    views: list[Any] = []
+@pytest.mark.parametrize(("api", "believed"), [("openai", BELIEVED), ("anthropic", None)])
+async def test_a_run_whose_answers_the_window_cuts_reaches_its_end(
+    stage: Stage, api: str, believed: int | None
+) -> None:
+    side = stage.side(*talkative(), window=CUT_WINDOW, overflow="cut")
+    made = with_compaction(litellm.acompletion, context_window=believed, summarizer=Scripted(), session_id="run")
+    limit: dict[str, Any] = {"max_tokens": MOST} if api == "openai" else {}
+    arguments = getattr(stage, api)("scripted", tools=[offered("read_file", path={})], **limit, **WITH_TOOLS)
+    messages: list[Any] = [user("Read all.")]
+    while messages[-1]["role"] != "assistant" or messages[-1].get("tool_calls"):
+        answer = (await made(messages=messages, **arguments)).choices[0].message
+        messages.append(answer.model_dump(exclude_none=True))
+        calls = answer.tool_calls or ()
+        messages += [{"role": "tool", "tool_call_id": call.id, "content": prose(50)} for call in calls]
+    assert messages[-1]["content"] == "All read."
+    assert len(messages) == 2 + 2 * STEPS
+    assert cut_off(side) > 0
 
-    def answer(*, messages: Any) -> object:
-        views.append(messages)
-        return response
 
-    events = Events()
-    with_compaction(answer, context_window=WINDOW, on_event=events)(messages=task(TOO_LONG))
-    assert events.finished[0].used_fallback is not is_used
-    assert (SECRET in json.dumps(views[-1])) is is_used
+async def test_too_many_bytes_of_images_are_sent_once_more_without_the_oldest(stage: Stage) -> None:
+    side = stage.side(Answer("Fine."), window=100_000)
+    side.limit_bytes = LIMIT_BYTES
+    made = with_compaction(litellm.acompletion, context_window=100_000, summarizer=Scripted())
+    messages: list[Any] = []
+    for number in range(IMAGES):
+        picture = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{image(number)}"}}
+        messages += [{"role": "user", "content": [{"type": "text", "text": "See."}, picture]}, assistant("Seen.")]
+    answer = await made(messages=[*messages, user("And now?")], num_retries=2, **stage.openai())
+    assert said(answer) == "Fine."
+    assert_images_left_out(side)
+
+
+@pytest.mark.parametrize(("model", "refusals"), [("claude-opus-5-5", 0), ("my-gateway-model", 1)])
+def test_refused_thinking_ends_no_call(stage: Stage, model: str, refusals: int) -> None:
+    """For models that bind their thinking to the messages before it; the name of the second does not tell."""
+    side = stage.side(*(Answer(f"Step {part}.", (Call("read", {"part": part}),)) for part in range(30)))
+    signer = side.signer = Signer()
+    settings = CompactionSettings(keep_recent_tokens=2_000)
+    made = with_compaction(litellm.completion, context_window=WINDOW, settings=settings)
+    messages: list[Any] = [user("Read all parts.")]
+    for _ in range(30):
+        arguments = stage.anthropic(model, max_tokens=400, tools=[offered("read")], **WITH_TOOLS)
+        message = made(messages=messages, metadata={"session_id": "run"}, **arguments).choices[0].message
+        results = [{"role": "tool", "tool_call_id": call.id, "content": "part\n" * 300} for call in message.tool_calls]
+        messages += [message, *results]
+    assert len(signer.refusals) == refusals
+    assert len(signer.sent) >= 30
+    assert signer.reasoning_share > 0.1
+
+
+# -- between calls
+
+THREAD: dict[str, Any] = {"metadata": {"session_id": "thread-1"}}
+MESSAGES = task(8)
+
+
+async def test_a_conversation_is_compacted_pinned_and_undone_between_calls(stage: Stage) -> None:
+    side = stage.side()
+    acompletion = with_compaction(litellm.acompletion, context_window=WINDOW)
+    await acompletion(**stage.openai(), messages=MESSAGES, **THREAD)
+    session = acompletion.session("thread-1")
+    assert session.state().context_tokens
+    session.pin(MESSAGES[4])
+    model = summarizer(**stage.openai())
+    result = await session.compact(MESSAGES, keep_recent_tokens=500, summarizer=model)
+    assert SECRET in texts(result.messages)
+    assert any(message is MESSAGES[4] for message in result.messages)
+    assert [record.reason for record in session.history()] == ["manual"]
+    for is_compacted in (True, False):
+        await acompletion(**stage.openai(), messages=MESSAGES, **THREAD)
+        assert (SECRET in json.dumps(side.requests[-1].messages)) is is_compacted
+        assert (session.undo() is not None) is is_compacted
+    assert not side.rejections
+
+
+def test_pins_and_compactions_by_hand_survive_a_restart(stage: Stage, tmp_path: Path) -> None:
+    side = stage.side()
+
+    def process() -> Any:
+        store = SQLiteStore(tmp_path / "records.db")
+        return with_compaction(litellm.completion, context_window=WINDOW, store=store, summarizer=lambda _: SECRET)
+
+    process().session("thread-1").pin(MESSAGES[4])
+    process().session("thread-1").compact_sync(MESSAGES, keep_recent_tokens=500)
+    made = process()
+    made.session("thread-1").load_sync()
+    assert made.session("thread-1").state().compaction_count == 1
+    made(**stage.openai(), messages=MESSAGES, **THREAD)
+    sent = json.dumps(side.requests[-1].messages)
+    assert SECRET in sent
+    assert json.dumps(MESSAGES[4]["content"]) in sent

@@ -39,48 +39,42 @@ class AgentLoop:
         self.session_id = opening.conversation_id
         self.completion, self.acompletion = completion, acompletion
         self.tools = {tool.name: tool for tool in opening.tools}
+        functions = [{"name": tool.name, "parameters": tool.parameters} for tool in opening.tools]
         self.messages: list[Any] = [{"role": "system", "content": opening.system}]
         self.arguments = {
             **arguments,
             **WITH_TOOLS,
+            "messages": self.messages,
             "max_retries": 0,
             "metadata": {"session_id": opening.conversation_id},
-            "tools": [
-                {
-                    "type": "function",
-                    "function": {"name": tool.name, "description": tool.description, "parameters": tool.parameters},
-                }
-                for tool in opening.tools
-            ],
+            "tools": [{"type": "function", "function": function} for function in functions],
         }
 
     async def say(self, text: str, /) -> str:
         self.messages.append({"role": "user", "content": text})
-        while True:
-            response = await self.acompletion(messages=self.messages, **self.arguments)
-            if self.take(response.choices[0].message):
-                return str(response.choices[0].message.content)
+        while not self.take(await self.acompletion(**self.arguments)):
+            pass
+        return str(self.messages[-1].content)
 
     def say_sync(self, text: str, /) -> str:
         self.messages.append({"role": "user", "content": text})
-        while True:
-            response = self.completion(messages=self.messages, **self.arguments)
-            if self.take(response.choices[0].message):
-                return str(response.choices[0].message.content)
+        while not self.take(self.completion(**self.arguments)):
+            pass
+        return str(self.messages[-1].content)
 
     async def say_streamed(self, text: str, /) -> list[str]:
         self.messages.append({"role": "user", "content": text})
         seen: list[str] = []
-        while True:
-            stream = await self.acompletion(messages=self.messages, stream=True, **self.arguments)
-            chunks = [chunk async for chunk in stream]
+        is_last = False
+        while not is_last:
+            chunks = [chunk async for chunk in await self.acompletion(stream=True, **self.arguments)]
             seen += [chunk.choices[0].delta.content for chunk in chunks if chunk.choices[0].delta.content]
-            whole: Any = litellm.stream_chunk_builder(chunks)
-            if self.take(whole.choices[0].message):
-                return seen
+            is_last = self.take(litellm.stream_chunk_builder(chunks))
+        return seen
 
-    def take(self, answer: Any) -> bool:
-        """Store an answer and run its tools; whether it was the last one."""
+    def take(self, response: Any) -> bool:
+        """Store an answer and run its tools; return whether it was the last one."""
+        answer = response.choices[0].message
         self.messages.append(answer)
         for call in answer.tool_calls or ():
             result = self.tools[call.function.name].run(json.loads(call.function.arguments))

@@ -11,17 +11,14 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-# What litellm's extra "proxy" brings along.
+# The packages of litellm's extra "proxy".
 pytest.importorskip("fastapi")
 pytest.importorskip("apscheduler")
 pytest.importorskip("backoff")
-pytest.importorskip("starlette")
-pytest.importorskip("uvicorn")
 pytest.importorskip("httpx")
 
 import httpx
@@ -59,11 +56,11 @@ from compaction_adapters.litellm import CompactionCallback
 callback = CompactionCallback()
 """
 PROGRAM = "import litellm; litellm.run_server()"
-"""What the command `litellm` does."""
+"""The program of the command `litellm`."""
 
 
 class Proxy:
-    """A client of the running proxy, and the provider's sides behind it."""
+    """A client of the running proxy, and the provider's sides."""
 
     def __init__(self, provider: LoopbackProvider, client: httpx.Client) -> None:
         self.provider = provider
@@ -110,22 +107,18 @@ def proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
 
 
 def _wait_until_up(process: subprocess.Popen[str]) -> None:
-    """Read what the proxy prints until it serves, and from then on in a thread, so that it never waits for a reader."""
+    """Read the proxy's output until it serves, and from then on in a thread, so that it never waits for a reader."""
     assert process.stdout is not None
-    output = process.stdout
     last_words: collections.deque[str] = collections.deque(maxlen=40)
-    giving_up = threading.Timer(START_SECONDS, process.kill)
-    giving_up.start()
-    try:
-        for line in output:
-            last_words.append(line)
-            if "Uvicorn running" in line:
-                break
-        else:
-            pytest.fail("the proxy did not start:\n" + "".join(last_words))
-    finally:
-        giving_up.cancel()
-    threading.Thread(target=lambda: collections.deque(output, maxlen=0), daemon=True).start()
+    timer = threading.Timer(START_SECONDS, process.kill)
+    timer.start()
+    for line in process.stdout:
+        last_words.append(line)
+        if "Uvicorn running" in line:
+            break
+    timer.cancel()
+    assert "Uvicorn running" in last_words[-1], "the proxy did not start:\n" + "".join(last_words)
+    threading.Thread(target=collections.deque, args=(process.stdout, 0), daemon=True).start()
 
 
 def text_of(response: httpx.Response) -> str:
@@ -194,9 +187,3 @@ def test_a_fallback_gets_what_fits_it(proxy: Proxy) -> None:
     assert len(side.model_requests[0].messages) == len(messages)
     assert [request.status for request in small.model_requests] == [200]
     assert len(small.model_requests[0].messages) < len(messages)
-
-
-def test_the_configuration_in_the_documentation_is_this_one() -> None:
-    documented = (Path(__file__).parents[2] / "docs" / "litellm.md").read_text(encoding="utf-8")
-    assert "callbacks: compaction_config.callback" in documented
-    assert "callback = CompactionCallback(" in documented
