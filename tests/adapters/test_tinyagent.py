@@ -1,163 +1,132 @@
-"""The hook on the real tinyagent loop; only the model is scripted. Asserted is what the provider would receive."""
+"""The hook in tinyagent's real loop: the facts of every adapter, aborts, and the facts that it learns from its agent."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 pytest.importorskip("tinyagent")
+pytest.importorskip("starlette")
 
-from compaction_adapters.tinyagent import TinyAgentFormat, compaction_hook, usage_of
-from tinyagent import Agent, AgentOptions, extract_text
+from compaction_adapters.tinyagent import compaction_hook, summarizer, usage_of
+from tinyagent import Agent, extract_text
 from tinyagent.agent_types import (
     AgentMessage,
-    AgentTool,
     AgentToolResult,
     AssistantMessage,
     AssistantMessageEvent,
-    CacheControl,
     Context,
-    CustomAgentMessage,
     ImageContent,
     Model,
     TextContent,
-    ThinkingContent,
     ToolCallContent,
-    ToolResultMessage,
     UserMessage,
 )
 
-from compaction_hooks import CompactionSettings, SummaryRequest
-from compaction_hooks.errors import FormatError
-from compaction_hooks.testing import check_format
-from tests.conversations import Scripted, controller, prose
+from compaction_hooks import CompactionController, CompactionSettings, SummaryRequest
+from compaction_hooks.errors import ConfigurationError
+from compaction_hooks.stores import SQLiteStore
+from compaction_hooks.summary.prompts import SYSTEM_PROMPT
+from compaction_hooks.testing import ADAPTER_FACTS, AdapterFact, Script, check_adapter, check_session
+from tests.adapters import tinyagent_stage
+from tests.adapters.large_media import IMAGES, image
+from tests.adapters.recorded_sessions import PATTERNS, recorded_script
+from tests.adapters.tinyagent_stage import (
+    SCRIPT,
+    WINDOW,
+    anthropic_model,
+    made_agent,
+    needs_binding,
+    openai_model,
+    shown,
+    stream_anthropic,
+    stream_openai,
+    turns,
+)
+from tests.cases import folded
+from tests.conversations import Scripted, prose
+from tests.data import needs_data
+from tests.provider import LoopbackProvider, Side
+
+provider = tinyagent_stage.provider
+BARE = Script(turns=(), system="You are careful.")
+
+
+@pytest.mark.parametrize("fact", ADAPTER_FACTS, ids=str)
+def test_adapter_facts(fact: AdapterFact, provider: LoopbackProvider) -> None:
+    check_adapter(tinyagent_stage.TinyAgentHarness(), provider, fact)
+
+
+@needs_data
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_a_recorded_session_runs_to_its_end(pattern: str, provider: LoopbackProvider) -> None:
+    check_session(tinyagent_stage.TinyAgentHarness(), provider, recorded_script(pattern))
+
+
+# -- a model in this process
 
 
 class Reply:
     """A finished answer as tinyagent streams it: one `done` event."""
 
-    def __init__(self, message: AssistantMessage) -> None:
-        self._message = message
-        self._events = [AssistantMessageEvent(type="done", message=message, reason="stop")]
+    def __init__(self, *content: TextContent | ToolCallContent) -> None:
+        self._message = AssistantMessage(content=[*content], stop_reason="tool_calls" if len(content) > 1 else "stop")
+        self._events = iter([AssistantMessageEvent(type="done", message=self._message, reason="stop")])
 
-    def __aiter__(self) -> AsyncIterator[AssistantMessageEvent]:
-        return self
-
-    async def __anext__(self) -> AssistantMessageEvent:
-        if not self._events:
-            raise StopAsyncIteration
-        return self._events.pop()
+    async def __aiter__(self) -> AsyncIterator[AssistantMessageEvent]:
+        for event in self._events:
+            yield event
 
     async def result(self) -> AssistantMessage:
         return self._message
 
 
 class ScriptedModel:
-    """Reads so many files one after the other, then says it is done. Remembers what it was sent."""
+    """A stream function that reads so many files one after the other, and keeps the messages of each call."""
 
-    def __init__(self, calls: int, parallel: int = 1) -> None:
+    def __init__(self, calls: int) -> None:
         self.sent: list[list[Any]] = []
         self._left = calls
-        self._parallel = parallel
 
-    async def __call__(self, model: Model, context: Context, options: object) -> Reply:
+    async def __call__(self, model: Model, context: Context, options: object) -> Any:
         self.sent.append(list(context.messages))
         if self._left == 0:
-            return Reply(AssistantMessage(content=[TextContent(text="All read.")], stop_reason="stop"))
+            return Reply(TextContent(text="All read."))
         self._left -= 1
-        calls = [
-            ToolCallContent(id=f"c{self._left}-{n}", name="read_file", arguments={"path": f"src/m{self._left}_{n}.py"})
-            for n in range(self._parallel)
-        ]
-        return Reply(AssistantMessage(content=[TextContent(text="Reading."), *calls], stop_reason="tool_calls"))
+        call = ToolCallContent(id=f"c{self._left}", name="read_file", arguments={"path": f"src/m{self._left}.py"})
+        return Reply(TextContent(text="Reading."), call)
 
 
 async def read_file(call_id: str, arguments: dict[str, Any], *_: object) -> AgentToolResult:
     return AgentToolResult(content=[TextContent(text=f"# {arguments['path']}\n{prose(400)}")])
 
 
-def agent(model: ScriptedModel, hook: Callable[..., Awaitable[list[AgentMessage]]], **options: Any) -> Agent:
-    tool = AgentTool(name="read_file", description="Reads a file.", parameters={"type": "object"}, execute=read_file)
-    made = Agent(AgentOptions(stream_fn=model, transform_context=hook, **options))
-    made.set_model(Model(provider="scripted", id="scripted", api="scripted"))
-    made.set_system_prompt("You read files.")
-    made.set_tools([tool])
-    return made
-
-
-def shown(messages: list[Any]) -> str:
-    return "\n".join(message.model_dump_json() for message in messages)
-
-
-async def test_a_prompt_of_ones_own_says_how_the_summary_is_written() -> None:
-    prompts: list[str] = []
-
-    def summarize(request: SummaryRequest) -> str:
-        prompts.append(request.prompt)
-        return "- facts"
-
-    settings = CompactionSettings(clear_tool_results=False)
-    hook = compaction_hook(
-        context_window=8_192, settings=settings, summarizer=summarize, summary_prompt="In French, please."
-    )
-    await agent(ScriptedModel(calls=40), hook).prompt("Read everything.")
-    assert "In French, please." in prompts[0]
-
-
-async def test_a_long_run_stays_inside_the_window() -> None:
-    """The view is transient, the agent's own state stays whole; no call loses its result."""
-    hooks = controller(8_192, settings=CompactionSettings(clear_tool_results=False))
-    model = ScriptedModel(calls=40, parallel=3)
-    run = agent(model, compaction_hook(hooks))
-    await run.prompt("Read everything, and never write.")
-    assert len(model.sent) == 41
-    assert len(run.state.messages) == 1 + 40 * (1 + 3) + 1
-    assert max(len(shown(view)) for view in model.sent) < 8_192 * 4
-    for view in model.sent[-5:]:
-        assert "conversation history before this point was compacted" in shown(view[:1])
-        assert "never write" in shown(view[:2])
-        calls = [block.id for m in view if m.role == "assistant" for block in m.content if block.type == "tool_call"]
-        assert calls == [m.tool_call_id for m in view if m.role == "tool_result"]
-    assert "was compacted" not in shown(run.state.messages)
-
-
-async def test_kept_messages_are_the_agents_own_objects() -> None:
-    views: list[list[AgentMessage]] = []
-    inner = compaction_hook(controller(8_192))
-
-    async def hook(messages: list[AgentMessage], signal: asyncio.Event | None) -> list[AgentMessage]:
-        view = await inner(messages, signal)
-        views.append(view)
-        assert view[-1] is messages[-1]
-        return view
-
-    await agent(ScriptedModel(calls=3), hook).prompt("Read.")
-    assert len(views) == 4
-
-
-async def test_below_the_threshold_the_list_itself_comes_back() -> None:
-    messages: list[AgentMessage] = [UserMessage(content=[TextContent(text="hello")])]
-    assert await compaction_hook(context_window=8_192)(messages, None) is messages
+def scripted_agent(hook: Any, model: Any, **options: Any) -> Agent:
+    agent = made_agent(hook, openai_model("http://127.0.0.1"), "k", SCRIPT, stream_fn=model, **options)
+    for tool in agent.state.tools:
+        tool.execute = read_file
+    return agent
 
 
 @pytest.mark.parametrize("how", ["hook.prompt", "agent.prompt"])
 async def test_abort_of_the_hook_ends_the_run_and_no_other(how: str) -> None:
-    """tinyagent's loop does not look at the signal that `agent.abort()` sets: it would make all 40 calls."""
+    """tinyagent's loop does not check the signal that `agent.abort()` sets: it would make all 40 calls."""
 
     class Aborting(ScriptedModel):
-        async def __call__(self, model: Model, context: Context, options: object) -> Reply:
+        async def __call__(self, *arguments: Any) -> Any:
             if len(self.sent) == 2:
                 hook.abort()
-            return await super().__call__(model, context, options)
+            return await super().__call__(*arguments)
 
     hook, model = compaction_hook(context_window=100_000), Aborting(calls=40)
-    run = hook.attach(agent(model, hook))
-    hook.abort()  # nothing runs yet: it is no concern of the next run
-    prompt = partial(hook.prompt, run) if how == "hook.prompt" else run.prompt
+    agent = hook.attach(scripted_agent(hook, model))
+    hook.abort()  # without effect: nothing runs yet
+    prompt = partial(hook.prompt, agent) if how == "hook.prompt" else agent.prompt
     answer = await prompt("Read.")
     assert len(model.sent) == 3
     assert isinstance(answer, AssistantMessage)
@@ -166,120 +135,285 @@ async def test_abort_of_the_hook_ends_the_run_and_no_other(how: str) -> None:
     assert extract_text(await prompt("Go on.")) == "All read."
 
 
-async def test_abort_during_a_summary_goes_on_uncompacted() -> None:
-    """The signal is raced against the summarizer, which is cancelled; no error reaches the agent."""
+async def test_abort_during_a_summary_continues_uncompacted() -> None:
+    """The summarizer is cancelled; no error reaches the agent."""
     cancelled = asyncio.Event()
-    running: list[Agent] = []
 
     async def slow(request: SummaryRequest) -> str:
-        running[0].abort()
+        agent.abort()
         try:
-            await asyncio.Event().wait()
-        except asyncio.CancelledError:
+            return str(await asyncio.Event().wait())
+        finally:
             cancelled.set()
-            raise
-        raise AssertionError
 
-    model = ScriptedModel(calls=40)
-    settings = CompactionSettings(clear_tool_results=False)
-    run = agent(model, compaction_hook(context_window=8_192, summarizer=slow, settings=settings))
-    running.append(run)
-    await run.prompt("Read.")
+    model, settings = ScriptedModel(calls=40), CompactionSettings(clear_tool_results=False)
+    agent = scripted_agent(compaction_hook(context_window=8_192, summarizer=slow, settings=settings), model)
+    await agent.prompt("Read.")
     await asyncio.wait_for(cancelled.wait(), 5)
     assert "was compacted" not in shown(model.sent[-1])
-    assert run.state.error is None
+    assert agent.state.error is None
 
 
-async def test_prompt_caching_marks_are_kept() -> None:
+async def test_marks_of_prompt_caching_are_kept() -> None:
     """tinyagent marks copies of the user's messages before the hook sees them, anew on every call."""
-    asked = Scripted("- facts")
-    model = ScriptedModel(calls=30)
+    summarize, model = Scripted("- facts"), ScriptedModel(calls=30)
     settings = CompactionSettings(clear_tool_results=False)
-    hook = compaction_hook(context_window=8_192, summarizer=asked, settings=settings)
-    run = agent(model, hook, enable_prompt_caching=True)
-    await run.prompt("Read.")
-    pinned = model.sent[-1][1]
-    assert pinned.content[0].cache_control is not None
-    assert len(asked.requests) < 6
+    hook = compaction_hook(context_window=8_192, summarizer=summarize, settings=settings)
+    await scripted_agent(hook, model, enable_prompt_caching=True).prompt("Read.")
+    assert model.sent[-1][1].content[0].cache_control is not None
+    assert len(summarize.requests) < 6
 
 
-async def test_system_prompt_and_tools_are_counted_when_told() -> None:
-    messages: list[AgentMessage] = []
-    for n in range(8):
-        messages += [
-            UserMessage(content=[TextContent(text=f"{n} {prose(200)}")]),
-            AssistantMessage(content=[TextContent(text=prose(200))], stop_reason="stop"),
-        ]
-    messages.append(UserMessage(content=[TextContent(text="and?")]))
+async def test_too_many_bytes_of_images_are_sent_once_more_without_the_oldest() -> None:
+    views: list[list[AgentMessage]] = []
+
+    async def refuse_five(model: Any, context: Context, options: Any) -> Any:
+        views.append(list(context.messages))
+        if shown(views[-1]).count("data:image/png") > IMAGES // 2:
+            raise RuntimeError("API returned error: 413 - request_too_large: Request exceeds the maximum size")
+        return Reply(TextContent(text="Fine."))
+
+    hook = compaction_hook(context_window=100_000)
+    agent = scripted_agent(hook, refuse_five)
+    history: list[AgentMessage] = []
+    for number in range(IMAGES):
+        picture = ImageContent(url=f"data:image/png;base64,{image(number)}", mime_type="image/png")
+        seen = AssistantMessage(content=[TextContent(text="Seen.")], stop_reason="stop")
+        history += [UserMessage(content=[TextContent(text=f"Picture {number}."), picture]), seen]
+    agent.replace_messages(history)
+    await hook.prompt(agent, "And now?")
+    sent = shown(views[1])
+    assert [image(number) in sent for number in range(IMAGES)] == [False] * 4 + [True] * 4
+    assert sent.count("[Left out, the request was too large with it: image/png sha256 ") == 4
+    assert [image(number) in shown(agent.state.messages) for number in range(IMAGES)] == [True] * 8
+
+
+async def test_system_and_tools_of_compaction_hook_count() -> None:
+    messages = [*turns(8, 200), UserMessage(content=[TextContent(text="and?")])]
     assert await compaction_hook(context_window=8_192)(messages, None) is messages
     assert await compaction_hook(context_window=8_192, system=prose(3_000))(messages, None) is not messages
+    assert await compaction_hook(context_window=8_192, tools=[prose(3_000)])(messages, None) is not messages
 
 
-def test_the_format_keeps_its_contract() -> None:
-    samples: list[AgentMessage] = [
-        UserMessage(
-            content=[TextContent(text="look"), ImageContent(url="https://x.test/a.png", mime_type="image/png")]
-        ),
-        AssistantMessage(
-            content=[
-                ThinkingContent(thinking="hm", thinking_signature="sig"),
-                TextContent(text="ok"),
-                None,
-                ToolCallContent(id="1", name="write", arguments={"path": "a", "content": "x" * 500}),
-            ],
-            stop_reason="tool_calls",
-            usage={"input": 120, "output": 4, "cache_read": 100, "cache_write": 0, "total_tokens": 124},
-            model="m",
-        ),
-        ToolResultMessage(tool_call_id="1", tool_name="write", content=[TextContent(text="done")], is_error=True),
-        CustomAgentMessage(role="note"),
-    ]
-    check_format(TinyAgentFormat(), samples)
+# -- summaries
 
-
-def test_a_shortened_text_keeps_its_marks_and_its_neighbours() -> None:
-    mark, image = CacheControl(type="ephemeral"), ImageContent(url="https://example.org/a.png")
-    said = UserMessage(content=[TextContent(text="long", cache_control=mark), image])
-    made = TinyAgentFormat().rewrite(said, {(0, 0): "cut"})
-    assert isinstance(made, UserMessage)
-    assert made.content[0] == TextContent(text="cut", cache_control=mark)
-    assert made.content[1] is image
-    assert said.content[0] == TextContent(text="long", cache_control=mark)
-
-
-@pytest.mark.parametrize(
-    ("usage", "api", "whole"),
-    [
-        pytest.param(
-            {"input": 120, "output": 4, "cache_read": 100, "total_tokens": 124}, None, 120, id="cached inside input"
-        ),
-        pytest.param(
-            {"input": 20, "output": 4, "cache_read": 100, "total_tokens": 124}, None, 120, id="more cached than input"
-        ),
-        pytest.param(
-            {"input": 80, "output": 4, "cache_read": 50, "total_tokens": 134}, None, 130, id="beside it, by the total"
-        ),
-        pytest.param(
-            {"input": 100, "output": 5, "cache_read": 50, "cache_write": 7, "total_tokens": 105},
-            "anthropic-messages",
-            157,
-            id="beside it, by the API",
-        ),
-        pytest.param({"input": 0, "output": 0, "total_tokens": 0}, None, 0, id="an error's zeros"),
-    ],
+QUESTION = SummaryRequest(
+    system=SYSTEM_PROMPT,
+    prompt="<conversation>[User]: hello</conversation> Summarize.",
+    transcript="",
+    previous_summary=None,
+    focus=None,
+    kind="history",
+    max_tokens=700,
 )
-def test_cached_tokens_are_counted_once(usage: dict[str, Any], api: str | None, whole: int) -> None:
-    """OpenAI-like providers count cached tokens inside the input, Anthropic-like ones beside it."""
-    read = usage_of(usage, api)
-    assert read is not None
-    assert read.input_tokens == whole
 
 
-@pytest.mark.parametrize("usage", [None, {}, {"cost": {"total": 0.1}}])
-def test_usage_without_numbers_is_none(usage: dict[str, Any] | None) -> None:
-    assert usage_of(usage) is None
+async def find_key(provider_name: str) -> str:
+    return "summaries"
 
 
-def test_dicts_are_refused_with_the_fix() -> None:
-    with pytest.raises(FormatError, match="message models"):
-        TinyAgentFormat().read({"role": "user", "content": "hi"})  # type: ignore[arg-type]  # wrong on purpose
+@pytest.mark.parametrize("api", ["openai", pytest.param("anthropic", marks=needs_binding)])
+@folded("resolve", {"async": find_key, "sync": lambda _: "summaries"})
+async def test_summarizer_asks_by_the_stream_function(api: str, resolve: Any, provider: LoopbackProvider) -> None:
+    side = provider.conversation("summaries")
+    side.summary_text = "## Goal\n- all of it"
+    stream, model = (stream_openai, openai_model(provider.openai_url, id="small"))
+    if api == "anthropic":
+        stream, model = stream_anthropic, anthropic_model(provider.anthropic_url, id="small")
+    answer: Any = summarizer(stream, model, get_api_key=resolve)(QUESTION)
+    summary = await answer
+    (request,) = side.requests
+    assert (summary.text, summary.finish_reason, summary.tool_calls) == (side.summary_text, "stop", ())
+    assert summary.usage.output_tokens > 0
+    assert (request.is_summary, request.max_tokens, request.body["model"]) == (True, 700, "small")
+    assert not request.tools
+
+
+async def test_a_failed_summary_is_an_error_with_the_providers_text(provider: LoopbackProvider) -> None:
+    provider.conversation("outage").fail_summaries = True
+    answer: Any = summarizer(stream_openai, openai_model(provider.openai_url), get_api_key=lambda _: "outage")(QUESTION)
+    with pytest.raises(RuntimeError, match=r"500 - .*Internal server error"):
+        await answer
+
+
+async def test_the_agents_own_model_writes_the_summary_out_of_sight(provider: LoopbackProvider) -> None:
+    side, hook, agent = due(provider, "own")
+    side.summary_text = "## Goal\n- KINGFISHER"
+    seen: list[str] = []
+    hook.attach(agent).subscribe(lambda event: seen.append(repr(event)))
+    await agent.prompt("Is that so?")
+    assert [request.is_summary for request in side.requests] == [True, False]
+    assert "KINGFISHER" in str(side.requests[-1].body)
+    assert "KINGFISHER" not in "".join(seen) + shown(agent.state.messages)
+
+
+def due(
+    provider: LoopbackProvider, key: str, window: int = WINDOW, *, attach: bool = False, **options: Any
+) -> tuple[Side, Any, Agent]:
+    """Return a side of the provider, a hook and its agent with a conversation that is due in `WINDOW`."""
+    side = provider.conversation(key, window=WINDOW)
+    hook = compaction_hook(context_window=window, **options)
+    agent = made_agent(hook, openai_model(provider.openai_url), key, BARE)
+    agent.replace_messages(turns(8, 900))
+    return side, hook, hook.attach(agent) if attach else agent
+
+
+@folded("is_attached, summarize", {"by hand": (True, Scripted("- by hand")), "no agent": (False, None)})
+async def test_the_agents_model_writes_no_summary(
+    is_attached: bool, summarize: Scripted | None, provider: LoopbackProvider
+) -> None:
+    """If the controller has a summarizer, and if the hook is not attached."""
+    side, _, agent = due(provider, "given", attach=is_attached, summarizer=summarize)
+    await agent.prompt("Is that so?")
+    assert summarize is None or len(summarize.requests) == 1
+    assert [request.is_summary for request in side.requests] == [False]
+    assert side.requests[0].input_tokens < WINDOW
+
+
+# -- facts of the agent
+
+
+@folded("part", ["system prompt", "tools"])
+async def test_the_agents_system_prompt_and_tools_count(part: str, provider: LoopbackProvider) -> None:
+    side, _, agent = due(provider, part, attach=True)
+    agent.replace_messages(turns(6, 600))
+    if part == "tools":
+        agent.set_tools(made_agent(None, openai_model(provider.openai_url), part, SCRIPT).state.tools)
+        agent.state.tools[0].description = prose(7_000)
+    else:
+        agent.set_system_prompt(prose(7_000))
+    await agent.prompt("Is that so?")
+    assert [request.is_summary for request in side.requests] == [True, False]
+
+
+@folded(
+    "fields, window", {"set by the user": ({"context_window": 10_000}, 10_000), "tinyagent's default": ({}, 50_000)}
+)
+async def test_a_window_counts_if_the_user_set_it(
+    fields: dict[str, int], window: int, provider: LoopbackProvider
+) -> None:
+    provider.conversation("window")
+    hook = compaction_hook(settings=CompactionSettings(default_context_window=50_000))
+    await hook.prompt(made_agent(hook, openai_model(provider.openai_url, **fields), "window", BARE), "Hello.")
+    assert hook.session.state().context_window == window
+
+
+async def test_a_run_keeps_the_model_it_was_started_with(provider: LoopbackProvider) -> None:
+    """tinyagent keeps it too, whatever is set meanwhile."""
+    provider.conversation("switched", answers=SCRIPT.answers)
+    hook = compaction_hook()
+    agent = hook.attach(made_agent(hook, openai_model(provider.openai_url, context_window=30_000), "switched", SCRIPT))
+    larger = openai_model(provider.openai_url, id="larger", context_window=90_000)
+    stop = agent.subscribe(lambda event: agent.set_model(larger) if event.type == "turn_end" else None)
+    await agent.prompt(SCRIPT.turns[0].user)
+    assert hook.session.state().context_window == 30_000
+    stop()
+    await agent.prompt("And?")
+    assert hook.session.state().context_window == 90_000
+
+
+@pytest.mark.parametrize("api", ["openai", pytest.param("anthropic", marks=needs_binding)])
+async def test_usage_is_the_providers_count(api: str, provider: LoopbackProvider) -> None:
+    """With Anthropic's API the binding leaves cached tokens out of input and total."""
+    side = provider.conversation(f"usage {api}")
+    model = openai_model(provider.openai_url) if api == "openai" else anthropic_model(provider.anthropic_url)
+    agent = made_agent(None, model, f"usage {api}", BARE)
+    await agent.prompt(prose(2_000))
+    ended = await agent.prompt("Again.")
+    assert isinstance(ended, AssistantMessage)
+    usage = usage_of(ended.usage, ended.api)
+    assert usage is not None
+    assert usage.input_tokens == side.requests[-1].input_tokens
+    assert usage.cache_read_tokens == side.requests[-1].cached_tokens > 1_000
+
+
+# -- conversations
+
+
+def test_a_conversation_is_named_by_the_user_then_by_the_agent() -> None:
+    hooks: CompactionController[Any] = CompactionController(context_window=WINDOW)
+    named, unnamed, other = compaction_hook(hooks, session_id="mine"), compaction_hook(hooks), compaction_hook(hooks)
+    assert unnamed.session.id != other.session.id
+    for hook in (named, unnamed):
+        hook.attach(scripted_agent(hook, ScriptedModel(calls=0), session_id="thread-7"))
+    assert (named.session.id, unnamed.session.id) == ("mine", "thread-7")
+
+
+async def test_a_conversation_continues_in_another_process(provider: LoopbackProvider, tmp_path: Path) -> None:
+    """The agent's messages are in the host's own storage; the record is in the store, by the agent's session id."""
+    side = provider.conversation("restart", window=WINDOW)
+    messages = turns(8, 900)
+    for words in ("Is that so?", "And now?"):
+        hook = compaction_hook(context_window=WINDOW, store=SQLiteStore(tmp_path / "records.db"))
+        agent = made_agent(hook, openai_model(provider.openai_url), "restart", BARE, session_id="thread-7")
+        agent.replace_messages([type(message).model_validate(message.model_dump()) for message in messages])
+        await hook.prompt(agent, words)
+        messages = agent.state.messages
+    assert [request.is_summary for request in side.requests] == [True, False, False]
+    assert side.requests[2].messages[1] == side.requests[1].messages[1]
+
+
+async def test_a_host_that_continues_during_a_recovery_is_not_overwritten(provider: LoopbackProvider) -> None:
+    word = UserMessage(content=[TextContent(text="Never mind.")])
+
+    async def append(request: SummaryRequest) -> str:
+        agent.append_message(word)
+        return "## Goal\n- to go on"
+
+    side, hook, agent = due(provider, "meanwhile", 10 * WINDOW, summarizer=append)
+    side.reject_next = 1
+    ended = await hook.prompt(agent, "Is that so?")
+    assert agent.state.messages[-2:] == [ended, word]
+    assert len(side.requests) == 1
+
+
+async def test_a_cancelled_prompt_cancels_tinyagents_loop(provider: LoopbackProvider) -> None:
+    """tinyagent leaves the loop running in the background; the host would never see its next call."""
+    reached = asyncio.Event()
+
+    async def wait(request: SummaryRequest) -> str:
+        reached.set()
+        return str(await asyncio.Event().wait())
+
+    side, hook, agent = due(provider, "orphan", summarizer=wait)
+    others = asyncio.all_tasks()
+    run = asyncio.ensure_future(hook.prompt(agent, "Is that so?"))
+    await asyncio.wait_for(reached.wait(), 5)
+    left = asyncio.all_tasks() - others - {run}
+    run.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await run
+    done, pending = await asyncio.wait(left, timeout=5)
+    assert done
+    assert not pending
+    assert not side.requests
+
+
+# -- wrong use
+
+
+async def test_an_agent_made_without_the_hook_is_told(provider: LoopbackProvider) -> None:
+    side, hook, _ = due(provider, "without", 10 * WINDOW)
+    agent = made_agent(None, openai_model(provider.openai_url), "without", BARE)
+    agent.replace_messages(turns(8, 900))
+    side.reject_next = 2
+    with pytest.raises(ConfigurationError, match=r"AgentOptions\(transform_context=hook\)"):
+        await hook.prompt(agent, "Is that so?")
+
+
+async def test_one_hook_serves_one_running_agent() -> None:
+    hook = compaction_hook(context_window=WINDOW)
+    first, second = (scripted_agent(hook, ScriptedModel(calls=0)) for _ in range(2))
+    refused: list[ConfigurationError] = []
+
+    def attach_second(event: Any) -> None:
+        if event.type == "turn_start":
+            with pytest.raises(ConfigurationError, match="of its own") as raised:
+                hook.attach(second)
+            refused.append(raised.value)
+
+    stop = first.subscribe(attach_second)
+    await hook.prompt(first, "Hello.")
+    stop()
+    assert len(refused) == 1
+    assert extract_text(await hook.prompt(second, "Hello.")) == "All read."

@@ -1,4 +1,4 @@
-"""Runs that the context window ends, gone on with: tinyagent's real loop and binding, real HTTP."""
+"""Runs that the context window ends are continued: tinyagent's real loop and binding, real HTTP."""
 
 from __future__ import annotations
 
@@ -13,12 +13,7 @@ pytest.importorskip("starlette")
 
 from compaction_adapters.tinyagent import ModelCallError, compaction_hook
 from tinyagent import extract_text
-from tinyagent.agent_types import (
-    AgentMessage,
-    AssistantMessage,
-    TextContent,
-    UserMessage,
-)
+from tinyagent.agent_types import AgentMessage, AssistantMessage, TextContent, UserMessage
 
 from compaction_hooks import CompactionReason, CompactionSettings, ContextOverflowError, SummaryRequest, Usage
 from tests.adapters import tinyagent_stage
@@ -34,14 +29,14 @@ from tests.adapters.tinyagent_stage import (
     openai_model,
     shown,
 )
-from tests.cases import sampled
-from tests.provider import WORDINGS, Answer, LoopbackProvider, Rejection
+from tests.cases import folded, sampled
+from tests.provider import WORDINGS, Answer, LoopbackProvider, Rejection, Signer
 
 provider = tinyagent_stage.provider
 FIRST, SECOND = SCRIPT.turns
-
-
+TOO_LONG = "prompt is too long: 20000 tokens > 16384 maximum"
 OUTAGE = Rejection(500, {"error": {"message": "Internal server error", "type": "server_error"}})
+RATE_LIMIT = Rejection(429, {"error": {"message": "Rate limit reached: too many tokens per minute.", "type": "tokens"}})
 
 
 @pytest.fixture
@@ -56,14 +51,29 @@ async def begun(stage: Stage) -> Stage:
     return stage
 
 
-async def rejected(stage: Stage) -> AgentMessage:
-    """A run that tinyagent itself ends in an overflow, after tool work."""
+async def reject(stage: Stage) -> AgentMessage:
+    """Let tinyagent itself end a run in an overflow, after tool work."""
     stage.side.window = 4_096
     ended = await stage.agent.prompt(FIRST.user)
     stage.side.window = WINDOW
-    assert isinstance(ended, AssistantMessage)
-    assert ended.stop_reason == "error"
+    check_ended(stage, ended)
     return ended
+
+
+def check_ended(stage: Stage, ended: AgentMessage, reason: str = "error") -> None:
+    """Check that a run stays as tinyagent ended it: this answer is the last message."""
+    assert isinstance(ended, AssistantMessage)
+    assert ended.stop_reason == reason
+    assert stage.agent.state.messages[-1] is ended
+
+
+async def restored(stage: Stage) -> str:
+    """Recover the run with another agent that has its messages, as after a crash; return the answer."""
+    hook = compaction_hook(context_window=BELIEVED)
+    agent = made_agent(hook, stage.model, stage.key, SCRIPT, tools=stage.tools)
+    agent.replace_messages([message.model_copy(deep=True) for message in stage.agent.state.messages])
+    assert await hook.recover(agent)
+    return extract_text(agent.state.messages[-1])
 
 
 # -- an overflow
@@ -74,17 +84,13 @@ async def test_an_overflow_of_anthropics_api_is_continued(provider: LoopbackProv
     stage = Stage(provider, "anthropic", model=anthropic_model)
     await stage.hook.prompt(stage.agent, FIRST.user)
     stage.side.reject_next = 1
-    ended = await stage.hook.prompt(stage.agent, SECOND.user)
-    assert extract_text(ended) == SECOND.answers[-1].text
+    assert extract_text(await stage.hook.prompt(stage.agent, SECOND.user)) == SECOND.answers[-1].text
     assert [request.path for request in stage.side.rejections] == ["/v1/messages"]
     stage.demand_whole_history(said=2)
 
 
 @pytest.mark.parametrize("wording", sampled(sorted(WORDINGS), 4))
-async def test_an_overflow_in_the_middle_of_tool_work_is_continued(
-    wording: str,
-    provider: LoopbackProvider,
-) -> None:
+async def test_an_overflow_in_the_middle_of_tool_work_is_continued(wording: str, provider: LoopbackProvider) -> None:
     """`API returned error: 400 - {json}` is known in every wording; one resend, tool work kept."""
 
     def model(url: str) -> Any:
@@ -94,8 +100,7 @@ async def test_an_overflow_in_the_middle_of_tool_work_is_continued(
     stage.side.wording = wording
     await stage.hook.prompt(stage.agent, FIRST.user)
     stage.side.reject_next = 1
-    ended = await stage.hook.prompt(stage.agent, SECOND.user)
-    assert extract_text(ended) == SECOND.answers[-1].text
+    assert extract_text(await stage.hook.prompt(stage.agent, SECOND.user)) == SECOND.answers[-1].text
     assert stage.agent.state.error is None
     assert len(stage.side.rejections) == 1
     assert len(stage.side.model_requests) == len(SCRIPT.answers) + 1
@@ -104,8 +109,8 @@ async def test_an_overflow_in_the_middle_of_tool_work_is_continued(
     assert "was compacted" not in shown(stage.agent.state.messages)
 
 
-async def test_a_second_overflow_names_the_part_and_chains_the_provider(begun: Stage) -> None:
-    """Exactly one resend; afterwards the agent's state is as if the call had never been made."""
+async def test_a_second_overflow_is_raised_and_leaves_no_trace(begun: Stage) -> None:
+    """After exactly one resend; afterwards the agent's state is as if the call had never been made."""
     begun.side.reject_next, sent = 2, len(begun.side.model_requests)
     with pytest.raises(ContextOverflowError, match="shorten the prefix outside the list") as raised:
         await begun.hook.prompt(begun.agent, SECOND.user)
@@ -114,12 +119,11 @@ async def test_a_second_overflow_names_the_part_and_chains_the_provider(begun: S
     assert "maximum context length is 16384 tokens" in str(raised.value.__cause__)
     assert len(begun.side.model_requests) == sent + 2
     assert begun.agent.state.messages[-1].role == "user"
-    ended = await begun.agent.continue_()
-    assert extract_text(ended) == SECOND.answers[-1].text
+    assert extract_text(await begun.agent.continue_()) == SECOND.answers[-1].text
     begun.demand_whole_history(said=2)
 
 
-async def test_what_cannot_shrink_is_named_without_a_resend(stage: Stage) -> None:
+async def test_a_part_that_cannot_shrink_is_named_without_a_resend(stage: Stage) -> None:
     stage.side.window = 4_096
     stage.agent.set_system_prompt("Be careful. " * 4_000)
     with pytest.raises(ContextOverflowError) as raised:
@@ -130,8 +134,7 @@ async def test_what_cannot_shrink_is_named_without_a_resend(stage: Stage) -> Non
     assert [message.role for message in stage.agent.state.messages] == ["user"]
 
 
-async def test_an_overflow_after_success_is_continued_again(begun: Stage) -> None:
-    """Reset on success. The second one comes in the run that the first recovery went on with."""
+async def test_an_overflow_of_the_continued_run_is_continued_again(begun: Stage) -> None:
     begun.side.reject_next = 1
 
     def reject_once_more(event: Any) -> None:
@@ -139,105 +142,96 @@ async def test_an_overflow_after_success_is_continued_again(begun: Stage) -> Non
             begun.side.reject_next = 1
 
     begun.agent.subscribe(reject_once_more)
-    ended = await begun.hook.prompt(begun.agent, SECOND.user)
-    assert extract_text(ended) == SECOND.answers[-1].text
+    assert extract_text(await begun.hook.prompt(begun.agent, SECOND.user)) == SECOND.answers[-1].text
     assert len(begun.side.rejections) == 2
     begun.demand_whole_history(said=2)
-
-
-async def test_other_errors_stay_as_tinyagent_ends_them(stage: Stage) -> None:
-    """A rate limit is no overflow."""
-    stage.side.answers.appendleft(
-        Rejection(429, {"error": {"message": "Rate limit reached: too many tokens per minute.", "type": "tokens"}})
-    )
-    ended = await stage.hook.prompt(stage.agent, FIRST.user)
-    assert isinstance(ended, AssistantMessage)
-    assert ended.stop_reason == "error"
-    assert stage.agent.state.messages[-1] is ended
-    assert len(stage.side.requests) == 1
-    assert not stage.events
-
-
-async def test_another_error_of_the_resend_stays_as_tinyagent_ends_it(begun: Stage) -> None:
-    begun.side.reject_next = 1
-    begun.side.answers.appendleft(OUTAGE)
-    ended = await begun.hook.prompt(begun.agent, SECOND.user)
-    assert isinstance(ended, AssistantMessage)
-    assert "Internal server error" in (ended.error_message or "")
-    assert begun.agent.state.messages[-1] is ended
-    assert begun.agent.state.messages[-2].role == "user"
-
-
-async def test_switched_off_it_leaves_everything_to_tinyagent(provider: LoopbackProvider) -> None:
-    stage = Stage(provider, "off", settings=CompactionSettings(compact_on_overflow=False))
-    stage.side.reject_next = 1
-    ended = await stage.hook.prompt(stage.agent, FIRST.user)
-    assert isinstance(ended, AssistantMessage)
-    assert ended.stop_reason == "error"
-    assert stage.agent.state.messages[-1] is ended
-    assert stage.agent.state.error == ended.error_message
-    assert stage.told.count("agent_start") == 1
-    assert len(stage.side.requests) == 1
-
-
-async def test_an_error_of_a_model_that_was_switched_away_is_ignored(
-    stage: Stage,
-    provider: LoopbackProvider,
-) -> None:
-    """It says nothing of the model the agent has now."""
-    ended = await rejected(stage)
-    stage.agent.set_model(openai_model(provider.openai_url, id="another-model"))
-    assert not await stage.hook.recover(stage.agent)
-    assert stage.agent.state.messages[-1] is ended
-
-
-async def test_a_failed_answer_with_something_in_it_stays(begun: Stage) -> None:
-    """Also where the hook did not see it come: the text is there for the user to read."""
-    half = AssistantMessage(
-        content=[TextContent(text="Half an")],
-        stop_reason="error",
-        error_message="prompt is too long: 20000 tokens > 16384 maximum",
-        model=MODEL,
-    )
-    begun.agent.replace_messages([*begun.agent.state.messages, half])
-    assert not await compaction_hook(context_window=BELIEVED).recover(begun.agent)
-    assert begun.agent.state.messages[-1] is half
-
-
-async def test_an_aborted_run_is_left_alone(stage: Stage) -> None:
-
-    async def aborted(*_: object) -> Any:
-        stage.agent.abort()
-        raise RuntimeError("prompt is too long: 20000 tokens > 16384 maximum")
-
-    stage.agent.stream_fn = aborted
-    ended = await stage.hook.prompt(stage.agent, FIRST.user)
-    assert isinstance(ended, AssistantMessage)
-    assert ended.stop_reason == "aborted"
-    assert stage.agent.state.messages[-1] is ended
-    assert not stage.events
 
 
 async def test_a_stream_function_that_raises_is_continued(begun: Stage) -> None:
     bound = begun.agent.stream_fn
 
-    async def refused(*_: object) -> Any:
+    async def refuse(*_: object) -> Any:
         begun.agent.stream_fn = bound
-        raise RuntimeError("prompt is too long: 20000 tokens > 16384 maximum")
+        raise RuntimeError(TOO_LONG)
 
-    begun.agent.stream_fn = refused
-    ended = await begun.hook.prompt(begun.agent, SECOND.user)
-    assert extract_text(ended) == SECOND.answers[-1].text
+    begun.agent.stream_fn = refuse
+    assert extract_text(await begun.hook.prompt(begun.agent, SECOND.user)) == SECOND.answers[-1].text
     begun.demand_whole_history(said=2)
 
 
-# -- who drives the agent
+@needs_binding
+@pytest.mark.parametrize(("model", "refusals"), [("claude-opus-5-5", 0), ("my-gateway-model", 1)])
+async def test_no_run_ends_in_a_refusal_of_thinking(provider: LoopbackProvider, model: str, refusals: int) -> None:
+    """For models that bind their thinking to the messages before it; the name of the second does not tell."""
+    stage = Stage(provider, model, model=lambda url: anthropic_model(url, id=model), context_window=6_000)
+    signer = stage.side.signer = Signer(redacted_every=0)  # the binding loses redacted blocks of streams
+    for turn in SCRIPT.turns:
+        assert extract_text(await stage.hook.prompt(stage.agent, turn.user)) == turn.answers[-1].text
+    assert len(stage.reasons) >= 2
+    assert len(signer.refusals) == refusals
+    stage.demand_whole_history(said=len(SCRIPT.turns))
 
 
-async def test_a_host_that_drives_the_agent_itself_recovers_its_run(stage: Stage) -> None:
-    """Steering and follow-up messages that wait are taken along by the continued run."""
+# -- runs that stay as tinyagent ends them
+
+
+async def test_other_errors_are_not_recovered(stage: Stage) -> None:
+    stage.side.answers.appendleft(RATE_LIMIT)
+    check_ended(stage, await stage.hook.prompt(stage.agent, FIRST.user))
+    assert len(stage.side.requests) == 1
+    assert not stage.events
+
+
+async def test_another_error_of_the_resend_is_the_answer(begun: Stage) -> None:
+    begun.side.reject_next = 1
+    begun.side.answers.appendleft(OUTAGE)
+    ended = await begun.hook.prompt(begun.agent, SECOND.user)
+    check_ended(begun, ended)
+    assert "Internal server error" in (begun.agent.state.error or "")
+    assert begun.agent.state.messages[-2].role == "user"
+
+
+async def test_compact_on_overflow_false_recovers_nothing(provider: LoopbackProvider) -> None:
+    stage = Stage(provider, "off", settings=CompactionSettings(compact_on_overflow=False))
+    stage.side.reject_next = 1
+    check_ended(stage, await stage.hook.prompt(stage.agent, FIRST.user))
+    assert stage.told.count("agent_start") == 1
+    assert len(stage.side.requests) == 1
+
+
+async def test_an_overflow_of_a_model_that_was_replaced_is_ignored(stage: Stage, provider: LoopbackProvider) -> None:
+    ended = await reject(stage)
+    stage.agent.set_model(openai_model(provider.openai_url, id="another-model"))
+    assert not await stage.hook.recover(stage.agent)
+    check_ended(stage, ended)
+
+
+async def test_a_failed_answer_with_a_text_stays(begun: Stage) -> None:
+    """Also if the hook did not see it arrive."""
+    half = AssistantMessage(
+        content=[TextContent(text="Half an")], stop_reason="error", error_message=TOO_LONG, model=MODEL
+    )
+    begun.agent.replace_messages([*begun.agent.state.messages, half])
+    assert not await compaction_hook(context_window=BELIEVED).recover(begun.agent)
+    check_ended(begun, half)
+
+
+async def test_an_aborted_run_is_left_alone(stage: Stage) -> None:
+    async def abort(*_: object) -> Any:
+        stage.agent.abort()
+        raise RuntimeError(TOO_LONG)
+
+    stage.agent.stream_fn = abort
+    check_ended(stage, await stage.hook.prompt(stage.agent, FIRST.user), "aborted")
+    assert not stage.events
+
+
+# -- a host that drives the agent itself
+
+
+async def test_recover_continues_the_hosts_run_with_its_waiting_messages(stage: Stage) -> None:
     stage.hook.attach(stage.agent)
-    await rejected(stage)
+    await reject(stage)
     stage.agent.follow_up(UserMessage(content=[TextContent(text=SECOND.user)]))
     assert await stage.hook.recover(stage.agent)
     assert extract_text(stage.agent.state.messages[-1]) == SECOND.answers[-1].text
@@ -245,154 +239,95 @@ async def test_a_host_that_drives_the_agent_itself_recovers_its_run(stage: Stage
     assert not await stage.hook.recover(stage.agent)
 
 
-async def test_a_conversation_restored_after_a_crash_is_recovered(
-    stage: Stage,
-    provider: LoopbackProvider,
-) -> None:
-    await rejected(stage)
-    hook = compaction_hook(context_window=BELIEVED)
-    agent = made_agent(hook, openai_model(provider.openai_url), "restored", SCRIPT, tools=stage.tools)
-    provider.conversation("restored", window=WINDOW, answers=list(stage.side.answers))
-    agent.replace_messages([message.model_copy(deep=True) for message in stage.agent.state.messages])
-    assert await hook.recover(agent)
-    assert extract_text(agent.state.messages[-1]) == FIRST.answers[-1].text
+async def test_recover_continues_a_restored_conversation(stage: Stage) -> None:
+    await reject(stage)
+    assert await restored(stage) == FIRST.answers[-1].text
 
 
-# -- giving up
-
-
-async def held_summary(stage: Stage, do: Callable[[], object]) -> asyncio.Event:
-    """Overflow with a summarizer that waits; do something once it was asked. Returns what is set when it is cancelled."""
+@pytest.mark.parametrize("how", ["abort", "cancel"])
+async def test_a_recovery_that_is_given_up_leaves_the_run_as_it_ended(stage: Stage, how: str) -> None:
+    """The summarizer is cancelled, and the run can be recovered later."""
     cancelled = asyncio.Event()
 
-    async def waits(request: SummaryRequest) -> str:
-        asyncio.get_running_loop().call_soon(do)
+    async def wait(request: SummaryRequest) -> str:
+        asyncio.get_running_loop().call_soon(run.cancel if how == "cancel" else stage.hook.abort)
         try:
-            await asyncio.Event().wait()
-        except asyncio.CancelledError:
+            return str(await asyncio.Event().wait())
+        finally:
             cancelled.set()
-            raise
-        raise AssertionError
 
-    hook = stage.hook = compaction_hook(context_window=BELIEVED, summarizer=waits)
-    agent = stage.agent = made_agent(hook, stage.model, stage.key, SCRIPT, tools=stage.tools)
-    await hook.prompt(agent, FIRST.user)
-    stage.side.reject_next = 1
-    return cancelled
-
-
-async def test_abort_while_a_recovery_compacts_leaves_the_run_as_it_ended(stage: Stage) -> None:
-    """The summarizer is cancelled, no error is raised, and the run can be recovered later."""
-    cancelled = await held_summary(stage, lambda: stage.hook.abort())
-    sent = len(stage.side.requests)
-    ended = await stage.hook.prompt(stage.agent, SECOND.user)
+    stage.hook = compaction_hook(context_window=BELIEVED, summarizer=wait)
+    stage.agent = made_agent(stage.hook, stage.model, stage.key, SCRIPT, tools=stage.tools)
+    await stage.hook.prompt(stage.agent, FIRST.user)
+    stage.side.reject_next, sent = 1, len(stage.side.requests)
+    run = asyncio.ensure_future(stage.hook.prompt(stage.agent, SECOND.user))
+    await asyncio.wait([run])
     await asyncio.wait_for(cancelled.wait(), 5)
-    assert isinstance(ended, AssistantMessage)
-    assert ended.stop_reason == "error"
-    assert stage.agent.state.messages[-1] is ended
+    assert run.cancelled() is (how == "cancel")
+    check_ended(stage, stage.agent.state.messages[-1])
     assert len(stage.side.requests) == sent + 1
-    hook = compaction_hook(context_window=BELIEVED)
-    agent = made_agent(hook, stage.model, stage.key, SCRIPT, tools=stage.tools)
-    agent.replace_messages(stage.agent.state.messages)
-    assert await hook.recover(agent)
-    assert extract_text(agent.state.messages[-1]) == SECOND.answers[-1].text
+    assert await restored(stage) == SECOND.answers[-1].text
 
 
-async def test_cancelling_a_recovery_leaves_the_run_as_it_ended(stage: Stage) -> None:
-    """What cancels the prompt cancels the summarizer, and the run can be recovered later."""
-    running: list[asyncio.Task[AgentMessage]] = []
-    cancelled = await held_summary(stage, lambda: running[0].cancel())
-    running.append(asyncio.ensure_future(stage.hook.prompt(stage.agent, SECOND.user)))
-    with pytest.raises(asyncio.CancelledError):
-        await running[0]
-    await asyncio.wait_for(cancelled.wait(), 5)
-    assert getattr(stage.agent.state.messages[-1], "stop_reason", None) == "error"
-    hook = compaction_hook(context_window=BELIEVED)
-    agent = made_agent(hook, stage.model, stage.key, SCRIPT, tools=stage.tools)
-    agent.replace_messages(stage.agent.state.messages)
-    assert await hook.recover(agent)
-    assert extract_text(agent.state.messages[-1]) == SECOND.answers[-1].text
+# -- answers that show an overflow
 
 
-# -- answers that tell of an overflow
-
-
-async def test_silent_truncation_is_noticed_before_the_next_call(provider: LoopbackProvider) -> None:
+async def test_a_silent_truncation_is_noticed_before_the_next_call(provider: LoopbackProvider) -> None:
     """The answer stays, nothing is sent again; the next call is compacted first."""
     stage = Stage(provider, "silent", context_window=WINDOW)
     await stage.hook.prompt(stage.agent, FIRST.user)
     stage.side.answers.appendleft(Answer("Seen.", usage=Usage(input_tokens=WINDOW + 1, output_tokens=2)))
     before = len(stage.side.requests)
-    ended = await stage.hook.prompt(stage.agent, "Well?")
-    assert extract_text(ended) == "Seen."
+    assert extract_text(await stage.hook.prompt(stage.agent, "Well?")) == "Seen."
     assert len(stage.side.requests) == before + 1
     assert not stage.events
     await stage.hook.prompt(stage.agent, SECOND.user)
     assert stage.reasons
-    cut, seen = stage.side.model_requests[before + 1], stage.side.model_requests[before]
+    seen, cut = stage.side.model_requests[before : before + 2]
     assert cut.input_tokens < seen.input_tokens
     stage.demand_whole_history(said=3)
 
 
-@pytest.fixture
-def cut(provider: LoopbackProvider, request: pytest.FixtureRequest) -> Stage:
-    """A provider that answers nothing, and stops for the length, where the window is full (Xiaomi MiMo)."""
+def cut_stage(provider: LoopbackProvider, change: Callable[[Stage], object]) -> Stage:
+    """A provider whose full window gives an empty answer, with the stop reason for length; change something after each."""
     settings = CompactionSettings(auto_compact=False)
-    stage = Stage(provider, request.node.name, context_window=4_096, settings=settings)
+    stage = Stage(provider, "cut", context_window=4_096, settings=settings)
     stage.side.overflow, stage.side.window = "length", 4_096
-    return stage
-
-
-def when_cut(stage: Stage, change: Callable[[], None]) -> None:
-    """Change something once an answer was cut off."""
 
     def watch(event: Any) -> None:
         if event.type == "turn_end" and event.message.stop_reason == "length":
-            change()
+            change(stage)
 
     stage.agent.subscribe(watch)
+    return stage
 
 
-async def test_an_empty_answer_that_the_window_cut_off_is_asked_for_again(cut: Stage) -> None:
-    """Stop reason `length`, no output, the window full."""
-    cuts: list[int] = []
-    when_cut(cut, lambda: cuts.append(len(cut.side.model_requests)))
-    ended = await cut.hook.prompt(cut.agent, FIRST.user)
-    assert extract_text(ended) == FIRST.answers[-1].text
-    assert len(cut.side.model_requests) == len(FIRST.answers) + len(cuts)
-    assert cut.reasons == [CompactionReason.OVERFLOW] * len(cuts) != []
-    cut.demand_whole_history(said=1)
+async def test_an_empty_answer_that_the_window_cut_off_is_asked_for_again(provider: LoopbackProvider) -> None:
+    cuts: list[Stage] = []
+    stage = cut_stage(provider, cuts.append)
+    assert extract_text(await stage.hook.prompt(stage.agent, FIRST.user)) == FIRST.answers[-1].text
+    assert len(stage.side.model_requests) == len(FIRST.answers) + len(cuts)
+    assert stage.reasons == [CompactionReason.OVERFLOW] * len(cuts) != []
+    stage.demand_whole_history(said=1)
 
 
-async def test_an_answer_cut_off_twice_stays(cut: Stage) -> None:
-    """Once more, not for ever."""
-
-    def shrink() -> None:
-        cut.side.window = 10
-
-    when_cut(cut, shrink)
-    ended = await cut.hook.prompt(cut.agent, FIRST.user)
-    assert isinstance(ended, AssistantMessage)
-    assert ended.stop_reason == "length"
-    assert cut.agent.state.messages[-1] is ended
-    assert [request.input_tokens > cut.side.window for request in cut.side.model_requests[-2:]] == [True, True]
-    assert len(cut.reasons) == 1
-
-
-async def test_a_cut_off_answer_stays_where_asking_again_fails(cut: Stage) -> None:
-    when_cut(cut, lambda: cut.side.answers.appendleft(OUTAGE))
-    ended = await cut.hook.prompt(cut.agent, FIRST.user)
-    assert isinstance(ended, AssistantMessage)
-    assert ended.stop_reason == "length"
-    assert cut.agent.state.messages[-1] is ended
-    assert cut.side.requests[-1].status == 500
+@folded(
+    "change, status",
+    {
+        "it is cut off again": (lambda stage: setattr(stage.side, "window", 10), 200),
+        "it fails": (lambda stage: stage.side.answers.appendleft(OUTAGE), 500),
+    },
+)
+async def test_a_cut_off_answer_stays_if_the_second_is_no_better(
+    change: Callable[[Stage], object], status: int, provider: LoopbackProvider
+) -> None:
+    stage = cut_stage(provider, change)
+    check_ended(stage, await stage.hook.prompt(stage.agent, FIRST.user), "length")
+    assert stage.side.requests[-1].status == status
+    assert len(stage.reasons) == 1
 
 
 async def test_an_answer_that_its_own_limit_cut_off_stays(stage: Stage) -> None:
-    """Most `length` stops have nothing to do with the window."""
     stage.side.answers.appendleft(Answer("", stop="length"))
-    ended = await stage.hook.prompt(stage.agent, FIRST.user)
-    assert isinstance(ended, AssistantMessage)
-    assert ended.stop_reason == "length"
-    assert stage.agent.state.messages[-1] is ended
+    check_ended(stage, await stage.hook.prompt(stage.agent, FIRST.user), "length")
     assert len(stage.side.requests) == 1

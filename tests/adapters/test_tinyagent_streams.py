@@ -1,4 +1,4 @@
-"""Streams: one run for whoever reads it, recovered up to the first chunk, over HTTP and behind tinyagent's proxy."""
+"""Streams: one run for their reader, recovered up to the first chunk, over HTTP and behind tinyagent's proxy."""
 
 from __future__ import annotations
 
@@ -14,18 +14,13 @@ pytest.importorskip("starlette")
 
 from compaction_adapters.tinyagent import compaction_hook
 from tinyagent import create_proxy_stream, extract_text
-from tinyagent.agent_types import (
-    AssistantMessage,
-    Context,
-    Model,
-    SimpleStreamOptions,
-    StreamResponse,
-)
+from tinyagent.agent_types import AssistantMessage, Context, Model, SimpleStreamOptions, StreamResponse
 
 from compaction_hooks import ContextOverflowError
 from tests.adapters import tinyagent_stage
 from tests.adapters.tinyagent_http import stream_http
 from tests.adapters.tinyagent_stage import BELIEVED, SCRIPT, WINDOW, Stage, made_agent, openai_model, turns
+from tests.cases import folded
 from tests.conversations import Scripted
 from tests.provider import Answer, LoopbackProvider
 
@@ -60,48 +55,34 @@ async def test_a_stream_without_an_overflow_is_tinyagents_own(stage: Stage) -> N
     assert [event.type for event in events] == stage.told
 
 
-async def test_a_stream_raises_what_cannot_be_recovered(stage: Stage) -> None:
+async def test_a_second_overflow_ends_the_stream_with_the_error(stage: Stage) -> None:
     stage.side.reject_next = 2
     with pytest.raises(ContextOverflowError):
         _ = [event async for event in stage.hook.stream(stage.agent, FIRST.user)]
 
 
-@pytest.mark.parametrize(
-    ("chunks", "recovered"), [pytest.param(0, True, id="first"), pytest.param(2, False, id="later")]
+@folded(
+    "rejected, chunks, requests",
+    {"before the first chunk": (0, 0, 2), "after it": (0, 2, 1), "after the resend's first chunk": (1, 2, 2)},
 )
 async def test_an_overflow_is_recovered_up_to_the_first_chunk(
-    chunks: int,
-    recovered: bool,
-    provider: LoopbackProvider,
+    rejected: int, chunks: int, requests: int, provider: LoopbackProvider
 ) -> None:
-    """After the first chunk somebody has seen a part of the answer: the error surfaces."""
-    side = provider.conversation("chunks", window=WINDOW, answers=[LONG, LONG])
+    """After the first chunk a part of the answer has been shown: the error is the answer."""
+    side = provider.conversation("chunks", window=WINDOW, answers=[LONG])
+    side.stream_fail_after, side.reject_next = chunks, rejected
     hook = compaction_hook(context_window=BELIEVED)
     agent = made_agent(hook, openai_model(provider.openai_url), "chunks", SCRIPT, stream_fn=stream_http)
-    await hook.prompt(agent, "Hello. " * 400)
-    side.stream_fail_after = chunks
-    ended = await hook.prompt(agent, "And again.")
-    assert isinstance(ended, AssistantMessage)
-    assert (ended.stop_reason == "stop") is recovered
-    assert agent.state.messages[-1] is ended
-    assert len(side.model_requests) == (3 if recovered else 2)
-
-
-async def test_a_resend_that_breaks_after_its_first_chunk_surfaces(provider: LoopbackProvider) -> None:
-    side = provider.conversation("resend", window=WINDOW, answers=[LONG])
-    hook = compaction_hook(context_window=BELIEVED)
-    agent = made_agent(hook, openai_model(provider.openai_url), "resend", SCRIPT, stream_fn=stream_http)
     agent.replace_messages(turns(6, 900))
-    side.reject_next, side.stream_fail_after = 1, 2
     ended = await hook.prompt(agent, "Well?")
     assert isinstance(ended, AssistantMessage)
-    assert ended.stop_reason == "error"
+    assert ended.stop_reason == ("stop" if chunks == 0 else "error")
     assert agent.state.messages[-1] is ended
-    assert len(side.model_requests) == 2
+    assert len(side.model_requests) == requests
 
 
 class Proxy(BaseHTTPRequestHandler):
-    """A server for `tinyagent.proxy`: it tells its provider's error in an event, and answers the second time."""
+    """A server for `tinyagent.proxy`: its first answer is its provider's error in an event."""
 
     bodies: ClassVar[list[dict[str, Any]]] = []
 
