@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +12,7 @@ pytest.importorskip("pydantic_ai.models.openai", exc_type=ImportError)
 from compaction_adapters.pydantic_ai import Compaction
 from pydantic_ai import Agent, DeferredToolRequests, DeferredToolResults, Tool, ToolDenied, capture_run_messages
 from pydantic_ai import messages as ai
-from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelRequest, ModelResponse, UserPromptPart
-from pydantic_ai.models.wrapper import WrapperModel
+from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelRequest, UserPromptPart
 
 from compaction_hooks.stores import SQLiteStore
 from tests.adapters import pydantic_ai_stage
@@ -91,15 +89,18 @@ def opened(stage: Stage, *first: Answer, model: Any = None, **options: Any) -> T
 # -- the user's hand
 
 
-async def test_a_rewind_and_back(stage: Stage) -> None:
-    """Cut to before the first compaction, to between two, and whole again."""
-    talk = opened(stage)
+async def test_a_rewind_and_back_here_and_in_another_process(stage: Stage, tmp_path: Path) -> None:
+    """Cut to before the first compaction, to between two, and whole again; there with messages from JSON."""
+    talk = opened(stage, store=SQLiteStore(tmp_path / "records.db"))
     await talk.say(20)
     whole, paid = talk.history, len(summarised(talk.side))
     assert paid == 2
-    for cut in (4, 18, 26, len(whole)):
-        talk.history = whole[:cut]
-        await talk.say()
+    other = Talk(talk.side, agent_of(stage.openai(), store=SQLiteStore(tmp_path / "records.db")))
+    loaded = ModelMessagesTypeAdapter.validate_json(ModelMessagesTypeAdapter.dump_json(whole))
+    for speaker, messages in ((talk, whole), (other, loaded)):
+        for cut in (4, 18, 26, len(messages)):
+            speaker.history = messages[:cut]
+            await speaker.say()
     assert len(summarised(talk.side)) == paid
     talk.history = whole[:4]
     await talk.say(10)
@@ -118,67 +119,6 @@ async def test_a_summary_of_edited_messages_is_not_sent(stage: Stage, edit: str)
         talk.history[-1].parts = [ai.TextPart(marked("e"))]
     assert marks(*talk.history) != before
     await talk.say(3)
-    check_never_rejected(talk.side)
-
-
-async def test_json_in_another_process(stage: Stage, tmp_path: Path) -> None:
-    """Messages from JSON, records from the store; rewound there, too."""
-    talk = opened(stage, store=SQLiteStore(tmp_path / "records.db"))
-    await talk.say(20)
-    paid, kept = len(summarised(talk.side)), ModelMessagesTypeAdapter.dump_json(talk.history)
-    again = Talk(talk.side, agent_of(stage.openai(), store=SQLiteStore(tmp_path / "records.db")))
-    whole = ModelMessagesTypeAdapter.validate_json(kept)
-    for cut in (len(whole), 26, len(whole)):
-        again.history = whole[:cut]
-        await again.say()
-    assert paid == 2
-    assert len(summarised(talk.side)) == paid
-    check_never_rejected(talk.side)
-
-
-# -- runs that end in the middle
-
-
-class Hangs(WrapperModel):
-    """A model that does not answer the first request after a summary."""
-
-    side: Side
-
-    def __init__(self, wrapped: Any) -> None:
-        super().__init__(wrapped)
-        self.asked = asyncio.Event()
-
-    async def request(self, *arguments: Any) -> ModelResponse:
-        if summarised(self.side) and not self.asked.is_set():
-            self.asked.set()
-            await asyncio.Event().wait()
-        return await self.wrapped.request(*arguments)
-
-
-async def test_a_cancelled_run_goes_on_with_its_captured_messages(stage: Stage) -> None:
-    """The next run uses the summary that was paid for before."""
-    hangs = Hangs(stage.openai())
-    talk = opened(stage, model=hangs, summarizer=stage.openai())
-    hangs.side = talk.side
-    while not summarised(talk.side):
-        text, before = marked(), dumped(talk.history)
-        with capture_run_messages() as captured:
-            run = asyncio.create_task(talk.agent.run(text, message_history=talk.history))
-            asked = asyncio.create_task(hangs.asked.wait())
-            await asyncio.wait([run, asked], return_when=asyncio.FIRST_COMPLETED)
-            asked.cancel()
-            if not run.done():
-                run.cancel()
-                await asyncio.wait([run])
-        if run.cancelled():
-            assert dumped(captured)[: len(before)] == before
-            assert text in repr(captured[-1])
-            talk.history = captured
-        else:
-            talk.take(run.result().all_messages(), text)
-    assert hangs.asked.is_set()
-    await talk.say(3)
-    assert len(summarised(talk.side)) == 1
     check_never_rejected(talk.side)
 
 

@@ -13,14 +13,7 @@ pytest.importorskip("pydantic_ai.models.anthropic", exc_type=ImportError)
 
 from compaction_adapters.pydantic_ai import Compaction, PydanticAIFormat
 from pydantic_ai import Agent, RunContext, Tool, UsageLimits
-from pydantic_ai.messages import (
-    AgentStreamEvent,
-    ModelMessage,
-    PartDeltaEvent,
-    PartStartEvent,
-    TextPart,
-    TextPartDelta,
-)
+from pydantic_ai.messages import AgentStreamEvent, ModelMessage, PartDeltaEvent, PartStartEvent, TextPart, TextPartDelta
 
 from compaction_hooks.testing import ADAPTER_FACTS, AdapterFact, Opening, ScriptedTool, check_adapter, check_session
 from tests.adapters import pydantic_ai_stage
@@ -34,48 +27,42 @@ provider = pydantic_ai_stage.provider
 
 
 class AgentConversation:
-    """The runs of one conversation, each given what the one before left."""
+    """The runs of one conversation, each with the messages of the one before."""
 
     def __init__(self, agent: Agent[None, str], opening: Opening) -> None:
         self.agent = agent
         self.session_id = opening.conversation_id
         self.messages: list[ModelMessage] = []
 
-    def _told(self) -> dict[str, Any]:
-        limits = UsageLimits(
-            request_limit=None
-        )  # recorded sessions call their model more often than the default allows
+    def _options(self) -> dict[str, Any]:
+        limits = UsageLimits(request_limit=None)  # a recorded session has more requests than the default allows
         return {"message_history": self.messages, "conversation_id": self.session_id, "usage_limits": limits}
 
     async def say(self, text: str, /) -> str:
-        result = await self.agent.run(text, **self._told())
+        result = await self.agent.run(text, **self._options())
         self.messages = result.all_messages()
         return str(result.output)
 
     def say_sync(self, text: str, /) -> str:
         with own_event_loop():
-            result = self.agent.run_sync(text, **self._told())
+            result = self.agent.run_sync(text, **self._options())
         self.messages = result.all_messages()
         return str(result.output)
 
     async def say_streamed(self, text: str, /) -> list[str]:
-        # `run_stream` would take the words beside the first call for the final ones.
-        pieces: list[str] = []
+        # `run_stream` would take the words next to the first call for the final ones.
+        chunks: list[str] = []
 
         async def collect(_: RunContext[None], events: AsyncIterable[AgentStreamEvent]) -> None:
             async for event in events:
-                match event:
-                    case (
-                        PartStartEvent(part=TextPart(content=content))
-                        | PartDeltaEvent(delta=TextPartDelta(content_delta=content))
-                    ):
-                        pieces.append(content)
-                    case _:
-                        pass
+                if isinstance(event, PartStartEvent) and isinstance(event.part, TextPart):
+                    chunks.append(event.part.content)
+                elif isinstance(event, PartDeltaEvent) and isinstance(event.delta, TextPartDelta):
+                    chunks.append(event.delta.content_delta)
 
-        result = await self.agent.run(text, event_stream_handler=collect, **self._told())
+        result = await self.agent.run(text, event_stream_handler=collect, **self._options())
         self.messages = result.all_messages()
-        return pieces
+        return chunks
 
     async def history(self) -> list[ModelMessage]:
         return self.messages

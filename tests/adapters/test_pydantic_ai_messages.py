@@ -16,7 +16,7 @@ from pydantic_ai import messages as ai
 from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelRequest, ModelResponse, UserPromptPart
 from pydantic_ai.usage import RequestUsage
 
-from compaction_hooks import CompactionController, Message, Usage
+from compaction_hooks import Message, Usage
 from compaction_hooks.errors import ConfigurationError, FormatError
 from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat
 from compaction_hooks.messages import Media, Opaque, Text, Thinking, ToolCall, ToolResult
@@ -27,7 +27,6 @@ from tests.adapters.framework_repairs import check_broken_histories, check_whole
 from tests.adapters.pydantic_ai_messages import from_chat
 from tests.adapters.same_chain import CONVERSATIONS, HOSTED, HOSTED_CALLS, chain
 from tests.cases import folded
-from tests.conversations import system, talk
 from tests.data import needs_data, sessions
 
 FORMAT = PydanticAIFormat()
@@ -296,20 +295,6 @@ def test_tools_that_the_provider_ran_have_the_chain_of_its_own_blocks() -> None:
     ]
     asked, thanked = (ModelRequest(parts=[UserPromptPart(text)]) for text in ("Which release?", "Thanks."))
     assert chain(FORMAT, [asked, ModelResponse(parts=parts), thanked]) == chain(AnthropicFormat(), HOSTED)
-
-
-def test_a_record_made_with_chat_dicts_applies() -> None:
-    def refuse(_: object) -> str:
-        raise AssertionError("the record must save the summary")
-
-    chat: Any = [system(), *talk(20, tokens=400)]
-    made = CompactionController(context_window=16_384).session("made")
-    view = made.transform_context_sync(chat)
-    other = CompactionController(context_window=16_384, summarizer=refuse).session("other", format=FORMAT)
-    other.import_records(made.export_records())
-    shown = other.transform_context_sync(from_chat(chat))
-    summary = next(message for message in shown if isinstance(message, ModelRequest) and message.metadata)
-    assert [getattr(part, "content", None) for part in summary.parts] == [view[1]["content"]]
 
 
 # -- repair

@@ -13,17 +13,9 @@ from pydantic_ai import Agent
 from pydantic_ai.exceptions import ModelHTTPError
 from pydantic_ai.messages import CachePoint, ImageUrl, ModelMessage, ModelRequest, ToolReturnPart, UserPromptPart
 
-from compaction_hooks import CompactionController, CompactionSettings
+from compaction_hooks import CompactionSettings
 from tests.adapters import pydantic_ai_stage
-from tests.adapters.pydantic_ai_messages import (
-    SECRET,
-    SUMMARISE,
-    CountingSummarizer,
-    reader,
-    reads,
-    spoken,
-    texts,
-)
+from tests.adapters.pydantic_ai_messages import SECRET, SUMMARISE, CountingSummarizer, reader, reads, spoken, texts
 from tests.adapters.pydantic_ai_stage import WINDOW, Stage
 from tests.cases import crossed
 from tests.conversations import prose
@@ -71,19 +63,6 @@ async def test_the_last_cache_point_reaches_the_provider_on_the_summary(stage: S
     (with_mark,) = [block for block in blocks if "cache_control" in block]
     assert "[Conversation summary]" in with_mark["text"]
     assert with_mark["cache_control"]["ttl"] == "5m"
-
-
-async def test_cache_points_of_kept_messages_stay() -> None:
-    controller = CompactionController(context_window=WINDOW, format=PydanticAIFormat(), summarizer=CountingSummarizer())
-    messages = marked(10, 1, 3, 9)
-    view = (await controller.compact(messages, keep_recent_tokens=2_500)).messages
-    assert points(view) == [(0, CachePoint()), (len(view) - 2, CachePoint())]
-    assert [place for place, _ in points(messages)] == [2, 6, 18]
-
-
-def points(view: list[ModelMessage]) -> list[tuple[int, CachePoint]]:
-    prompts = [(place, part) for place, m in enumerate(view) for part in m.parts if isinstance(part, UserPromptPart)]
-    return [(place, item) for place, part in prompts for item in part.content if isinstance(item, CachePoint)]
 
 
 # -- `merge_user_messages=True`, on a server whose chat template wants user and assistant in turn

@@ -18,7 +18,6 @@ from pydantic_ai import messages as ai
 from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.exceptions import (
     FallbackExceptionGroup,
-    ModelAPIError,
     ModelContextWindowExceededError,
     ModelHTTPError,
 )
@@ -41,14 +40,7 @@ from compaction_hooks.events import CompactionEvent
 from tests.adapters import pydantic_ai_stage
 from tests.adapters.cut_answers import BELIEVED, MOST, STEPS, cut_off, talkative
 from tests.adapters.cut_answers import WINDOW as CUT_WINDOW
-from tests.adapters.large_media import (
-    IMAGES,
-    LIMIT_BYTES,
-    PDF,
-    assert_document_left_out,
-    assert_images_left_out,
-    image,
-)
+from tests.adapters.large_media import IMAGES, LIMIT_BYTES, PDF, assert_document_left_out, assert_images_left_out, image
 from tests.adapters.pydantic_ai_messages import SECRET, CountingSummarizer, listen, reader, spoken, steps, texts
 from tests.adapters.pydantic_ai_stage import WINDOW, Stage
 from tests.cases import crossed
@@ -220,15 +212,6 @@ async def test_a_stream_that_breaks_before_its_first_chunk_is_recovered(kind: st
     assert len(side.model_requests) == 2
 
 
-async def test_a_stream_that_breaks_later_is_an_error(stage: Stage) -> None:
-    side = stage.side(Answer("word " * 200))
-    side.stream_fail_after = 5
-    agent = reader(stage.openai(), Compaction(context_window=WINDOW))
-    with pytest.raises(ModelAPIError):
-        await by_run_stream(agent, "Go on.", message_history=spoken(6))
-    assert len(side.requests) == 1
-
-
 # -- wordings
 
 
@@ -268,14 +251,6 @@ async def test_an_overflow_of_all_models_of_a_fallback_is_recovered(way: Any, st
     assert [len(side.rejections) for side in sides] == [1, 1]
     assert [len(side.model_requests) for side in sides] == [3, 1]
     assert SECRET not in texts(messages)
-
-
-async def test_a_fallback_that_answers_needs_no_recovery(stage: Stage) -> None:
-    small, large = stage.side(key="a", window=2_000), stage.side(*steps(1), key="b")
-    agent = reader(FallbackModel(stage.openai("a"), stage.anthropic("b")), Compaction(context_window=WINDOW))
-    assert (await agent.run("Go on.", message_history=spoken(6))).output == "All read."
-    assert len(small.rejections) == len(small.requests) == 2
-    assert SECRET not in texts(large.model_requests[-1].messages)
 
 
 @needs_model_fallback
