@@ -17,7 +17,6 @@ from langchain_core.messages import (
 )
 from langchain_core.messages.tool import tool_call
 
-from compaction_hooks import CompactionController
 from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat
 from tests.adapters.langchain_messages import as_langchain
 from tests.adapters.same_chain import CONVERSATIONS, HOSTED, chain
@@ -39,24 +38,6 @@ def test_recorded_sessions_have_the_same_chain() -> None:
     assert runs > 2_000
 
 
-@needs_data
-def test_a_record_made_on_one_form_applies_to_the_other() -> None:
-    session = next(session for session in sessions("entire*") if len(session["messages"]) > 200)
-    chat, langchain = session["messages"], as_langchain(session["messages"])
-    made = CompactionController(context_window=16_384).session("made")
-    view = made.transform_context_sync(chat)
-    assert len(view) < len(chat)
-    other = CompactionController(context_window=16_384, summarizer=_refuse).session("other", format=LangChainFormat())
-    other.import_records(made.export_records())
-    assert [str(message.content) for message in other.transform_context_sync(langchain)][:2] == [
-        message["content"] or "" for message in view[:2]
-    ]
-
-
-def _refuse(_: object) -> str:
-    raise AssertionError("the record must spare the summary")
-
-
 UNCONVERTIBLE = ("a call whose arguments are no JSON", "a call without arguments and an empty result")
 """`convert_to_messages` raises on arguments that are no JSON object; integrations make `invalid_tool_calls` of them."""
 
@@ -67,7 +48,7 @@ def test_generated_conversations_have_the_same_chain(messages: list[Chat]) -> No
 
 
 @pytest.mark.parametrize("messages", [row for row in CONVERSATIONS if row.id not in UNCONVERTIBLE])
-def test_what_langchain_itself_converts_has_the_same_chain(messages: list[Chat]) -> None:
+def test_messages_converted_by_langchain_have_the_same_chain(messages: list[Chat]) -> None:
     converted = convert_to_messages([dict(message) for message in messages])
     assert chain(LangChainFormat(), converted) == chain(OpenAIChatFormat(), messages)
 

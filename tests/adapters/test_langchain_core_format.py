@@ -1,14 +1,15 @@
-"""`LangChainFormat`: langchain-core's messages with everything they can hold, whatever provider wrote it."""
+"""`LangChainFormat`: all contents of langchain-core's messages, of any provider."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
 import json
-from typing import Any
+from dataclasses import replace
+from typing import Any, cast
 
 import pytest
-from compaction_adapters.langchain_core import LangChainFormat, without_response_ids
+from compaction_adapters.langchain_core import LangChainFormat
 from langchain_core.messages import (
     AIMessage,
     AIMessageChunk,
@@ -26,6 +27,7 @@ from compaction_hooks import Usage
 from compaction_hooks.errors import FormatError
 from compaction_hooks.messages import Media, Opaque, Text, Thinking, ToolCall, ToolResult
 from compaction_hooks.testing import check_format
+from tests.cases import folded
 
 FORMAT = LangChainFormat()
 PIXELS = base64.b64encode(b"pixels").decode()
@@ -93,152 +95,101 @@ def parts(message: BaseMessage) -> tuple[object, ...]:
 
 
 def test_the_contract_of_a_format_holds() -> None:
-    """Messages with everything they can hold."""
     check_format(FORMAT, SAMPLES)
 
 
-@pytest.mark.parametrize(
-    ("message", "role"),
+@folded(
+    "message, role",
     [
-        pytest.param(SystemMessage("x"), "system", id="system"),
-        pytest.param(HumanMessage("x"), "user", id="human"),
-        pytest.param(AIMessage("x"), "assistant", id="ai"),
-        pytest.param(AIMessageChunk(content="x"), "assistant", id="ai chunk"),
-        pytest.param(ToolMessage("x", tool_call_id="1"), "tool", id="tool"),
-        pytest.param(FunctionMessage(content="x", name="f"), "tool", id="function"),
-        pytest.param(ChatMessage(content="x", role="user"), "user", id="chat user"),
-        pytest.param(ChatMessage(content="x", role="developer"), "system", id="chat developer"),
-        pytest.param(ChatMessage(content="x", role="assistant"), "assistant", id="chat assistant"),
-        pytest.param(ChatMessage(content="x", role="critic"), "other", id="chat critic"),
-        pytest.param(BaseMessage(content="x", type="odd"), "other", id="of another kind"),
+        (SystemMessage("x"), "system"),
+        (HumanMessage("x"), "user"),
+        (AIMessage("x"), "assistant"),
+        (AIMessageChunk(content="x"), "assistant"),
+        (ToolMessage("x", tool_call_id="1"), "tool"),
+        (FunctionMessage(content="x", name="f"), "tool"),
+        (ChatMessage(content="x", role="user"), "user"),
+        (ChatMessage(content="x", role="developer"), "system"),
+        (ChatMessage(content="x", role="assistant"), "assistant"),
+        (ChatMessage(content="x", role="critic"), "other"),
+        (BaseMessage(content="x", type="odd"), "other"),
     ],
 )
-def test_who_speaks(message: BaseMessage, role: str) -> None:
+def test_the_role_of_a_message(message: BaseMessage, role: str) -> None:
     assert [piece.role for piece in FORMAT.read(message)] == [role]
 
 
-@pytest.mark.parametrize(
-    ("block", "part"),
+def at(media_type: str, reference: str) -> Media:
+    return Media(media_type, reference, is_reference=True)
+
+
+PNG = {"type": "image", "mime_type": "image/png"}
+IMAGE = Media("image/png", PIXELS_HASH)
+SOURCE = {"type": "base64", "data": PIXELS, "media_type": "image/png"}
+
+
+@folded(
+    "block, part",
     [
-        pytest.param("words", Text("words"), id="a bare string"),
-        pytest.param({"type": "text", "text": "words"}, Text("words"), id="text"),
-        pytest.param({"type": "text-plain", "text": "words"}, Text("words"), id="plain text"),
-        pytest.param(
-            {"type": "text-plain", "url": "https://x/a.txt"},
-            Media("text/plain", "https://x/a.txt", is_reference=True),
-            id="plain text by url",
+        ("words", Text("words")),
+        ({"type": "text", "text": "words"}, Text("words")),
+        ({"type": "text-plain", "text": "words"}, Text("words")),
+        ({"type": "text-plain", "url": "https://x/a.txt"}, at("text/plain", "https://x/a.txt")),
+        ({**PNG, "base64": PIXELS}, IMAGE),
+        ({"type": "image", "url": "https://x/a.png"}, at("image", "https://x/a.png")),
+        ({"type": "image", "file_id": "file-1"}, at("image", "file-1")),
+        ({**PNG, "source_type": "base64", "data": PIXELS}, IMAGE),  # of langchain-core 0, as the next
+        ({"type": "image", "source_type": "id", "id": "file-1"}, at("image", "file-1")),
+        ({"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PIXELS}"}}, IMAGE),  # of OpenAI
+        ({"type": "image", "source": SOURCE}, IMAGE),  # of Anthropic
+        ({"type": "media", "data": PIXELS, "mime_type": "image/png"}, IMAGE),  # of Google
+        ({"type": "audio", "base64": PIXELS, "mime_type": "audio/wav"}, Media("audio/wav", PIXELS_HASH)),
+        ({"type": "video", "url": "https://x/a.mp4"}, at("video", "https://x/a.mp4")),
+        ({"type": "file", "base64": PIXELS, "mime_type": "application/pdf"}, Media("application/pdf", PIXELS_HASH)),
+        (
+            {"type": "file", "url": "https://x/a", "filename": "a.pdf"},
+            replace(at("application", "https://x/a"), name="a.pdf"),
         ),
-        pytest.param(
-            {"type": "image", "base64": PIXELS, "mime_type": "image/png"}, Media("image/png", PIXELS_HASH), id="image"
-        ),
-        pytest.param(
-            {"type": "image", "url": "https://x/a.png"},
-            Media("image", "https://x/a.png", is_reference=True),
-            id="image by url",
-        ),
-        pytest.param(
-            {"type": "image", "file_id": "file-1"}, Media("image", "file-1", is_reference=True), id="image by file id"
-        ),
-        pytest.param(
-            {"type": "image", "source_type": "base64", "data": PIXELS, "mime_type": "image/png"},
-            Media("image/png", PIXELS_HASH),
-            id="image of langchain-core 0",
-        ),
-        pytest.param(
-            {"type": "image", "source_type": "id", "id": "file-1"},
-            Media("image", "file-1", is_reference=True),
-            id="image by id of langchain-core 0",
-        ),
-        pytest.param(
-            {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PIXELS}", "detail": "low"}},
-            Media("image/png", PIXELS_HASH, low_detail=True),
-            id="image of OpenAI",
-        ),
-        pytest.param(
-            {"type": "image", "source": {"type": "base64", "data": PIXELS, "media_type": "image/png"}},
-            Media("image/png", PIXELS_HASH),
-            id="image of Anthropic",
-        ),
-        pytest.param(
-            {"type": "media", "data": PIXELS, "mime_type": "image/png"},
-            Media("image/png", PIXELS_HASH),
-            id="image of Google",
-        ),
-        pytest.param(
-            {"type": "audio", "base64": PIXELS, "mime_type": "audio/wav"}, Media("audio/wav", PIXELS_HASH), id="audio"
-        ),
-        pytest.param(
-            {"type": "input_audio", "input_audio": {"data": PIXELS, "format": "wav"}},
-            Media("audio/wav", PIXELS_HASH),
-            id="audio of OpenAI",
-        ),
-        pytest.param(
-            {"type": "video", "url": "https://x/a.mp4"},
-            Media("video", "https://x/a.mp4", is_reference=True),
-            id="video",
-        ),
-        pytest.param(
-            {"type": "file", "base64": PIXELS, "mime_type": "application/pdf"},
-            Media("application/pdf", PIXELS_HASH),
-            id="file",
-        ),
-        pytest.param(
-            {"type": "file", "file": {"file_id": "file-1"}},
-            Media("application", "file-1", is_reference=True),
-            id="file of OpenAI",
-        ),
-        pytest.param({"type": "document", "source": {"type": "text", "data": "paper"}}, Text("paper"), id="document"),
-        pytest.param(
+        ({"type": "file", "file_id": "f", "extras": {"filename": "a"}}, replace(at("application", "f"), name="a")),
+        ({"type": "file", "file": {"file_id": "file-1"}}, at("application", "file-1")),  # of OpenAI
+        ({"type": "document", "source": {"type": "text", "data": "paper"}}, Text("paper")),
+        (
             {"type": "non_standard", "value": {"a": 1}},
             Opaque("non_standard", '{"type":"non_standard","value":{"a":1}}', content="a=1"),
-            id="non-standard",
         ),
-        pytest.param({"type": "image"}, Opaque("image", '{"type":"image"}'), id="an image that is nowhere"),
+        ({"type": "image"}, Opaque("image", '{"type":"image"}')),
     ],
 )
 def test_blocks_of_a_human_message(block: Any, part: object) -> None:
     assert parts(HumanMessage([block])) == (part,)
 
 
-@pytest.mark.parametrize(
-    ("block", "part"),
+ITEM = {"type": "reasoning", "id": "rs_1", "summary": [{"text": "a"}, {"text": "b"}], "encrypted_content": "xyz"}
+
+
+@folded(
+    "block, part",
     [
-        pytest.param({"type": "thinking", "thinking": "hm", "signature": "abc"}, Thinking("hm", 3), id="Anthropic"),
-        pytest.param({"type": "redacted_thinking", "data": "abcd"}, Thinking("", 4), id="Anthropic, redacted"),
-        pytest.param({"type": "reasoning", "reasoning": "hm"}, Thinking("hm"), id="standard"),
-        pytest.param(
-            {"type": "reasoning", "reasoning": "hm", "extras": {"signature": "abc"}}, Thinking("hm", 3), id="signed"
+        ({"type": "thinking", "thinking": "hm", "signature": "abc"}, Thinking("hm", 3)),
+        ({"type": "redacted_thinking", "data": "abcd"}, Thinking("", 4)),
+        ({"type": "reasoning", "reasoning": "hm"}, Thinking("hm")),
+        ({"type": "reasoning", "reasoning": "hm", "extras": {"signature": "abc"}}, Thinking("hm", 3)),
+        (ITEM, Thinking("a\nb", 3)),  # of OpenAI's Responses
+        ({"type": "refusal", "refusal": "No."}, Text("No.")),
+        (
+            {"type": "server_tool_use", "id": "s", "name": "search"},
+            Opaque("server_tool_use", '{"type":"server_tool_use","id":"s","name":"search"}', "s", "search"),
         ),
-        pytest.param(
-            {"type": "reasoning", "id": "rs_1", "summary": [{"text": "a"}, {"text": "b"}], "encrypted_content": "xyz"},
-            Thinking("a\nb", 3),
-            id="Responses",
+        (
+            {"type": "server_tool_result", "tool_call_id": "s"},
+            Opaque("server_tool_result", '{"type":"server_tool_result","tool_call_id":"s"}'),
         ),
-        pytest.param({"type": "refusal", "refusal": "No."}, Text("No."), id="refusal"),
-        pytest.param(
-            {"type": "server_tool_use", "id": "srv", "name": "web_search", "input": {}},
-            Opaque(
-                "server_tool_use",
-                '{"type":"server_tool_use","id":"srv","name":"web_search","input":{}}',
-                "srv",
-                "web_search",
-            ),
-            id="server tool of Anthropic",
-        ),
-        pytest.param(
-            {"type": "server_tool_result", "tool_call_id": "srv", "status": "success"},
-            Opaque("server_tool_result", '{"type":"server_tool_result","tool_call_id":"srv","status":"success"}'),
-            id="standard server tool result",
-        ),
-        pytest.param(
+        (
             {"type": "compaction", "content": "sealed"},
             Opaque("compaction", '{"type":"compaction","content":"sealed"}', content="sealed"),
-            id="the provider's own compaction",
         ),
-        pytest.param(
+        (
             {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "read", "arguments": "{}"},
             ToolCall("call_1", "read", "{}"),
-            id="a call that only the content holds",
         ),
     ],
 )
@@ -246,53 +197,44 @@ def test_blocks_of_an_answer(block: Any, part: object) -> None:
     assert parts(AIMessage([block])) == (part,)
 
 
-@pytest.mark.parametrize(
-    ("kwargs", "part"),
+@folded(
+    "kwargs, part",
     [
-        pytest.param({"reasoning_content": "hm"}, Thinking("hm"), id="DeepSeek, xAI, Groq, Ollama"),
-        pytest.param({"reasoning": "hm"}, Thinking("hm"), id="a text"),
-        pytest.param(
-            {"reasoning": {"id": "rs_1", "summary": [{"text": "a"}], "encrypted_content": "xy"}},
-            Thinking("a", 2),
-            id="an item of Responses",
-        ),
+        ({"reasoning_content": "hm"}, Thinking("hm")),  # of DeepSeek, xAI, Groq and Ollama
+        ({"reasoning": "hm"}, Thinking("hm")),
+        ({"reasoning": ITEM}, Thinking("a\nb", 3)),
     ],
 )
-def test_reasoning_beside_the_content(kwargs: dict[str, Any], part: object) -> None:
+def test_reasoning_next_to_the_content(kwargs: dict[str, Any], part: object) -> None:
     assert parts(AIMessage("So.", additional_kwargs=kwargs)) == (part, Text("So."))
 
 
-@pytest.mark.parametrize(
-    "block",
+PATH = {"path": "a.py"}
+
+
+@folded(
+    "block, field",
     [
-        pytest.param({"type": "tool_use", "id": "call_1", "name": "read", "input": {"path": "a.py"}}, id="Anthropic"),
-        pytest.param({"type": "tool_call", "id": "call_1", "name": "read", "args": {"path": "a.py"}}, id="standard"),
-        pytest.param(
-            {
-                "type": "function_call",
-                "id": "fc_9",
-                "call_id": "call_1",
-                "name": "read",
-                "arguments": '{"path":"a.py"}',
-            },
-            id="Responses",
+        ({"type": "tool_use", "id": "call_1", "name": "read", "input": PATH}, "input"),
+        ({"type": "tool_call", "id": "call_1", "name": "read", "args": PATH}, "args"),
+        (
+            {"type": "function_call", "id": "fc", "call_id": "call_1", "name": "read", "arguments": json.dumps(PATH)},
+            "arguments",
         ),
     ],
 )
-def test_a_call_that_the_content_repeats_is_one_call_and_is_rewritten_in_both_places(block: dict[str, Any]) -> None:
+def test_a_call_that_the_content_repeats_is_one_call_and_is_rewritten_in_both_places(block: Any, field: str) -> None:
     """LangChain's ClearToolUsesEdit rewrites one of the two only, and the provider is sent the other."""
     message = AIMessage([{"type": "text", "text": "I look."}, block], tool_calls=[READ])
     assert parts(message) == (Text("I look."), ToolCall("call_1", "read", '{"path":"a.py"}'))
     made = FORMAT.rewrite(message, {(0, 1): '{"cleared":true}'})
     assert isinstance(made, AIMessage)
-    assert isinstance(made.content, list)
     assert made.tool_calls[0]["args"] == {"cleared": True}
-    assert made.content[0] is message.content[0]
-    repeated = made.content[1]
-    assert isinstance(repeated, dict)
-    arguments = repeated.get("input") or repeated.get("args") or json.loads(repeated["arguments"])
-    assert arguments == {"cleared": True}
-    assert repeated["id"] == block["id"]
+    text, repeated = made.content
+    assert text is message.content[0]
+    arguments = cast("Any", repeated).pop(field)
+    assert (json.loads(arguments) if field == "arguments" else arguments) == {"cleared": True}
+    assert repeated == {key: value for key, value in block.items() if key != field}
 
 
 def test_a_call_is_rewritten_wherever_raw_calls_and_chunks_repeat_it() -> None:
@@ -313,7 +255,7 @@ def test_arguments_that_are_no_object_are_put_under_a_key() -> None:
     assert made.tool_calls[0]["args"] == {"arguments": "[cleared]"}
 
 
-def test_what_a_tool_answered() -> None:
+def test_the_result_of_a_tool() -> None:
     assert parts(SAMPLES[4]) == (ToolResult("call_1", "import b", "read", is_error=True),)
     assert parts(SAMPLES[5]) == (ToolResult("call_2", "no such file", media=(Media("image/png", PIXELS_HASH),)),)
 
@@ -332,21 +274,20 @@ def test_results_of_anthropic_inside_a_human_message_are_a_piece_of_their_own() 
     assert FORMAT.take(SAMPLES[12], [1]).content == [{"type": "text", "text": "Go on."}]
 
 
-# -- what an answer tells of its call
+# -- the call of an answer
 
 
-@pytest.mark.parametrize(
-    ("details", "read", "written"),
+@folded(
+    "details, read, written",
     [
-        pytest.param({"cache_read": 30, "cache_creation": 10}, 30, 10, id="plain"),
-        pytest.param({"priority_cache_read": 30, "priority": 100}, 30, 0, id="a service tier before the key"),
-        pytest.param(
+        ({"cache_read": 30, "cache_creation": 10}, 30, 10),
+        ({"priority_cache_read": 30, "priority": 100}, 30, 0),  # with a service tier
+        (
             {"cache_read": 30, "cache_creation": 0, "ephemeral_5m_input_tokens": 4, "ephemeral_1h_input_tokens": 6},
             30,
             10,
-            id="writes by lifetime",
         ),
-        pytest.param({}, 0, 0, id="none"),
+        ({}, 0, 0),
     ],
 )
 def test_usage_counts_the_cached_part_once(details: dict[str, int], read: int, written: int) -> None:
@@ -356,18 +297,19 @@ def test_usage_counts_the_cached_part_once(details: dict[str, int], read: int, w
     assert piece.usage == Usage(input_tokens=100, output_tokens=7, cache_read_tokens=read, cache_write_tokens=written)
 
 
-def test_usage_that_only_the_response_metadata_hold_is_read() -> None:
-    openai = AIMessage("x", response_metadata={"token_usage": {"prompt_tokens": 9, "completion_tokens": 2}})
-    anthropic = AIMessage(
-        "x", response_metadata={"usage": {"input_tokens": 4, "output_tokens": 2, "cache_read_input_tokens": 5}}
-    )
-    assert FORMAT.read(openai)[0].usage == Usage(input_tokens=9, output_tokens=2)
-    assert FORMAT.read(anthropic)[0].usage == Usage(input_tokens=9, output_tokens=2, cache_read_tokens=5)
-    assert FORMAT.read(AIMessage("x"))[0].usage is None
+def test_usage_in_the_response_metadata_only_is_read() -> None:
+    openai = {"token_usage": {"prompt_tokens": 9, "completion_tokens": 2}}
+    anthropic = {"usage": {"input_tokens": 4, "output_tokens": 2, "cache_read_input_tokens": 5}}
+    found = [FORMAT.read(AIMessage("x", response_metadata=one))[0].usage for one in (openai, anthropic, {})]
+    assert found == [
+        Usage(input_tokens=9, output_tokens=2),
+        Usage(input_tokens=9, output_tokens=2, cache_read_tokens=5),
+        None,
+    ]
 
 
-@pytest.mark.parametrize(
-    ("metadata", "reason"),
+@folded(
+    "metadata, reason",
     [
         ({"finish_reason": "stop"}, "complete"),
         ({"finish_reason": "length"}, "length"),
@@ -380,22 +322,21 @@ def test_usage_that_only_the_response_metadata_hold_is_read() -> None:
         ({"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}, "length"),
         ({}, None),
     ],
-    ids=str,
 )
-def test_why_an_answer_ended(metadata: dict[str, Any], reason: str | None) -> None:
+def test_the_stop_reason_of_an_answer(metadata: dict[str, Any], reason: str | None) -> None:
     assert FORMAT.read(AIMessage("x", response_metadata=metadata))[0].stop_reason == reason
 
 
 @pytest.mark.parametrize("key", ["model_name", "model"])
-def test_which_model_answered(key: str) -> None:
+def test_the_model_of_an_answer(key: str) -> None:
     assert FORMAT.read(AIMessage("x", response_metadata={key: "gpt-5"}))[0].model == "gpt-5"
 
 
-# -- the few messages that are made
+# -- summaries and wrong messages
 
 
-def test_a_summary_is_marked_as_the_ecosystem_marks_them_and_equal_ones_have_equal_ids() -> None:
-    """A view must not flip: frontends and reducers know messages by their id."""
+def test_a_summary_is_marked_as_those_of_langchain_and_equal_ones_have_equal_ids() -> None:
+    """A view must not change between calls: frontends and reducers know messages by their id."""
     summary = FORMAT.summary("## Goal\n- \ud800 lone")
     assert summary.additional_kwargs == {"lc_source": "summarization"}
     assert FORMAT.read(summary)[0].is_summary
@@ -404,23 +345,8 @@ def test_a_summary_is_marked_as_the_ecosystem_marks_them_and_equal_ones_have_equ
     assert summary.id != FORMAT.summary("## Goal").id
 
 
-def test_answers_in_a_compacted_view_do_not_name_a_response_that_openai_keeps() -> None:
-    """With `use_previous_response_id` the provider would go on from the history it keeps, and the summary never be sent."""
-    kept = AIMessage("x", response_metadata={"id": "resp_1", "model_name": "gpt-5"})
-    other = AIMessage("y", response_metadata={"id": "chatcmpl-1"})
-    view = without_response_ids([kept, other])
-    assert view[0].response_metadata == {"model_name": "gpt-5"}
-    assert view[1] is other
-    assert kept.response_metadata["id"] == "resp_1"
-
-
-@pytest.mark.parametrize(
-    ("message", "said"),
-    [
-        pytest.param(RemoveMessage(id="1"), "RemoveMessage is an instruction to a reducer", id="an instruction"),
-        pytest.param({"role": "user", "content": "x"}, "use convert_to_messages", id="a dict"),
-    ],
-)
-def test_what_is_no_message_is_refused(message: Any, said: str) -> None:
-    with pytest.raises(FormatError, match=said):
-        FORMAT.read(message)
+def test_other_objects_are_refused() -> None:
+    with pytest.raises(FormatError, match="RemoveMessage is an instruction to a reducer"):
+        FORMAT.read(RemoveMessage(id="1"))
+    with pytest.raises(FormatError, match="use convert_to_messages"):
+        FORMAT.read({"role": "user", "content": "x"})  # type: ignore[arg-type] # a wrong message

@@ -21,13 +21,11 @@ def test_a_summary_and_the_request_behind_it_are_one_human_message() -> None:
     before = [message.model_copy(deep=True) for message in messages]
     settings = CompactionSettings(merge_user_messages=True)
     hooks = CompactionController(context_window=8_192, settings=settings, format=LangChainFormat())
-    view = hooks.transform_context_sync(messages)
+    first, *kept = view = hooks.transform_context_sync(messages)
     assert hooks.state().compaction_count == 1
     assert not any(isinstance(one, HumanMessage) and isinstance(other, HumanMessage) for one, other in pairwise(view))
-    first = view[0]
-    assert isinstance(first, HumanMessage)
     assert [block["type"] for block in first.content if isinstance(block, dict)] == ["text", "text", "image_url"]
     assert "[Conversation summary]" in str(first.content)
     assert first.id == messages[-len(view)].id
     assert messages == before
-    assert all(any(message is kept for kept in messages) for message in view[1:])
+    assert all(any(message is own for own in messages) for message in kept)
