@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from compaction_adapters.langchain import CompactionMiddleware
 from langchain.agents import create_agent
-from langchain.agents.middleware import AgentMiddleware, HumanInTheLoopMiddleware, ModelFallbackMiddleware
+from langchain.agents.middleware import AgentMiddleware, HumanInTheLoopMiddleware
 from langchain_core.messages import HumanMessage, RemoveMessage
 from langchain_core.tools import StructuredTool
 from langgraph.checkpoint.memory import InMemorySaver
@@ -30,7 +30,7 @@ from tests.adapters.changes_stage import (
     summarised,
 )
 from tests.adapters.graph_changes import LOOK, opened
-from tests.adapters.langchain_core_stage import OUTAGE, Stage, said, thread
+from tests.adapters.langchain_core_stage import Stage, said, thread
 from tests.provider import Answer
 
 
@@ -104,21 +104,6 @@ async def test_a_tool_that_raises(stage: Stage) -> None:
     talk.say_until_summarised()
     talk.say()
     check_never_rejected(talk.side)
-
-
-async def test_a_fallback_model_gets_the_view_too(stage: Stage) -> None:
-    """One summary serves both models."""
-    other = marking(stage.side(window=WINDOW, key="other"))
-    fallback = ModelFallbackMiddleware(stage.openai(WINDOW, key="other"))
-    talk = opened(an_agent, stage, outside=[fallback])
-    talk.say_until_summarised()
-    talk.side.answers.appendleft(OUTAGE)
-    text, before = marked(), talk.messages
-    talk.graph.invoke(said(text), talk.config)
-    demand(other, talk.messages[:-1], text)
-    assert talk.messages[: len(before)] == before
-    talk.say()
-    assert len(summarised(talk.side)) + len(summarised(other)) == 1
 
 
 class Redacts(AgentMiddleware[Any, Any, Any]):

@@ -230,9 +230,9 @@ def test_a_call_that_the_content_repeats_is_one_call_and_is_rewritten_in_both_pl
     made = FORMAT.rewrite(message, {(0, 1): '{"cleared":true}'})
     assert isinstance(made, AIMessage)
     assert made.tool_calls[0]["args"] == {"cleared": True}
-    text, repeated = made.content
+    text, repeated = cast("list[Any]", made.content)
     assert text is message.content[0]
-    arguments = cast("Any", repeated).pop(field)
+    arguments = repeated.pop(field)
     assert (json.loads(arguments) if field == "arguments" else arguments) == {"cleared": True}
     assert repeated == {key: value for key, value in block.items() if key != field}
 

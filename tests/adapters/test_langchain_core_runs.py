@@ -39,43 +39,29 @@ EMPTY: dict[str, Any] = {"messages": []}
 class Names:
     """Collects the names of the conversations of a graph's nodes."""
 
-    def __init__(self, run: str | None = None) -> None:
-        self.run = run
+    def __init__(self) -> None:
         self.seen: list[str | None] = []
 
     def node(self, state: Any) -> dict[str, Any]:
-        self.seen.append(Task(get_config()).conversation(self.run))
+        self.seen.append(Task(get_config()).conversation())
         return {}
-
-    def graph(self, **options: Any) -> Any:
-        builder: StateGraph[Any, Any, Any, Any] = StateGraph(MessagesState)
-        return builder.add_node("node", self.node).add_edge(START, "node").compile(**options)
 
 
 # -- names of conversations
 
 
-def test_a_thread_names_the_conversation_of_its_own_graph() -> None:
-    names = Names()
-    graph = names.graph(checkpointer=InMemorySaver())
-    for name in ("T", "T", 7):
-        graph.invoke(EMPTY, {"configurable": {"thread_id": name}})
-    assert names.seen == ["T", "T", "7"]
-
-
-def test_a_run_without_a_thread_has_the_given_name() -> None:
-    for name in (None, "run-1"):
-        names = Names(name)
-        names.graph().invoke(EMPTY)
-        assert names.seen == [name]
+def test_the_configuration_names_the_conversation() -> None:
+    configs: list[RunnableConfig] = [{}, THREAD, thread(""), {"configurable": {"thread_id": 7}}]
+    assert [Task(config).conversation() for config in configs] == [None, "T", None, "7"]
+    assert [Task(config).conversation("run-1") for config in configs] == ["run-1", "T", "run-1", "7"]
 
 
 def test_each_task_that_send_starts_is_a_conversation_of_its_own() -> None:
     """A subgraph or a node."""
     for kind in ("graph", "node"):
         names = Names()
-        builder: StateGraph[Any, Any, Any, Any] = StateGraph(MessagesState)
-        builder.add_node("sub", names.graph() if kind == "graph" else names.node)
+        inner: Any = StateGraph(MessagesState).add_node("node", names.node).add_edge(START, "node")
+        builder: Any = StateGraph(MessagesState).add_node("sub", inner.compile() if kind == "graph" else names.node)
         builder.add_conditional_edges(START, lambda state: [Send("sub", EMPTY)] * 3, ["sub"])
         builder.compile(checkpointer=InMemorySaver()).invoke(EMPTY, THREAD)
         assert len(set(names.seen)) == 3
@@ -99,11 +85,6 @@ def test_a_workflow_is_the_conversation_of_its_thread_and_the_tasks_it_calls_are
     workflow.invoke(1, THREAD)
     assert names.seen[0] == "T"
     assert len(set(names.seen)) == 3
-
-
-def test_outside_a_graph_the_configuration_names_the_thread() -> None:
-    configs: list[RunnableConfig] = [{}, THREAD, thread("")]
-    assert [Task(config).conversation() for config in configs] == [None, "T", None]
 
 
 # -- events

@@ -21,18 +21,16 @@ from langgraph.prebuilt import ToolNode, tools_condition
 from compaction_hooks.stores import SQLiteStore
 from tests.adapters import graph_changes
 from tests.adapters.changes_stage import (
-    REPAIR,
     SUMMARISE,
     SYSTEM,
     WINDOW,
     check_never_rejected,
-    looks,
     marked,
     marking,
     summarised,
 )
 from tests.adapters.graph_changes import LOOK, Talk, opened
-from tests.adapters.langchain_core_stage import Stage, said
+from tests.adapters.langchain_core_stage import Stage
 from tests.adapters.langgraph_stage import ModelInput
 
 
@@ -40,7 +38,6 @@ def a_graph(
     stage: Stage,
     checkpointer: Any,
     *,
-    stops: bool = False,
     before_call: Callable[[], object] = lambda: None,
     key: str = "",
     settings: Any = SUMMARISE,
@@ -60,7 +57,7 @@ def a_graph(
     builder.add_node("compact", compact).add_node("model", answer).add_node("tools", ToolNode([LOOK]))
     builder.add_edge(START, "compact").add_edge("compact", "model").add_edge("tools", "compact")
     builder.add_conditional_edges("model", tools_condition)
-    return builder.compile(checkpointer=checkpointer, interrupt_before=["tools"] if stops else None)
+    return builder.compile(checkpointer=checkpointer)
 
 
 async def test_time_travel(stage: Stage) -> None:
@@ -105,15 +102,6 @@ async def test_an_edit(stage: Stage, change: Callable[[list[BaseMessage]], list[
     talk.graph.update_state(talk.config, {"messages": change(before)})
     assert talk.messages != before
     talk.say(4)
-    check_never_rejected(talk.side)
-
-
-async def test_a_call_without_an_answer(stage: Stage) -> None:
-    """The human says something else instead: with `repair=True` the open call is no error of the provider."""
-    talk = opened(a_graph, stage, looks(), stops=True, settings=REPAIR)
-    talk.graph.invoke(said(marked()), talk.config)
-    talk.say_until_summarised()
-    talk.say()
     check_never_rejected(talk.side)
 
 

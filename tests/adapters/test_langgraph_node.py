@@ -62,7 +62,7 @@ def test_a_long_one_becomes_a_view_of_the_same_objects() -> None:
     assert view[-1] is messages[-1]
     assert (len(messages), len(summarizer.asked)) == (62, 1)
     (record,) = update["compaction_records"]
-    assert json.loads(json.dumps(record)) == record
+    assert repr(json.loads(json.dumps(record))) == repr(record)  # no tuples, no enums: strict checkpointers refuse them
 
 
 async def test_create_react_agent_reads_the_view_on_every_call_of_the_model(stage: Stage) -> None:
@@ -200,12 +200,6 @@ async def test_no_part_of_a_summary_is_on_the_stream_of_messages(stage: Stage, h
 
 
 # -- models, windows, controllers
-
-
-async def test_a_chat_model_gives_its_window_and_writes_the_summaries(stage: Stage) -> None:
-    side = stage.side()
-    assert SECRET in CompactionNode(model=stage.openai()).invoke(LONG)[VIEW][0].text
-    assert all(request.is_summary for request in side.requests)
 
 
 async def test_tools_bound_to_a_model_count(stage: Stage) -> None:

@@ -1,23 +1,17 @@
-"""Records in a graph: interrupts, subgraphs, branches, trimmed conversations, runs without a thread, stores."""
+"""Records in a graph: interrupts, subgraphs, branches, trimmed conversations, runs without a thread."""
 
 from __future__ import annotations
 
 import gc
 import operator
-import os
-import subprocess
-import sys
-import textwrap
-from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
-from compaction_adapters.langgraph import BaseStoreRecordStore, CompactionNode, CompactionState, UntrackedView
+from compaction_adapters.langgraph import CompactionNode, CompactionState, UntrackedView
 from langchain_core.language_models.fake_chat_models import FakeMessagesListChatModel
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, MessagesState, StateGraph
-from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command, interrupt
 from typing_extensions import TypedDict
 
@@ -42,42 +36,6 @@ from tests.adapters.langgraph_stage import (
     react_agent,
     sessions_of,
 )
-
-
-@pytest.mark.full
-def test_strict_serialization_works(tmp_path: Path) -> None:
-    """LANGGRAPH_STRICT_MSGPACK is read at import: a process of its own, in which every warning is an error."""
-    program = textwrap.dedent(
-        """
-        import sys
-        from langgraph.checkpoint.sqlite import SqliteSaver
-        from tests.adapters.langchain_core_stage import CountingSummarizer, records_in, thread
-        from tests.adapters.langgraph_stage import Model, chat_graph, messages_of, node_of, question
-
-        for start in range(2):
-            summarizer, model = CountingSummarizer(), Model()
-            with SqliteSaver.from_conn_string(sys.argv[1]) as checkpoints:
-                graph = chat_graph(node_of(summarizer, trim=start == 1), model, checkpointer=checkpoints)
-                for number in range(12 if start == 0 else 1):
-                    graph.invoke(question(number), thread())
-                assert all(type(record) is dict for record in records_in(graph))
-            print(len(summarizer.asked), messages_of(model.sent[-1])[0])
-        """
-    )
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-W", "ignore::DeprecationWarning", "-c", program, str(tmp_path / "strict.db")],
-        env={**os.environ, "LANGGRAPH_STRICT_MSGPACK": "true"},
-        cwd=Path(__file__).resolve().parents[2],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "unregistered" not in done.stderr
-    first, second = (line.split() for line in done.stdout.splitlines())
-    assert int(first[0]) >= 1
-    assert second == ["0", "summary"]
-
 
 # -- model nodes that ask for the view
 
@@ -239,15 +197,3 @@ def test_other_states_are_trimmed_too(kind: str) -> None:
     assert seen[0] == "summary"
     assert "And now?" in seen[-2:]
     assert len(seen) < 30
-
-
-# -- records in a store
-
-
-def test_a_store_outlives_the_process_without_a_checkpointer() -> None:
-    store, summarizer = InMemoryStore(), CountingSummarizer()
-    for _ in range(2):
-        model = Model()
-        chat_graph(node_of(summarizer, store=BaseStoreRecordStore(store)), model).invoke(LONG, thread("user.1"))
-        assert messages_of(model.sent[0])[0] == "summary"
-    assert len(summarizer.asked) == 1

@@ -109,13 +109,6 @@ class LangChainFormat(PartsFormat[BaseMessage, object]):
             return FunctionMessage(content=text, name=part.name)
         return ToolMessage(text, tool_call_id=part.id, name=part.name, status="error")
 
-    def take(self, message: BaseMessage, pieces: Sequence[int], /) -> BaseMessage:
-        """Return the message itself, or a copy with the blocks of these pieces."""
-        if len(pieces) == len(self.read(message)):
-            return message
-        own = self.pieces_of(message)
-        return self.with_pieces(message, [own[index] for index in pieces])
-
     def pieces_of(self, message: BaseMessage, /) -> Pieces[object]:
         """Return the places of an assistant's parts, a tool message as its own part, or the blocks of another message's pieces."""
         if isinstance(message, AIMessage):
