@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import lru_cache
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, cast, get_args
 
 from compaction_hooks import arguments
 from compaction_hooks.errors import ConfigurationError
@@ -27,6 +27,7 @@ from compaction_hooks.tokens.budget import (
 )
 from compaction_hooks.triggers import AnyTrigger, RatioTrigger, ReserveTrigger, TokensTrigger, Trigger
 from compaction_hooks.triggers.thresholds import parts_of, threshold_of
+from compaction_hooks.view.reasoning import SealedReasoning
 from compaction_hooks.view.reductions import ToolRule
 
 if TYPE_CHECKING:  # needed only when something is due
@@ -78,6 +79,7 @@ _KINDS = {
     "summary_timeout_seconds": arguments.SECONDS,
     "repair": arguments.SWITCH,
     "merge_user_messages": arguments.SWITCH,
+    "sealed_reasoning": arguments.Kind(lambda value: value in get_args(SealedReasoning), 'be "auto", "drop" or "keep"'),
     "split_turn_min_prefix": arguments.whole("messages"),
     "add_continuation": arguments.SWITCH,
     "breaker_failures": arguments.whole("failures"),
@@ -135,6 +137,8 @@ class CompactionSettings:
         merge_user_messages: Whether user messages in a row (a summary, pins and the next request among them) are sent as one, for
             servers with a chat template that wants user and assistant in turn. Only in views to send, not in the list that
             `compact()` returns to be stored. This reads the whole list in every call.
+        sealed_reasoning: Whether a view leaves out reasoning that the model made behind other messages: "auto" for models that
+            are known to refuse it, and those that refused it once; "drop" for all models; "keep" never, and a refusal is raised.
         split_turn_min_prefix: A turn cut in two gets a summary of its own for its first part when that has at least
             this many messages (Opal).
         add_continuation: Whether the summary ends with a line telling the model to go on, where no user message follows.
@@ -164,6 +168,7 @@ class CompactionSettings:
     summary_timeout_seconds: float = 120.0
     repair: bool = False
     merge_user_messages: bool = False
+    sealed_reasoning: SealedReasoning = "auto"
     split_turn_min_prefix: int = SPLIT_TURN_MIN_PREFIX
     add_continuation: bool = True
     breaker_failures: int = 3

@@ -8,8 +8,9 @@ from compaction_hooks.engine.call import Call, SharedState
 from compaction_hooks.engine.conversation import Conversation, first_uncovered
 from compaction_hooks.engine.measuring import take_snapshot
 from compaction_hooks.engine.orders import Order
-from compaction_hooks.engine.persistence import reload, sync_store
+from compaction_hooks.engine.persistence import flush, reload, sync_store
 from compaction_hooks.engine.result import CompactionOutcome, CompactionResult
+from compaction_hooks.engine.sizes import LastSent
 from compaction_hooks.errors import ContextOverflowError
 from compaction_hooks.messages import M
 from compaction_hooks.runtime.effects import Emit, Flow, InFlight, Instant, Now, Outcome, Wait
@@ -37,6 +38,12 @@ class Attempts(Generic[M]):
     def take_snapshot(self, call: Call[M]) -> Snapshot[M]:
         """Return a snapshot of the list in a call."""
         return take_snapshot(self.conversation, self.shared, call)
+
+    def hand_out(self, snapshot: Snapshot[M]) -> Flow[LastSent[M]]:
+        """Return the view of a snapshot to send, and store what is noted about it."""
+        sent = self.conversation.hand_out(snapshot)
+        yield from flush(self.conversation)
+        return sent
 
     def find_budget(self, snapshot: Snapshot[M]) -> Budget:
         """Return the budget of the model's window, or of a window as large as the context if the window is unknown."""

@@ -242,8 +242,7 @@ class Compaction(Generic[M]):
             return (yield from self._skip(start, CompactionOutcome.NO_GAIN, "undone"))
 
         conversation.records.add_own(made)
-        if self._may_get_answer:
-            conversation.reasoning.stale_runs = made.seen_runs + 1
+        conversation.reasoning.awaits_answer = self._may_get_answer
         if candidate.projection.unpinned_request is None:  # otherwise the view depends on the user's present request
             log = self._snapshot.history.log
             conversation.projected = (made.id, log, log.replaced), candidate.projection
@@ -275,13 +274,16 @@ class Compaction(Generic[M]):
     @property
     def _may_get_answer(self) -> bool:
         """Whether the model may still answer the view that this compaction replaces; that answer belongs to the old view."""
+        if self._order.reason is CompactionReason.OVERFLOW:
+            return False
         sent = self._conversation.last_sent
-        return (
-            self._order.reason is not CompactionReason.OVERFLOW
-            and sent is not None
-            and sent.key.is_prefix_of(self._snapshot.key)
-            and sent.key.piece_count == self._snapshot.key.piece_count
-        )
+        if sent is None:  # another worker may have sent it
+            history = self._snapshot.history
+            return (
+                self._shared.has_store and history.run_count > 0 and history.run_side(history.run_count - 1) == "host"
+            )
+        is_same = sent.key.is_prefix_of(self._snapshot.key)
+        return is_same and sent.key.piece_count == self._snapshot.key.piece_count
 
     def _skip(self, start: Instant, outcome: CompactionOutcome, why: str) -> Flow[CompactionResult[M]]:
         end: Instant = yield Now()

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence, Set
 from typing import Any, Final, Generic, cast
 
 from compaction_hooks.engine.cooldown import Cooldown
+from compaction_hooks.engine.reasoning import BoundReasoning
 from compaction_hooks.engine.records import Records
 from compaction_hooks.engine.sizes import LastSent, Sizes
 from compaction_hooks.engine.store_queue import StoreQueue
@@ -20,11 +21,12 @@ from compaction_hooks.runtime.effects import InFlight, Instant
 from compaction_hooks.tokens.media import LearnedMedia
 from compaction_hooks.view.notes import undo_note
 from compaction_hooks.view.projection import Projection, apply_record
-from compaction_hooks.view.reasoning import BoundReasoning
+from compaction_hooks.view.reasoning import NOT_STALE
 from compaction_hooks.view.record import (
     UNKNOWN_RUN,
     CompactionRecord,
     Pin,
+    StaleRuns,
 )
 from compaction_hooks.view.snapshot import Snapshot
 from compaction_hooks.view.summary_message import SUMMARY_MARKER
@@ -109,6 +111,8 @@ class Conversation(Generic[M]):
         """
         new = {record.id: record for record in records if self.records.is_new(record)}
         kept = [record for record in new.values() if not record.takes_back]
+        for note in (record for record in kept if record.stale_runs is not None):
+            self.reasoning.learn_from_note(note)
         if kept:
             self.records.add(kept)
             self._learn_from_records()
@@ -147,7 +151,6 @@ class Conversation(Generic[M]):
     def _undo(self, ids: Set[str]) -> None:
         if self.records.undo(ids):
             self.history = None
-            self.reasoning.is_rewritten = True
 
     def drop_missing(self) -> None:
         """Remove the records that the store no longer has, with the pins that no other record holds."""
@@ -178,8 +181,11 @@ class Conversation(Generic[M]):
         merges = self.merges_user_messages or (not snapshot.projection.is_identity and self.needs_merging())
         merged = cast("MergingFormat[M]", self.format).merge(view) if merges else view
         self.last_sent = LastSent(merged, view, snapshot.key, snapshot.tokens, snapshot.budget)
-        if self.history is not None:
-            self.reasoning.remember_sent(self.history)
+        note = self.reasoning.record_sent(snapshot.history, snapshot.record, is_bound=snapshot.binds_reasoning)
+        if note is not None:
+            replaced = self.records.add_reasoning(note)
+            if self.queue.was_loaded:  # there is a store
+                self.queue.replace(replaced, note)
         if snapshot.model is not None:
             self.sizes.models.add(snapshot.model)
         return self.last_sent
@@ -246,7 +252,7 @@ class Conversation(Generic[M]):
         return self.history is snapshot.history
 
     def update_projection(
-        self, history: History[M], record: CompactionRecord | None, stale_runs: int = 0
+        self, history: History[M], record: CompactionRecord | None, stale: StaleRuns = NOT_STALE
     ) -> Projection[M]:
         """Return the projection of a history with a record. It is cached, and reused for histories that grow from this one."""
         name = (record.id if record else None, history.log, history.log.replaced)
@@ -255,7 +261,7 @@ class Conversation(Generic[M]):
         if (
             earlier is not None
             and made_of == name
-            and earlier.stale_runs == stale_runs
+            and earlier.stale == stale
             and earlier.is_settled
             # The user's current request may be another one by now: a new process would not favor the one before.
             and (earlier.unpinned_request is None or earlier.unpinned_request == history.request)
@@ -263,7 +269,7 @@ class Conversation(Generic[M]):
             projection = earlier
         else:
             estimate = self.estimator.estimate_message_tokens
-            projection = apply_record(history, record, self.format, estimate, earlier, stale_runs=stale_runs)
+            projection = apply_record(history, record, self.format, estimate, earlier, stale_runs=stale)
             self.projected = name, projection
 
         if projection.reused is not history.log.shown:

@@ -47,13 +47,13 @@ class ConversationFlow(Attempts[M]):
             if only_media:
                 reason = CompactionReason.OVERFLOW
             if reason is None:
-                return self.conversation.hand_out(snapshot)
+                return (yield from self.hand_out(snapshot))
 
             is_aborted: bool = yield IsAborted()
             why = "aborted" if is_aborted else self._reason_to_wait(snapshot, reason)
             if why:
                 yield from self._skip(snapshot, reason, why)
-                return self.conversation.hand_out(snapshot)
+                return (yield from self.hand_out(snapshot))
 
             flight = self.conversation.flight
             if flight is not None and may_wait:
@@ -70,7 +70,7 @@ class ConversationFlow(Attempts[M]):
             order = Order(reason=reason, may_ask=may_ask, due=due, only_media=only_media)
             attempt, _ = yield from self.run_compaction(call, order)
             self.conversation.cooldown.has_overflowed = False
-            return attempt.last_sent or self.conversation.hand_out(snapshot)
+            return attempt.last_sent or (yield from self.hand_out(snapshot))
 
     def compact(self, call: Call[M], keep_recent_tokens: int | None, focus: str | None) -> Flow[CompactionResult[M]]:
         """Compact whatever the size.

@@ -11,6 +11,7 @@ from compaction_hooks.engine.sizes import UsageBaseline
 from compaction_hooks.errors import ConfigurationError, describe_error
 from compaction_hooks.messages import M
 from compaction_hooks.tokens.calibration import Calibration
+from compaction_hooks.view.reasoning import NOT_STALE
 from compaction_hooks.view.snapshot import Snapshot, ViewKey
 
 
@@ -26,15 +27,15 @@ def take_snapshot(conversation: Conversation[M], shared: SharedState, call: Call
     history, record = conversation.read(messages)
 
     model = call.model or shared.model
-    is_bound = conversation.reasoning.binds(model, conversation.format)
-    stale_runs = conversation.reasoning.stale_before(history, record) if is_bound else 0
-    projection = conversation.update_projection(history, record, stale_runs)
+    is_bound = conversation.reasoning.binds(model, conversation.format, settings.sealed_reasoning)
+    stale = conversation.reasoning.stale_runs(history, record) if is_bound else NOT_STALE
+    projection = conversation.update_projection(history, record, stale)
 
     system, tools = _fixed_tokens(conversation, call)
     fixed = system + tools
     estimated = projection.tokens(history) + fixed
     record_id = record.id if record else None
-    key = ViewKey(history.log, history.piece_count, record_id, estimated, model, stale_runs)
+    key = ViewKey(history.log, history.piece_count, record_id, estimated, model, stale)
     budget = budget_for(conversation, shared, call)
 
     # Before the size is taken: an answer in the list may carry the count of this very view.

@@ -40,6 +40,12 @@ def sync_store(conversation: Conversation[M]) -> Flow[bool]:
     return is_due
 
 
+def flush(conversation: Conversation[M]) -> Flow[None]:
+    """Write the changes that a call made, so that they outlive the process."""
+    if conversation.queue.unwritten and not (yield from _is_cooling_down(conversation)):
+        yield from write(conversation)
+
+
 def reload(conversation: Conversation[M]) -> Flow[None]:
     """Load the records again, for those that other workers made meanwhile."""
     if not (yield from _is_cooling_down(conversation)):

@@ -72,8 +72,8 @@ class Records:
     @property
     def has_manual_changes(self) -> bool:
         """Whether messages were pinned, or a compaction was made or undone by hand."""
-        made = (record.is_note or record.reason is CompactionReason.MANUAL for record in self.all)
-        return bool(self.undone) or any(made)
+        by_hand = (record.pins if record.is_note else record.reason is CompactionReason.MANUAL for record in self.all)
+        return bool(self.undone) or any(by_hand)
 
     def add(self, records: Iterable[CompactionRecord]) -> None:
         """Add new records from elsewhere."""
@@ -86,6 +86,12 @@ class Records:
         known = collect_products([record], onto=self.known)
         self.all = [*(old for old in self.all if old.id != record.id), record]
         self._refresh(known)
+
+    def add_reasoning(self, note: CompactionRecord) -> list[CompactionRecord]:
+        """Add a note of stale reasoning; return the earlier ones of the same record, which it replaces."""
+        earlier = [old for old in self.all if old.stale_runs is not None and old.parent == note.parent]
+        self.all = [note, *(old for old in self.all if old not in earlier)]
+        return [old for old in earlier if old.id != note.id]
 
     def add_pins(self, pins: list[Pin]) -> CompactionRecord | None:
         """Add pins of the host for good; return the note that keeps them, or None if there are no new ones."""

@@ -81,14 +81,17 @@ class SendingFlow(ConversationFlow[M]):
     def _send(self, call: Call[M], sent: LastSent[M]) -> Flow[tuple[Success | Failure, LastSent[M]]]:
         """Send a view; if the provider refuses its reasoning, send once more without. Return the answer and the view last sent."""
         answer: Success | Failure = yield Send(sent.view)
-        if isinstance(answer, Failure) and is_reasoning_refusal(answer.error):
-            bare = self._drop_reasoning(call, sent)
+        if isinstance(answer, Failure) and self._is_reasoning_refused(call, answer.error):
+            bare = yield from self._drop_reasoning(call, sent)
             if bare is not None:
                 sent = bare
                 answer = yield Send(bare.view)
         return answer, sent
 
-    def _drop_reasoning(self, call: Call[M], refused: LastSent[M] | None) -> LastSent[M] | None:
+    def _is_reasoning_refused(self, call: Call[M], error: BaseException) -> bool:
+        return call.settings.sealed_reasoning != "keep" and is_reasoning_refusal(error)
+
+    def _drop_reasoning(self, call: Call[M], refused: LastSent[M] | None) -> Flow[LastSent[M] | None]:
         """Leave out all reasoning so far, from now on. Return the view, or None if the refused one held no reasoning."""
         before = refused.unmerged if refused else self.take_snapshot(call).view
         self.conversation.reasoning.record_refusal(call.model or self.shared.model)
@@ -98,12 +101,12 @@ class SendingFlow(ConversationFlow[M]):
         logger.warning(
             "session %s: the provider refused the reasoning that was sent: going on without it", self.conversation.id
         )
-        return self.conversation.hand_out(snapshot)
+        return (yield from self.hand_out(snapshot))
 
     def _recover_view(self, call: Call[M], error: BaseException, sent: LastSent[M] | None) -> Flow[LastSent[M]]:
         """Return a view that cures `error`: compacted harder, or without reasoning. Raise `error` if neither is a cure."""
-        if is_reasoning_refusal(error):
-            bare = self._drop_reasoning(call, sent)
+        if self._is_reasoning_refused(call, error):
+            bare = yield from self._drop_reasoning(call, sent)
             if bare is None:
                 raise error
             return bare
@@ -123,7 +126,7 @@ class SendingFlow(ConversationFlow[M]):
         snapshot = self.take_snapshot(call)
         budget = self.find_budget(snapshot)
         if (others_end == "settled" or _is_another_view(snapshot, sent)) and snapshot.tokens <= budget.trigger:
-            return self.conversation.hand_out(snapshot)
+            return (yield from self.hand_out(snapshot))
 
         try:
             compacted = yield from self._compact_view(call, _overflow_order(others_end, must_fit=True))
@@ -141,7 +144,7 @@ class SendingFlow(ConversationFlow[M]):
 
         snapshot = self.take_snapshot(call)
         if _is_another_view(snapshot, sent):
-            return self.conversation.hand_out(snapshot)
+            return (yield from self.hand_out(snapshot))
 
         refused = view_chars(snapshot, snapshot.projection)
         order = Order(reason=CompactionReason.OVERFLOW, only_media=True, limit_bytes=limit_bytes)

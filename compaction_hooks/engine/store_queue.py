@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Iterable, Set
 
 from compaction_hooks.runtime.effects import Write
 from compaction_hooks.view.record import CompactionRecord
@@ -42,6 +42,12 @@ class StoreQueue:
     def remove(self, record_id: str) -> None:
         """Queue the removal of a record."""
         self.unwritten.append(Write(self.session_id, record_id))
+
+    def replace(self, old: Iterable[CompactionRecord], new: CompactionRecord) -> None:
+        """Queue a record to be saved in place of others."""
+        self.save(new)
+        for record in old:
+            self.remove(record.id)
 
     def record_written(self, change: Write) -> None:
         """Update `stored` after a change was written."""

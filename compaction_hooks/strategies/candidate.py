@@ -12,7 +12,7 @@ from compaction_hooks.history.digests import text_digest
 from compaction_hooks.messages import M
 from compaction_hooks.tokens.budget import Budget
 from compaction_hooks.view.projection import Projection, apply_record
-from compaction_hooks.view.reasoning import stale_runs_of
+from compaction_hooks.view.reasoning import NOT_STALE, stale_runs_of
 from compaction_hooks.view.record import CompactionReason, CompactionRecord, ParentSummary, record_id
 from compaction_hooks.view.reductions import Reducible, Reduction, ToolRule, reducible_parts
 from compaction_hooks.view.snapshot import Snapshot
@@ -42,8 +42,8 @@ class Candidate(Generic[M]):
         """The record, applied to the history of the snapshot."""
         now = self.snapshot
         estimate = now.estimator.estimate_message_tokens
-        stale_runs = stale_runs_of(self.record) if now.binds_reasoning else 0
-        return apply_record(now.history, self.record, now.format, estimate, now.projection, stale_runs, self.made_here)
+        stale = stale_runs_of(self.record) if now.binds_reasoning else NOT_STALE
+        return apply_record(now.history, self.record, now.format, estimate, now.projection, stale, self.made_here)
 
     @cached_property
     def tokens(self) -> int:

@@ -29,10 +29,10 @@ def broken_rule(snapshot: Snapshot[M], candidate: Candidate[M]) -> str | None:
         return None
     provider, after = provider_of(snapshot.format), snapshot.neutral_view(candidate.projection)
     # The model has not answered this view yet: all reasoning in it was made after other messages.
-    stale_until = len(after) if snapshot.binds_reasoning else 0
-    if not problems(after, provider, stale_until=stale_until):
+    stale = range(len(after) if snapshot.binds_reasoning else 0)
+    if not problems(after, provider, stale=stale):
         return None
-    broken = worsened(snapshot.neutral_view(snapshot.projection), after, provider, stale_until=stale_until)
+    broken = worsened(snapshot.neutral_view(snapshot.projection), after, provider, stale=stale)
     if needs_merging(snapshot.format):  # user messages in a row are sent as one
         broken = [one for one in broken if one.rule != "role_repeated" or after[one.index or 0].role != "user"]
     return f"invalid: {broken[0].rule}" if broken else None

@@ -36,7 +36,7 @@ from compaction_hooks.messages import M
 from compaction_hooks.testing.list_copies import LastCompaction, ListCopy
 from compaction_hooks.testing.paid_summaries import AskedSummaries
 from compaction_hooks.testing.promises import BrokenPromise, check_view, demand
-from compaction_hooks.validity import RuleId, binds_reasoning, problems, provider_of
+from compaction_hooks.validity import RuleId, binds_reasoning, is_reasoning, problems, provider_of
 
 R = TypeVar("R")
 
@@ -349,8 +349,10 @@ class CheckedSession(Generic[M]):
         """Check the compactions of this call: smaller views, enough growth since the last one, new summaries."""
         window = self.session.state().context_window
         if self._compactions() and binds_reasoning(self._model):
-            shown = self._read(self._last_sent)
-            stale = [one for one in problems(shown, stale_until=len(shown)) if one.rule == "stale_reasoning"]
+            pairs = zip(self._last_sent, original.messages, strict=False)
+            first = next((place for place, (sent, own) in enumerate(pairs) if sent is not own), len(original.messages))
+            behind = self._read(self._last_sent[first:])
+            stale = any(is_reasoning(part) for piece in behind for part in piece.parts)
             demand(not stale, "valid", "reasoning from before the compaction is shown to a model that binds it")
         for event in self._compactions():
             before, after = event.tokens_before, event.tokens_after

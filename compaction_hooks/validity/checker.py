@@ -37,7 +37,9 @@ class Problem:
     text: str
 
 
-def problems(messages: Sequence[Message], provider: Provider | None = None, *, stale_until: int = 0) -> list[Problem]:
+def problems(
+    messages: Sequence[Message], provider: Provider | None = None, *, stale: range = range(0)
+) -> list[Problem]:
     """Return the faults for which a provider would reject these messages, in their order; empty if the messages are valid.
 
     Time is linear in the messages. A tool call still open at the end counts as unanswered: check before a request, not within
@@ -47,14 +49,14 @@ def problems(messages: Sequence[Message], provider: Provider | None = None, *, s
         messages: The messages to send, system messages included, one per speaker as `MessageFormat.read` returns them.
         provider: The provider whose rules apply. None, for messages that may go to any provider, applies all rules that no
             client library resolves by itself (`Rule.left_to_clients`).
-        stale_until: Number of messages at the front whose reasoning was made behind another beginning of the conversation than
-            the present one. 0 for a model that does not bind its reasoning (`binds_reasoning`).
+        stale: Indexes of messages whose reasoning was made behind another beginning of the conversation than the present one. None
+            for a model that does not bind its reasoning (`binds_reasoning`).
     """
-    return _Walk(rules_of(provider), provider).problems(messages, stale_until)
+    return _Walk(rules_of(provider), provider).problems(messages, stale)
 
 
 def worsened(
-    before: Sequence[Message], after: Sequence[Message], provider: Provider | None = None, *, stale_until: int = 0
+    before: Sequence[Message], after: Sequence[Message], provider: Provider | None = None, *, stale: range = range(0)
 ) -> list[Problem]:
     """Return the problems of `after` that `before` did not have already.
 
@@ -62,9 +64,9 @@ def worsened(
     many of a kind as there were before are forgiven.
 
     Args:
-        stale_until: As in `problems`, for `after`.
+        stale: As in `problems`, for `after`.
     """
-    found = problems(after, provider, stale_until=stale_until)
+    found = problems(after, provider, stale=stale)
     if not found:
         return found
 
@@ -178,11 +180,11 @@ class _Walk:
         self._called_turn = 0
         self._interruptions = 0
 
-    def problems(self, messages: Sequence[Message], stale_until: int) -> list[Problem]:
+    def problems(self, messages: Sequence[Message], stale: range) -> list[Problem]:
         if not messages:
             self._report("empty_list", None)
-        for index, message in enumerate(messages[:stale_until]):
-            if any(map(is_reasoning, message.parts)):
+        for index in stale:
+            if any(map(is_reasoning, messages[index].parts)):
                 self._report("stale_reasoning", index)
 
         last = len(messages) - 1

@@ -1,4 +1,4 @@
-"""Notes: records of pins and undone compactions, which cover no message.
+"""Notes: records of pins, of undone compactions and of stale reasoning, which cover no message.
 
 A note has the form of a record, so that every store keeps it. Version 0.1.0 reads it as a record that is true of no list, and uses
 its pins.
@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from compaction_hooks.history.digests import text_digest
-from compaction_hooks.view.record import CompactionReason, CompactionRecord, Pin
+from compaction_hooks.view.record import CompactionReason, CompactionRecord, Pin, StaleRuns
 
 
 def pin_note(pins: Sequence[Pin]) -> CompactionRecord:
@@ -29,13 +30,24 @@ def undo_note(record_ids: Iterable[str], cooldown_tokens: int, cooldown_window: 
     return _note((), tuple(sorted(record_ids)), cooldown_tokens, cooldown_window)
 
 
+def reasoning_note(record_id: str | None, stale: StaleRuns, models: Iterable[str | None]) -> CompactionRecord:
+    """Return a note of the reasoning that was made behind other views than a record's, and of the models that refused such."""
+    names = tuple(sorted(model or "" for model in models))
+    content = json.dumps([record_id, stale, names])
+    return replace(_note(()), id=_name(content), parent=record_id, stale_runs=stale, binding_models=names)
+
+
+def _name(content: str) -> str:
+    return f"note-{text_digest(content)[:24]}"
+
+
 def _note(
     pins: tuple[Pin, ...], takes_back: tuple[str, ...] = (), tokens_before: int = 0, tokens_after: int = 0
 ) -> CompactionRecord:
     sizes = [tokens_before, tokens_after] if tokens_before else []
     content = json.dumps([[[pin.run, pin.digest] for pin in pins], takes_back, *sizes])
     return CompactionRecord(
-        id=f"note-{text_digest(content)[:24]}",
+        id=_name(content),
         prompt_version=0,
         reason=CompactionReason.MANUAL,
         summary="",

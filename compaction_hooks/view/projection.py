@@ -15,8 +15,8 @@ from compaction_hooks.history.digests import DIGEST_RULE, FIRST_RULE, message_na
 from compaction_hooks.messages import DroppingFormat, M, MergingFormat, Message, MessageFormat, PartAddress
 from compaction_hooks.reasoning import binds_reasoning
 from compaction_hooks.view.cache_marks import MovedMark, move_mark
-from compaction_hooks.view.reasoning import StaleReasoning, stale_runs_of
-from compaction_hooks.view.record import CompactionRecord, Pin, collect_products
+from compaction_hooks.view.reasoning import NOT_STALE, StaleReasoning, stale_runs_of
+from compaction_hooks.view.record import CompactionRecord, Pin, StaleRuns, collect_products
 from compaction_hooks.view.reductions import (
     PartKind,
     Place,
@@ -58,7 +58,7 @@ class Projection(NamedTuple, Generic[M]):
         rewritten: By index, the kept host messages that are shown smaller.
         is_settled: Whether the list holds all reduced parts and all stale reasoning; not if it was cut off before them, and may
             grow again.
-        stale_runs: The run before which the view leaves out reasoning; 0 if it shows all reasoning.
+        stale: The runs whose reasoning the view leaves out.
         moved_mark: The cache mark that the summary has from a message it covers, or None.
     """
 
@@ -71,7 +71,7 @@ class Projection(NamedTuple, Generic[M]):
     unpinned_request: int | None = None
     rewritten: Mapping[int, Rewritten[M]] = MappingProxyType({})
     is_settled: bool = True
-    stale_runs: int = 0
+    stale: StaleRuns = NOT_STALE
     moved_mark: MovedMark[M] | None = None
 
     @property
@@ -179,7 +179,7 @@ def apply_record(
     format: MessageFormat[M],
     estimate: Callable[[Message], int],
     earlier: Projection[M] | None = None,
-    stale_runs: int = 0,
+    stale_runs: StaleRuns = NOT_STALE,
     made_here: Iterable[Reduction] = (),
 ) -> Projection[M]:
     """Apply a record that is true of this history; None is the host's own list.
@@ -187,10 +187,10 @@ def apply_record(
     Args:
         estimate: Size of one neutral message in tokens, before calibration.
         earlier: Another record applied to this history, or to one that it grew from; its rewritten messages are reused.
-        stale_runs: The run before which reasoning is left out.
+        stale_runs: The runs whose reasoning is left out.
         made_here: Reductions that were made of this history, so that their parts need not be hashed again.
     """
-    if record is None and not stale_runs:
+    if record is None and stale_runs == NOT_STALE:
         return Projection((), 0, 0, (), 0)
     stale = StaleReasoning(history, format, estimate, stale_runs)
     builder = _ViewBuilder(history, format, stale)
@@ -212,7 +212,7 @@ def apply_record(
     unpinned_request = _find_unpinned_request(history, record, cut) if record else None
     is_settled = stale.is_settled and all(item.run < history.run_count - 1 for item in wanted.values())
     if not changed and cut == 0:
-        return Projection((), 0, 0, (), 0, (), unpinned_request, is_settled=is_settled, stale_runs=stale_runs)
+        return Projection((), 0, 0, (), 0, (), unpinned_request, is_settled=is_settled, stale=stale_runs)
     tokens = builder.tokens - sum(shown.saved for shown in rewritten.values())
     reused = tuple(builder.reused)
     return Projection(
@@ -364,7 +364,7 @@ def project(
     history = HistoryReader(chosen, lambda _: 0, SUMMARY_MARKER).read(messages, known)
     if record is None or not is_true(history, record):
         return list(messages)
-    stale_runs = stale_runs_of(record) if binds_reasoning(model) and isinstance(chosen, DroppingFormat) else 0
+    stale_runs = stale_runs_of(record) if binds_reasoning(model) and isinstance(chosen, DroppingFormat) else NOT_STALE
     view = apply_record(history, record, chosen, lambda _: 0, stale_runs=stale_runs).view(messages)
     from compaction_hooks.validity import needs_merging  # its rules are needed only after a compaction
 

@@ -48,6 +48,13 @@ class Pin(NamedTuple):
     is_users: bool = False
 
 
+class StaleRuns(NamedTuple):
+    """The runs whose reasoning a view leaves out: from `first` to `end` (excluded); none if `end` is 0."""
+
+    first: int = 0
+    end: int = 0
+
+
 class ParentSummary(NamedTuple):
     """The earlier summary at the head of the list that a record was made from.
 
@@ -98,6 +105,8 @@ class CompactionRecord:
         calibration: The calibration learned from usage when it was made: `Calibration.to_dict()`, with the names of its
             estimator, format and model; empty if nothing was learned.
         takes_back: Ids of records that were undone; only a note has them.
+        stale_runs: The runs whose reasoning was made behind other views than that of the record `parent`; only a note has them.
+        binding_models: Models whose provider refused reasoning in this conversation, "" is the controller's own; as above.
         extra: Fields of a later version, kept as they came.
     """
 
@@ -127,6 +136,8 @@ class CompactionRecord:
     calibration: Mapping[str, object] = field(default_factory=dict[str, object])
     takes_back: tuple[str, ...] = ()
     unseen_message_count: int = 0
+    stale_runs: StaleRuns | None = None
+    binding_models: tuple[str, ...] = ()
     extra: Mapping[str, object] = field(default_factory=dict[str, object])
 
     @property
@@ -146,7 +157,7 @@ class CompactionRecord:
         reductions = [item for item in self.reductions if item.kind != "media"]
         usage = None if self.usage is None else dataclasses.asdict(self.usage)
         given = {"reason": self.reason.value, "usage": usage, "reductions": reductions}
-        fields = {name: getattr(self, name) for name in _NAMES if name != "takes_back" or self.takes_back}
+        fields = {name: value for name in _NAMES if (value := getattr(self, name)) or name not in _RARE_FIELDS}
         return {
             **self.extra,
             "version": RECORD_VERSION,
@@ -217,11 +228,14 @@ class CompactionRecord:
             calibration=_mapping(fields["calibration"], "calibration") if isinstance(learned, Mapping) else {},
             takes_back=_texts(fields, "takes_back"),
             unseen_message_count=_field(fields, "unseen_message_count", int, 0),
+            stale_runs=_optional(fields, "stale_runs", _stale_runs),
+            binding_models=_texts(fields, "binding_models"),
             extra={name: value for name, value in fields.items() if name not in _KNOWN_FIELDS},
         )
 
 
 _NAMES = [each.name for each in dataclasses.fields(CompactionRecord) if each.name != "extra"]
+_RARE_FIELDS = frozenset({"takes_back", "stale_runs", "binding_models"})
 _KNOWN_FIELDS = frozenset((*_NAMES, "version", "left_out"))
 
 
@@ -287,6 +301,10 @@ def _reduction(item: Mapping[str, object]) -> Reduction:
         head_chars=_field(item, "head_chars", int),
         tail_chars=_field(item, "tail_chars", int),
     )
+
+
+def _stale_runs(fields: Mapping[str, object]) -> StaleRuns:
+    return StaleRuns(first=_field(fields, "first", int), end=_field(fields, "end", int))
 
 
 def _parent_summary(fields: Mapping[str, object]) -> ParentSummary:

@@ -14,7 +14,8 @@ from compaction_hooks.tokens.budget import Budget
 from compaction_hooks.tokens.estimator import TokenEstimator
 from compaction_hooks.tokens.prices import Prices, find_prices
 from compaction_hooks.view.projection import Projection
-from compaction_hooks.view.record import CompactionRecord
+from compaction_hooks.view.reasoning import NOT_STALE
+from compaction_hooks.view.record import CompactionRecord, StaleRuns
 from compaction_hooks.view.reductions import Reduction, still_true
 
 
@@ -27,7 +28,7 @@ class ViewKey(NamedTuple):
         record_id: The active record, or None.
         estimated: The view's estimate, system prompt and tools included, before calibration.
         model: The model of the call, or None for the controller's own.
-        stale_runs: The run before which it left out reasoning.
+        stale: The runs whose reasoning it left out.
     """
 
     log: object
@@ -35,7 +36,7 @@ class ViewKey(NamedTuple):
     record_id: str | None
     estimated: int
     model: str | None
-    stale_runs: int = 0
+    stale: StaleRuns = NOT_STALE
 
     def is_prefix_of(self, later: ViewKey) -> bool:
         """Whether `later` is this view with more messages at its end, for the same model."""
@@ -44,7 +45,7 @@ class ViewKey(NamedTuple):
             and self.piece_count <= later.piece_count
             and self.record_id == later.record_id
             and self.model == later.model
-            and self.stale_runs == later.stale_runs
+            and self.stale == later.stale
         )
 
 

@@ -171,7 +171,9 @@ def test_a_view_for_a_binding_model_holds_the_reasoning_made_behind_it_and_no_ot
 def test_a_record_that_does_not_tell_when_it_was_made_leaves_no_reasoning() -> None:
     messages = conversation(anthropic_thoughts, anthropic_result, 12)
     fields = compact(messages[:-4], AnthropicFormat()).to_dict()
-    old = CompactionRecord.from_dict({key: value for key, value in fields.items() if key != "seen_runs"})
+    old = CompactionRecord.from_dict(
+        {key: value for key, value in fields.items() if key not in ("seen_runs", "fresh_from")}
+    )
     assert words(project(messages, old, format=AnthropicFormat(), model=BINDING), "sealed") == []
 
 
@@ -307,7 +309,7 @@ def test_the_checker_finds_reasoning_from_before_a_rewrite() -> None:
         thinking,
     ]
     assert problems(view, "anthropic") == []
-    assert [(found.rule, found.index) for found in problems(view, "anthropic", stale_until=3)] == [
+    assert [(found.rule, found.index) for found in problems(view, "anthropic", stale=range(3))] == [
         ("stale_reasoning", 1)
     ]
 

@@ -1,0 +1,98 @@
+"""The views that a model made its reasoning behind: models that bind it refuse it behind others."""
+
+from __future__ import annotations
+
+from collections.abc import Set
+
+from compaction_hooks.history import History
+from compaction_hooks.messages import DroppingFormat, M, MessageFormat
+from compaction_hooks.reasoning import binds_reasoning
+from compaction_hooks.view.notes import reasoning_note
+from compaction_hooks.view.reasoning import NOT_STALE, SealedReasoning, stale_runs_of
+from compaction_hooks.view.record import CompactionRecord, StaleRuns
+
+
+class BoundReasoning:
+    """The views that the reasoning of one conversation was made behind.
+
+    Attributes:
+        models: Models whose provider refused reasoning; None is the controller's own.
+        awaits_answer: Whether an answer to an earlier view than the next one may still come.
+    """
+
+    def __init__(self) -> None:
+        self.models: set[str | None] = set()
+        self.awaits_answer = False
+        self._stale: dict[str | None, StaleRuns] = {}
+        self._told: dict[str | None, tuple[StaleRuns, Set[str | None]]] = {}
+        self._left_at: dict[str | None, int] = {}
+        self._shown: tuple[str | None] | None = None
+        self._run_count = 0
+        self._is_refused = False
+
+    def binds(self, model: str | None, format: MessageFormat[M], policy: SealedReasoning) -> bool:
+        """Return whether views for this model leave out stale reasoning."""
+        if policy == "keep" or not isinstance(format, DroppingFormat):
+            return False
+        return policy == "drop" or model in self.models or binds_reasoning(model)
+
+    def stale_runs(self, history: History[M], record: CompactionRecord | None) -> StaleRuns:
+        """Return the runs whose reasoning the model made behind other views than a record's.
+
+        While one view is sent, the model's new reasoning belongs to it. Once another one is sent, all reasoning so far is older; if
+        the first one comes back (an undo), only the reasoning made behind the other one is stale.
+        """
+        name, run_count = record.id if record else None, history.run_count
+        known = self._stale.get(name, stale_runs_of(record))
+        end = run_count + self.awaits_answer
+        if self._is_refused:
+            return StaleRuns(0, end)
+        if known.end > run_count + 1:  # the host went back since
+            known = known._replace(end=run_count)
+        left_at = self._left_at.get(name, 0)
+        is_first = self._shown is None and not self.awaits_answer
+        if is_first or self._shown == (name,) or run_count <= left_at:
+            return known
+        return StaleRuns(known.first if known.end else left_at, end)
+
+    def record_refusal(self, model: str | None) -> None:
+        """Record that this model's provider refused the reasoning in the history."""
+        self.models.add(model)
+        self._is_refused = True
+
+    def record_sent(
+        self, history: History[M], record: CompactionRecord | None, *, is_bound: bool
+    ) -> CompactionRecord | None:
+        """Record that a view is sent; return a note for the store if a bound model's view leaves out more than the record tells."""
+        self._forget_from(history.run_count)
+        name = record.id if record else None
+        if self._shown != (name,) or self._is_refused:
+            stale = self.stale_runs(history, record)
+            if self._shown is not None:
+                self._left_at[self._shown[0]] = history.run_count
+            self._stale[name], self._shown = stale, (name,)
+            self.awaits_answer = self._is_refused = False
+
+        told = self._stale[name], frozenset(self.models)
+        if not is_bound or told == self._told.get(name, (stale_runs_of(record), frozenset())):
+            return None
+        self._told[name] = told
+        return reasoning_note(name, *told)
+
+    def learn_from_note(self, note: CompactionRecord) -> None:
+        """Learn from a note of another process."""
+        self.models.update(name or None for name in note.binding_models)
+        self._told[note.parent] = note.stale_runs or NOT_STALE, frozenset(self.models)
+        known, told = self._stale.get(note.parent, NOT_STALE), note.stale_runs or NOT_STALE
+        if known.end < told.end:
+            self._stale[note.parent] = StaleRuns(min(known.first, told.first) if known.end else told.first, told.end)
+
+    def _forget_from(self, run_count: int) -> None:
+        """Forget the runs that the host took back: new ones will have their numbers."""
+        if run_count < self._run_count:
+            self._left_at = {name: min(run, run_count) for name, run in self._left_at.items()}
+            shorter = {
+                name: stale._replace(end=run_count) for name, stale in self._stale.items() if stale.end > run_count
+            }
+            self._stale.update(shorter)
+        self._run_count = run_count

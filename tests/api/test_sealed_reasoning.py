@@ -1,0 +1,161 @@
+"""`CompactionSettings(sealed_reasoning=...)`, and views for models that refuse reasoning behind another beginning."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+
+pytest.importorskip("starlette")
+pytest.importorskip("uvicorn")
+
+from compaction_hooks import CompactionController, CompactionSettings
+from compaction_hooks.errors import ConfigurationError
+from compaction_hooks.formats import AnthropicFormat
+from compaction_hooks.stores import MemoryStore
+from tests.provider.signing import Signer
+
+BINDING, HIDDEN, PLAIN = "claude-opus-5-5", "my-gateway-model", "claude-sonnet-5"
+RESULT = "a line of the part that was read\n" * 30
+
+
+class RefusedError(Exception):
+    """A refusal, as an SDK raises it."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.status_code = 400
+
+
+class Run:
+    """An agent on a provider that binds the reasoning of its models, in a process that may be started again."""
+
+    def __init__(self, seed: int, **settings: Any) -> None:
+        self.random = Random(seed)
+        self.signer = Signer(redacted_every=3)
+        self.store = MemoryStore()
+        self.settings = CompactionSettings(keep_recent_tokens=1_500, **settings)
+        self.messages: list[Any] = [{"role": "user", "content": "Read all parts, one after the other."}]
+        self.calls = 0
+        self.restart()
+
+    def restart(self) -> None:
+        hooks = CompactionController[Any](
+            format=AnthropicFormat(),
+            context_window=self.random.choice([6_000, 9_000]),
+            settings=self.settings,
+            store=self.store,
+        )
+        self.session = hooks.session("run")
+
+    def step(self, model: str = BINDING) -> None:
+        content = self.session.call_sync(self.messages, lambda view: self._answer(view, model), model=model)
+        self.messages.append({"role": "assistant", "content": content})
+        calls = [block["id"] for block in content if block["type"] == "tool_use"]
+        results = [{"type": "tool_result", "tool_use_id": id, "content": RESULT} for id in calls]
+        self.messages.append({"role": "user", "content": results or "Go on."})
+
+    def _answer(self, view: list[Any], model: str) -> list[Any]:
+        body = {"messages": view, "model": model}
+        refusal = self.signer.refusal(body) if model != PLAIN else None
+        if refusal is not None:
+            raise RefusedError(str(refusal.body))
+        self.calls += 1
+        call = {"type": "tool_use", "id": f"toolu_{self.calls}", "name": "read", "input": {"part": self.calls}}
+        said: list[Any] = [{"type": "text", "text": f"Part {self.calls}."}]
+        return [*(self.signer.sign(body) if model != PLAIN else ()), *said, *([call] if self.calls % 7 else [])]
+
+    def rewind(self) -> None:
+        """Go back to one of the user's words."""
+        places = [place for place, message in enumerate(self.messages) if isinstance(message["content"], str)]
+        del self.messages[self.random.choice(places) + 1 :]
+
+    def act(self) -> None:
+        """Do something other than a model call."""
+        action = self.random.choice(["restart", "undo", "rewind", "pin", "compact"])
+        if action == "restart":
+            self.restart()
+        elif action == "undo":
+            self.session.undo()
+        elif action == "rewind":
+            self.rewind()
+        elif action == "pin":
+            self.session.pin(
+                self.random.choice([message for message in self.messages if isinstance(message["content"], str)])
+            )
+        else:
+            self.session.compact_sync(self.messages, model=BINDING)
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_no_request_is_refused_whatever_is_done_with_the_conversation(part: int) -> None:
+    shares = list[float]()
+    for seed in range(part * 50, part * 50 + 50):
+        run = Run(seed)
+        for _ in range(30):
+            run.step()
+            if run.random.random() < 0.15:
+                run.act()
+        assert run.signer.refusals == [], seed
+        shares.append(run.signer.reasoning_share)
+    assert sum(shares) / len(shares) > 0.4
+
+
+def test_a_model_that_is_not_known_is_refused_at_most_once_in_a_session_restarts_included() -> None:
+    for seed in range(15):
+        run = Run(seed)
+        for step in range(30):
+            run.step(HIDDEN)
+            if step % 6 == 5:
+                run.restart()
+        assert len(run.signer.refusals) <= 1, seed
+
+
+def test_models_that_bind_reasoning_and_others_take_turns() -> None:
+    for seed in range(15):
+        run = Run(seed)
+        for _ in range(30):
+            run.step(run.random.choice([BINDING, PLAIN]))
+        assert run.signer.refusals == [], seed
+
+
+def test_an_answer_of_a_worker_that_had_not_seen_the_record_is_of_the_older_view() -> None:
+    run = Run(1)
+    for _ in range(3):
+        run.step()
+    worker = run.session
+    run.restart()
+    sent = list(run.messages)
+    run.session.compact_sync(sent, model=BINDING, keep_recent_tokens=500)
+    run.session = worker  # which answers with the view that it had
+    body = {"messages": sent, "model": BINDING}
+    run.messages += [
+        {"role": "assistant", "content": [*run.signer.sign(body), {"type": "text", "text": "Done."}]},
+        {"role": "user", "content": "Go on."},
+    ]
+    run.restart()
+    run.step()
+    run.step()
+    assert run.signer.refusals == []
+
+
+@pytest.mark.parametrize(("policy", "refusals"), [("auto", 1), ("drop", 0)])
+def test_drop_leaves_out_old_reasoning_for_any_model(policy: str, refusals: int) -> None:
+    run = Run(5, sealed_reasoning=policy)
+    for _ in range(20):
+        run.step(HIDDEN)
+    assert len(run.signer.refusals) == refusals
+
+
+def test_keep_leaves_nothing_out_and_raises_the_refusal() -> None:
+    run = Run(5, sealed_reasoning="keep")
+    with pytest.raises(RefusedError, match="bound to a different conversation"):  # noqa: PT012 - some step raises it
+        for _ in range(20):
+            run.step()
+    assert len(run.signer.refusals) == 1
+
+
+def test_another_word_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match=r'sealed_reasoning=.*"auto", "drop" or "keep"'):
+        CompactionSettings(sealed_reasoning="never")  # type: ignore[arg-type]
