@@ -32,9 +32,10 @@ class BoundReasoning:
 
     def binds(self, model: str | None, format: MessageFormat[M], policy: SealedReasoning) -> bool:
         """Return whether views for this model leave out stale reasoning."""
-        if policy == "keep" or not isinstance(format, DroppingFormat):
+        if policy == "keep":
             return False
-        return policy == "drop" or model in self.models or binds_reasoning(model)
+        leaves_out = policy == "drop" or model in self.models or binds_reasoning(model)
+        return leaves_out and isinstance(format, DroppingFormat)
 
     def stale_runs(self, history: History[M], record: CompactionRecord | None) -> StaleRuns:
         """Return the runs whose reasoning the model made behind other views than a record's.
