@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from compaction_hooks import CompactionOutcome, ContextOverflowError
+from compaction_hooks import CompactionOutcome, CompactionSettings, ContextOverflowError
 from compaction_hooks.formats import OpenAIChatFormat
+from compaction_hooks.strategies import Summarize
 from compaction_hooks.tokens import CharacterEstimator, estimate_messages_tokens
 from tests.conversations import Chat, Scripted, assistant, controller, prose, steps, system, talk, texts, user
 
@@ -77,12 +80,25 @@ def test_manual_compaction_right_after_another_is_refused_and_later_works() -> N
     assert later.outcome is CompactionOutcome.COMPACTED
 
 
-def test_manual_compaction_that_cannot_fit_names_the_part() -> None:
-    """A typed error with the numbers and the remedy."""
-    messages = [system(prose(9_000)), user("go"), assistant("a"), user("b")]
-    with pytest.raises(ContextOverflowError, match="system prompt") as caught:
-        controller(8_192).compact_sync(messages)
-    assert (caught.value.part, caught.value.window) == ("system prompt", 8_192)
+@pytest.mark.parametrize(
+    ("part", "messages", "more"),
+    [
+        ("system prompt", [system(prose(9_000)), *talk(2)], {}),
+        ("tools", talk(2), {"tools": [{"name": "search", "description": prose(9_000)}]}),
+        ("current request", [*talk(2), user(prose(9_000))], {}),
+        ("pins", [user(prose(9_000)), *talk(2)], {}),
+        ("last step", [*talk(2), *steps(1, 9_000)], {}),
+    ],
+)
+def test_manual_compaction_that_cannot_fit_names_the_part(
+    part: str, messages: list[Chat], more: dict[str, Any]
+) -> None:
+    hooks = controller(8_192, settings=CompactionSettings(strategies=[Summarize()]))
+    if part == "pins":
+        hooks.session("default").pin(messages[0])
+    with pytest.raises(ContextOverflowError, match=f"the {part} takes about .*; shorten the {part} or") as caught:
+        hooks.compact_sync(messages, **more)
+    assert (caught.value.part, caught.value.window) == (part, 8_192)
     assert caught.value.tokens is not None
     assert caught.value.tokens > 8_192
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
+import pytest
+
 from compaction_hooks import (
     CompactionController,
     CompactionFinished,
@@ -97,16 +99,23 @@ def test_beyond_four_parts_the_rest_is_summarized_by_rule_and_counted() -> None:
     assert f"of {record.unseen_message_count} of them only excerpts" in texts(view)
 
 
-def test_all_parts_share_one_deadline() -> None:
+@pytest.mark.parametrize(
+    ("seconds", "deadlines"),
+    [
+        pytest.param(60, [120.0, 120.0], id="two parts take all of the time"),
+        pytest.param(1_000_000, [120.0, 1_000_120.0, 2_000_120.0, 3_000_120.0], id="the clock was set meanwhile"),
+    ],
+)
+def test_all_parts_share_one_deadline(seconds: int, deadlines: list[float]) -> None:
     clock, asked = Clock(), Counting()
 
     def slow(request: SummaryRequest) -> Summary:
-        clock.seconds += 60  # two parts take all of the 120 seconds
+        clock.seconds += seconds
         return asked(request)
 
     record, _, _ = compact(slow, window=10_000, clock=clock)
-    assert [request.deadline for request in asked.requests] == [120.0, 120.0]
-    assert "part 2" in record.summary
+    assert [request.deadline for request in asked.requests] == deadlines
+    assert f"part {len(deadlines)}" in record.summary
     assert record.unseen_message_count > 0
 
 

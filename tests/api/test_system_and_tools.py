@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from compaction_hooks import ContextOverflowError
-from tests.conversations import Scripted, controller, prose, steps, talk, user
-
-MESSAGES = [user("go"), *steps(30, 300)]
+from tests.conversations import controller, prose, talk
 
 
-def test_system_prompt_and_tools_beside_the_list_count() -> None:
+@pytest.mark.parametrize(
+    "fixed", [{"system": prose(3_000)}, {"tools": [{"name": "grep", "description": prose(3_000)}]}]
+)
+def test_longer_system_prompt_or_tools_count_from_the_call_on_that_has_them(fixed: dict[str, Any]) -> None:
     messages = talk(8)
-    assert controller(8_192).transform_context_sync(messages) is messages
-    tools = [{"type": "function", "function": {"name": "grep", "description": prose(1_500)}}]
-    view = controller(8_192).transform_context_sync(messages, system=prose(1_500), tools=tools)
-    assert view is not messages
-
-
-def test_tools_that_do_not_fit_are_named_as_the_part_that_cannot_shrink() -> None:
-    hooks = controller(8_192, summarizer=Scripted())
-    with pytest.raises(ContextOverflowError) as raised:
-        hooks.compact_sync(MESSAGES, tools=[{"name": "search", "description": prose(9_000)}])
-    assert raised.value.part == "tools"
+    hooks = controller(8_192)
+    assert hooks.transform_context_sync(messages, system="Be brief.", tools=[]) is messages
+    assert hooks.transform_context_sync(messages, **{"system": "Be brief.", "tools": [], **fixed}) is not messages

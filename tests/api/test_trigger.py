@@ -13,6 +13,7 @@ from compaction_hooks import (
     CompactionFinished,
     CompactionReason,
     CompactionSettings,
+    CompactionSkipped,
     CompactionStarted,
     Usage,
 )
@@ -25,7 +26,7 @@ from compaction_hooks.triggers import (
     TokensTrigger,
     Trigger,
 )
-from tests.conversations import Clock, talk, user
+from tests.conversations import Clock, controller, talk, user
 
 
 @dataclass(frozen=True)
@@ -100,7 +101,7 @@ def test_a_trigger_of_ones_own_decides_when_and_how_far() -> None:
     clock = Clock()
     controller = CompactionController(
         context_window=100_000,
-        settings=CompactionSettings(trigger=OnTheHour(), keep_recent_tokens=2_000),
+        settings=CompactionSettings(trigger=OnTheHour() | RatioTrigger(0.9), keep_recent_tokens=2_000),
         on_event=events.append,
         clock=clock,
     )
@@ -118,6 +119,35 @@ def test_a_trigger_of_ones_own_decides_when_and_how_far() -> None:
     assert isinstance(finished, CompactionFinished)
     assert finished.tokens_before > 30_000
     assert finished.tokens_after <= 8_000
+
+
+class Always:
+    """Due before each call."""
+
+    def due(self, snapshot: SnapshotFigures) -> Due | None:
+        return Due("always")
+
+
+@pytest.mark.parametrize("is_new_process", [False, True])
+def test_a_context_that_has_hardly_grown_is_not_compacted_again(is_new_process: bool) -> None:
+    events: list[CompactionEvent] = []
+    settings = CompactionSettings(trigger=Always(), keep_recent_tokens=2_000)
+    hooks = controller(100_000, settings=settings, events=events)
+    messages = talk(30)
+    view = hooks.transform_context_sync(messages)
+    finished = events[-1]
+    assert isinstance(finished, CompactionFinished)
+    if is_new_process:
+        records = hooks.session("default").export_records()
+        hooks = controller(100_000, settings=settings, events=events)
+        hooks.session("default").import_records(records)
+
+    messages += talk(1, finished.tokens_after // 20)
+    assert hooks.transform_context_sync(messages) == [*view, *messages[-2:]]
+    assert isinstance(events[-1], CompactionSkipped)
+    assert events[-1].why == "no progress"
+    hooks.transform_context_sync([*messages, *talk(1, 500)])
+    assert isinstance(events[-1], CompactionFinished)
 
 
 def test_a_trigger_sees_the_figures_of_the_view() -> None:
