@@ -26,7 +26,7 @@ from tests.benchmarks.runner import Worker, find_python
 from tests.benchmarks.tables import print_table
 
 PEERS: Final = {
-    "langchain_middleware": "langchain",
+    "langchain_fraction": "langchain",
     "langchain_whole": "langchain",
     "langchain_clear": "langchain",
     "langchain_trim": "langchain",

@@ -16,13 +16,14 @@ class Peer(AgentPeer):
     name = "LangChain"
     packages = ("langchain", "langchain-core")
     reads_usage = True
+    trigger: ClassVar[tuple[str, float] | None] = None
     options: ClassVar[dict[str, Any]] = {}
 
     def __init__(self, window: int, summarize: Summarize) -> None:
         super().__init__(window, summarize)
         self._middleware: Any = SummarizationMiddleware(
             chat_model(window),
-            trigger=("tokens", window - RESERVE_TOKENS),  # it has no default
+            trigger=self.trigger or ("tokens", window - RESERVE_TOKENS),  # it has no default
             summarizer=cast("Any", self._summarize),
             **self.options,
         )

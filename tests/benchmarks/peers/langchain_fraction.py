@@ -1,0 +1,10 @@
+"""LangChain's SummarizationMiddleware with the trigger of the examples in its documentation."""
+
+from __future__ import annotations
+
+from tests.benchmarks.peers import langchain_middleware
+
+
+class Peer(langchain_middleware.Peer):
+    name = "LangChain at 80 %"
+    trigger = ("fraction", 0.8)
