@@ -8,8 +8,13 @@ from __future__ import annotations
 import gc
 import importlib.util
 import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from tests.provider import LoopbackProvider
 
 FAST_EXAMPLES, FULL_EXAMPLES = 20, 100
 
@@ -44,3 +49,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_collection_finish() -> None:
     """Exclude all objects so far from garbage collection: many tests run the collector, and most of the heap is permanent."""
     gc.freeze()
+
+
+@pytest.fixture(scope="module")
+def provider() -> Iterator[LoopbackProvider]:
+    """A provider on loopback; without its server's packages the tests are skipped."""
+    for package in ("starlette", "uvicorn"):
+        pytest.importorskip(package)
+    from tests.provider import LoopbackProvider
+
+    with LoopbackProvider() as running:
+        yield running

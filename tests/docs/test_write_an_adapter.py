@@ -12,8 +12,6 @@ from types import ModuleType
 import pytest
 
 pytest.importorskip("httpx")
-pytest.importorskip("starlette")
-pytest.importorskip("uvicorn")
 
 from compaction_hooks.testing import ADAPTER_FACTS, AdapterFact, check_adapter, check_format
 from tests.cases import sampled
@@ -35,12 +33,6 @@ def modules() -> Iterator[dict[str, ModuleType]]:
     yield made
     for name in made:
         del sys.modules[name]
-
-
-@pytest.fixture(scope="module")
-def provider() -> Iterator[LoopbackProvider]:
-    with LoopbackProvider() as running:
-        yield running
 
 
 def test_the_adapter_has_fewer_than_60_lines() -> None:

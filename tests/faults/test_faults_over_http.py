@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 pytest.importorskip("httpx")
-pytest.importorskip("starlette")
-pytest.importorskip("uvicorn")
 
 from compaction_hooks import CompactionController, CompactionFinished
 from compaction_hooks.events import CompactionEvent
@@ -23,12 +20,6 @@ from tests.testing.plain import PlainConversation, PlainHarness
 
 SCRIPT = long_script(6, steps=4, text_chars=6_000, topic="ledger")
 WINDOW = 16_384
-
-
-@pytest.fixture(scope="module")
-def provider() -> Iterator[LoopbackProvider]:
-    with LoopbackProvider() as running:
-        yield running
 
 
 def run(provider: LoopbackProvider, key: str, side: Side, overflow: Overflow = "reject", **keywords: Any) -> Any:

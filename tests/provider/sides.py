@@ -103,9 +103,8 @@ class Side:
         fail_summaries: Whether summary requests get status 500.
         summary_text: The summary in responses to summary requests.
         summarize: Makes the summary from the request; None: `summary_text`.
-        stream_fail_after: The next streamed model request breaks off after this many chunks, with the event of `stream_error`.
+        stream_fail_after: The next streamed model request breaks off after this many chunks, with the event of an overflow.
             Anthropic's first chunk is "message_start". The answer is given again next time.
-        stream_error: The error of a broken stream; None: an overflow.
         wants_turns: Whether chat messages out of turn are rejected, as by the chat template of a model.
         signer: Signs the reasoning of answers, and rejects reasoning of other requests. None: answers have no reasoning.
         blocks: Blocks of hosted tools before the text of each answer to a model request, in Anthropic's form.
@@ -122,7 +121,6 @@ class Side:
     summary_text: str = SUMMARY_TEXT
     summarize: Callable[[Received], str] | None = None
     stream_fail_after: int | None = None
-    stream_error: Rejection | None = None
     wants_turns: bool = False
     signer: Signer | None = None
     blocks: Sequence[Mapping[str, Any]] = ()
@@ -191,7 +189,7 @@ class Side:
         if received.is_stream and self.stream_fail_after is not None:
             chunks, self.stream_fail_after = self.stream_fail_after, None
             reply = self._reply(received, self.answers[0] if self.answers else LAST_ANSWER)
-            error = self.stream_error or self._fake_overflow(received, wording)
+            error = self._fake_overflow(received, wording)
             return replace(reply, error=error, chunks_before_error=chunks) if isinstance(reply, Reply) else reply
         reply = self._reply(received, self.answers[0] if self.answers else LAST_ANSWER)
         if self.overflow == "cut" and isinstance(reply, Reply):

@@ -53,7 +53,6 @@ class Signer:
         sent: For each accepted request, the number of answers with reasoning, and of all answers in it.
     """
 
-    thought: str = THOUGHT
     redacted_every: int = 3
     refusals: list[str] = field(default_factory=list)
     sent: list[tuple[int, int]] = field(default_factory=list)
@@ -70,7 +69,7 @@ class Signer:
         placed, _ = _read(body)
         stale = self._first_stale(placed)
         if stale is not None:
-            return None if _drops(body) else self._reject(placed[stale], _BOUND)
+            return self._reject(placed[stale], _BOUND)
         broken = self._broken_run(placed, body)
         if broken is not None:
             return self._reject(broken, _CHANGED)
@@ -88,7 +87,7 @@ class Signer:
         good = placed[: self._first_stale(placed)]
         last = _name(good[-1].seal) if good else ""
         self._answers += 1
-        thinking = {"type": "thinking", "thinking": self.thought, "signature": _seal(before, last)}
+        thinking = {"type": "thinking", "thinking": THOUGHT, "signature": _seal(before, last)}
         made = [thinking]
         if self.redacted_every and self._answers % self.redacted_every == 0:
             made.append({"type": "redacted_thinking", "data": _seal(before, _name(str(thinking["signature"])))})
@@ -123,12 +122,6 @@ _CHANGED = (
     "`thinking` or `redacted_thinking` blocks in the latest assistant message cannot be modified. These blocks must remain as "
     "they were in the original response."
 )
-
-
-def _drops(body: Mapping[str, Any]) -> bool:
-    """Whether the caller wants stale blocks left out instead of an error."""
-    binding = (body.get("thinking") or {}).get("block_binding") or {}
-    return binding.get("prefix_mismatch_behavior") == "drop_block"
 
 
 def _read(body: Mapping[str, Any]) -> tuple[list[_Placed], str]:

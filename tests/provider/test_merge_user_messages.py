@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 pytest.importorskip("openai")
-pytest.importorskip("starlette")
-pytest.importorskip("uvicorn")
 
 import openai
 
@@ -18,12 +15,6 @@ from tests.conversations import prose
 from tests.provider import Answer, Call, LoopbackProvider, Side
 
 STEPS = 40
-
-
-@pytest.fixture(scope="module")
-def provider() -> Iterator[LoopbackProvider]:
-    with LoopbackProvider() as running:
-        yield running
 
 
 def agent(provider: LoopbackProvider, *, merges: bool) -> tuple[Side, CompactionController[Any]]:

@@ -8,8 +8,6 @@ from typing import Any, TypeAlias
 
 import pytest
 
-pytest.importorskip("starlette")
-pytest.importorskip("uvicorn")
 pytest.importorskip("anthropic")
 
 import anthropic
@@ -24,12 +22,6 @@ WINDOW = 10_000
 STEPS = 60
 RESULT = "line of the file that was asked for\n" * 40
 TOOLS: list[Any] = [{"name": "read", "description": "Reads a part.", "input_schema": {"type": "object"}}]
-
-
-@pytest.fixture(scope="module")
-def provider() -> Iterator[LoopbackProvider]:
-    with LoopbackProvider() as running:
-        yield running
 
 
 class Run:

@@ -7,8 +7,6 @@ from collections.abc import Iterator
 import pytest
 
 pytest.importorskip("httpx")
-pytest.importorskip("starlette")
-pytest.importorskip("uvicorn")
 
 import httpx
 
@@ -26,12 +24,6 @@ CHAT_CALLS = {"role": "assistant", "content": None, "tool_calls": [CHAT_CALL]}
 CHAT_RESULT = {"role": "tool", "tool_call_id": "c1", "content": "sunny"}
 TOOL_USE = {"role": "assistant", "content": [{"type": "tool_use", "id": "c1", "name": "weather", "input": {}}]}
 TOOL_RESULT = {"type": "tool_result", "tool_use_id": "c1", "content": "sunny"}
-
-
-@pytest.fixture(scope="module")
-def provider() -> Iterator[LoopbackProvider]:
-    with LoopbackProvider() as running:
-        yield running
 
 
 @pytest.fixture(scope="module")

@@ -9,8 +9,6 @@ from typing import Any
 import pytest
 
 pytest.importorskip("httpx")
-pytest.importorskip("starlette")
-pytest.importorskip("uvicorn")
 
 import httpx
 
@@ -20,12 +18,6 @@ from tests.dialects import ANTHROPIC, CHAT
 from tests.provider import LoopbackProvider
 from tests.repairs import Dialect, broken
 from tests.validity.test_repair import script
-
-
-@pytest.fixture(scope="module")
-def provider() -> Iterator[LoopbackProvider]:
-    with LoopbackProvider() as running:
-        yield running
 
 
 @pytest.fixture(scope="module")

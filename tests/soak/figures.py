@@ -1,10 +1,11 @@
-"""What many runs did, together, and the table of it; figures travel from worker processes as plain values."""
+"""Figures of many runs together, and their table; figures travel from worker processes as plain values."""
 
 from __future__ import annotations
 
+import operator
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from tests.invariants import PROMISES, Report
@@ -15,7 +16,7 @@ RIGID_RATIO = 0.9
 
 @dataclass
 class Figures:
-    """What many runs did, together.
+    """Figures of many runs together.
 
     Attributes:
         histories: How many were run, each call by call.
@@ -71,51 +72,35 @@ class Figures:
 def table(rows: Iterable[tuple[str, Mapping[str, Any]]]) -> list[str]:
     """Return the lines of the table; rows of one name are taken together."""
     together: dict[str, Figures] = {}
-    for name, fields in rows:
-        one = Figures(**fields)
+    for name, values in rows:
+        one = Figures(**values)
         together[name] = _sum(together[name], one) if name in together else one
-    head = [
-        "",
-        "histories",
-        "calls",
-        "compactions",
-        "worst fill",
-        "least growth",
-        "forced",
-        "cannot fit",
-        "fewer tokens",
-    ]
-    lines = [[name, *_cells(figures)] for name, figures in together.items()]
-    widths = [max(map(len, column)) for column in zip([*head, *PROMISES], *lines, strict=True)]
-    return [
-        "| " + " | ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)) + " |"
-        for line in ([*head, *PROMISES], *lines)
-    ]
+    cells = {name: _cells(figures) for name, figures in together.items()}
+    names = ["", *next(iter(cells.values()))]
+    lines = [names, *([name, *values.values()] for name, values in cells.items())]
+    return [f"| {' | '.join(line)} |" for line in zip(*lines, strict=True)]
 
 
 def _sum(one: Figures, other: Figures) -> Figures:
-    together: dict[str, Any] = asdict(one)
-    for name, value in asdict(other).items():
-        if name == "worst_fill":
-            together[name] = max(together[name], value)
-        elif name == "least_growth":
-            together[name] = min(together[name], value)
-        elif name == "broken":
-            together[name] = dict(Counter(together[name]) + Counter(value))
-        else:
-            together[name] += value
-    return Figures(**together)
+    ways: dict[str, Callable[[Any, Any], Any]] = {
+        "worst_fill": max,
+        "least_growth": min,
+        "broken": lambda a, b: dict(Counter(a) + Counter(b)),
+    }
+    pairs = {each.name: (getattr(one, each.name), getattr(other, each.name)) for each in fields(Figures)}
+    return Figures(**{name: ways.get(name, operator.add)(*pair) for name, pair in pairs.items()})
 
 
-def _cells(figures: Figures) -> list[str]:
-    return [
-        f"{figures.histories:,}",
-        f"{figures.calls:,}",
-        f"{figures.compactions:,}",
-        f"{figures.worst_fill:.1%}",
-        f"{figures.least_growth:.1%}" if figures.least_growth < float("inf") else "",
-        f"{figures.forced:,}",
-        f"{figures.unfit:,}",
-        f"{1 - figures.sent / max(figures.sent_without, 1):.0%}",
-        *(f"{figures.broken.get(promise, 0):,}" for promise in PROMISES),
-    ]
+def _cells(figures: Figures) -> dict[str, str]:
+    growth = figures.least_growth
+    return {
+        "histories": f"{figures.histories:,}",
+        "calls": f"{figures.calls:,}",
+        "compactions": f"{figures.compactions:,}",
+        "worst fill": f"{figures.worst_fill:.1%}",
+        "least growth": f"{growth:.1%}" if growth < float("inf") else "",
+        "forced": f"{figures.forced:,}",
+        "cannot fit": f"{figures.unfit:,}",
+        "fewer tokens": f"{1 - figures.sent / max(figures.sent_without, 1):.0%}",
+        **{promise: f"{figures.broken.get(promise, 0):,}" for promise in PROMISES},
+    }

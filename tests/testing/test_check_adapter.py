@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import unittest
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 pytest.importorskip("httpx")
-pytest.importorskip("starlette")
-pytest.importorskip("uvicorn")
 
 from compaction_hooks import CompactionController, CompactionSession, ContextOverflowError, SummaryRequest
 from compaction_hooks.formats import OpenAIChatFormat
@@ -23,12 +20,6 @@ from tests.provider.recorded import read_scripts
 from tests.testing.plain import Body, Chat, PlainConversation, PlainHarness
 
 FACTS = {str(fact): fact for fact in ADAPTER_FACTS}
-
-
-@pytest.fixture(scope="module")
-def provider() -> Iterator[LoopbackProvider]:
-    with LoopbackProvider() as running:
-        yield running
 
 
 @pytest.mark.parametrize("fact", ADAPTER_FACTS, ids=str)
