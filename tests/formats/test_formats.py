@@ -1,4 +1,8 @@
-"""Each format reads, rewrites and refuses the messages of tests/fixtures/formats as they say."""
+"""Each format reads, rewrites and refuses the messages of tests/fixtures/formats as they say.
+
+A file has `samples`, messages with everything the format can hold, and cases: `reads` (a message and its pieces), `refuses` (a
+message and the error), `rewrites` (a message, texts by place, and the new message), `drops`.
+"""
 
 from __future__ import annotations
 

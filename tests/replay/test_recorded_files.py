@@ -1,4 +1,8 @@
-"""Session files of every agent, as data in tests/fixtures/replay: the file, and the sessions that are read from it."""
+"""Session files of every agent, as data in tests/fixtures/replay: the file, and the sessions that are read from it.
+
+A case has a `name`, the name of its `file`, and its content: `lines`, a JSON `document`, or `text`. `sessions` are all that
+are read, whole but for fields with their default; `error` is the text of the error after them.
+"""
 
 from __future__ import annotations
 
