@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from compaction_hooks import CompactionFinished, Usage
-from tests.cases import crossed
+from tests.cases import crossed, folded
 from tests.conversations import assistant, talk, user
 from tests.faults.harness import OVERFLOW, SIDES, WINDOW, Chat, Rig, Side, fallback_settings, rig, tokens, works
 
@@ -113,13 +113,13 @@ def test_the_usage_of_another_model_is_not_taken_for_this_ones(side: Side) -> No
     assert run(one, heavy, model="gpt-4o-mini") == run(other, REPORTS["missing"], model="gpt-5")
 
 
-@pytest.mark.parametrize(
+@folded(
     "usage",
-    [
-        pytest.param(Usage(input_tokens=0, output_tokens=0), id="zero"),
-        pytest.param(Usage(input_tokens=-5, output_tokens=3), id="negative"),
-        pytest.param(Usage(input_tokens=10, output_tokens=3, cache_read_tokens=99), id="more cached than sent"),
-    ],
+    {
+        "zero": Usage(input_tokens=0, output_tokens=0),
+        "negative": Usage(input_tokens=-5, output_tokens=3),
+        "more cached than sent": Usage(input_tokens=10, output_tokens=3, cache_read_tokens=99),
+    },
 )
 def test_a_nonsense_report_by_hand_is_ignored(usage: Usage) -> None:
     driven = rig("sync")

@@ -13,6 +13,7 @@ import pytest
 from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.messages import Message, Text, ToolCall, ToolResult
 from compaction_hooks.testing import check_format
+from tests.cases import folded
 
 CALL: dict[str, Any] = {"id": "a", "type": "function", "function": {"name": "read", "arguments": "{}"}}
 SAMPLES: list[dict[str, Any]] = [
@@ -83,104 +84,81 @@ def rewrite_in_place(message: dict[str, Any], texts: Mapping[tuple[int, int], st
     return message
 
 
-@pytest.mark.parametrize(
-    ("broken", "says"),
-    [
-        pytest.param(Broken(name=""), "name must be", id="no-name"),
-        pytest.param(Broken(read=lambda _: ()), "samples must hold", id="reads-nothing"),
-        pytest.param(Broken(read=read_and_change), "was changed", id="read-mutates"),
-        pytest.param(Broken(read=read_at_random), "differs from one call", id="read-is-random"),
-        pytest.param(Broken(read=read_identities), "equal copy differs", id="read-depends-on-identity"),
-        pytest.param(Broken(read=read_role_as("assistant", "user")), "only the assistant calls", id="call-of-a-user"),
-        pytest.param(Broken(read=read_role_as("tool", "user")), "and only they", id="result-of-a-user"),
-        pytest.param(Broken(read=read_role_as("assistant", "tool")), "and only they", id="call-of-a-tool"),
-        pytest.param(
+@folded(
+    "broken, says",
+    {
+        "no name": (Broken(name=""), "name must be"),
+        "reads nothing": (Broken(read=lambda _: ()), "samples must hold"),
+        "read mutates": (Broken(read=read_and_change), "was changed"),
+        "read is random": (Broken(read=read_at_random), "differs from one call"),
+        "read depends on identity": (Broken(read=read_identities), "equal copy differs"),
+        "call of a user": (Broken(read=read_role_as("assistant", "user")), "only the assistant calls"),
+        "result of a user": (Broken(read=read_role_as("tool", "user")), "and only they"),
+        "call of a tool": (Broken(read=read_role_as("assistant", "tool")), "and only they"),
+        "take loses content": (
             Broken(take=lambda message, _: {k: v for k, v in message.items() if k != "content"}),
             "reads differently",
-            id="take-loses-content",
         ),
-        pytest.param(
+        "take loses unknown fields": (
             Broken(take=lambda message, _: {"role": message["role"], "content": message["content"]}),
             r"lost or copied the fields|reads differently",
-            id="take-loses-unknown-fields",
         ),
-        pytest.param(
+        "take copies": (
             Broken(take=lambda message, _: deepcopy({**message, "content": [message["content"]], "x_ticket": [7]})),
             "lost or copied the fields",
-            id="take-copies",
         ),
-        pytest.param(Broken(rewrite=lambda message, _: message), "instead of", id="rewrite-does-nothing"),
-        pytest.param(
+        "rewrite does nothing": (Broken(rewrite=lambda message, _: message), "instead of"),
+        "rewrite leaves texts": (
             Broken(rewrite=lambda message, texts: message if message["role"] == "user" else REWRITE(message, texts)),
             "sample 0 .*instead of",
-            id="rewrite-leaves-texts",
         ),
-        pytest.param(
+        "rewrite leaves arguments": (
             Broken(rewrite=lambda message, texts: message if (0, 1) in texts else REWRITE(message, texts)),
             "gave the arguments",
-            id="rewrite-leaves-arguments",
         ),
-        pytest.param(Broken(rewrite=rewrite_all), "instead of", id="rewrite-changes-more"),
-        pytest.param(Broken(rewrite=rewrite_in_place), "was changed", id="rewrite-mutates"),
-        pytest.param(
+        "rewrite changes more": (Broken(rewrite=rewrite_all), "instead of"),
+        "rewrite mutates": (Broken(rewrite=rewrite_in_place), "was changed"),
+        "rewrite loses unknown fields": (
             Broken(
                 rewrite=lambda message, texts: {k: v for k, v in REWRITE(message, texts).items() if k != "x_ticket"}
             ),
             "lost the fields",
-            id="rewrite-loses-unknown-fields",
         ),
-        pytest.param(
+        "rewrite loses the call": (
             Broken(rewrite=lambda message, _: {"role": message["role"], "content": "hi"}),
             "number of pieces or parts|gave the arguments|instead of",
-            id="rewrite-loses-the-call",
         ),
-        pytest.param(
-            Broken(summary=lambda text: {"role": "user", "content": text.strip()}),
-            "exactly this text",
-            id="summary-strips",
-        ),
-        pytest.param(
-            Broken(summary=lambda text: {"role": "system", "content": text}),
-            "one user message",
-            id="summary-of-a-system",
-        ),
-        pytest.param(Broken(request=None), "has only answer, drop, rename", id="half-of-the-optional-methods"),
-        pytest.param(
+        "summary strips": (Broken(summary=lambda text: {"role": "user", "content": text.strip()}), "exactly this text"),
+        "summary of a system": (Broken(summary=lambda text: {"role": "system", "content": text}), "one user message"),
+        "half of the optional methods": (Broken(request=None), "has only answer, drop, rename"),
+        "request passes for a summary": (
             Broken(request=lambda text: {"role": "user", "content": text, "is_compact_summary": True}),
             "and no summary",
-            id="request-passes-for-a-summary",
         ),
-        pytest.param(
+        "answer of another call": (
             Broken(answer=lambda message, call, text: {"role": "tool", "tool_call_id": "z", "content": text}),
             "one result of the call 'a'",
-            id="answer-of-another-call",
         ),
-        pytest.param(
+        "answer of a user": (
             Broken(answer=lambda message, call, text: {"role": "user", "content": text}),
             "one result of the call 'a'",
-            id="answer-of-a-user",
         ),
-        pytest.param(Broken(drop=lambda message, parts: message), "drop.*instead of", id="drop-does-nothing"),
-        pytest.param(
+        "drop does nothing": (Broken(drop=lambda message, parts: message), "drop.*instead of"),
+        "drop takes more": (
             Broken(drop=lambda message, parts: {**DROP(message, parts), "tool_calls": None}),
             "drop.*instead of",
-            id="drop-takes-more",
         ),
-        pytest.param(
-            Broken(drop=lambda message, parts: deepcopy(DROP(message, parts))), "drop.*copied parts", id="drop-copies"
-        ),
-        pytest.param(Broken(rename=lambda message, ids: message), "rename.*instead of", id="rename-does-nothing"),
-        pytest.param(
+        "drop copies": (Broken(drop=lambda message, parts: deepcopy(DROP(message, parts))), "drop.*copied parts"),
+        "rename does nothing": (Broken(rename=lambda message, ids: message), "rename.*instead of"),
+        "rename changes more": (
             Broken(rename=lambda message, ids: {**RENAME(message, ids), "content": "hi"}),
             "rename.*instead of",
-            id="rename-changes-more",
         ),
-        pytest.param(
+        "rename mutates": (
             Broken(rename=lambda message, ids: message.update(RENAME(message, ids)) or message),
             "instead of|was changed",
-            id="rename-mutates",
         ),
-    ],
+    },
 )
 def test_a_broken_format_is_found(broken: Any, says: str) -> None:
     samples = deepcopy(SAMPLES)
@@ -197,59 +175,42 @@ def read_one_piece(message: Mapping[str, object]) -> Message:
     return READ(message)[0]
 
 
-@pytest.mark.parametrize(
-    ("broken", "says"),
-    [
-        pytest.param(OpenAIChatFormat, r"not the class OpenAIChatFormat: OpenAIChatFormat\(\)", id="a-class"),
-        pytest.param(object(), "object is no MessageFormat: it lacks read, take, rewrite, summary", id="no-format"),
-        pytest.param(Broken(name=7), "name must be", id="a-number-for-a-name"),  # type: ignore[arg-type]
-        pytest.param(
+@folded(
+    "broken, says",
+    {
+        "a class": (OpenAIChatFormat, r"not the class OpenAIChatFormat: OpenAIChatFormat\(\)"),
+        "no format": (object(), "object is no MessageFormat: it lacks read, take, rewrite, summary"),
+        "a number for a name": (Broken(name=7), "name must be"),  # type: ignore[arg-type]
+        "one message": (
             Broken(read=read_one_piece),
             r"sample 0 .*read\(\) must give a sequence of Message.*not Message",
-            id="one-message",
         ),
-        pytest.param(
-            Broken(read=lambda _: None), r"sample 0 .*read\(\) must give a sequence.*not NoneType", id="nothing"
-        ),
-        pytest.param(
-            Broken(read=lambda _: ["hi"]), "sample 0 .*pieces of type Message, not str", id="texts-for-pieces"
-        ),
-        pytest.param(
-            Broken(read=read_parts("hi")), "sample 0 .*Message.parts must hold Text, .*not str", id="texts-for-parts"
-        ),
-        pytest.param(
+        "nothing": (Broken(read=lambda _: None), r"sample 0 .*read\(\) must give a sequence.*not NoneType"),
+        "texts for pieces": (Broken(read=lambda _: ["hi"]), "sample 0 .*pieces of type Message, not str"),
+        "texts for parts": (Broken(read=read_parts("hi")), "sample 0 .*Message.parts must hold Text, .*not str"),
+        "a text for the parts": (
             Broken(read=lambda _: [Message(role="user", parts="hi")]),  # type: ignore[arg-type]
             "sample 0 .*Message.parts must be a tuple of parts, not str",
-            id="a-text-for-the-parts",
         ),
-        pytest.param(
+        "arguments as a dict": (
             Broken(read=read_parts(ToolCall("a", "f", {}), role="assistant")),  # type: ignore[arg-type]
             "sample 0 .*ToolCall.arguments must be a str, not dict",
-            id="arguments-as-a-dict",
         ),
-        pytest.param(
+        "texts for media": (
             Broken(read=read_parts(ToolResult("a", "ok", media=("x",)), role="tool")),  # type: ignore[arg-type]
             "sample 0 .*ToolResult.media must hold Media, not str",
-            id="texts-for-media",
         ),
-        pytest.param(
-            Broken(read=read_parts(role="bot")), "sample 0 .*the role 'bot': it must be one of system, user,", id="role"
-        ),
-        pytest.param(
-            Broken(read=lambda message: message["no"]), r"sample 0 .*read\(\) raised KeyError: 'no'", id="read"
-        ),
-        pytest.param(
+        "role": (Broken(read=read_parts(role="bot")), "sample 0 .*the role 'bot': it must be one of system, user,"),
+        "read": (Broken(read=lambda message: message["no"]), r"sample 0 .*read\(\) raised KeyError: 'no'"),
+        "a text for a summary": (
             Broken(summary=lambda text: text),
             r"summary\(.*must give a message of your framework that read\(\) takes: read\(\) raised FormatError",
-            id="a-text-for-a-summary",
         ),
-        pytest.param(
-            Broken(request=lambda text: text), r"request\(.*must give a message.*FormatError", id="a-text-for-a-request"
-        ),
-        pytest.param(Broken(take=lambda message: message), r"sample 0 .*take\(\) raised TypeError", id="take-of-one"),
-        pytest.param(Broken(rewrite=lambda message, _: None), "sample 0 .*FormatError", id="rewrite-gives-nothing"),
-        pytest.param(Broken(answer=lambda *_: "no"), "sample 1 .*FormatError", id="answer-gives-a-text"),
-    ],
+        "a text for a request": (Broken(request=lambda text: text), r"request\(.*must give a message.*FormatError"),
+        "take of one": (Broken(take=lambda message: message), r"sample 0 .*take\(\) raised TypeError"),
+        "rewrite gives nothing": (Broken(rewrite=lambda message, _: None), "sample 0 .*FormatError"),
+        "answer gives a text": (Broken(answer=lambda *_: "no"), "sample 1 .*FormatError"),
+    },
 )
 def test_a_wrong_type_from_a_method_is_named(broken: Any, says: str) -> None:
     with pytest.raises(AssertionError, match=says):

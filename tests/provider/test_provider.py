@@ -11,6 +11,7 @@ pytest.importorskip("httpx")
 import httpx
 
 from compaction_hooks import parse_overflow
+from tests.cases import folded
 from tests.provider import WORDINGS, Answer, LoopbackProvider
 
 USER = {"role": "user", "content": "How is the weather in Paris?"}
@@ -101,25 +102,19 @@ def test_a_wording_that_counts_the_output_rejects_a_sum(provider: LoopbackProvid
 # -- malformed
 
 
-@pytest.mark.parametrize(
-    ("messages", "says"),
-    [
-        pytest.param([], "empty array", id="no message"),
-        pytest.param([USER, CHAT_RESULT], "must be a response to a preceeding message", id="result without call"),
-        pytest.param([USER, CHAT_CALLS, USER], "did not have response messages: c1", id="call without result"),
-        pytest.param([USER, CHAT_CALLS], "did not have response messages: c1", id="call at the end"),
-        pytest.param(
-            [USER, CHAT_CALLS, {**CHAT_RESULT, "tool_call_id": "c2"}],
-            "'tool_call_id' of 'c2' not found",
-            id="unknown id",
-        ),
-        pytest.param(
-            [USER, CHAT_CALLS, CHAT_RESULT, CHAT_RESULT], "'tool_call_id' of 'c1' not found", id="result twice"
-        ),
-        pytest.param([{"role": "user", "content": None}], "expected a string, got null", id="no content"),
-        pytest.param([USER, {"role": "assistant"}], "expected a string, got null", id="neither text nor call"),
-        pytest.param([{"role": "robot", "content": "beep"}], "Invalid value: 'robot'", id="unknown role"),
-    ],
+@folded(
+    "messages, says",
+    {
+        "no message": ([], "empty array"),
+        "result without call": ([USER, CHAT_RESULT], "must be a response to a preceeding message"),
+        "call without result": ([USER, CHAT_CALLS, USER], "did not have response messages: c1"),
+        "call at the end": ([USER, CHAT_CALLS], "did not have response messages: c1"),
+        "unknown id": ([USER, CHAT_CALLS, {**CHAT_RESULT, "tool_call_id": "c2"}], "'tool_call_id' of 'c2' not found"),
+        "result twice": ([USER, CHAT_CALLS, CHAT_RESULT, CHAT_RESULT], "'tool_call_id' of 'c1' not found"),
+        "no content": ([{"role": "user", "content": None}], "expected a string, got null"),
+        "neither text nor call": ([USER, {"role": "assistant"}], "expected a string, got null"),
+        "unknown role": ([{"role": "robot", "content": "beep"}], "Invalid value: 'robot'"),
+    },
 )
 def test_openai_refuses_malformed_requests(
     messages: list[object], says: str, provider: LoopbackProvider, ask: Caller
@@ -140,29 +135,24 @@ def test_openai_accepts_parallel_results_in_any_order_and_users_in_a_row(
     assert ask.chat(USER, USER, calls, *results, {"role": "assistant", "content": ""}, USER).status_code == 200
 
 
-@pytest.mark.parametrize(
-    ("messages", "says"),
-    [
-        pytest.param([], "at least one message is required", id="no message"),
-        pytest.param([{"role": "system", "content": "x"}, USER], 'Unexpected role "system"', id="system role"),
-        pytest.param([TOOL_USE, USER], 'first message must use the "user" role', id="assistant first"),
-        pytest.param([USER, {"role": "assistant", "content": "Sun"}], "must end with a user message", id="prefill"),
-        pytest.param([USER, {"role": "user", "content": ""}], "must have non-empty content", id="empty content"),
-        pytest.param(
-            [{"role": "user", "content": [{"type": "text", "text": ""}]}], "blocks must be non-empty", id="empty block"
-        ),
-        pytest.param([{"role": "user", "content": "\n "}], "must contain non-whitespace text", id="white space"),
-        pytest.param([USER, TOOL_USE, USER], "without `tool_result` blocks immediately after: c1", id="call alone"),
-        pytest.param(
+@folded(
+    "messages, says",
+    {
+        "no message": ([], "at least one message is required"),
+        "system role": ([{"role": "system", "content": "x"}, USER], 'Unexpected role "system"'),
+        "assistant first": ([TOOL_USE, USER], 'first message must use the "user" role'),
+        "prefill": ([USER, {"role": "assistant", "content": "Sun"}], "must end with a user message"),
+        "empty content": ([USER, {"role": "user", "content": ""}], "must have non-empty content"),
+        "empty block": ([{"role": "user", "content": [{"type": "text", "text": ""}]}], "blocks must be non-empty"),
+        "white space": ([{"role": "user", "content": "\n "}], "must contain non-whitespace text"),
+        "call alone": ([USER, TOOL_USE, USER], "without `tool_result` blocks immediately after: c1"),
+        "text before the result": (
             [USER, TOOL_USE, USER, {"role": "user", "content": [TOOL_RESULT]}],
             "without `tool_result` blocks immediately after: c1",
-            id="text before the result",
         ),
-        pytest.param([USER, {"role": "user", "content": [TOOL_RESULT]}], "unexpected `tool_use_id`", id="result alone"),
-        pytest.param(
-            [USER, TOOL_USE, {"role": "user", "content": [TOOL_RESULT]}] * 2, "ids must be unique", id="id used twice"
-        ),
-    ],
+        "result alone": ([USER, {"role": "user", "content": [TOOL_RESULT]}], "unexpected `tool_use_id`"),
+        "id used twice": ([USER, TOOL_USE, {"role": "user", "content": [TOOL_RESULT]}] * 2, "ids must be unique"),
+    },
 )
 def test_anthropic_refuses_malformed_requests(
     messages: list[object], says: str, provider: LoopbackProvider, ask: Caller

@@ -180,13 +180,13 @@ def test_no_arguments_show_the_help(capsys: Capture) -> None:
 # -- settings
 
 
-@pytest.mark.parametrize(
-    ("options", "settings"),
-    [
-        pytest.param(["--keep", "1k"], CompactionSettings(keep_recent_tokens=1_000), id="keep"),
-        pytest.param(["--reserve", "500"], CompactionSettings(reserve_tokens=500), id="reserve"),
-        pytest.param([], CompactionSettings(), id="defaults"),
-    ],
+@folded(
+    "options, settings",
+    {
+        "keep": (["--keep", "1k"], CompactionSettings(keep_recent_tokens=1_000)),
+        "reserve": (["--reserve", "500"], CompactionSettings(reserve_tokens=500)),
+        "defaults": ([], CompactionSettings()),
+    },
 )
 def test_options_become_settings(options: list[str], settings: CompactionSettings, file: Path, capsys: Capture) -> None:
     run(file, "--window", "8k", "--json", *options)
@@ -286,16 +286,15 @@ def test_a_session_of_every_kind_is_compacted(kind: Kind, tmp_path: Path, capsys
 # -- errors
 
 
-@pytest.mark.parametrize(
-    ("arguments", "problem"),
-    [
-        pytest.param(["nowhere.jsonl"], "nowhere.jsonl: there is no such file; check the path", id="missing"),
-        pytest.param(
+@folded(
+    "arguments, problem",
+    {
+        "missing": (["nowhere.jsonl"], "nowhere.jsonl: there is no such file; check the path"),
+        "system prompt too large": (
             ["large", "--window", "8k"],
             "large: session s1: the system prompt takes about N of 8,000 tokens; use a larger --window than 8k",
-            id="system-prompt-too-large",
         ),
-    ],
+    },
 )
 def test_a_bad_file_gets_one_line_and_exit_code_2(
     arguments: list[str], problem: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
@@ -308,25 +307,19 @@ def test_a_bad_file_gets_one_line_and_exit_code_2(
     assert re.sub(r"about [\d,]+", "about N", said.err) == f"error: {problem}\n"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "problem"),
-    [
-        pytest.param(
-            ["--window", "much"], "Invalid value for '--window': 'much' is no number of tokens; write 16k", id="words"
-        ),
-        pytest.param(
-            ["--window", "0"], "Invalid value for '--window': '0' is no number of tokens; write 16k", id="zero"
-        ),
-        pytest.param(["--window", "-5"], "Invalid value for '--window': '-5' is no number of tokens", id="negative"),
-        pytest.param(
-            ["--window", "1000"], "Invalid value for '--window': '1000' is below the smallest window of", id="tiny"
-        ),
-        pytest.param(["--keep", "x"], "Invalid value for '--keep': 'x' is no number of tokens", id="keep"),
-        pytest.param(["--reserve", "k"], "Invalid value for '--reserve': 'k' is no number of tokens", id="reserve"),
-        pytest.param(["--windows", "5"], "No such option", id="unknown-option"),
-        pytest.param(["--window"], "Option '--window' requires an argument", id="no-value"),
-        pytest.param([], "Missing argument 'FILE'", id="no-file"),
-    ],
+@folded(
+    "arguments, problem",
+    {
+        "words": (["--window", "much"], "Invalid value for '--window': 'much' is no number of tokens; write 16k"),
+        "zero": (["--window", "0"], "Invalid value for '--window': '0' is no number of tokens; write 16k"),
+        "negative": (["--window", "-5"], "Invalid value for '--window': '-5' is no number of tokens"),
+        "tiny": (["--window", "1000"], "Invalid value for '--window': '1000' is below the smallest window of"),
+        "keep": (["--keep", "x"], "Invalid value for '--keep': 'x' is no number of tokens"),
+        "reserve": (["--reserve", "k"], "Invalid value for '--reserve': 'k' is no number of tokens"),
+        "unknown option": (["--windows", "5"], "No such option"),
+        "no value": (["--window"], "Option '--window' requires an argument"),
+        "no file": ([], "Missing argument 'FILE'"),
+    },
 )
 def test_bad_options_get_one_line_and_exit_code_2(arguments: list[str], problem: str, capsys: Capture) -> None:
     assert run(*(["session.jsonl"] if arguments else []), *arguments) == 2

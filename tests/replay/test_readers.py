@@ -10,6 +10,7 @@ import pytest
 
 from compaction_hooks.replay.errors import ReplayError
 from compaction_hooks.replay.readers import read_sessions
+from tests.cases import folded
 from tests.data import DATA, needs_data
 from tests.replay.samples import read_one, write
 
@@ -17,38 +18,32 @@ CHAT = [{"role": "user", "content": "hello"}, {"role": "assistant", "content": "
 RECORD = {"id": "r1", "harness": "test", "license": "MIT", "messages": CHAT}
 
 
-@pytest.mark.parametrize(
-    ("content", "problem"),
-    [
-        pytest.param(b"", ": the file is empty; give a session file: JSON or JSON Lines", id="empty"),
-        pytest.param(b" \n\n", ": the file is empty; give a session file", id="blank"),
-        pytest.param(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", ": is a binary file or not UTF-8; give", id="binary"),
-        pytest.param(json.dumps(RECORD).encode("utf-16"), ": is a binary file or not UTF-8; give", id="utf-16"),
-        pytest.param(b"Dear diary,\n", ", line 1: not JSON: 'Dear diary,'; give a session file", id="prose"),
-        pytest.param(b'\n"words"\n42\n', ", line 2: text instead of an object; give", id="lines-of-values"),
-        pytest.param(b"42", ", line 1: a number instead of a session; give", id="a-number"),
-        pytest.param(
+@folded(
+    "content, problem",
+    {
+        "empty": (b"", ": the file is empty; give a session file: JSON or JSON Lines"),
+        "blank": (b" \n\n", ": the file is empty; give a session file"),
+        "binary": (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", ": is a binary file or not UTF-8; give"),
+        "utf 16": (json.dumps(RECORD).encode("utf-16"), ": is a binary file or not UTF-8; give"),
+        "prose": (b"Dear diary,\n", ", line 1: not JSON: 'Dear diary,'; give a session file"),
+        "lines of values": (b'\n"words"\n42\n', ", line 2: text instead of an object; give"),
+        "a number": (b"42", ", line 1: a number instead of a session; give"),
+        "other": (
             b'{"a": 1}\n{"b": 2}\n',
             ", line 1: not a session of a kind this command knows; give a session of one of these kinds: Claude Code, Codex, "
             "Gemini CLI, LangChain, message lines, mini-swe-agent and SWE-agent, OpenAI or Anthropic messages, OpenCode, "
             "OpenHands, pi, pydantic-ai, Qwen Code",
-            id="other",
         ),
-        pytest.param(b"[]", ", line 1: not a session of a kind this command knows; give", id="empty-list"),
-        pytest.param(
+        "empty list": (b"[]", ", line 1: not a session of a kind this command knows; give"),
+        "unanswered": (
             json.dumps(CHAT[:1]).encode(),
             ": no model has answered in it (OpenAI or Anthropic messages); give a session with",
-            id="unanswered",
         ),
-        pytest.param(
-            b"\x28\xb5\x2f\xfd....",
-            ": is compressed with zstd; decompress it first: zstd -d ",
-            id="compressed-with-zstd",
-        ),
-        pytest.param(b"\x1f\x8bnot really", ": is a damaged gzip file", id="damaged-gzip"),
-        pytest.param(gzip.compress(json.dumps(RECORD).encode())[:12], ": is a damaged gzip file", id="cut-gzip"),
-        pytest.param(b"[" * 100_000, ", line 1: not JSON: '[[[", id="nested-too-deep"),
-    ],
+        "compressed with zstd": (b"\x28\xb5\x2f\xfd....", ": is compressed with zstd; decompress it first: zstd -d "),
+        "damaged gzip": (b"\x1f\x8bnot really", ": is a damaged gzip file"),
+        "cut gzip": (gzip.compress(json.dumps(RECORD).encode())[:12], ": is a damaged gzip file"),
+        "nested too deep": (b"[" * 100_000, ", line 1: not JSON: '[[["),
+    },
 )
 def test_a_file_without_a_session_is_named_with_line_and_fix(tmp_path: Path, content: bytes, problem: str) -> None:
     path = tmp_path / "session.jsonl"

@@ -1,41 +1,40 @@
 from __future__ import annotations
 
-import pytest
-
 from compaction_hooks import Message
 from compaction_hooks.messages import Text, Thinking, ToolCall, ToolResult
 from compaction_hooks.replay.recall import Vocabulary, names, spoken_text, visible_text
+from tests.cases import folded
 
 
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        pytest.param("open src/app/main.py, then ./run.d/x", ["src/app/main.py", "run.d/x"], id="paths"),
-        pytest.param("in /etc/hosts and ~/.config/app.toml.", ["/etc/hosts", "~/.config/app.toml"], id="rooted-paths"),
-        pytest.param("<https://a.org/b?c=1>, http://x.", ["https://a.org/b?c=1", "http://x"], id="urls"),
-        pytest.param("write to jo@x.org!", ["jo@x.org"], id="e-mail"),
-        pytest.param("TX-48213 or #a1b2c3 or mia_li_3668", ["TX-48213", "#a1b2c3", "mia_li_3668"], id="ids"),
-        pytest.param("on 2024-02-03 at 48213 (#12345)", ["2024-02-03", "48213", "#12345"], id="numbers"),
-        pytest.param("timeout=120000, 1234 lines, 2024", [], id="round-and-small-numbers"),
-        pytest.param("and/or, 1/2, utf-8, 10ms, 1.5x, self.name, well-known", [], id="no-names"),
-        pytest.param("x" * 90 + "1" * 200, [], id="data"),
-        pytest.param('{"id": "ab12cd"}', ["ab12cd"], id="quoted"),
-    ],
+@folded(
+    "text, found",
+    {
+        "paths": ("open src/app/main.py, then ./run.d/x", ["src/app/main.py", "run.d/x"]),
+        "rooted paths": ("in /etc/hosts and ~/.config/app.toml.", ["/etc/hosts", "~/.config/app.toml"]),
+        "urls": ("<https://a.org/b?c=1>, http://x.", ["https://a.org/b?c=1", "http://x"]),
+        "e mail": ("write to jo@x.org!", ["jo@x.org"]),
+        "ids": ("TX-48213 or #a1b2c3 or mia_li_3668", ["TX-48213", "#a1b2c3", "mia_li_3668"]),
+        "numbers": ("on 2024-02-03 at 48213 (#12345)", ["2024-02-03", "48213", "#12345"]),
+        "round and small numbers": ("timeout=120000, 1234 lines, 2024", []),
+        "no names": ("and/or, 1/2, utf-8, 10ms, 1.5x, self.name, well-known", []),
+        "data": ("x" * 90 + "1" * 200, []),
+        "quoted": ('{"id": "ab12cd"}', ["ab12cd"]),
+    },
 )
 def test_names_of_a_text(text: str, found: list[str]) -> None:
     assert list(names(text)) == found
 
 
-@pytest.mark.parametrize(
-    ("text", "name", "is_in"),
-    [
-        pytest.param("see src/a/b.py:12", "src/a/b.py", True, id="itself"),
-        pytest.param("see /home/me/src/a/b.py", "src/a/b.py", True, id="the-end-of-a-longer-path"),
-        pytest.param("- a/b.py\n- c.py", "/home/me/src/a/b.py", True, id="written-relative"),
-        pytest.param("- b.py", "/home/me/src/a/b.py", True, id="its-name-alone"),
-        pytest.param("see other/b.py", "/home/me/src/a/b.py", False, id="another-file-of-that-name"),
-        pytest.param("TX-48213", "TX-4821", False, id="part-of-a-word"),
-    ],
+@folded(
+    "text, name, is_in",
+    {
+        "itself": ("see src/a/b.py:12", "src/a/b.py", True),
+        "the end of a longer path": ("see /home/me/src/a/b.py", "src/a/b.py", True),
+        "written relative": ("- a/b.py\n- c.py", "/home/me/src/a/b.py", True),
+        "its name alone": ("- b.py", "/home/me/src/a/b.py", True),
+        "another file of that name": ("see other/b.py", "/home/me/src/a/b.py", False),
+        "part of a word": ("TX-48213", "TX-4821", False),
+    },
 )
 def test_a_path_is_found_by_its_end(text: str, name: str, is_in: bool) -> None:
     vocabulary = Vocabulary()

@@ -12,6 +12,7 @@ from compaction_hooks import CompactionSettings, ContextOverflowError, SummaryRe
 from compaction_hooks.formats import AnthropicFormat
 from compaction_hooks.replay import RecordedCall, RecordedSession, Replay, Totals, read_sessions, replay, total
 from compaction_hooks.tokens import CharacterEstimator
+from tests.cases import folded
 from tests.conversations import assistant, call, prose, steps, system, tool, user
 from tests.data import DATA, needs_data
 from tests.replay.generated import (
@@ -248,14 +249,14 @@ def test_usage_inside_messages_is_never_used() -> None:
 # -- names used again
 
 
-@pytest.mark.parametrize(
-    ("summary", "gone"),
-    [
-        pytest.param(f"{OLD_ORDER} is in {OLD_FILE}", (), id="both-in-the-summary"),
-        pytest.param(f"the order is {OLD_ORDER}", (OLD_FILE,), id="the-file-is-gone"),
-        pytest.param("order 48213 in ledgers.py", (OLD_ORDER, OLD_FILE), id="both-gone"),
-        pytest.param(f"{OLD_ORDER} is in src/ledger.py", (), id="relative-path"),
-    ],
+@folded(
+    "summary, gone",
+    {
+        "both in the summary": (f"{OLD_ORDER} is in {OLD_FILE}", ()),
+        "the file is gone": (f"the order is {OLD_ORDER}", (OLD_FILE,)),
+        "both gone": ("order 48213 in ledgers.py", (OLD_ORDER, OLD_FILE)),
+        "relative path": (f"{OLD_ORDER} is in src/ledger.py", ()),
+    },
 )
 def test_names_used_again_are_looked_for_in_the_summary(summary: str, gone: tuple[str, ...]) -> None:
     done = replay_with_summary(forgetful_conversation(), summary)

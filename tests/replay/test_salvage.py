@@ -2,25 +2,24 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
 from compaction_hooks.replay.readers.salvage import Salvaged, salvage
+from tests.cases import folded
 
 
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        pytest.param('{"a": 1, "b": 2, "c": ', {"a": 1, "b": 2}, id="member"),
-        pytest.param('{"a": 1, "b": "cut o', {"a": 1}, id="text"),
-        pytest.param('{"a": {"b": 1, "c": [1, 2, 3', {"a": {"b": 1, "c": [1, 2]}}, id="innermost"),
-        pytest.param('[{"a": 1}, {"b": 2, "c": [3, ', [{"a": 1}], id="object-of-a-list"),
-        pytest.param('{"m": [{"a": [{"b": 1}, {"c"', {"m": []}, id="outermost-object-of-a-list"),
-        pytest.param('[[{"a": 1}], [{"b": 2}, {"c"', [[{"a": 1}], [{"b": 2}]], id="list-of-a-list"),
-        pytest.param('{"a": "} ] \\" , {", "b": [1, 2}', {"a": '} ] " , {', "b": [1]}, id="marks-in-a-text"),
-        pytest.param('{"a": 1, "b": "bad \\q", "c": 3}', {"a": 1}, id="mistake-inside-a-text"),
-        pytest.param('{"a": 1 "b": 2}', {}, id="comma"),
-        pytest.param("[", [], id="opened"),
-    ],
+@folded(
+    "text, value",
+    {
+        "member": ('{"a": 1, "b": 2, "c": ', {"a": 1, "b": 2}),
+        "text": ('{"a": 1, "b": "cut o', {"a": 1}),
+        "innermost": ('{"a": {"b": 1, "c": [1, 2, 3', {"a": {"b": 1, "c": [1, 2]}}),
+        "object of a list": ('[{"a": 1}, {"b": 2, "c": [3, ', [{"a": 1}]),
+        "outermost object of a list": ('{"m": [{"a": [{"b": 1}, {"c"', {"m": []}),
+        "list of a list": ('[[{"a": 1}], [{"b": 2}, {"c"', [[{"a": 1}], [{"b": 2}]]),
+        "marks in a text": ('{"a": "} ] \\" , {", "b": [1, 2}', {"a": '} ] " , {', "b": [1]}),
+        "mistake inside a text": ('{"a": 1, "b": "bad \\q", "c": 3}', {"a": 1}),
+        "comma": ('{"a": 1 "b": 2}', {}),
+        "opened": ("[", []),
+    },
 )
 def test_values_before_the_first_mistake_are_kept(text: str, value: object) -> None:
     found = salvage(text)
@@ -33,14 +32,14 @@ def test_a_value_without_a_mistake_is_whole() -> None:
     assert salvage('ab {"a": [1]} more', 3) == Salvaged({"a": [1]}, True, 13)
 
 
-@pytest.mark.parametrize(
+@folded(
     "text",
-    [
-        pytest.param("Dear diary", id="prose"),
-        pytest.param("", id="nothing"),
-        pytest.param("[" * 100_000, id="nested-too-deeply"),
-        pytest.param(f'{{"a": {"9" * 5_000}', id="number-too-long"),
-    ],
+    {
+        "prose": "Dear diary",
+        "nothing": "",
+        "nested too deeply": "[" * 100_000,
+        "number too long": f'{{"a": {"9" * 5_000}',
+    },
 )
 def test_a_text_without_object_or_list_gives_nothing(text: str) -> None:
     assert salvage(text) is None

@@ -15,6 +15,7 @@ from compaction_hooks.testing import BrokenPromise, CheckedSession, check_view
 from compaction_hooks.testing.paid_summaries import AskedSummaries
 from compaction_hooks.testing.promises import Promise
 from compaction_hooks.tokens import CharacterEstimator
+from tests.cases import folded
 from tests.conversations import Chat, Scripted, assistant, call, controller, prose, steps, system, talk, tool, user
 
 FORMAT = OpenAIChatFormat()
@@ -37,35 +38,33 @@ def broken(view: Sequence[Chat], messages: Sequence[Chat] = LIST) -> Promise:
     return caught.value.promise
 
 
-@pytest.mark.parametrize(
+@folded(
     "view",
-    [
-        pytest.param(LIST, id="the list itself"),
-        pytest.param([SYSTEM, SUMMARY, LAST, *NEW], id="system, summary, suffix"),
-        pytest.param([SYSTEM, SUMMARY, FIRST, LAST, *NEW], id="with a pin"),
-        pytest.param(
-            [SYSTEM, SUMMARY, LAST, NEW[0], {**NEW[1], "content": "less"}, NEW[2]], id="with a shortened result"
-        ),
-    ],
+    {
+        "the list itself": LIST,
+        "system, summary, suffix": [SYSTEM, SUMMARY, LAST, *NEW],
+        "with a pin": [SYSTEM, SUMMARY, FIRST, LAST, *NEW],
+        "with a shortened result": [SYSTEM, SUMMARY, LAST, NEW[0], {**NEW[1], "content": "less"}, NEW[2]],
+    },
 )
 def test_a_view_that_keeps_every_promise_passes(view: list[Chat]) -> None:
     check(view)
 
 
-@pytest.mark.parametrize(
-    ("view", "promise"),
-    [
-        pytest.param([SUMMARY, LAST, *NEW], "system messages", id="the system message is missing"),
-        pytest.param([system("Be bad."), SUMMARY, LAST, *NEW], "system messages", id="the system message is another"),
-        pytest.param([SYSTEM, SUMMARY, *NEW], "current request", id="the current request is missing"),
-        pytest.param([SYSTEM, SUMMARY, user("And now?"), *NEW], "current request", id="the current request is a copy"),
-        pytest.param([SYSTEM, SUMMARY, LAST, *NEW[:2]], "valid", id="a result is missing"),
-        pytest.param([SYSTEM, SUMMARY, LAST, *NEW[1:]], "valid", id="a call is missing"),
-        pytest.param([SYSTEM, SUMMARY, LAST], "same objects", id="the newest messages are missing"),
-        pytest.param([SYSTEM, user("made up"), LAST, *NEW], "same objects", id="something nobody said"),
-        pytest.param([SYSTEM, FIRST, SUMMARY, LAST, *NEW], "same objects", id="a pin before the summary"),
-        pytest.param([SYSTEM, SUMMARY, OLD[7], FIRST, LAST, *NEW], "same objects", id="pins in another order"),
-    ],
+@folded(
+    "view, promise",
+    {
+        "the system message is missing": ([SUMMARY, LAST, *NEW], "system messages"),
+        "the system message is another": ([system("Be bad."), SUMMARY, LAST, *NEW], "system messages"),
+        "the current request is missing": ([SYSTEM, SUMMARY, *NEW], "current request"),
+        "the current request is a copy": ([SYSTEM, SUMMARY, user("And now?"), *NEW], "current request"),
+        "a result is missing": ([SYSTEM, SUMMARY, LAST, *NEW[:2]], "valid"),
+        "a call is missing": ([SYSTEM, SUMMARY, LAST, *NEW[1:]], "valid"),
+        "the newest messages are missing": ([SYSTEM, SUMMARY, LAST], "same objects"),
+        "something nobody said": ([SYSTEM, user("made up"), LAST, *NEW], "same objects"),
+        "a pin before the summary": ([SYSTEM, FIRST, SUMMARY, LAST, *NEW], "same objects"),
+        "pins in another order": ([SYSTEM, SUMMARY, OLD[7], FIRST, LAST, *NEW], "same objects"),
+    },
 )
 def test_a_view_that_breaks_a_promise_is_reported(view: list[Chat], promise: Promise) -> None:
     assert broken(view) == promise
