@@ -57,7 +57,7 @@ def programs(page: str) -> list[str]:
 
 
 def anchors(page: str) -> set[str]:
-    """What can be linked to on a page: its headings, as GitHub names them."""
+    """The places of a page that a link can name: its headings, as GitHub names them."""
     headings = re.findall(r"^#+ (.+)$", prose(page), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 

@@ -38,7 +38,7 @@ def failing(request: SummaryRequest) -> str:
 
 
 def is_named(text: str) -> bool:
-    """Return whether the page quotes a text; "..." on the page stands for any words."""
+    """Return whether the page quotes a text; "..." on the page means any words."""
     quoted = [part.split("...") for part in TEXT.split("`")[1::2]]
     return any(all(piece.strip() in text for piece in pieces) for pieces in quoted if len("".join(pieces)) > 15)
 

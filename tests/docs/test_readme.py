@@ -1,4 +1,4 @@
-"""The README's program runs as it stands there, and its two command lines are what it says they are."""
+"""The README's program runs as it is shown, and its two headings begin with one command line."""
 
 from __future__ import annotations
 

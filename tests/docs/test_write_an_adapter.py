@@ -1,4 +1,4 @@
-"""docs/write-an-adapter.md: the adapter for a framework nobody has is short, and passes every check it tells of."""
+"""docs/write-an-adapter.md: the adapter for an invented framework is short, and passes every check it tells of."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What goes wrong around the controller, one fault at a time: docs/reliability.md lists them with their tests."""
+"""Faults around the controller, one at a time: docs/reliability.md lists them with their tests."""

@@ -1,4 +1,4 @@
-"""What every fault is run with."""
+"""Fixtures of all faults."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.faults.harness import helper_threads
 
 @pytest.fixture(autouse=True)
 def nothing_left_behind() -> Iterator[None]:
-    """No thread of ours outlives its test: what hung was released there, and ends."""
+    """No thread of ours outlives its test: hung functions were released there, and end."""
     yield
     for thread in helper_threads():
         thread.join(5)

@@ -96,7 +96,7 @@ class Hang:
     async def later(self, *arguments: object) -> str:
         self.calls += 1
         await asyncio.Event().wait()
-        raise AssertionError("an event nobody sets was set")
+        raise AssertionError("an event that is never set was set")
 
     def release(self) -> None:
         self._released.set()
@@ -291,7 +291,7 @@ def helper_threads() -> list[threading.Thread]:
 
 @contextmanager
 def leaving_threads(most: int = 0) -> Generator[None]:
-    """What runs within leaves at most so many daemon threads behind; those that are merely about to end are waited for."""
+    """Check that a with block leaves at most so many daemon threads behind; threads that are about to end are waited for."""
     before = set(threading.enumerate())
     yield
     new = [thread for thread in threading.enumerate() if thread not in before]

@@ -168,7 +168,7 @@ def test_a_handler_sees_the_callers_context_variables(is_async: bool, side: Side
 
 
 def test_a_coroutine_handler_runs_in_the_callers_loop() -> None:
-    """What needs the loop is written as a coroutine function: it may make tasks and touch the loop's queues."""
+    """A handler that needs the loop is a coroutine function: it may make tasks and touch the loop's queues."""
     queue: asyncio.Queue[CompactionEvent] = asyncio.Queue()
     loops: list[asyncio.AbstractEventLoop] = []
 

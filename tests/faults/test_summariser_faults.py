@@ -60,7 +60,7 @@ def gives(answer: object) -> Callable[[SummaryRequest], Any]:
 
 def coroutine_of_a_coroutine(request: SummaryRequest) -> Any:
     async def inner() -> str:
-        raise AssertionError("nobody awaits the second one")
+        raise AssertionError("the second one is awaited")
 
     async def outer() -> Any:
         return inner()
@@ -129,7 +129,7 @@ def make(fault: Fault, is_async: bool) -> Callable[[SummaryRequest], Any]:
 
 @crossed(name=FAULTS, is_async=[False, True], side=SIDES)
 def test_a_summariser_that_fails_does_not_fail_the_run(name: str, is_async: bool, side: Side) -> None:
-    """What fits goes out as it is, what does not is compacted without a model, and an event says why."""
+    """A list that fits goes out as it is, another is compacted without a model, and an event says why."""
     fault = FAULTS[name]
     for path in PATHS:
         driven = rig(side, summarizer=make(fault, is_async), settings=fallback_settings())

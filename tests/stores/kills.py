@@ -23,7 +23,7 @@ after its last page is written, and the rest of a save is waiting for the disk."
 
 @dataclass
 class Kills:
-    """What was seen.
+    """Counts of kills and records.
 
     Attributes:
         within: Kills between the begin of a save and the word that it is done.
@@ -53,7 +53,7 @@ def check_kills(
         strike: What is done to the saving process, or to the server; killed by SIGKILL by default.
 
     Raises:
-        AssertionError: an acknowledged record is missing, one is torn, or more than the one under way is there beside them.
+        AssertionError: an acknowledged record is missing, one is torn, or more than the one under way is there in addition.
     """
     seen, chance = Kills(), random.Random(seed)
     sessions: dict[str, set[int]] = {}

@@ -18,7 +18,7 @@ def blocks(heading: str) -> list[str]:
 
 
 def run(*code: str) -> dict[str, object]:
-    """What some blocks, one after the other, leave behind."""
+    """Run blocks one after the other, and return their names."""
     names: dict[str, object] = {}
     for block in code:
         awaited = eval(compile(block, str(PAGE), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), names)

@@ -66,7 +66,7 @@ def _existing(patterns: tuple[str, ...]) -> list[str]:
 
 
 def free_port() -> int:
-    """A loopback port nobody listens on."""
+    """A free loopback port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

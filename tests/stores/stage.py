@@ -89,7 +89,7 @@ class Worker:
 
 
 def demand_fit_and_valid(view: Chat, messages: Chat) -> None:
-    """What is handed out fits the window, is no worse than the host's list, and ends with it."""
+    """A view fits the window, is no worse than the host's list, and ends with it."""
     form, estimator = OpenAIChatFormat(), CharacterEstimator()
     pieces = [piece for message in view for piece in form.read(message)]
     assert sum(map(estimator.estimate_message_tokens, pieces)) <= WINDOW

@@ -1,4 +1,4 @@
-"""Where records live between processes."""
+"""Stores keep records between processes."""
 
 from __future__ import annotations
 
@@ -258,7 +258,7 @@ def test_says_when_the_file_is_damaged_and_goes_on_when_it_was_moved_away(tmp_pa
 
 
 def test_a_file_that_was_removed_is_made_anew(tmp_path: Path) -> None:
-    """An open connection would write on into the removed file, where nobody finds it."""
+    """An open connection would write on into the removed file, where it cannot be found."""
     path = tmp_path / "records.db"
     with SQLiteStore(path) as store:
         store.append("one", "a", "first")

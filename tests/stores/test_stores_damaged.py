@@ -1,4 +1,4 @@
-"""One value in a store that cannot be read: the good records beside it hold, and it is reported once."""
+"""One value in a store that cannot be read: the good records next to it hold, and it is reported once."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Folders:
 
 
 def check(store: RecordStore, damage: Callable[[], object]) -> None:
-    """A record is stored, something is damaged beside it, and a new process goes on with the record."""
+    """A record is stored, something next to it is damaged, and a new process goes on with the record."""
     controller(100_000, summarizer=Scripted("- kept"), store=store).compact_sync(MESSAGES, keep_recent_tokens=300)
     damage()
     events: list[CompactionEvent] = []

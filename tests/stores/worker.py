@@ -38,7 +38,7 @@ async def summarize(request: SummaryRequest) -> str:
 
 
 async def work(kind: str, where: str) -> None:
-    """Do what the parent says until it closes the pipe."""
+    """Follow the commands of the parent until it closes the pipe."""
     failed: list[str] = []
     controller = CompactionController(
         context_window=WINDOW,
