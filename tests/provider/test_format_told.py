@@ -21,7 +21,7 @@ def test_an_agent_on_anthropics_client(provider: LoopbackProvider) -> None:
     anthropic = pytest.importorskip("anthropic")
     side = provider.conversation("anthropic", answers=answers())
     hooks = CompactionController(context_window=8_192)
-    messages: list[dict[str, Any]] = [{"role": "user", "content": "Mend the parser."}]
+    messages: list[dict[str, Any]] = [{"role": "user", "content": "Port the parser."}]
     with anthropic.Anthropic(base_url=provider.anthropic_url, api_key="anthropic", max_retries=0) as client:
         for _ in range(STEPS):
             answer = hooks.call_sync(
@@ -39,7 +39,7 @@ def test_an_agent_on_openais_client(provider: LoopbackProvider) -> None:
     openai = pytest.importorskip("openai")
     side = provider.conversation("openai", answers=answers())
     hooks = CompactionController(context_window=8_192)
-    messages: list[Any] = [{"role": "user", "content": "Mend the parser."}]
+    messages: list[Any] = [{"role": "user", "content": "Port the parser."}]
     with openai.OpenAI(base_url=provider.openai_url, api_key="openai", max_retries=0) as client:
         for _ in range(STEPS):
             answer = hooks.call_sync(messages, lambda view: client.chat.completions.create(model="m", messages=view))

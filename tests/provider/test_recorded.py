@@ -19,7 +19,7 @@ def assistant(text: str | None, *calls: dict[str, Any]) -> dict[str, Any]:
     return {"role": "assistant", "content": text, **({"tool_calls": list(calls)} if calls else {})}
 
 
-USER = {"role": "user", "content": "Mend it."}
+USER = {"role": "user", "content": "Port it."}
 RESULT = {"role": "tool", "tool_call_id": "c1", "content": "text of the file"}
 
 

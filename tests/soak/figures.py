@@ -23,7 +23,7 @@ class Figures:
         compacted: In how many of them something was compacted.
         above_target: Compactions after which system prompt, pins and last step alone were larger than the target.
         forced: Compactions after less growth than a fifth, because the view would not have fitted the window.
-        unfit: Histories in which some request cannot fit: what no compaction can free takes the window.
+        unfit: Histories in which some request cannot fit: parts that no compaction can free take the window.
         worst_fill: The largest view, as a part of its window.
         least_growth: The least the context grew by between two compactions, where it was not forced.
         sent, sent_without: Tokens of all views, and of all whole lists.
@@ -59,7 +59,7 @@ class Figures:
         self.sent += report.sent_with
         self.sent_without += report.sent_without
         self.broken = dict(Counter(self.broken) + Counter(promise for promise, _ in report.broken))
-        self.examples += [f"{name} in {window}: {promise}, {what}" for promise, what in report.broken[:1]]
+        self.examples += [f"{name} in {window}: {promise}, {how}" for promise, how in report.broken[:1]]
 
     def add_unfit(self, name: str, report: Report) -> None:
         """Hold the lists that came back untouched against what cannot be freed."""

@@ -61,7 +61,7 @@ def test_a_view_that_keeps_every_promise_passes(view: list[Chat]) -> None:
         "a result is missing": ([SYSTEM, SUMMARY, LAST, *NEW[:2]], "valid"),
         "a call is missing": ([SYSTEM, SUMMARY, LAST, *NEW[1:]], "valid"),
         "the newest messages are missing": ([SYSTEM, SUMMARY, LAST], "same objects"),
-        "something nobody said": ([SYSTEM, user("made up"), LAST, *NEW], "same objects"),
+        "an invented message": ([SYSTEM, user("made up"), LAST, *NEW], "same objects"),
         "a pin before the summary": ([SYSTEM, FIRST, SUMMARY, LAST, *NEW], "same objects"),
         "pins in another order": ([SYSTEM, SUMMARY, OLD[7], FIRST, LAST, *NEW], "same objects"),
     },
