@@ -109,13 +109,18 @@ def make_call(
                 return _Uncaught(error)
             raise
 
+    async def send_async(view: list[BaseMessage]) -> Any:
+        return await run_async(attempt(view))
+
+    def send(view: list[BaseMessage]) -> Any:
+        return run(attempt(view))
+
     def read(answer: Any) -> Message | None:
         message = None if isinstance(answer, _Uncaught) else message_of(answer)
         return _read_answer(message, watch) if isinstance(message, AIMessage) else None
 
     session, messages = conversation.session, conversation.messages
-    call = partial(session.call_sync, messages, lambda view: run(attempt(view)))
-    call_async = partial(session.call, messages, lambda view: run_async(attempt(view)))
+    call, call_async = partial(session.call_sync, messages, send), partial(session.call, messages, send_async)
     try:
         answer = yield Twin(call, call_async, answer=read, **options)
     except ContextOverflowError as error:
