@@ -19,6 +19,7 @@ from compaction_hooks.view.reasoning import NOT_STALE, StaleReasoning, stale_run
 from compaction_hooks.view.record import CompactionRecord, Pin, StaleRuns, collect_products
 from compaction_hooks.view.reductions import (
     PartKind,
+    PartName,
     Place,
     Reduction,
     Rewritten,
@@ -196,12 +197,10 @@ def apply_record(
     builder = _ViewBuilder(history, format, stale)
     cut, pinned = builder.add_summary(record, estimate, earlier) if record else (0, ())
     wanted = by_place(record.reductions if record else ())
-    reusable: Mapping[int, Rewritten[M]] = earlier.rewritten if earlier else {}
-    known = {*made_here, *(earlier.reductions if earlier else ())}
-    rewritten = {
-        host: _rewrite(history, host, new, format, estimate, reusable.get(host))
-        for host, new in _new_texts(history, wanted, cut, known).items()
-    }
+    rewritten = _reusable(history, wanted, cut, earlier) if earlier and earlier.is_settled else {}
+    shown = by_place(item for message in rewritten.values() for item in message.reductions)
+    for host, new in _new_texts(history, wanted, cut, {*made_here}, wanted.keys() - shown.keys()).items():
+        rewritten[host] = _rewrite(history, host, new, format, estimate)
     first = history.piece(cut).host if cut < history.piece_count else history.host_count
     is_partial = cut < history.piece_count and history.first_piece(first) != cut
     changed = [*rewritten, *stale.hosts(first, history.host_count)]
@@ -290,12 +289,8 @@ def _rewrite(
     new: Mapping[PartAddress, tuple[str, Reduction]],
     format: MessageFormat[M],
     estimate: Callable[[Message], int],
-    earlier: Rewritten[M] | None,
 ) -> Rewritten[M]:
-    """Return a kept message with new texts; the earlier view's message if its texts are the same."""
-    reductions = tuple([item for _, item in new.values()])
-    if earlier is not None and earlier.reductions == reductions:
-        return earlier
+    """Return a kept message with new texts."""
     message = format.rewrite(history.host(host), {address: text for address, (text, _) in new.items()})
     read = tuple(format.read(message))
     pieces = [history.piece(index) for index in history.host_pieces(host)]
@@ -304,20 +299,39 @@ def _rewrite(
     )
     is_alone = len(pieces) == 1 and len(pieces[0].message.parts) == 1
     alone = (pieces[0].tokens - saved, max(len(text) for text, _ in new.values())) if is_alone else None
-    return Rewritten(message, read, reductions, saved, alone)
+    return Rewritten(message, read, tuple([item for _, item in new.values()]), saved, alone)
+
+
+def _reusable(
+    history: History[M], wanted: Mapping[PartName, Reduction], cut: int, earlier: Projection[M]
+) -> dict[int, Rewritten[M]]:
+    """Return the rewritten messages of an earlier view with the same reductions; not requests, which may be shown in full now."""
+    return {
+        host: shown
+        for host, shown in earlier.rewritten.items()
+        if history.first_piece(host) >= cut
+        and all(
+            wanted.get(name) == item and item.kind not in OF_A_REQUEST
+            for name, item in by_place(shown.reductions).items()
+        )
+    }
 
 
 def _new_texts(
-    history: History[M], wanted: Mapping[tuple[PartKind, int, int], Reduction], cut: int, known: Container[Reduction]
+    history: History[M],
+    wanted: Mapping[PartName, Reduction],
+    cut: int,
+    known: Container[Reduction],
+    names: Iterable[PartName],
 ) -> dict[int, dict[PartAddress, tuple[str, Reduction]]]:
     """Return the new texts by host message and address; none for a part whose content is not the one that was reduced.
 
-    A part with a `known` reduction needs no digest, unless a second result answers the same call.
+    Only the runs of `names` are searched. A part with a `known` reduction needs no digest, unless a second result answers the same
+    call.
     """
     texts: dict[int, dict[PartAddress, tuple[str, Reduction]]] = {}
-    runs = {run for _, run, _ in wanted}
-    found: list[tuple[Place, tuple[PartKind, int, int]]] = [
-        (place, (place.kind, run, place.ordinal)) for run, place in places(history, runs)
+    found: list[tuple[Place, PartName]] = [
+        (place, (place.kind, run, place.ordinal)) for run, place in places(history, {run for _, run, _ in names})
     ]
     times = Counter(name for _, name in found)
     for place, name in found:

@@ -22,6 +22,8 @@ from compaction_hooks.tokens.media import describe_left_out, find_media
 
 PartKind: TypeAlias = Literal["result", "arguments", "text", "media"]
 Estimate: TypeAlias = Callable[[Message], int]
+PartName: TypeAlias = tuple[PartKind, int, int]
+"""The kind, run and ordinal of a part."""
 ToolRule: TypeAlias = Literal["never", "first"] | int
 """The rule for the results of one tool: never cleared, cleared first, or the newest n kept."""
 
@@ -73,7 +75,7 @@ def _reduce_text(kind: PartKind, text: str, head_chars: int, tail_chars: int) ->
     return shorten(text, head_chars, tail_chars)
 
 
-def by_place(reductions: Iterable[Reduction]) -> dict[tuple[PartKind, int, int], Reduction]:
+def by_place(reductions: Iterable[Reduction]) -> dict[PartName, Reduction]:
     """Return the reductions by kind, run and ordinal; the last of several for one part."""
     return {(item.kind, item.run, item.ordinal): item for item in reductions}
 
