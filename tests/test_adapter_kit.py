@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any, cast
 
 import pytest
 from compaction_adapters.kit import (
@@ -12,6 +13,7 @@ from compaction_adapters.kit import (
     Pieces,
     Twin,
     asker,
+    controller_from,
     positive,
     run,
     run_async,
@@ -19,10 +21,12 @@ from compaction_adapters.kit import (
     summary_of,
 )
 
-from compaction_hooks import CompactionSettings, Message, Summary, SummaryRequest
+from compaction_hooks import CompactionController, CompactionSettings, Message, Summary, SummaryRequest
 from compaction_hooks.errors import ConfigurationError
+from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.messages import Text, ToolCall
-from tests.conversations import controller, system, talk
+from tests.cases import folded
+from tests.conversations import Scripted, controller, system, talk
 
 Line = tuple[str, ...]
 
@@ -102,6 +106,45 @@ def test_the_call_of_a_tool_refuses_a_summary() -> None:
     assert [call["name"] for call in read.tool_calls] == ["read"]
 
 
+def adapt(controller: Any = None, *, session_id: str | None = None, **keywords: Any) -> CompactionController[Any]:
+    """An adapter's constructor."""
+    return controller_from(controller, cast("Any", keywords), OpenAIChatFormat(), taker=adapt, sees_model=False)
+
+
+@folded(
+    "make, error, text",
+    {
+        "both": (
+            lambda: adapt(controller(9_000), context_window=9),
+            ConfigurationError,
+            "context_window: give a controller or its keywords, not both",
+        ),
+        "no controller": (
+            lambda: adapt({"model": "m"}),
+            ConfigurationError,
+            "must be a CompactionController, not dict",
+        ),
+        "unknown keyword": (lambda: adapt(sesion_id="a"), TypeError, "session_id"),
+        "a ratio of an unknown window": (
+            lambda: adapt(settings=CompactionSettings(trigger_ratio=0.8)),
+            ConfigurationError,
+            r"context_window=.*tokens",
+        ),
+    },
+)
+def test_wrong_arguments_of_an_adapter_are_told(make: Callable[[], object], error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=text):
+        make()
+
+
+def test_keywords_make_the_controller() -> None:
+    shared, summarize = controller(9_000), Scripted("- facts")
+    assert adapt(shared) is shared
+    hooks = adapt(context_window=9_000, summarizer=summarize, summary_prompt="In French, please.")
+    hooks.compact_sync([system(), *talk(20)], keep_recent_tokens=300)
+    assert "In French, please." in summarize.requests[0].prompt
+
+
 def test_settings_can_be_written_down_for_all_models_or_for_each() -> None:
     assert settings_from({"reserve_tokens": 1_000}) == CompactionSettings(reserve_tokens=1_000)
     assert settings_from({"gpt-*": {"reserve_tokens": 1_000}, "*": {}}) == {
@@ -112,9 +155,8 @@ def test_settings_can_be_written_down_for_all_models_or_for_each() -> None:
         settings_from({"gpt-*": {}, "reserve_tokens": 1_000})
 
 
-@pytest.mark.parametrize(("value", "tokens"), [(5, 5), (0, None), (-1, None), (True, None), ("5", None), (None, None)])
-def test_a_limit_is_a_positive_whole_number(value: object, tokens: int | None) -> None:
-    assert positive(value) == tokens
+def test_a_limit_is_a_positive_whole_number() -> None:
+    assert [positive(value) for value in (5, 0, -1, True, "5", None)] == [5, None, None, None, None, None]
 
 
 def test_one_flow_serves_callers_that_wait_and_callers_that_await() -> None:

@@ -237,6 +237,8 @@ async def test_the_id_of_another_call_opens_nothing() -> None:
     sent = await callback.async_pre_call_deployment_hook({**again, "messages": [*again["messages"]]}, "acompletion")
     assert sent is not None
     assert sent["messages"] == theirs["messages"]
+    stolen = {"model": "m", "messages": theirs["messages"], "litellm_call_id": "x"}
+    assert await callback.async_pre_call_hook(SimpleNamespace(api_key="two"), None, stolen, "acompletion") is None
     await callback.async_post_call_failure_hook(again, RuntimeError(), SimpleNamespace(api_key="one"))
     assert await callback.async_pre_call_deployment_hook(again, "acompletion") is None
 

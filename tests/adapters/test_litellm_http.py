@@ -74,6 +74,15 @@ async def test_a_summarizer_asks_its_own_model(stage: Stage, function: Any) -> N
     assert SECRET in json.dumps(side.requests[0].body)
 
 
+@BOTH
+async def test_a_failed_summary_is_not_asked_for_again(stage: Stage, function: Any) -> None:
+    side = stage.side()
+    side.fail_summaries = True
+    made = with_compaction(function, context_window=WINDOW)
+    assert said(await got(made(messages=task(TOO_LONG), num_retries=2, **stage.openai()))) == "Done."
+    assert [request.is_summary for request in side.requests] == [True, False]
+
+
 def completion(content: object, finish_reason: str = "stop", **more: object) -> dict[str, Any]:
     message = {"role": "assistant", "content": content, **more}
     return {"choices": [{"message": message, "finish_reason": finish_reason}], "usage": {"prompt_tokens": 9}}

@@ -37,7 +37,7 @@ COST = Usage(input_tokens=900, output_tokens=70, cache_read_tokens=300, cache_wr
 
 
 class Traced:
-    """A controller whose events and spans are kept; what the host does is done in spans of the same tracer."""
+    """A controller whose events and spans are kept; the host makes spans with the same tracer."""
 
     def __init__(self, tracer: Tracer, exporter: InMemorySpanExporter) -> None:
         self.tracer = tracer
@@ -111,14 +111,9 @@ def test_a_compaction_is_one_span_with_the_events_figures(traced: Traced) -> Non
     assert span.status.status_code is StatusCode.UNSET
 
 
-def test_a_call_that_compacts_nothing_makes_no_span(traced: Traced) -> None:
+def test_without_a_compaction_there_is_no_span(traced: Traced) -> None:
     hooks = traced.controller(Scripted())
     hooks.transform_context_sync(talk(2))
-    assert traced.spans == []
-
-
-def test_a_skipped_compaction_makes_no_span(traced: Traced) -> None:
-    hooks = traced.controller(Scripted())
     hooks.compact_sync([user("Go on.")])
     assert isinstance(traced.events[-1], CompactionSkipped)
     assert traced.spans == []
@@ -133,10 +128,13 @@ def test_each_compaction_of_a_conversation_has_its_span(traced: Traced) -> None:
     assert [attributes(span)["compaction.count"] for span in traced.spans] == [1, 2, 3]
 
 
-def test_the_session_nobody_named_identifies_no_conversation(traced: Traced) -> None:
-    """The conventions want no stand-in for an id that is not known."""
-    traced.controller(Scripted()).transform_context_sync(conversation())
-    assert "gen_ai.conversation.id" not in attributes(traced.spans[0])
+def test_a_session_without_a_name_or_a_current_span_is_a_root_without_an_id(traced: Traced) -> None:
+    """The conventions want no stand-in for an id that is not known; no text of the conversation is in a span."""
+    traced.controller(Scripted(f"## Goal\n- {SECRET}")).transform_context_sync(conversation())
+    (span,) = traced.spans
+    assert "gen_ai.conversation.id" not in attributes(span)
+    assert span.parent is None
+    assert SECRET not in span.to_json()
 
 
 # -- parent and times
@@ -163,11 +161,6 @@ async def test_the_parents_of_async_callers_spans_are_their_own(traced: Traced) 
     own = dict(zip(names, await asyncio.gather(*map(turn, names)), strict=True))
     parents = {attributes(span)["gen_ai.conversation.id"]: span.parent for span in traced.spans}
     assert {name: parent.span_id for name, parent in parents.items() if parent is not None} == own
-
-
-def test_without_a_current_span_it_is_a_root(traced: Traced) -> None:
-    traced.controller(Scripted()).transform_context_sync(conversation())
-    assert traced.spans[0].parent is None
 
 
 def test_a_span_lasts_as_long_as_its_compaction(traced: Traced) -> None:
@@ -251,12 +244,6 @@ def test_an_overflow_that_nothing_cures_is_an_error(traced: Traced) -> None:
     assert "gen_ai.conversation.compacted" not in attributes(span)
 
 
-def test_no_text_of_the_conversation_is_in_a_span(traced: Traced) -> None:
-    hooks = traced.controller(Scripted(f"## Goal\n- {SECRET}"))
-    hooks.transform_context_sync(conversation())
-    assert SECRET not in traced.spans[0].to_json()
-
-
 def test_the_page_names_every_attribute_and_no_other(traced: Traced) -> None:
     traced.controller(Scripted(Summary(text="## Goal\n- port it", usage=COST))).session("a").transform_context_sync(
         conversation()
@@ -297,7 +284,7 @@ def test_without_a_provider_nothing_is_recorded_and_one_set_later_is_used() -> N
     assert (run.stdout, run.stderr) == ("2 compactions, 1 span\n", "")
 
 
-def test_nothing_of_the_sdk_is_needed_at_run_time() -> None:
+def test_the_sdk_is_not_imported() -> None:
     script = "import sys, compaction_adapters.otel; print([name for name in sys.modules if name.startswith('opentelemetry.sdk')])"
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert run.stdout == "[]\n"

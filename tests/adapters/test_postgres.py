@@ -1,4 +1,4 @@
-"""Records in a real PostgreSQL, which the tests start themselves; skipped where none is installed."""
+"""Records in a real PostgreSQL, which the tests start themselves; skipped if none is installed."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import pytest
@@ -71,23 +73,16 @@ async def test_keeps_the_contract(url: str) -> None:
 
 
 @pytest.mark.full
-async def test_keeps_the_contract_with_pairs_instead_of_a_url(server: Server, url: str) -> None:
+async def test_keeps_the_contract_with_pairs_and_pools(server: Server, url: str, pool: Any, async_pool: Any) -> None:
     pairs = f"host=127.0.0.1 port={server.port} user=worker password='{PASSWORD}' dbname=postgres connect_timeout=30"
-    await check_store(lambda: PostgresStore(pairs))
-
-
-@pytest.mark.full
-async def test_keeps_the_contract_with_a_pool(pool: Any) -> None:
-    await check_store(lambda: PostgresStore(pool))
-
-
-@pytest.mark.full
-async def test_keeps_the_contract_with_an_async_pool(async_pool: Any) -> None:
-    await check_store(lambda: PostgresStore(async_pool))
+    for source in (pairs, pool, async_pool):
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute("DROP TABLE IF EXISTS compaction_records")
+        await check_store(partial(PostgresStore, source))
 
 
 async def test_does_not_depend_on_how_the_pool_is_set_up(url: str) -> None:
-    """Rows as dicts, autocommit: what other parts of the program want of the same pool."""
+    """Rows as dicts, autocommit: other parts of the program may use the same pool."""
     settings = {"row_factory": psycopg.rows.dict_row, "autocommit": True}
     with psycopg_pool.ConnectionPool(url, min_size=1, max_size=2, kwargs=settings, open=True) as pool:
         await check_store(lambda: PostgresStore(pool))
@@ -120,21 +115,12 @@ sys.stdin.readline()
 for number in range(50):
     store.append("one", f"{sys.argv[2]}-{number}", "{}")
 """
-    writers = [
-        subprocess.Popen(
-            [sys.executable, "-c", script, url, str(name)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-        for name in range(4)
-    ]
-    for writer in writers:
-        assert writer.stdout is not None
-        assert writer.stdout.readline() == "ready\n"
-    for writer in writers:
-        assert writer.stdin is not None
-        writer.stdin.write("\n")
-        writer.stdin.flush()
-    for writer in writers:
-        writer.communicate()
+    commands = [[sys.executable, "-c", script, url, str(name)] for name in range(4)]
+    pipe = subprocess.PIPE
+    writers = [subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) for command in commands]
+    assert {writer.stdout and writer.stdout.readline() for writer in writers} == {"ready\n"}
+    with ThreadPoolExecutor() as threads:
+        list(threads.map(lambda writer: writer.communicate("\n"), writers))
     assert [writer.returncode for writer in writers] == [0] * 4
     assert connection.execute("SELECT count(*) FROM compaction_records").fetchone() == (200,)
 
@@ -145,29 +131,27 @@ def test_two_workers_at_once_are_both_right_and_agree(url: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["connection string", "pool", "async pool"])
-async def test_nothing_is_held_while_a_summary_is_written(url: str, connection: Any, kind: str, request: Any) -> None:
+async def test_nothing_is_held_while_a_summary_is_written(
+    url: str, connection: Any, kind: str, pool: Any, async_pool: Any
+) -> None:
     """No transaction and no lock: only pooled connections stay, idle."""
-    store = {
-        "connection string": lambda: PostgresStore(url),
-        "pool": lambda: PostgresStore(request.getfixturevalue("pool")),
-    }
-    async with psycopg_pool.AsyncConnectionPool(url, min_size=1, max_size=3, open=False) as async_pool:
-        opened = PostgresStore(async_pool) if kind == "async pool" else store[kind]()
-        asked, release = asyncio.Event(), asyncio.Event()
+    sources: dict[str, Any] = {"connection string": url, "pool": pool, "async pool": async_pool}
+    store = PostgresStore(sources[kind])
+    asked, release = asyncio.Event(), asyncio.Event()
 
-        async def slow(_: object) -> str:
-            asked.set()
-            await release.wait()
-            return "- done"
+    async def slow(_: object) -> str:
+        asked.set()
+        await release.wait()
+        return "- done"
 
-        controller = CompactionController(context_window=8_192, summarizer=slow, store=opened)
-        call = asyncio.create_task(controller.session("s").transform_context([system(), *talk(15)]))
-        await asked.wait()
-        others = "FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'"
-        states = {state for (state,) in connection.execute(f"SELECT state {others}").fetchall()}
-        locks = connection.execute(f"SELECT count(*) FROM pg_locks WHERE pid IN (SELECT pid {others})").fetchone()
-        release.set()
-        await call
+    controller = CompactionController(context_window=8_192, summarizer=slow, store=store)
+    call = asyncio.create_task(controller.session("s").transform_context([system(), *talk(15)]))
+    await asked.wait()
+    others = "FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'"
+    states = {state for (state,) in connection.execute(f"SELECT state {others}").fetchall()}
+    locks = connection.execute(f"SELECT count(*) FROM pg_locks WHERE pid IN (SELECT pid {others})").fetchone()
+    release.set()
+    await call
     assert states <= {"idle"}
     assert locks == (0,)
 

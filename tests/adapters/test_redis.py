@@ -1,11 +1,12 @@
-"""Records in a real Redis, which the tests start themselves; skipped where none is installed."""
+"""Records in a real Redis, which the tests start themselves; skipped if none is installed."""
 
 from __future__ import annotations
 
 import asyncio
+import re
 import signal
-from collections.abc import AsyncIterator, Callable, Iterator
-from typing import Any, cast
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
 
 import pytest
 
@@ -14,10 +15,14 @@ pytest.importorskip("redis")
 from compaction_adapters.redis import RedisStore
 from redis import Redis
 from redis.asyncio import Redis as AsyncRedis
+from redis.backoff import NoBackoff
+from redis.exceptions import ConnectionError
+from redis.retry import Retry
 
 from compaction_hooks import CompactionController
 from compaction_hooks.errors import ConfigurationError, RecordError
 from compaction_hooks.testing import check_store
+from tests.cases import folded
 from tests.conversations import system, talk, texts
 from tests.stores import page
 from tests.stores.kills import check_kills
@@ -57,25 +62,16 @@ async def async_client(url: str) -> AsyncIterator[Any]:
     await opened.aclose()
 
 
-async def test_keeps_the_contract(url: str) -> None:
-    clients: list[Any] = []
-
-    def open_store() -> RedisStore:
-        clients.append(Redis.from_url(url))
-        return RedisStore(clients[-1])
-
-    await check_store(open_store)
-    for client in clients:
-        client.close()
+@folded("options", {"plain": {}, "decoding": {"decode_responses": True}})
+@pytest.mark.parametrize("ttl", [None, 1_000])
+async def test_keeps_the_contract(url: str, options: dict[str, Any], ttl: int | None) -> None:
+    with Redis.from_url(url, **options) as client:
+        client.flushall()
+        await check_store(lambda: RedisStore(client, ttl_seconds=ttl))
 
 
 async def test_keeps_the_contract_with_an_async_client(async_client: Any) -> None:
     await check_store(lambda: RedisStore(async_client))
-
-
-async def test_keeps_the_contract_with_a_client_that_decodes(url: str) -> None:
-    with Redis.from_url(url, decode_responses=True) as client:
-        await check_store(lambda: RedisStore(client))
 
 
 @pytest.mark.parametrize("decodes", [False, True])
@@ -88,14 +84,10 @@ def test_a_value_that_cannot_be_read_hides_no_other(url: str, decodes: bool) -> 
 async def test_a_value_that_cannot_be_read_hides_no_other_from_an_async_client(url: str) -> None:
     opened: Any = AsyncRedis.from_url(url, decode_responses=True)
     await opened.hset("compaction_records:s", "odd", b"\xff")
-    store = RedisStore(opened)
-    await cast("Any", store.append("s", "a", "{}"))
-    assert "{}" in await cast("Any", store.load("s"))
+    store: Any = RedisStore(opened)
+    await store.append("s", "a", "{}")
+    assert "{}" in await store.load("s")
     await opened.aclose()
-
-
-async def test_keeps_the_contract_where_records_expire(client: Any) -> None:
-    await check_store(lambda: RedisStore(client, ttl_seconds=1_000))
 
 
 def test_a_conversation_is_one_hash_with_a_readable_name(client: Any) -> None:
@@ -117,10 +109,11 @@ def test_each_save_puts_the_end_off_for_all_records_of_a_conversation(client: An
     assert 990 <= client.ttl("compaction_records:s") <= 1_000
 
 
-@pytest.mark.parametrize("ttl", [0, -1, 1.5, True])
-def test_refuses_a_time_to_live_that_is_none(client: Any, ttl: Any) -> None:
-    with pytest.raises(ConfigurationError, match="ttl_seconds"):
-        RedisStore(client, ttl_seconds=ttl)
+def test_refuses_a_time_to_live_that_is_none(client: Any) -> None:
+    wrong: Any
+    for wrong in (0, -1, 1.5, True):
+        with pytest.raises(ConfigurationError, match="ttl_seconds"):
+            RedisStore(client, ttl_seconds=wrong)
 
 
 @pytest.mark.parametrize("kind", ["redis", "redis.asyncio"])
@@ -194,25 +187,20 @@ def test_says_when_the_user_may_not(server: Server, client: Any) -> None:
         assert "allow its user" in error_of(RedisStore(reader), append=True)
 
 
-def test_says_when_something_else_is_under_the_key(client: Any) -> None:
-    client.set("compaction_records:s", "mine")
-    assert "another prefix" in error_of(RedisStore(client))
-
-
-def test_says_when_memory_is_full(client: Any) -> None:
-    client.config_set("maxmemory", 1)
+@folded(
+    "command, undo, text",
+    {
+        "memory is full": (("CONFIG", "SET", "maxmemory", 1), ("CONFIG", "SET", "maxmemory", 0), "maxmemory"),
+        "a replica": (("REPLICAOF", "127.0.0.1", 9), ("REPLICAOF", "NO", "ONE"), "primary"),
+        "another value under the key": (("SET", "compaction_records:s", "mine"), ("FLUSHALL",), "another prefix"),
+    },
+)
+def test_says_why_a_record_cannot_be_written(client: Any, command: Any, undo: Any, text: str) -> None:
+    client.execute_command(*command)
     try:
-        assert "maxmemory" in error_of(RedisStore(client), append=True)
+        assert text in error_of(RedisStore(client), append=True)
     finally:
-        client.config_set("maxmemory", 0)
-
-
-def test_says_when_the_server_is_a_replica(client: Any) -> None:
-    client.execute_command("REPLICAOF", "127.0.0.1", free_port())
-    try:
-        assert "primary" in error_of(RedisStore(client), append=True)
-    finally:
-        client.execute_command("REPLICAOF", "NO", "ONE")
+        client.execute_command(*undo)
 
 
 def test_says_when_the_server_does_not_answer(server: Server, url: str) -> None:
@@ -225,20 +213,25 @@ def test_says_when_the_server_does_not_answer(server: Server, url: str) -> None:
         server.process.send_signal(signal.SIGCONT)
 
 
-@pytest.mark.parametrize(
-    ("made", "where"),
-    [
-        pytest.param(
-            lambda: Redis(unix_socket_path="/nowhere/redis.sock"), "redis at /nowhere/redis.sock", id="socket"
-        ),
-        pytest.param(Redis, "redis at localhost:6379/0", id="default"),
-        pytest.param(object, "redis", id="of another library"),
-    ],
-)
-def test_names_the_address_it_knows(made: Callable[[], object], where: str) -> None:
-    from compaction_adapters.redis import _address
+ONCE = Retry(NoBackoff(), 0)
 
-    assert _address(made()) == where
+
+class OtherClient:
+    def execute_command(self, *_: object, **__: object) -> None:
+        raise ConnectionError("down")
+
+
+@folded(
+    "client, where",
+    {
+        "socket": (Redis(unix_socket_path="/nowhere/redis.sock", retry=ONCE), "redis at /nowhere/redis.sock"),
+        "default host": (Redis(port=9, retry=ONCE), "redis at localhost:9/0"),
+        "of another library": (OtherClient(), "redis"),
+    },
+)
+def test_names_the_address_it_knows(client: Any, where: str) -> None:
+    with pytest.raises(RecordError, match=f"^the record store {re.escape(where)} failed"):
+        RedisStore(client).load("s")
 
 
 async def test_a_store_that_is_down_fails_no_call() -> None:
