@@ -41,6 +41,9 @@ def compacted(function: Callable[..., Any], **keywords: Any) -> Any:
         "positions": lambda function, messages: compacted(function)("m", messages),
         "mixed": lambda function, messages: compacted(function)("m", messages=messages, temperature=0),
         "tuple": lambda function, messages: compacted(function)("m", tuple(messages)),
+        "partial with a keyword": lambda function, messages: compacted(functools.partial(function, model="m"))(
+            messages=messages
+        ),
         "partial": lambda function, messages: compacted(
             functools.partial(functools.partial(function, "m"), temperature=0)
         )(messages=messages),
@@ -147,6 +150,7 @@ def test_without_an_id_the_beginning_names_the_conversation() -> None:
     one, other = picture("https://example.org/a.png"), picture("https://example.org/b.png")
     assert name(system("It is noon."), user("First.")) == name(system("It is one."), user("First."))
     names = [name(*beginning) for beginning in ([user("First.")], [user("Second.")], [one], [other])]
+    assert names[0] == name(user("First."), assistant("Sure."))
     assert len({*names, name(assistant("Hello."), one)}) == 5
 
 
