@@ -44,6 +44,7 @@ RECORD = CompactionRecord(
 
 def test_a_record_survives_json() -> None:
     assert CompactionRecord.from_json(RECORD.to_json()) == RECORD
+    assert RECORD.reductions[0].apply("x" * 500) == "[Old tool result cleared: 500 characters]"
 
 
 def test_the_reductions_under_a_stored_summary_are_known_too() -> None:
