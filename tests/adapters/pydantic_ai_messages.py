@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from pydantic_ai import Agent, CapabilityEvent, RunContext
 from pydantic_ai import messages as ai
-from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart, UserPromptPart
+from pydantic_ai.capabilities import AbstractCapability
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelMessagesTypeAdapter,
+    ModelRequest,
+    ModelResponse,
+    TextPart,
+    UserPromptPart,
+)
+from pydantic_ai.models import ModelRequestContext
 
 from compaction_hooks import CompactionSettings, Summary, SummaryRequest
 from compaction_hooks.testing import Answer, Call
@@ -57,16 +66,28 @@ def listen(agent: Agent[None, str], kind: type[E]) -> list[E]:
     return heard
 
 
-class CountingSummarizer:
-    """Writes summaries and keeps what it was asked."""
+class Changing(AbstractCapability[None]):
+    """Changes each request by a function."""
 
-    def __init__(self, text: str = f"## Goal\n- {SECRET}") -> None:
-        self.text = text
+    def __init__(self, change: Callable[[RunContext[None], ModelRequestContext], object]) -> None:
+        self._change = change
+
+    async def before_model_request(
+        self, ctx: RunContext[None], request_context: ModelRequestContext
+    ) -> ModelRequestContext:
+        self._change(ctx, request_context)
+        return request_context
+
+
+class CountingSummarizer:
+    """Writes summaries and keeps the requests for them."""
+
+    def __init__(self) -> None:
         self.asked: list[SummaryRequest] = []
 
     def __call__(self, request: SummaryRequest) -> Summary:
         self.asked.append(request)
-        return Summary(text=f"{self.text} {len(self.asked)}")
+        return Summary(text=f"## Goal\n- {SECRET} {len(self.asked)}")
 
 
 # -- histories
@@ -84,6 +105,11 @@ def spoken(turns: int, tokens: int = 500, first: int = 0) -> list[ModelMessage]:
 def texts(messages: Sequence[Any]) -> str:
     """All that a list of wire messages or of the framework's own says."""
     return "\n".join(json.dumps(m, ensure_ascii=False) if isinstance(m, dict) else repr(m) for m in messages)
+
+
+def stored(messages: list[ModelMessage]) -> list[ModelMessage]:
+    """Messages as they come back from a database."""
+    return ModelMessagesTypeAdapter.validate_json(ModelMessagesTypeAdapter.dump_json(messages))
 
 
 def from_chat(messages: Sequence[Mapping[str, Any]]) -> list[ModelMessage]:

@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("pydantic_ai.models.openai", exc_type=ImportError)
-pytest.importorskip("pydantic_ai.models.anthropic", exc_type=ImportError)
 pytest.importorskip("uvicorn")
 
 from anthropic import AsyncAnthropic

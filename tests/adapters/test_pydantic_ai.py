@@ -17,8 +17,8 @@ from compaction_adapters.pydantic_ai import (
     summarizer,
 )
 from pydantic_ai import Agent, RunContext
-from pydantic_ai.capabilities import AbstractCapability, ProcessHistory
-from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelRequest, ModelResponse, UserPromptPart
+from pydantic_ai.capabilities import ProcessHistory
+from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, UserPromptPart
 from pydantic_ai.models import ModelRequestContext
 from pydantic_ai.models.function import FunctionModel
 from pydantic_ai.usage import UsageLimits
@@ -31,11 +31,13 @@ from tests.adapters import pydantic_ai_stage
 from tests.adapters.pydantic_ai_messages import (
     SECRET,
     SUMMARISE,
+    Changing,
     CountingSummarizer,
     listen,
     reader,
     spoken,
     steps,
+    stored,
     texts,
 )
 from tests.adapters.pydantic_ai_stage import WINDOW, Stage
@@ -136,14 +138,10 @@ async def test_the_window_is_that_of_the_model_in_use(stage: Stage) -> None:
     large, small = stage.side(key="large", window=200_000), stage.side(*steps(20), key="small", window=12_000)
     chosen = stage.openai("small", profile={"context_window": 12_000})
 
-    class Downshift(AbstractCapability[None]):
-        async def before_model_request(
-            self, ctx: RunContext[None], request_context: ModelRequestContext
-        ) -> ModelRequestContext:
-            request_context.model = chosen
-            return request_context
+    def choose(_: RunContext[None], request: ModelRequestContext) -> None:
+        request.model = chosen
 
-    agent = reader(stage.openai("large", profile={"context_window": 200_000}), Downshift(), Compaction())
+    agent = reader(stage.openai("large", profile={"context_window": 200_000}), Changing(choose), Compaction())
     assert (await agent.run("Read all.", message_history=spoken(16))).output == "All read."
     assert not large.requests
     assert not small.rejections
@@ -153,16 +151,12 @@ async def test_the_window_is_that_of_the_model_in_use(stage: Stage) -> None:
 async def test_messages_for_one_request_are_compacted_with_it_and_not_kept(stage: Stage) -> None:
     side, asked = stage.side(*steps(12)), CountingSummarizer()
 
-    class Reminder(AbstractCapability[None]):
-        async def before_model_request(
-            self, ctx: RunContext[None], request_context: ModelRequestContext
-        ) -> ModelRequestContext:
-            note = ModelRequest(parts=[UserPromptPart(f"Note {len(side.requests)}.")])
-            request_context.messages = [*request_context.messages, note]
-            return request_context
+    def remind(_: RunContext[None], request: ModelRequestContext) -> None:
+        note = ModelRequest(parts=[UserPromptPart(f"Note {len(side.requests)}.")])
+        request.messages = [*request.messages, note]
 
     compaction = Compaction[None](context_window=WINDOW, settings=SUMMARISE, summarizer=asked, persist=True)
-    result = await reader(stage.openai(), Reminder(), compaction, tokens=1_500).run("Read all.")
+    result = await reader(stage.openai(), Changing(remind), compaction, tokens=1_500).run("Read all.")
     assert result.output == "All read."
     assert not side.rejections
     assert len(asked.asked) < 4
@@ -184,7 +178,7 @@ async def test_persisted_messages_hold_one_summary_and_go_on_here_and_elsewhere(
     assert "previous-summary" in summaries[-1]
     assert texts(side.model_requests[-1].messages).count(SECRET) == 1
 
-    loaded = ModelMessagesTypeAdapter.validate_json(ModelMessagesTypeAdapter.dump_json(result.all_messages()))
+    loaded = stored(result.all_messages())
     assert len(loaded) < 40
     assert [message.metadata for message in loaded if message.metadata] == [{SUMMARY_KEY: True}]
     assert (await agent.run("And again.", message_history=loaded)).output == "All read."
@@ -196,8 +190,8 @@ async def test_persisted_messages_hold_one_summary_and_go_on_here_and_elsewhere(
 async def test_a_history_processor_keeps_a_run_inside_the_window(stage: Stage) -> None:
     """`ProcessHistory` makes the processor's result the run's messages; a short history is left alone."""
     side = stage.side(Answer("Done."), *steps(30))
-    process = history_processor(context_window=WINDOW, settings=SUMMARISE)
-    agent = reader(stage.openai(), ProcessHistory(process), instructions=prose(2_000))
+    model = stage.openai(profile={"context_window": WINDOW})
+    agent = reader(model, ProcessHistory(history_processor(settings=SUMMARISE)), instructions=prose(2_000))
     history = spoken(2)
     assert (await agent.run("Go on.", message_history=history)).all_messages()[:4] == history
 

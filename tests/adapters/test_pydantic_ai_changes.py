@@ -30,6 +30,7 @@ from tests.adapters.changes_stage import (
     marks,
     summarised,
 )
+from tests.adapters.pydantic_ai_messages import stored
 from tests.adapters.pydantic_ai_stage import Stage
 from tests.cases import crossed
 from tests.provider import Answer, Side
@@ -81,9 +82,8 @@ class Talk:
         self.history = messages
 
 
-def opened(stage: Stage, *first: Answer, model: Any = None, **options: Any) -> Talk:
-    side = marking(stage.side(window=WINDOW), *first)
-    return Talk(side, agent_of(model or stage.openai(), **options))
+def opened(stage: Stage, *first: Answer, **options: Any) -> Talk:
+    return Talk(marking(stage.side(window=WINDOW), *first), agent_of(stage.openai(), **options))
 
 
 # -- the user's hand
@@ -96,8 +96,7 @@ async def test_a_rewind_and_back_here_and_in_another_process(stage: Stage, tmp_p
     whole, paid = talk.history, len(summarised(talk.side))
     assert paid == 2
     other = Talk(talk.side, agent_of(stage.openai(), store=SQLiteStore(tmp_path / "records.db")))
-    loaded = ModelMessagesTypeAdapter.validate_json(ModelMessagesTypeAdapter.dump_json(whole))
-    for speaker, messages in ((talk, whole), (other, loaded)):
+    for speaker, messages in ((talk, whole), (other, stored(whole))):
         for cut in (4, 18, 26, len(messages)):
             speaker.history = messages[:cut]
             await speaker.say()
@@ -167,7 +166,7 @@ async def test_calls_that_wait_for_approval(stage: Stage, tmp_path: Path) -> Non
         stopped = await talk.agent.run(text, message_history=talk.history)
         assert isinstance(stopped.output, DeferredToolRequests)
         demand(talk.side, stopped.all_messages()[:-1], text)
-        talk.history = ModelMessagesTypeAdapter.validate_json(stopped.all_messages_json())
+        talk.history = stored(stopped.all_messages())
         talk.agent = agent_of(stage.openai(), **options)
         decision: Any = ToolDenied(f"{marked('r', 5)}: no.") if turn % 2 else True
         decided = DeferredToolResults(approvals={call.tool_call_id: decision for call in stopped.output.approvals})
@@ -180,27 +179,20 @@ async def test_calls_that_wait_for_approval(stage: Stage, tmp_path: Path) -> Non
 # -- other ways to run
 
 
-async def test_streams_and_steps(stage: Stage) -> None:
-    """`run`, `run_stream` and `iter` in turns on one history; one left in the middle of its stream."""
+async def test_streams_and_runs_take_turns_on_one_history(stage: Stage) -> None:
     talk = opened(stage)
     for turn in range(16):
-        text = marked()
-        if turn % 4 == 0:
-            async with talk.agent.iter(text, message_history=talk.history) as steps:
-                async for _ in steps:
-                    pass
-            assert steps.result is not None
-            talk.take(steps.result.all_messages(), text)
-        elif turn % 4 == 1:
-            async with talk.agent.run_stream(text, message_history=talk.history) as stream:
-                await stream.get_output()
-            talk.take(stream.all_messages(), text)
-        elif turn % 4 == 2:
-            async with talk.agent.run_stream(text, message_history=talk.history) as stream:
-                async for _ in stream.stream_text(debounce_by=None):
-                    break  # the answer is lost; the host says something else in its place
+        text, is_left = marked(), turn % 4 == 2
+        if turn % 2:
+            await talk.say()
+            continue
+        async with talk.agent.run_stream(text, message_history=talk.history) as stream:
+            async for _ in stream.stream_text(debounce_by=None):
+                if is_left:
+                    break
+        if is_left:  # the answer is lost; the user says something else in its place
             demand(talk.side, [*talk.history, text], text)
         else:
-            await talk.say()
+            talk.take(stream.all_messages(), text)
     assert summarised(talk.side)
     check_never_rejected(talk.side)

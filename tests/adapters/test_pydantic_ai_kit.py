@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("pydantic_ai.models.openai", exc_type=ImportError)
 pytest.importorskip("pydantic_ai.models.anthropic", exc_type=ImportError)
 
 from compaction_adapters.pydantic_ai import Compaction, PydanticAIFormat
-from pydantic_ai import Agent, RunContext, Tool, UsageLimits
+from pydantic_ai import Agent, AgentRunResult, RunContext, Tool, UsageLimits
 from pydantic_ai.messages import AgentStreamEvent, ModelMessage, PartDeltaEvent, PartStartEvent, TextPart, TextPartDelta
 
 from compaction_hooks.testing import ADAPTER_FACTS, AdapterFact, Opening, ScriptedTool, check_adapter, check_session
@@ -38,16 +37,16 @@ class AgentConversation:
         limits = UsageLimits(request_limit=None)  # a recorded session has more requests than the default allows
         return {"message_history": self.messages, "conversation_id": self.session_id, "usage_limits": limits}
 
-    async def say(self, text: str, /) -> str:
-        result = await self.agent.run(text, **self._options())
+    def _keep(self, result: AgentRunResult[str]) -> str:
         self.messages = result.all_messages()
-        return str(result.output)
+        return result.output
+
+    async def say(self, text: str, /) -> str:
+        return self._keep(await self.agent.run(text, **self._options()))
 
     def say_sync(self, text: str, /) -> str:
         with own_event_loop():
-            result = self.agent.run_sync(text, **self._options())
-        self.messages = result.all_messages()
-        return str(result.output)
+            return self._keep(self.agent.run_sync(text, **self._options()))
 
     async def say_streamed(self, text: str, /) -> list[str]:
         # `run_stream` would take the words next to the first call for the final ones.
@@ -60,8 +59,7 @@ class AgentConversation:
                 elif isinstance(event, PartDeltaEvent) and isinstance(event.delta, TextPartDelta):
                     chunks.append(event.delta.content_delta)
 
-        result = await self.agent.run(text, event_stream_handler=collect, **self._options())
-        self.messages = result.all_messages()
+        self._keep(await self.agent.run(text, event_stream_handler=collect, **self._options()))
         return chunks
 
     async def history(self) -> list[ModelMessage]:

@@ -13,7 +13,7 @@ pytest.importorskip("pydantic_ai")
 
 from compaction_adapters.pydantic_ai import SUMMARY_KEY, PydanticAIFormat
 from pydantic_ai import messages as ai
-from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelRequest, ModelResponse, UserPromptPart
+from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, UserPromptPart
 from pydantic_ai.usage import RequestUsage
 
 from compaction_hooks import Message, Usage
@@ -24,7 +24,7 @@ from compaction_hooks.repair import INTERRUPTED, NO_WORDS, repaired
 from compaction_hooks.testing import check_format
 from tests.adapters import repair_dialects
 from tests.adapters.framework_repairs import check_broken_histories, check_whole_histories
-from tests.adapters.pydantic_ai_messages import from_chat
+from tests.adapters.pydantic_ai_messages import from_chat, stored
 from tests.adapters.same_chain import CONVERSATIONS, HOSTED, HOSTED_CALLS, chain
 from tests.cases import folded
 from tests.data import needs_data, sessions
@@ -38,10 +38,6 @@ URL = "https://x.test/a"
 
 def read(*parts: Any) -> tuple[Message, ...]:
     return FORMAT.read(ModelRequest(parts=list(parts)))
-
-
-def stored(messages: list[ModelMessage]) -> list[ModelMessage]:
-    return ModelMessagesTypeAdapter.validate_json(ModelMessagesTypeAdapter.dump_json(messages))
 
 
 # -- the contract

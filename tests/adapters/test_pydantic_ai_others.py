@@ -13,7 +13,7 @@ from compaction_adapters.pydantic_ai import Compaction, PydanticAIFormat, histor
 from compaction_adapters.pydantic_ai.requests import count_replaced, leaf_models, model_name, pin_evidence
 from pydantic_ai import RunContext
 from pydantic_ai import messages as ai
-from pydantic_ai.capabilities import AbstractCapability, Capability
+from pydantic_ai.capabilities import Capability
 from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart, ToolReturnPart, UserPromptPart
 from pydantic_ai.models import ModelRequestContext
 from pydantic_ai.models.fallback import FallbackModel
@@ -28,6 +28,7 @@ from tests.adapters import pydantic_ai_stage
 from tests.adapters.pydantic_ai_messages import (
     SECRET,
     SUMMARISE,
+    Changing,
     CountingSummarizer,
     reader,
     reads,
@@ -118,31 +119,25 @@ def test_tools_that_a_provider_found_stay_if_other_parts_identify_the_response()
 
 
 async def test_usage_from_before_another_capability_cleared_results_is_not_counted(stage: Stage) -> None:
-    class Clearing(AbstractCapability[None]):
-        """Clears all results but the newest, for good, once the provider counted more than 8,000 tokens."""
+    cleared: list[int] = []
 
-        cleared = 0
-
-        async def before_model_request(
-            self, ctx: RunContext[None], request_context: ModelRequestContext
-        ) -> ModelRequestContext:
-            answers = [message for message in ctx.messages if isinstance(message, ModelResponse)]
-            if answers and answers[-1].usage.input_tokens > 8_000:
-                self.cleared += 1
-                ctx.messages[:-1] = map(without_results, ctx.messages[:-1])
-                request_context.messages = list(ctx.messages)
-            return request_context
+    def clear(ctx: RunContext[None], request: ModelRequestContext) -> None:
+        """Clear all results but the newest, for good, once the provider counted more than 8,000 tokens."""
+        counts = [message.usage.input_tokens for message in ctx.messages if isinstance(message, ModelResponse)]
+        if counts and counts[-1] > 8_000:
+            cleared.append(counts[-1])
+            ctx.messages[:-1] = map(without_results, ctx.messages[:-1])
+            request.messages = list(ctx.messages)
 
     def without_results(message: ModelMessage) -> ModelMessage:
         results = [n for n, part in enumerate(message.parts) if isinstance(part, ToolReturnPart)]
         return PydanticAIFormat().rewrite(message, {(n, 0): "[cleared]" for n in results})
 
-    side = stage.side(*steps(20))
-    clearing, events = Clearing(), list[CompactionEvent]()
+    side, events = stage.side(*steps(20)), list[CompactionEvent]()
     settings = CompactionSettings(trigger_tokens=9_000)
     compaction = Compaction[None](context_window=WINDOW, settings=settings, on_compaction=events.append)
-    assert (await reader(stage.openai(), clearing, compaction).run("Go on.")).output == "All read."
-    assert clearing.cleared
+    assert (await reader(stage.openai(), Changing(clear), compaction).run("Go on.")).output == "All read."
+    assert cleared
     assert not events
     assert not side.rejections
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("pydantic_ai.models.openai", exc_type=ImportError)
 pytest.importorskip("pydantic_ai.models.anthropic", exc_type=ImportError)
 
 from compaction_adapters.pydantic_ai import Compaction, ModelContextOverflowError
@@ -41,7 +40,16 @@ from tests.adapters import pydantic_ai_stage
 from tests.adapters.cut_answers import BELIEVED, MOST, STEPS, cut_off, talkative
 from tests.adapters.cut_answers import WINDOW as CUT_WINDOW
 from tests.adapters.large_media import IMAGES, LIMIT_BYTES, PDF, assert_document_left_out, assert_images_left_out, image
-from tests.adapters.pydantic_ai_messages import SECRET, CountingSummarizer, listen, reader, spoken, steps, texts
+from tests.adapters.pydantic_ai_messages import (
+    SECRET,
+    Changing,
+    CountingSummarizer,
+    listen,
+    reader,
+    spoken,
+    steps,
+    texts,
+)
 from tests.adapters.pydantic_ai_stage import WINDOW, Stage
 from tests.cases import crossed
 from tests.provider import WORDINGS, Answer, Call, Rejection, Signer
@@ -125,9 +133,8 @@ whole_and_streamed = pytest.mark.parametrize("way", [by_run, by_run_stream], ids
 async def test_each_overflow_of_a_run_is_recovered_once(way: Any, persist: bool, kind: str, stage: Stage) -> None:
     """The failed attempt is in no history; tools that ran do not run again."""
     side, ran = stage.side(*steps(4)), list[str]()
-    agent: Agent[None, str] = Agent(
-        getattr(stage, kind)(), capabilities=[Compaction(context_window=WINDOW, persist=persist)]
-    )
+    compaction = Compaction[None](context_window=WINDOW, persist=persist)
+    agent: Agent[None, str] = Agent(getattr(stage, kind)(), capabilities=[compaction])
 
     @agent.tool_plain
     def read_file(path: str) -> str:
@@ -363,12 +370,8 @@ async def test_no_run_ends_in_a_refusal_of_reasoning(stage: Stage, model: str, p
     side = stage.side(*(Answer(f"Step {step}.", (Call("read_file", {"path": str(step)}),)) for step in range(30)))
     signer, events = Signer(), list[CompactionEvent]()
     side.signer = signer
-    compaction = Compaction[None](
-        context_window=8_192,
-        settings=CompactionSettings(keep_recent_tokens=2_000),
-        on_compaction=events.append,
-        persist=persist,
-    )
+    keep = CompactionSettings(keep_recent_tokens=2_000)
+    compaction = Compaction[None](context_window=8_192, settings=keep, on_compaction=events.append, persist=persist)
     agent = reader(stage.anthropic(model=model), compaction)
     run = await agent.run("Read all parts.", usage_limits=UsageLimits(request_limit=None))
     assert run.output == "Done."
@@ -380,29 +383,18 @@ async def test_no_run_ends_in_a_refusal_of_reasoning(stage: Stage, model: str, p
 # -- with other capabilities
 
 
-class Reminder(AbstractCapability[None]):
-    """Puts a message into each request that is in no history."""
-
-    async def before_model_request(
-        self, ctx: RunContext[None], request_context: ModelRequestContext
-    ) -> ModelRequestContext:
-        reminder = ModelRequest(parts=[ai.SystemPromptPart("Mind the gap.")])
-        request_context.messages = [*request_context.messages, reminder]
-        return request_context
+def remind(_: RunContext[None], request: ModelRequestContext) -> None:
+    request.messages = [*request.messages, ModelRequest(parts=[ai.SystemPromptPart("Mind the gap.")])]
 
 
-class Enqueuing(AbstractCapability[None]):
-    """Enqueues a message: it is delivered after the view, into the run's history, and stays there."""
-
-    async def before_model_request(
-        self, ctx: RunContext[None], request_context: ModelRequestContext
-    ) -> ModelRequestContext:
-        if ctx.run_step == 1:
-            ctx.enqueue("Mind the gap.")
-        return request_context
+def enqueue(ctx: RunContext[None], _: ModelRequestContext) -> None:
+    """The message is delivered after the view, into the run's history, and stays there."""
+    if ctx.run_step == 1:
+        ctx.enqueue("Mind the gap.")
 
 
-@crossed(other=["reminder before", "reminder after", "enqueuing"], persist=[False, True])
+@pytest.mark.parametrize("persist", [False, True])
+@pytest.mark.parametrize("other", ["reminder before", "reminder after", "enqueuing"])
 async def test_messages_of_other_capabilities_are_in_the_second_attempt(
     other: str, persist: bool, stage: Stage
 ) -> None:
@@ -410,8 +402,10 @@ async def test_messages_of_other_capabilities_are_in_the_second_attempt(
         pytest.skip("this pydantic-ai does not show messages added later")
     side = stage.side(*steps(1))
     side.reject_next = 1
-    adds = Enqueuing() if other == "enqueuing" else Reminder()
-    both = [adds, Compaction[None](context_window=WINDOW, persist=persist)]
+    both = [
+        Changing(enqueue if other == "enqueuing" else remind),
+        Compaction[None](context_window=WINDOW, persist=persist),
+    ]
     agent = reader(stage.openai(), *(both if other == "reminder before" else reversed(both)))
     result = await agent.run("Go on.", message_history=spoken(6))
     assert result.output == "All read."

@@ -23,6 +23,7 @@ from compaction_adapters.pydantic_ai.messages import PydanticAIFormat, usage_of
 from compaction_adapters.pydantic_ai.recovery import RecoveringModel, Turn
 from compaction_adapters.pydantic_ai.requests import (
     RunSessions,
+    Session,
     count_replaced,
     find_conversation,
     is_continuation,
@@ -36,7 +37,6 @@ from compaction_adapters.pydantic_ai.summarizing import ask_model, charge_to, su
 from compaction_hooks import (
     CallOptions,
     CompactionController,
-    CompactionSession,
     ContextOverflowError,
     Summarizer,
     Summary,
@@ -99,7 +99,7 @@ class Compaction(AbstractCapability[AgentDepsT]):
 
     _sessions: RunSessions = field(init=False, repr=False, compare=False)
     _focus: str | None = field(default=None, init=False, repr=False)
-    _session: CompactionSession[ModelMessage] | None = field(default=None, init=False, repr=False, compare=False)
+    _session: Session | None = field(default=None, init=False, repr=False, compare=False)
     _turn: Turn | None = field(default=None, init=False, repr=False, compare=False)
     _seen: int = field(default=0, init=False, repr=False, compare=False)
 
@@ -138,10 +138,8 @@ class Compaction(AbstractCapability[AgentDepsT]):
         return cls(persist=persist, summarizer=summarizer, model=model, context_window=window, settings=policy, id=id)
 
     async def for_run(self, ctx: RunContext[AgentDepsT]) -> Compaction[AgentDepsT]:
-        """Return a copy with the state of one run."""
-        clone = copy.copy(self)
-        clone._session, clone._turn, clone._seen = None, None, 0
-        return clone
+        """Return a copy, whose state is that of one run."""
+        return copy.copy(self)
 
     async def before_model_request(
         self, ctx: RunContext[AgentDepsT], request_context: ModelRequestContext
@@ -193,7 +191,7 @@ class Compaction(AbstractCapability[AgentDepsT]):
 
     # -- between runs, and as a strategy of pydantic-ai-harness
 
-    def session(self, conversation_id: str) -> CompactionSession[ModelMessage]:
+    def session(self, conversation_id: str) -> Session:
         """Return the session of a conversation: `state()`, `pin()`, `undo()`, `history()`, records, in a run and between runs.
 
         In a new process with a store, `load()` it first.
@@ -246,11 +244,7 @@ class Compaction(AbstractCapability[AgentDepsT]):
     # -- parts
 
     async def _open_turn(
-        self,
-        ctx: RunContext[AgentDepsT],
-        session: CompactionSession[ModelMessage],
-        request: ModelRequestContext,
-        own: list[ModelMessage] | None,
+        self, ctx: RunContext[Any], session: Session, request: ModelRequestContext, own: list[ModelMessage] | None
     ) -> Turn:
         options = options_of(request, ctx.is_tool_available)
         self._sessions.last_calls[session] = request.model, options
@@ -279,7 +273,8 @@ class Compaction(AbstractCapability[AgentDepsT]):
     @durable_operation("summarize")
     async def _summarize(self, ctx: RunContext[AgentDepsT], system: str, prompt: str, max_tokens: int) -> Summary:
         """Ask the model that writes summaries."""
-        return await ask_model(cast("Model[Any] | str", self._writer(ctx.model)), system, prompt, max_tokens, ctx)
+        with charge_to(ctx):
+            return await ask_model(cast("Model[Any] | str", self._writer(ctx.model)), system, prompt, max_tokens)
 
 
 HistoryProcessor: TypeAlias = Callable[[RunContext[Any], list[ModelMessage]], Awaitable[list[ModelMessage]]]

@@ -20,9 +20,9 @@ from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.settings import ModelSettings
 
 from compaction_adapters.pydantic_ai.messages import PydanticAIFormat
-from compaction_adapters.pydantic_ai.requests import RunSessions, is_continuation, model_name, options_of
+from compaction_adapters.pydantic_ai.requests import RunSessions, Session, is_continuation, model_name, options_of
 from compaction_adapters.pydantic_ai.summarizing import charge_to
-from compaction_hooks import CallOptions, CompactionSession, ContextOverflowError, Message
+from compaction_hooks import CallOptions, ContextOverflowError, Message
 
 R = TypeVar("R")
 
@@ -52,7 +52,7 @@ class Turn:
     """
 
     ctx: RunContext[Any] | None
-    session: CompactionSession[ModelMessage]
+    session: Session
     options: CallOptions
     messages: list[ModelMessage]
     view: list[ModelMessage]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, Final, cast
+from typing import Any, Final, TypeAlias, cast
 from uuid import uuid4
 from weakref import WeakKeyDictionary
 
@@ -23,6 +23,8 @@ from compaction_hooks import CallOptions, CompactionController, CompactionSessio
 EVIDENCE_KINDS: Final = ("tool-search", "capability-load")
 """Kinds of tools whose results are the framework's only record of found tools and loaded capabilities."""
 
+Session: TypeAlias = CompactionSession[ModelMessage]
+
 
 class RunSessions(Sessions[ModelMessage]):
     """The sessions of agents' runs.
@@ -33,11 +35,9 @@ class RunSessions(Sessions[ModelMessage]):
 
     def __init__(self, controller: CompactionController[Any]) -> None:
         super().__init__(controller, PydanticAIFormat())
-        self.last_calls: WeakKeyDictionary[CompactionSession[ModelMessage], tuple[object, CallOptions]] = (
-            WeakKeyDictionary()
-        )
+        self.last_calls: WeakKeyDictionary[Session, tuple[object, CallOptions]] = WeakKeyDictionary()
 
-    def of(self, ctx: RunContext[Any], messages: Sequence[ModelMessage]) -> CompactionSession[ModelMessage]:
+    def of(self, ctx: RunContext[Any], messages: Sequence[ModelMessage]) -> Session:
         """Return the session of a conversation, by the framework's own id or the newest id in the messages.
 
         Without either, the session belongs to the run; outside a run it is used once. In a durable workflow it always belongs to
@@ -150,7 +150,7 @@ def _is_boundary(part: object, systems: Sequence[str]) -> bool:
     return part.has_content() or "encrypted_content" in (part.provider_details or {})
 
 
-def pin_evidence(session: CompactionSession[ModelMessage], messages: Sequence[ModelMessage]) -> None:
+def pin_evidence(session: Session, messages: Sequence[ModelMessage]) -> None:
     """Pin the results that record found tools and loaded capabilities, with their tool calls.
 
     The framework reads both from the messages after the newest summary: without them it would hide the tools again.

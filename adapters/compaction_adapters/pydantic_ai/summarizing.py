@@ -40,7 +40,7 @@ def summarizer(model: Model[Any] | str) -> Summarizer:
         )
 
     async def ask(request: SummaryRequest) -> Summary:
-        return await ask_model(model, request.system, request.prompt, request.max_tokens, _RUN.get())
+        return await ask_model(model, request.system, request.prompt, request.max_tokens)
 
     return ask
 
@@ -55,25 +55,20 @@ def charge_to(ctx: RunContext[Any] | None) -> Generator[None]:
         _RUN.reset(token)
 
 
-async def ask_model(
-    model: Model[Any] | str, system: str, prompt: str, max_tokens: int, ctx: RunContext[Any] | None
-) -> Summary:
-    """Ask a model once, in a separate run whose events do not reach the user's handlers.
-
-    Args:
-        ctx: The run in which the usage counts, or None.
-    """
-    agent = Agent(model, name="compaction_summary", instructions=system, retries=0)
-    limits = ctx.usage_limits if ctx else None
+async def ask_model(model: Model[Any] | str, system: str, prompt: str, max_tokens: int) -> Summary:
+    """Ask a model once, in a separate run whose events do not reach the user's handlers; the usage counts as `charge_to` says."""
+    run = _RUN.get()
+    limits = run.usage_limits if run else None
     if limits is not None and limits.request_limit is not None:
         # The framework has allowed the request that waits for the summary: it needs one of those that are left.
         limits = replace(limits, request_limit=max(0, limits.request_limit - 1))
+    agent = Agent(model, name="compaction_summary", instructions=system, retries=0)
     result = await agent.run(
         prompt,
         model_settings=ModelSettings(max_tokens=max_tokens),
-        usage=ctx.usage if ctx else None,
+        usage=run.usage if run else None,
         usage_limits=limits,
-        conversation_id=ctx.conversation_id if ctx else None,
+        conversation_id=run.conversation_id if run else None,
     )
     return summary_of(PydanticAIFormat().read(result.response)[0], result.response.finish_reason)
 
