@@ -43,22 +43,11 @@ async def test_the_request_comes_last(stage: Stage, kind: str, instructions: str
         assert "<pyai" not in sent.system
 
 
-# -- cache points
-
-
-def marked(turns: int, *marks: int) -> list[ModelMessage]:
-    """A conversation with cache points in some of its questions; the first lives an hour, the others five minutes."""
-    messages = spoken(turns)
-    for turn in marks:
-        point = CachePoint(ttl="1h" if turn == min(marks) else "5m")
-        messages[2 * turn] = ModelRequest(parts=[UserPromptPart([f"Question {turn}. {prose(500)}", point])])
-    return messages
-
-
 async def test_the_last_cache_point_reaches_the_provider_on_the_summary(stage: Stage) -> None:
-    side = stage.side(Answer("Done."))
+    side, messages = stage.side(Answer("Done.")), spoken(20)
+    messages[2] = ModelRequest(parts=[UserPromptPart([prose(500), CachePoint(ttl="1h"), "More.", CachePoint()])])
     agent = reader(stage.anthropic(), Compaction(context_window=WINDOW, summarizer=CountingSummarizer()))
-    await agent.run("Go on.", message_history=marked(20, 1, 3))
+    await agent.run("Go on.", message_history=messages)
     blocks = [block for message in side.model_requests[0].messages for block in message["content"]]
     (with_mark,) = [block for block in blocks if "cache_control" in block]
     assert "[Conversation summary]" in with_mark["text"]
@@ -92,7 +81,7 @@ async def test_an_overflow_is_recovered_with_one_more_merged_request(stage: Stag
     side = strict(stage, Answer("Done."))
     side.reject_next = 1
     agent = reader(stage.openai(), Compaction(context_window=WINDOW, settings=MERGE, persist=persist))
-    result = await agent.run("Go on.", message_history=spoken(20))
+    result = await agent.run("Go on.", message_history=spoken(6))
     assert [request.status for request in side.model_requests] == [400, 200]
     users = [message for message in side.model_requests[1].messages if message["role"] == "user"]
     assert users[0]["content"].endswith("\n\nGo on.")
