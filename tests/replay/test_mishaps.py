@@ -183,10 +183,3 @@ def test_a_module_of_our_own_that_is_missing_is_not_blamed_on_the_extra(monkeypa
     monkeypatch.setitem(sys.modules, "compaction_hooks.replay.cli", None)
     with pytest.raises(ModuleNotFoundError, match=r"replay\.cli"):
         main(["replay", "session.jsonl"])
-
-
-def test_the_package_can_be_run_as_a_module() -> None:
-    script = "import sys, runpy; sys.modules['typer'] = None; runpy.run_module('compaction_hooks.replay', run_name='__main__')"
-    run = subprocess.run([sys.executable, "-c", script, "x"], capture_output=True, text=True, check=False)
-    assert run.returncode == 2
-    assert run.stderr.endswith("pip install 'compaction-hooks[cli]'\n")

@@ -16,7 +16,7 @@ class Peer(AgentPeer):
     name = "LangChain"
     packages = ("langchain", "langchain-core")
     reads_usage = True
-    trigger: ClassVar[tuple[str, float] | None] = None
+    trigger: ClassVar[Any] = None
     options: ClassVar[dict[str, Any]] = {}
 
     def __init__(self, window: int, summarize: Summarize) -> None:
