@@ -366,3 +366,12 @@ def fallback_settings(**more: Any) -> CompactionSettings:
 def works(request: SummaryRequest) -> str:
     """Return a summarizer that works."""
     return "## Goal\n- port the parser"
+
+
+def raises(error: BaseException) -> Callable[..., Any]:
+    """Return a function that raises an error, whatever it is called with."""
+
+    def fail(*arguments: object) -> Any:
+        raise error
+
+    return fail

@@ -16,7 +16,8 @@ from compaction_hooks.runtime.effects import Instant
 from compaction_hooks.stores import MemoryStore
 from tests.cases import crossed
 from tests.conversations import assistant, talk, texts, user
-from tests.faults.harness import SIDES, Chat, Side, above_threshold, fallback_settings, rig, works
+from tests.faults.harness import SIDES, Chat, Side, above_threshold, fallback_settings, raises, rig, works
+from tests.faults.test_store_faults import Store, raising
 
 YEAR = 365 * 86_400.0
 
@@ -98,9 +99,7 @@ def test_an_open_breaker_heals_although_the_clock_jumped(jump: float, side: Side
     is_down = True
 
     def summarise(request: SummaryRequest) -> str:
-        if is_down:
-            raise ConnectionError("down")
-        return works(request)
+        return raises(ConnectionError("down"))(request) if is_down else works(request)
 
     driven = rig(side, summarizer=summarise, settings=fallback_settings())
     messages = above_threshold()
@@ -118,31 +117,16 @@ def test_an_open_breaker_heals_although_the_clock_jumped(jump: float, side: Side
 @pytest.mark.parametrize("side", SIDES)
 @pytest.mark.parametrize("jump", [-YEAR, YEAR], ids=["back", "ahead"])
 def test_a_store_is_asked_again_although_the_clock_jumped(jump: float, side: Side) -> None:
-    is_down = True
-    kept = MemoryStore()
-
-    class Store:
-        def load(self, session_id: str) -> Any:
-            if is_down:
-                raise ConnectionError("down")
-            return kept.load(session_id)
-
-        def append(self, *arguments: str) -> None:
-            if is_down:
-                raise ConnectionError("down")
-            kept.append(*arguments)
-
-        remove = append
-
-    driven = rig(side, summarizer=works, settings=fallback_settings(), store=Store())
+    store = Store(raising(ConnectionError("down")))
+    driven = rig(side, summarizer=works, settings=fallback_settings(), store=store)
     messages = above_threshold()
     driven.transform(messages)
-    is_down = False
+    store.heal()
     driven.clock.jump(jump)
     driven.transform(messages)
     driven.clock.jump(STORE_COOLDOWN_SECONDS)
     driven.transform(messages)
-    assert len(kept.load("default")) == 1
+    assert len(store.load("default")) == 1
 
 
 @pytest.mark.parametrize("side", SIDES)

@@ -25,6 +25,7 @@ from tests.faults.harness import (
     fallback_settings,
     leaving_threads,
     list_for,
+    raises,
     rig,
     tokens,
     works,
@@ -122,15 +123,8 @@ class Odd:
         return self.answer()
 
 
-def raising(error: BaseException) -> Callable[[], Any]:
-    def answer() -> int:
-        raise error
-
-    return answer
-
-
 USELESS = {
-    "raises": (raising(KeyError("<|endoftext|>")), "raised KeyError"),
+    "raises": (raises(KeyError("<|endoftext|>")), "raised KeyError"),
     "negative": (lambda: -5, "gave -5"),
     "nothing for any message": (lambda: 0, "gave 0"),
     "not a number": (lambda: math.nan, "gave nan"),

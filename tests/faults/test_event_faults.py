@@ -26,6 +26,7 @@ from tests.faults.harness import (
     above_threshold,
     fallback_settings,
     leaving_threads,
+    raises,
     rig,
     works,
 )
@@ -40,13 +41,10 @@ ERRORS = {
 
 
 def raising(error: BaseException, is_async: bool) -> Callable[[CompactionEvent], Any]:
-    def now(event: CompactionEvent) -> None:
-        raise error
-
     async def later(event: CompactionEvent) -> None:
         raise error
 
-    return later if is_async else now
+    return later if is_async else raises(error)
 
 
 @crossed(name=ERRORS, is_async=[False, True], side=SIDES)

@@ -11,7 +11,7 @@ import pytest
 from compaction_hooks.stores import MemoryStore
 from tests.cases import crossed
 from tests.conversations import assistant, talk, texts
-from tests.faults.harness import SIDES, Chat, Rig, Side, above_threshold, fallback_settings, rig, works
+from tests.faults.harness import SIDES, Chat, Rig, Side, above_threshold, fallback_settings, raises, rig, works
 
 
 class Incomparable(dict[str, Any]):
@@ -26,8 +26,7 @@ class Signal:
         raise RuntimeError("no answer")
 
 
-def raises(*_: object) -> Any:
-    raise OSError("gone")
+gone = raises(OSError("gone"))
 
 
 def call(driven: Rig, answer: Callable[..., Any]) -> str:
@@ -45,7 +44,7 @@ def call(driven: Rig, answer: Callable[..., Any]) -> str:
 Use = Callable[[Side], object]
 FAULTS: dict[str, tuple[Use, Use, str]] = {
     "files fail": (
-        lambda side: texts(driver(side, host_files=raises).transform(above_threshold())),
+        lambda side: texts(driver(side, host_files=gone).transform(above_threshold())),
         lambda side: texts(driver(side).transform(above_threshold())),
         "the host's file list could not be read (OSError: gone)",
     ),
@@ -60,7 +59,7 @@ FAULTS: dict[str, tuple[Use, Use, str]] = {
         "a signal failed (RuntimeError: no answer)",
     ),
     "reader of answers": (
-        lambda side: call(driver(side), raises),
+        lambda side: call(driver(side), gone),
         lambda side: call(driver(side), lambda _: None),
         "an answer could not be read (OSError)",
     ),

@@ -31,6 +31,7 @@ from tests.faults.harness import (
     leaving_threads,
     list_for,
     over_window,
+    raises,
     rig,
     works,
 )
@@ -45,13 +46,6 @@ class Fault:
 
     answer: Callable[[SummaryRequest], Any]
     named: str
-
-
-def raises(error: BaseException) -> Callable[[SummaryRequest], Any]:
-    def summarise(request: SummaryRequest) -> str:
-        raise error
-
-    return summarise
 
 
 def gives(answer: object) -> Callable[[SummaryRequest], Any]:
