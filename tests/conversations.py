@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
@@ -103,6 +104,19 @@ class Scripted:
         if isinstance(answer, Exception):
             raise answer
         return answer
+
+
+class Waiting(Scripted):
+    """An async summarizer that says when it is asked, and answers when it is let."""
+
+    def __init__(self, *answers: str | Summary | Exception) -> None:
+        super().__init__(*answers)
+        self.started, self.release = asyncio.Event(), asyncio.Event()
+
+    async def __call__(self, request: SummaryRequest) -> str | Summary:  # type: ignore[override]
+        self.started.set()
+        await self.release.wait()
+        return super().__call__(request)
 
 
 class CountingFormat(OpenAIChatFormat):

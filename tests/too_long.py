@@ -35,3 +35,18 @@ class Provider:
     async def later(self, view: list[Chat]) -> str:
         await asyncio.sleep(0)
         return self(view)
+
+
+class Answers:
+    """A model call that gives one answer after the other, or raises it."""
+
+    def __init__(self, *answers: object) -> None:
+        self.answers = list(answers)
+        self.sent: list[list[Chat]] = []
+
+    def __call__(self, view: list[Chat]) -> object:
+        self.sent.append(view)
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer

@@ -6,6 +6,7 @@ import pytest
 
 from compaction_hooks import CompactionSettings
 from tests.conversations import Chat, Scripted, controller, steps, texts, user
+from tests.too_long import Answers
 
 CUT = [
     pytest.param("model_context_window_exceeded", 800, None, id="the provider says so"),
@@ -20,16 +21,8 @@ def answer_with(finish_reason: str, prompt_tokens: int, completion_tokens: int) 
     return {"choices": [{"finish_reason": finish_reason}], "usage": usage}
 
 
-class Model:
-    """A model that gives one answer after the other, and records the messages it received."""
-
-    def __init__(self, *answers: object) -> None:
-        self.answers = list(answers)
-        self.sent: list[list[Chat]] = []
-
-    def __call__(self, view: list[Chat]) -> object:
-        self.sent.append(view)
-        return self.answers.pop(0)
+class Model(Answers):
+    """The same, with the sizes of the requests."""
 
     @property
     def sizes(self) -> list[int]:

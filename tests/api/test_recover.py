@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Iterator
 
 import pytest
 
@@ -14,8 +15,22 @@ from compaction_hooks import (
     SummaryRequest,
     Usage,
 )
-from tests.conversations import Chat, Scripted, assistant, controller, prose, steps, system, talk, texts, user
-from tests.too_long import Provider, TooLongError
+from tests.conversations import (
+    Chat,
+    Scripted,
+    Waiting,
+    above_threshold,
+    assistant,
+    controller,
+    prose,
+    steps,
+    system,
+    talk,
+    texts,
+    tokens_of,
+    user,
+)
+from tests.too_long import Answers, Provider, TooLongError
 
 MESSAGES = [user("go"), *steps(30, 300)]
 
@@ -34,15 +49,14 @@ async def test_an_overflow_is_compacted_and_sent_once_more() -> None:
 def test_the_limit_that_the_error_names_is_the_window_from_then_on() -> None:
     provider = Provider(30_000, TooLongError(15_000, 9_000))
     hooks = controller(None, summarizer=Scripted())
-    messages = [user("go"), *steps(30, 300)]
-    hooks.call_sync(messages, provider)
+    hooks.call_sync(MESSAGES, provider)
     assert hooks.state().context_window == 9_000
-    messages = [*messages, *steps(20, 300, first=30)]
+    messages = [*MESSAGES, *steps(20, 300, first=30)]
     hooks.call_sync(messages, provider)
     assert len(provider.sent) == 3, "the second call was compacted before it was sent"
 
 
-def test_what_is_kept_after_an_overflow_is_a_fifth_of_the_window() -> None:
+def test_a_fifth_of_the_window_is_kept_after_an_overflow() -> None:
     sizes = {}
     for reason in ("threshold", "overflow"):
         hooks = controller(32_768, summarizer=Scripted(), settings=CompactionSettings(clear_tool_results=False))
@@ -66,61 +80,59 @@ def test_a_second_overflow_is_reported_with_its_cause() -> None:
 
 def test_another_error_of_the_second_try_is_the_callers() -> None:
     """The second request was rejected for another reason; that error is raised unchanged."""
-    errors = [TooLongError(9_000, 8_000), ConnectionError("reset by peer")]
-    reset = errors[1]
-
-    def send(view: list[Chat]) -> str:
-        raise errors.pop(0)
-
+    model = Answers(TooLongError(9_000, 8_000), reset := ConnectionError("reset by peer"))
     with pytest.raises(ConnectionError) as caught:
-        controller(None, summarizer=Scripted()).call_sync([user("go"), *talk(20)], send)
+        controller(None, summarizer=Scripted()).call_sync([user("go"), *talk(20)], model)
     assert caught.value is reset
-    assert not errors
+    assert not model.answers
 
 
-def test_who_gives_up_while_it_is_summarised_gets_the_providers_error() -> None:
-    """Without a compaction the request stays rejected; no error of ours hides the provider's."""
-    signal, left, error = threading.Event(), threading.Event(), TooLongError(9_000, 8_000)
+class Interrupting:
+    """A summarizer during which the caller gives up."""
 
-    def interrupt(request: SummaryRequest) -> str:
-        signal.set()
-        left.wait(10)
+    def __init__(self) -> None:
+        self.signal, self._left = threading.Event(), threading.Event()
+
+    def __call__(self, request: SummaryRequest) -> str:
+        self.signal.set()
+        self._left.wait(10)
         return "- late"
 
-    hooks = controller(None, summarizer=interrupt)
-    try:
-        with pytest.raises(TooLongError) as caught:
-            hooks.recover_sync(error, [user("go"), *talk(20)], signal)
-    finally:
-        left.set()
+    def release(self) -> None:
+        self._left.set()
+
+
+@pytest.fixture
+def interrupting() -> Iterator[Interrupting]:
+    summarizer = Interrupting()
+    yield summarizer
+    summarizer.release()
+
+
+def test_a_caller_that_gives_up_during_the_summary_gets_the_providers_error(interrupting: Interrupting) -> None:
+    """Without a compaction the request stays rejected; no error of ours hides the provider's."""
+    hooks, error = controller(None, summarizer=interrupting), TooLongError(9_000, 8_000)
+    with pytest.raises(TooLongError) as caught:
+        hooks.recover_sync(error, [user("go"), *talk(20)], interrupting.signal)
     assert caught.value is error
     assert hooks.session("default").export_records() == []
 
 
-async def test_a_summariser_that_just_failed_another_caller_is_not_asked_for_the_recovery() -> None:
+async def test_a_summarizer_that_just_failed_another_caller_is_not_asked_for_the_recovery() -> None:
     """A caller that waited for a failed compaction recovers without a model."""
-    requests = 0
-    started, release = asyncio.Event(), asyncio.Event()
-
-    async def fails(request: SummaryRequest) -> str:
-        nonlocal requests
-        requests += 1
-        started.set()
-        await release.wait()
-        raise ConnectionError("down")
-
-    hooks, messages = controller(8_192, summarizer=fails), [system(), *talk(15)]
+    asked, messages = Waiting(ConnectionError("down")), above_threshold()
+    hooks = controller(8_192, summarizer=asked)
     leader = asyncio.create_task(hooks.transform_context(messages))
-    await started.wait()
+    await asked.started.wait()
     waiter = asyncio.create_task(hooks.recover(TooLongError(9_000, 8_192), messages))
     await asyncio.sleep(0)
-    release.set()
+    asked.release.set()
     assert await leader is messages
     assert "[Compacted " in texts(await waiter)
-    assert requests == 1
+    assert len(asked.requests) == 1
 
 
-def test_when_nothing_can_shrink_the_error_says_so_without_a_second_request() -> None:
+def test_an_error_names_the_part_that_cannot_shrink_without_a_second_request() -> None:
     provider = Provider(100, TooLongError(9_000, 8_000))
     messages = [system(prose(9_000)), user("go")]
     with pytest.raises(ContextOverflowError, match="system prompt") as caught:
@@ -139,14 +151,13 @@ def test_when_nothing_can_shrink_the_error_says_so_without_a_second_request() ->
 )
 def test_other_errors_pass_untouched(error: Exception) -> None:
     provider = Provider(10, error)
-    messages = [user("go"), *steps(30, 300)]
     hooks = controller(None)
     with pytest.raises(type(error)) as caught:
-        hooks.call_sync(messages, provider)
+        hooks.call_sync(MESSAGES, provider)
     assert caught.value is error
     assert len(provider.sent) == 1
     with pytest.raises(type(error)) as raised:
-        hooks.recover_sync(error, messages)
+        hooks.recover_sync(error, MESSAGES)
     assert raised.value is error
 
 
@@ -159,9 +170,8 @@ def test_an_answer_that_speaks_of_an_overflow_is_none() -> None:
 
 def test_an_overflow_without_numbers_or_window_still_shrinks() -> None:
     hooks = controller(None)
-    messages = [user("go"), *steps(30, 300)]
-    view = hooks.recover_sync(ValueError("Your input exceeds the context window of this model."), messages)
-    assert len(texts(view)) < 0.6 * len(texts(messages))
+    view = hooks.recover_sync(ValueError("Your input exceeds the context window of this model."), MESSAGES)
+    assert len(texts(view)) < 0.6 * len(texts(MESSAGES))
 
 
 def test_a_second_answer_that_says_it_overflowed_compacts_before_the_next_call() -> None:
@@ -185,40 +195,18 @@ def answer_call(finish_reason: str, prompt_tokens: int, completion_tokens: int) 
 def test_a_short_answer_is_kept_when_asking_again_fails() -> None:
     """A paid answer is not lost to a rate limit of the second try."""
     short = answer_call("length", 8_150, 0)
-    answers: list[object] = [short, RuntimeError("429 rate limit")]
-
-    def send(view: list[Chat]) -> object:
-        answer = answers.pop(0)
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
-
+    model = Answers(short, RuntimeError("429 rate limit"))
     hooks = controller(8_192, summarizer=Scripted(), settings=CompactionSettings(auto_compact=False))
-    assert hooks.call_sync([user("go"), *steps(12, 300)], send) is short
-    assert not answers
+    assert hooks.call_sync([user("go"), *steps(12, 300)], model) is short
+    assert not model.answers
 
 
-def test_a_short_answer_is_kept_when_the_caller_gives_up_meanwhile() -> None:
-    signal, left = threading.Event(), threading.Event()
-
-    def interrupt(request: SummaryRequest) -> str:
-        signal.set()
-        left.wait(10)
-        return "- late"
-
-    short, sent = answer_call("length", 8_150, 0), list[list[Chat]]()
-
-    def send(view: list[Chat]) -> object:
-        sent.append(view)
-        return short
-
+def test_a_short_answer_is_kept_when_the_caller_gives_up_meanwhile(interrupting: Interrupting) -> None:
+    model = Answers(short := answer_call("length", 8_150, 0))
     settings = CompactionSettings(auto_compact=False, clear_tool_results=False)
-    hooks = controller(8_192, summarizer=interrupt, settings=settings)
-    try:
-        assert hooks.call_sync([user("go"), *steps(12, 300)], send, signal) is short
-    finally:
-        left.set()
-    assert len(sent) == 1
+    hooks = controller(8_192, summarizer=interrupting, settings=settings)
+    assert hooks.call_sync([user("go"), *steps(12, 300)], model, interrupting.signal) is short
+    assert len(model.sent) == 1
 
 
 # -- errors of another model
@@ -245,10 +233,9 @@ def test_an_error_of_the_model_before_a_switch_is_left_alone() -> None:
 
 def test_a_router_s_alias_is_no_other_model() -> None:
     hooks = controller(None, summarizer=Scripted())
-    messages = [user("go"), *steps(30, 300)]
-    hooks.transform_context_sync(messages, model="my-alias")
-    view = hooks.recover_sync(NamedModelError("azure/deployment-7"), messages, model="my-alias")
-    assert len(view) < len(messages)
+    hooks.transform_context_sync(MESSAGES, model="my-alias")
+    view = hooks.recover_sync(NamedModelError("azure/deployment-7"), MESSAGES, model="my-alias")
+    assert len(view) < len(MESSAGES)
 
 
 def test_an_overflow_is_held_against_the_list_that_was_sent() -> None:
@@ -263,9 +250,7 @@ def test_an_overflow_is_held_against_the_list_that_was_sent() -> None:
 
     assert hooks.call_sync(large, send) == "answer"
     hooks.transform_context_sync(small)
-    tokens = hooks.state().context_tokens
-    assert tokens is not None
-    assert tokens < 100
+    assert tokens_of(hooks) < 100
 
 
 def test_room_asked_for_the_answer_is_no_part_of_the_conversation_and_stays_free() -> None:
@@ -274,38 +259,18 @@ def test_room_asked_for_the_answer_is_no_part_of_the_conversation_and_stays_free
         "input length and `max_tokens` exceed context limit: 4500 + 18000 > 20000, decrease input length or `max_tokens`"
     )
     messages = [user("go"), *steps(11, 300)]
-    answers: list[object] = [error, "answer"]
-    sent: list[list[Chat]] = []
-
-    def send(view: list[Chat]) -> object:
-        sent.append(view)
-        answer = answers.pop(0)
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
-
     hooks = controller(20_000, summarizer=Scripted())
-    assert hooks.call_sync(messages, send) == "answer"
-    state = hooks.state()
-    assert state.trigger_tokens == 2_000
-    assert state.context_tokens is not None
-    assert state.context_tokens < 2_000
+    assert hooks.call_sync(messages, Answers(error, "answer")) == "answer"
+    assert hooks.state().trigger_tokens == 2_000
+    assert tokens_of(hooks) < 2_000
 
 
 def test_the_limit_of_another_model_is_not_learned_for_this_one() -> None:
     """A `send` may fall back to a smaller model by itself."""
-    messages = [user("go"), *steps(30, 300)]
     hooks = controller(None, summarizer=Scripted())
-    hooks.transform_context_sync(messages, model="small-model", context_window=16_000)
-    answers: list[object] = [NamedModelError("small-model"), "answer"]
-
-    def send(view: list[Chat]) -> object:
-        answer = answers.pop(0)
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
-
-    assert hooks.call_sync(messages, send, model="large-model", context_window=50_000) == "answer"
+    hooks.transform_context_sync(MESSAGES, model="small-model", context_window=16_000)
+    model = Answers(NamedModelError("small-model"), "answer")
+    assert hooks.call_sync(MESSAGES, model, model="large-model", context_window=50_000) == "answer"
     assert hooks.state().context_window == 50_000
 
 

@@ -10,49 +10,30 @@ from pathlib import Path
 import pytest
 
 from compaction_hooks import CompactionOutcome, SummaryRequest
-from tests.conversations import Chat, above_threshold, controller, steps, texts, user
+from tests.conversations import Chat, Scripted, Waiting, above_threshold, controller, steps, texts, user
 from tests.crowd import CONVERSATIONS, crowd_with_file, crowd_with_memory
 
 
 async def test_callers_of_one_conversation_share_one_summary() -> None:
-    """Overlapping calls do not compact the same text twice."""
-    requests = 0
-    started, release = asyncio.Event(), asyncio.Event()
-
-    async def slow(request: SummaryRequest) -> str:
-        nonlocal requests
-        requests += 1
-        started.set()
-        await release.wait()
-        return "- shared"
-
-    hooks, messages = controller(8_192, summarizer=slow), above_threshold()
+    asked, messages = Waiting("- shared"), above_threshold()
+    hooks = controller(8_192, summarizer=asked)
     tasks = [asyncio.create_task(hooks.transform_context(messages)) for _ in range(8)]
-    await started.wait()
-    release.set()
+    await asked.started.wait()
+    asked.release.set()
     views = await asyncio.gather(*tasks)
-    assert requests == 1
+    assert len(asked.requests) == 1
     assert all("- shared" in texts(view) for view in views)
 
 
-async def test_a_failure_is_shared_too() -> None:
+async def test_callers_of_one_conversation_share_a_failure() -> None:
     """The waiting callers do not each try again."""
-    requests = 0
-    started, release = asyncio.Event(), asyncio.Event()
-
-    async def fails(request: SummaryRequest) -> str:
-        nonlocal requests
-        requests += 1
-        started.set()
-        await release.wait()
-        raise ConnectionError("down")
-
-    hooks, messages = controller(8_192, summarizer=fails), above_threshold()
+    asked, messages = Waiting(ConnectionError("down")), above_threshold()
+    hooks = controller(8_192, summarizer=asked)
     tasks = [asyncio.create_task(hooks.transform_context(messages)) for _ in range(4)]
-    await started.wait()
-    release.set()
+    await asked.started.wait()
+    asked.release.set()
     assert all(view is messages for view in await asyncio.gather(*tasks))
-    assert requests == 1
+    assert len(asked.requests) == 1
 
 
 async def test_when_the_leader_is_cancelled_a_waiter_takes_over() -> None:
@@ -79,30 +60,18 @@ async def test_when_the_leader_is_cancelled_a_waiter_takes_over() -> None:
 
 async def test_a_sync_caller_inside_the_leading_loop_does_not_deadlock() -> None:
     """Waiting never blocks a running loop: the one that leads would never end."""
-    release, started = asyncio.Event(), asyncio.Event()
-
-    async def slow(request: SummaryRequest) -> str:
-        started.set()
-        await release.wait()
-        return "- done"
-
-    hooks, messages = controller(8_192, summarizer=slow), above_threshold()
+    asked, messages = Waiting("- done"), above_threshold()
+    hooks = controller(8_192, summarizer=asked)
     leader = asyncio.create_task(hooks.transform_context(messages))
-    await started.wait()
+    await asked.started.wait()
     assert hooks.transform_context_sync(messages) is messages
-    release.set()
+    asked.release.set()
     assert "- done" in texts(await leader)
 
 
 def test_threads_and_loops_share_one_summary() -> None:
-    requests: list[int] = []
-    everybody = threading.Barrier(8)
-
-    def slow(request: SummaryRequest) -> str:
-        requests.append(1)
-        return "- shared"
-
-    hooks, messages = controller(8_192, summarizer=slow), above_threshold()
+    asked, messages = Scripted("- shared"), above_threshold()
+    hooks, everybody = controller(8_192, summarizer=asked), threading.Barrier(8)
 
     def sync_caller(_: int) -> list[Chat]:
         everybody.wait(10)
@@ -115,7 +84,7 @@ def test_threads_and_loops_share_one_summary() -> None:
     with ThreadPoolExecutor(8) as pool:
         futures = [pool.submit(sync_caller if n % 2 else async_caller, n) for n in range(8)]
         views = [future.result(30) for future in futures]
-    assert len(requests) == 1
+    assert len(asked.requests) == 1
     assert all("- shared" in texts(view) for view in views)
 
 
@@ -170,22 +139,15 @@ async def test_conversations_do_not_mix() -> None:
         assert not any(f'task of agent-{m}"' in view or f"task of agent-{m}\\n" in view for m in range(16) if m != n)
 
 
-async def test_all_who_compact_by_hand_at_once_get_one_summary() -> None:
-    requests = 0
-
-    async def slow(request: SummaryRequest) -> str:
-        nonlocal requests
-        requests += 1
-        await asyncio.sleep(0)
-        return "- shared"
-
-    hooks, messages = controller(8_192, summarizer=slow), above_threshold()
+async def test_callers_that_compact_by_hand_at_once_get_one_summary() -> None:
+    asked, messages = Waiting("- shared"), above_threshold()
+    asked.release.set()
+    hooks = controller(8_192, summarizer=asked)
     results = await asyncio.gather(*(hooks.compact(messages) for _ in range(5)))
-    assert requests == 1
     assert {result.outcome for result in results} == {CompactionOutcome.COMPACTED}
     assert {texts(result.messages) for result in results} == {texts(results[0].messages)}
     assert (await hooks.compact(messages)).outcome is CompactionOutcome.NOTHING_TO_COMPACT
-    assert requests == 1
+    assert len(asked.requests) == 1
 
 
 @pytest.mark.full

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from compaction_hooks.overflow import OverflowInfo, is_context_overflow, parse_overflow
+from tests.cases import folded
 from tests.data import DATA
 
 OVERFLOWS = [
@@ -253,25 +254,19 @@ def test_has_nothing_to_say_about_ordinary_errors(text: str) -> None:
 # --- structured signs -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@folded(
     "error",
-    [
-        pytest.param({"error": {"code": "context_length_exceeded", "message": "no"}}, id="code"),
-        pytest.param({"error": {"type": "exceed_context_size_error"}}, id="type"),
-        pytest.param(
-            {"type": "response.failed", "response": {"error": {"code": "context_length_exceeded"}}}, id="event"
-        ),
-        pytest.param({"error": {"code": "model_max_prompt_tokens_exceeded", "message": ""}}, id="copilot"),
-        pytest.param({"stop_reason": "model_context_window_exceeded", "content": []}, id="anthropic stop reason"),
-        pytest.param({"stopReason": "model_context_window_exceeded"}, id="bedrock stop reason"),
-        pytest.param(
-            {"choices": [{"finish_reason": "model_length", "message": {"content": "so"}}]}, id="mistral finish"
-        ),
-        pytest.param('API returned error: 400 - {"error":{"code":"context_length_exceeded"}}', id="inside text"),
-        pytest.param(
-            'event: error\ndata: {"error":{"type":"exceed_context_size_error","code":400}}\n\n', id="server-sent"
-        ),
-    ],
+    {
+        "code": {"error": {"code": "context_length_exceeded", "message": "no"}},
+        "type": {"error": {"type": "exceed_context_size_error"}},
+        "event": {"type": "response.failed", "response": {"error": {"code": "context_length_exceeded"}}},
+        "copilot": {"error": {"code": "model_max_prompt_tokens_exceeded", "message": ""}},
+        "anthropic stop reason": {"stop_reason": "model_context_window_exceeded", "content": []},
+        "bedrock stop reason": {"stopReason": "model_context_window_exceeded"},
+        "mistral finish": {"choices": [{"finish_reason": "model_length", "message": {"content": "so"}}]},
+        "inside text": 'API returned error: 400 - {"error":{"code":"context_length_exceeded"}}',
+        "server-sent": 'event: error\ndata: {"error":{"type":"exceed_context_size_error","code":400}}\n\n',
+    },
 )
 def test_trusts_a_structured_code(error: object) -> None:
     """Codes and stop reasons that name the context need no sentence."""
@@ -338,21 +333,19 @@ def test_a_status_that_the_text_states_vetoes(text: str, status: int) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("text", "status", "is_bytes", "limit"),
-    [
-        pytest.param("Request exceeds the maximum allowed number of bytes.", None, True, None, id="Anthropic"),
-        pytest.param("Request exceeds the maximum size", 413, True, None, id="Anthropic, shorter"),
-        pytest.param("PayloadTooLargeError: request entity too large", None, True, None, id="Express"),
-        pytest.param("Request body too large, max 32 MB, got 41.5 MB", 413, True, 32_000_000, id="with a limit"),
-        pytest.param("request too large: 35,000,000 bytes > 33,554,432", 413, True, 35_000_000, id="size alone named"),
-        pytest.param(
-            "Request too large on tokens per minute (TPM): Limit 6000, Requested 6294", 413, False, None, id="quota"
-        ),
-        pytest.param("Request too large", 429, False, None, id="rate limit"),
-        pytest.param("Invalid 'messages[4].content': string too long.", 400, False, None, id="a field"),
-        pytest.param("Request contains too many messages", 400, False, None, id="a number of messages"),
-    ],
+@folded(
+    "text, status, is_bytes, limit",
+    {
+        "Anthropic": ("Request exceeds the maximum allowed number of bytes.", None, True, None),
+        "Anthropic, shorter": ("Request exceeds the maximum size", 413, True, None),
+        "Express": ("PayloadTooLargeError: request entity too large", None, True, None),
+        "with a limit": ("Request body too large, max 32 MB, got 41.5 MB", 413, True, 32_000_000),
+        "size alone named": ("request too large: 35,000,000 bytes > 33,554,432", 413, True, 35_000_000),
+        "quota": ("Request too large on tokens per minute (TPM): Limit 6000, Requested 6294", 413, False, None),
+        "rate limit": ("Request too large", 429, False, None),
+        "a field": ("Invalid 'messages[4].content': string too long.", 400, False, None),
+        "a number of messages": ("Request contains too many messages", 400, False, None),
+    },
 )
 def test_too_many_bytes_are_told_from_quotas(text: str, status: int | None, is_bytes: bool, limit: int | None) -> None:
     info = parse_overflow(text, status=status)
@@ -431,15 +424,15 @@ def test_an_answer_larger_than_the_window_is_a_cap() -> None:
     assert is_context_overflow("max_tokens must be at least 1, got -123")
 
 
-@pytest.mark.parametrize(
+@folded(
     "text",
-    [
-        pytest.param("prompt is too long: 4096 tokens, the limit is 8192 tokens", id="contradiction"),
-        pytest.param("Prompt exceeds max length (1261)", id="code at the end"),
-        pytest.param("prompt is too long, see request id 20240501123456789", id="request id"),
-        pytest.param("llama-3.3-70b-8192: prompt is too long", id="model name"),
-        pytest.param("2026-03-24 14:15:48 ERROR [serving.py:263] prompt is too long", id="log line"),
-    ],
+    {
+        "contradiction": "prompt is too long: 4096 tokens, the limit is 8192 tokens",
+        "code at the end": "Prompt exceeds max length (1261)",
+        "request id": "prompt is too long, see request id 20240501123456789",
+        "model name": "llama-3.3-70b-8192: prompt is too long",
+        "log line": "2026-03-24 14:15:48 ERROR [serving.py:263] prompt is too long",
+    },
 )
 def test_takes_no_number_that_is_no_amount(text: str) -> None:
     info = parse_overflow(text)

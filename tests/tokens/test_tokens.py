@@ -33,6 +33,7 @@ from compaction_hooks.tokens.estimator import (
     TOOL_RESULT_TOKENS,
 )
 from compaction_hooks.tokens.text_classes import text_tokens
+from tests.cases import folded
 from tests.data import needs_data, sessions
 from tests.token_accuracy import (
     PERCENTS,
@@ -61,24 +62,23 @@ def test_a_message_without_parts_still_takes_its_frame() -> None:
     assert size() == MESSAGE_TOKENS
 
 
-@pytest.mark.parametrize(
-    ("part", "tokens"),
-    [
-        pytest.param(Text(LONG), text_tokens(LONG), id="text"),
-        pytest.param(Opaque("unknown", LONG), text_tokens(LONG), id="a block nobody knows"),
-        pytest.param(Thinking(LONG), text_tokens(LONG), id="thinking"),
-        pytest.param(Thinking("", opaque_chars=4000), 4000 // OPAQUE_CHARS_PER_TOKEN, id="encrypted thinking"),
-        pytest.param(
+@folded(
+    "part, tokens",
+    {
+        "text": (Text(LONG), text_tokens(LONG)),
+        "a block nobody knows": (Opaque("unknown", LONG), text_tokens(LONG)),
+        "thinking": (Thinking(LONG), text_tokens(LONG)),
+        "encrypted thinking": (Thinking("", opaque_chars=4000), 4000 // OPAQUE_CHARS_PER_TOKEN),
+        "the name and arguments of a call": (
             ToolCall("1", "read_file", json.dumps({"path": LONG})),
             TOOL_CALL_TOKENS + text_tokens("read_file") + text_tokens(json.dumps({"path": LONG})),
-            id="the name and arguments of a call",
         ),
-        pytest.param(ToolResult("1", LONG), TOOL_RESULT_TOKENS + text_tokens(LONG), id="a result"),
-        pytest.param(Media("image/png", "00"), IMAGE_TOKENS, id="an image"),
-        pytest.param(Media("image", "00"), IMAGE_TOKENS, id="an image of unknown kind"),
-        pytest.param(Media("image/png", "00", low_detail=True), LOW_DETAIL_IMAGE_TOKENS, id="an image in low detail"),
-        pytest.param(Media("application/pdf", "00"), OTHER_MEDIA_TOKENS, id="a document"),
-    ],
+        "a result": (ToolResult("1", LONG), TOOL_RESULT_TOKENS + text_tokens(LONG)),
+        "an image": (Media("image/png", "00"), IMAGE_TOKENS),
+        "an image of unknown kind": (Media("image", "00"), IMAGE_TOKENS),
+        "an image in low detail": (Media("image/png", "00", low_detail=True), LOW_DETAIL_IMAGE_TOKENS),
+        "a document": (Media("application/pdf", "00"), OTHER_MEDIA_TOKENS),
+    },
 )
 def test_every_kind_of_part_is_counted(part: Part, tokens: int) -> None:
     """Tool-call arguments, thinking and unknown blocks count, media by a constant."""
@@ -99,72 +99,66 @@ def test_a_signature_is_the_same_thinking_once_more() -> None:
 # -- what a provider counted
 
 
-@pytest.mark.parametrize(
-    ("usage", "stop_reason", "expected"),
-    [
-        pytest.param(Usage(input_tokens=120, output_tokens=4, cache_read_tokens=100), None, True, id="sound"),
-        pytest.param(Usage(input_tokens=120), "complete", True, id="without an answer"),
-        pytest.param(Usage(input_tokens=120, output_tokens=4), "length", True, id="cut off by the output limit"),
-        pytest.param(Usage(input_tokens=0), None, False, id="all zero, after a truncated stream"),
-        pytest.param(Usage(input_tokens=0, output_tokens=9), None, False, id="no input counted"),
-        pytest.param(Usage(input_tokens=-1, output_tokens=9), None, False, id="negative input"),
-        pytest.param(Usage(input_tokens=9, output_tokens=-1), None, False, id="negative output"),
-        pytest.param(Usage(input_tokens=9, cache_read_tokens=-1), None, False, id="negative cache"),
-        pytest.param(Usage(input_tokens=10, cache_read_tokens=9_000), None, False, id="more cached than there is"),
-        pytest.param(Usage(input_tokens=120, output_tokens=4), "error", False, id="of a failed call"),
-        pytest.param(Usage(input_tokens=120, output_tokens=4), "aborted", False, id="of an aborted call"),
-    ],
+@folded(
+    "usage, stop_reason, expected",
+    {
+        "sound": (Usage(input_tokens=120, output_tokens=4, cache_read_tokens=100), None, True),
+        "without an answer": (Usage(input_tokens=120), "complete", True),
+        "cut off by the output limit": (Usage(input_tokens=120, output_tokens=4), "length", True),
+        "all zero, after a truncated stream": (Usage(input_tokens=0), None, False),
+        "no input counted": (Usage(input_tokens=0, output_tokens=9), None, False),
+        "negative input": (Usage(input_tokens=-1, output_tokens=9), None, False),
+        "negative output": (Usage(input_tokens=9, output_tokens=-1), None, False),
+        "negative cache": (Usage(input_tokens=9, cache_read_tokens=-1), None, False),
+        "more cached than there is": (Usage(input_tokens=10, cache_read_tokens=9_000), None, False),
+        "of a failed call": (Usage(input_tokens=120, output_tokens=4), "error", False),
+        "of an aborted call": (Usage(input_tokens=120, output_tokens=4), "aborted", False),
+    },
 )
 def test_only_sound_usage_is_believed(usage: Usage, stop_reason: StopReason | None, expected: bool) -> None:
     """The last call that succeeded and was counted, never zeros, nonsense, failures or aborts."""
     assert is_usable(usage, stop_reason) is expected
 
 
-@pytest.mark.parametrize(
-    ("fields", "expected"),
-    [
-        pytest.param(
+@folded(
+    "fields, expected",
+    {
+        "chat": (
             {"prompt_tokens": 120, "completion_tokens": 4, "prompt_tokens_details": {"cached_tokens": 100}},
             Usage(input_tokens=120, output_tokens=4, cache_read_tokens=100),
-            id="chat",
         ),
-        pytest.param(
+        "Responses": (
             {"input_tokens": 120, "output_tokens": 4, "input_tokens_details": {"cached_tokens": 100}},
             Usage(input_tokens=120, output_tokens=4, cache_read_tokens=100),
-            id="Responses",
         ),
-        pytest.param(
+        "DeepSeek": (
             {"prompt_tokens": 120, "completion_tokens": 4, "prompt_cache_hit_tokens": 64},
             Usage(input_tokens=120, output_tokens=4, cache_read_tokens=64),
-            id="DeepSeek",
         ),
-        pytest.param(
+        "Anthropic behind LiteLLM": (
             {"prompt_tokens": 120, "cache_read_input_tokens": 64, "cache_creation_input_tokens": 32},
             Usage(input_tokens=120, cache_read_tokens=64, cache_write_tokens=32),
-            id="Anthropic behind LiteLLM",
         ),
-        pytest.param(
+        "fields that are null": (
             {"prompt_tokens": 120, "completion_tokens": None, "prompt_tokens_details": None},
             Usage(input_tokens=120),
-            id="fields that are null",
         ),
-        pytest.param(
+        "fields that are no numbers": (
             {"prompt_tokens": 120, "completion_tokens": "4", "prompt_tokens_details": {"cached_tokens": True}},
             Usage(input_tokens=120),
-            id="fields that are no numbers",
         ),
-        pytest.param({"completion_tokens": 4}, None, id="no input"),
-        pytest.param({}, None, id="nothing"),
-    ],
+        "no input": ({"completion_tokens": 4}, None),
+        "nothing": ({}, None),
+    },
 )
 def test_openai_counts_the_cached_part_within_the_input(fields: dict[str, object], expected: Usage | None) -> None:
     assert usage_from_openai(fields) == expected
 
 
-@pytest.mark.parametrize(
-    ("fields", "expected"),
-    [
-        pytest.param(
+@folded(
+    "fields, expected",
+    {
+        "cached": (
             {
                 "input_tokens": 10,
                 "output_tokens": 5,
@@ -172,15 +166,12 @@ def test_openai_counts_the_cached_part_within_the_input(fields: dict[str, object
                 "cache_creation_input_tokens": 11_840,
             },
             Usage(input_tokens=27_991, output_tokens=5, cache_read_tokens=16_141, cache_write_tokens=11_840),
-            id="cached",
         ),
-        pytest.param(
-            {"input_tokens": 10, "output_tokens": 5}, Usage(input_tokens=10, output_tokens=5), id="not cached"
-        ),
-        pytest.param({"cache_read_input_tokens": 9}, Usage(input_tokens=9, cache_read_tokens=9), id="only cached"),
-        pytest.param({"input_tokens": 10, "cache_read_input_tokens": None}, Usage(input_tokens=10), id="null"),
-        pytest.param({"output_tokens": 5}, None, id="no input"),
-    ],
+        "not cached": ({"input_tokens": 10, "output_tokens": 5}, Usage(input_tokens=10, output_tokens=5)),
+        "only cached": ({"cache_read_input_tokens": 9}, Usage(input_tokens=9, cache_read_tokens=9)),
+        "null": ({"input_tokens": 10, "cache_read_input_tokens": None}, Usage(input_tokens=10)),
+        "no input": ({"output_tokens": 5}, None),
+    },
 )
 def test_anthropic_counts_the_cached_part_beside_the_input(fields: dict[str, object], expected: Usage | None) -> None:
     assert usage_from_anthropic(fields) == expected

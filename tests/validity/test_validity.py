@@ -20,6 +20,7 @@ from compaction_hooks.validity import (
     provider_named,
     worsened,
 )
+from tests.cases import folded
 
 CHAT: Provider = "openai_chat"
 RESPONSES: Provider = "openai_responses"
@@ -62,43 +63,39 @@ SAID = message("user", "And now?")
 TALK = [USER, ANSWER, SAID]
 
 
-@pytest.mark.parametrize(
+@folded(
     "messages",
-    [
-        pytest.param([USER], id="one-request"),
-        pytest.param([SYSTEM, SYSTEM, USER, ANSWER, USER], id="prose"),
-        pytest.param([USER, ASK_A, TELL_A, ANSWER, USER], id="one-call"),
-        pytest.param([USER, ASK_BOTH, TELL_BOTH, USER], id="parallel-in-one-message"),
-        pytest.param([message("user", Media("image/png", "x")), ANSWER], id="only-an-image"),
-        pytest.param([USER, message("other", "no")], id="unknown-role"),
-        pytest.param([USER, message("assistant", Opaque("a_kind_of_tomorrow", "{}"), "Done.")], id="unknown-kind"),
-    ],
+    {
+        "one-request": [USER],
+        "prose": [SYSTEM, SYSTEM, USER, ANSWER, USER],
+        "one-call": [USER, ASK_A, TELL_A, ANSWER, USER],
+        "parallel-in-one-message": [USER, ASK_BOTH, TELL_BOTH, USER],
+        "only-an-image": [message("user", Media("image/png", "x")), ANSWER],
+        "unknown-role": [USER, message("other", "no")],
+        "unknown-kind": [USER, message("assistant", Opaque("a_kind_of_tomorrow", "{}"), "Done.")],
+    },
 )
 @pytest.mark.parametrize("provider", [*ALL, None])
 def test_valid_messages_have_no_problem(messages: list[Message], provider: Provider | None) -> None:
     assert problems(messages, provider) == []
 
 
-@pytest.mark.parametrize(
-    ("messages", "providers"),
-    [
-        pytest.param([USER, ASK_BOTH, TELL_A, TELL_B], (CHAT, RESPONSES, ANTHROPIC), id="parallel-one-message-each"),
-        pytest.param([USER, ASK_BOTH, TELL_B, TELL_A], (CHAT, RESPONSES, ANTHROPIC), id="parallel-in-any-order"),
-        pytest.param([USER, USER], (CHAT, RESPONSES, ANTHROPIC, GEMINI), id="two-requests"),
-        pytest.param(
-            [USER, THOUGHT, ASK_A, TELL_A, THOUGHT, ANSWER], (RESPONSES, ANTHROPIC), id="reasoning-with-what-follows"
-        ),
-        pytest.param(
+@folded(
+    "messages, providers",
+    {
+        "parallel-one-message-each": ([USER, ASK_BOTH, TELL_A, TELL_B], (CHAT, RESPONSES, ANTHROPIC)),
+        "parallel-in-any-order": ([USER, ASK_BOTH, TELL_B, TELL_A], (CHAT, RESPONSES, ANTHROPIC)),
+        "two-requests": ([USER, USER], (CHAT, RESPONSES, ANTHROPIC, GEMINI)),
+        "reasoning-with-what-follows": ([USER, THOUGHT, ASK_A, TELL_A, THOUGHT, ANSWER], (RESPONSES, ANTHROPIC)),
+        "legacy-calls-without-ids": (
             [USER, message("assistant", call("")), message("tool", result(""))] * 2,
             (CHAT, GEMINI),
-            id="legacy-calls-without-ids",
         ),
-        pytest.param(
+        "reasoning-with-a-server-tool": (
             [USER, THOUGHT, message("assistant", Opaque("web_search_call", "{}"))],
             (RESPONSES,),
-            id="reasoning-with-a-server-tool",
         ),
-        pytest.param(
+        "a-projected-view-with-reasoning-and-an-id-of-another-provider": (
             [
                 SYSTEM,
                 USER,
@@ -107,9 +104,8 @@ def test_valid_messages_have_no_problem(messages: list[Message], provider: Provi
                 message("tool", result("call|fc")),
             ],
             (CHAT, RESPONSES, GEMINI),
-            id="a-projected-view-with-reasoning-and-an-id-of-another-provider",
         ),
-    ],
+    },
 )
 def test_what_clients_put_right_is_no_problem_of_messages_for_anyone(
     messages: list[Message], providers: Sequence[Provider]
@@ -123,74 +119,47 @@ def opaque(kind: str, call_id: str = "", text: str = "{}") -> Message:
     return message("assistant", Opaque(kind, text, call_id))
 
 
-@pytest.mark.parametrize(
-    ("messages", "expected", "providers"),
-    [
-        pytest.param([], ("empty_list", None, ""), ALL, id="nothing"),
-        pytest.param([SYSTEM], ("only_system", None, ""), [ANTHROPIC, GEMINI, BEDROCK], id="only-system"),
-        pytest.param([SYSTEM, ANSWER, USER], ("first_not_user", 1, ""), [ANTHROPIC, BEDROCK], id="assistant-first"),
-        pytest.param(
-            [SYSTEM, USER, SYSTEM], ("system_inside", 2, ""), [ANTHROPIC, GEMINI, BEDROCK], id="system-inside"
-        ),
-        pytest.param(
-            [USER, ANSWER, message("user", " \n")], ("blank_text", 2, ""), [ANTHROPIC, BEDROCK], id="white-space"
-        ),
-        pytest.param([message("user", "hi", ""), ANSWER], ("blank_text", 0, ""), [ANTHROPIC, BEDROCK], id="empty-text"),
-        pytest.param(
-            [USER, message("assistant", " "), USER], ("blank_text", 1, ""), [ANTHROPIC, BEDROCK], id="blank-answer"
-        ),
-        pytest.param([USER, message("assistant"), USER], ("empty_content", 1, ""), PAIRED, id="no-content"),
-        pytest.param([message("user")], ("empty_content", 0, ""), PAIRED, id="empty-last-request"),
-        pytest.param(
-            [USER, message("assistant")], ("empty_answer", 1, ""), [CHAT, GEMINI, BEDROCK], id="empty-last-answer"
-        ),
-        pytest.param(
+@folded(
+    "messages, expected, providers",
+    {
+        "nothing": ([], ("empty_list", None, ""), ALL),
+        "only-system": ([SYSTEM], ("only_system", None, ""), [ANTHROPIC, GEMINI, BEDROCK]),
+        "assistant-first": ([SYSTEM, ANSWER, USER], ("first_not_user", 1, ""), [ANTHROPIC, BEDROCK]),
+        "system-inside": ([SYSTEM, USER, SYSTEM], ("system_inside", 2, ""), [ANTHROPIC, GEMINI, BEDROCK]),
+        "white-space": ([USER, ANSWER, message("user", " \n")], ("blank_text", 2, ""), [ANTHROPIC, BEDROCK]),
+        "empty-text": ([message("user", "hi", ""), ANSWER], ("blank_text", 0, ""), [ANTHROPIC, BEDROCK]),
+        "blank-answer": ([USER, message("assistant", " "), USER], ("blank_text", 1, ""), [ANTHROPIC, BEDROCK]),
+        "no-content": ([USER, message("assistant"), USER], ("empty_content", 1, ""), PAIRED),
+        "empty-last-request": ([message("user")], ("empty_content", 0, ""), PAIRED),
+        "empty-last-answer": ([USER, message("assistant")], ("empty_answer", 1, ""), [CHAT, GEMINI, BEDROCK]),
+        "reasoning-as-last-block": (
             [USER, message("assistant", "hi", Thinking("hm", 8))],
             ("dangling_reasoning", 1, ""),
             [RESPONSES, ANTHROPIC],
-            id="reasoning-as-last-block",
         ),
-        pytest.param([USER, ASK_A], ("unanswered_call", 1, "a"), ALL, id="call-at-the-end"),
-        pytest.param([USER, ASK_A, USER], ("unanswered_call", 1, "a"), ALL, id="unanswered-call"),
-        pytest.param([USER, ASK_BOTH, TELL_A, USER], ("unanswered_call", 1, "b"), ALL, id="half-answered-step"),
-        pytest.param([USER, TELL_A], ("orphan_result", 1, "a"), ALL, id="orphan-result"),
-        pytest.param([TELL_A, USER], ("orphan_result", 0, "a"), ALL, id="begins-with-a-result"),
-        pytest.param([USER, message("tool", result(""))], ("orphan_result", 1, ""), ALL, id="result-without-an-id"),
-        pytest.param([USER, ASK_A, USER, TELL_A], ("detached_result", 3, "a"), PAIRED, id="text-before-result"),
-        pytest.param(
-            [SYSTEM, USER, ASK_A, message("other", "no"), TELL_A],
-            ("detached_result", 4, "a"),
-            PAIRED,
-            id="other-between",
-        ),
-        pytest.param(
-            [USER, ASK_BOTH, TELL_A, ANSWER, TELL_B], ("detached_result", 4, "b"), PAIRED, id="answer-between"
-        ),
-        pytest.param(
-            [USER, ASK_A, message("tool", result("a"), result("a"))],
-            ("duplicate_result", 2, "a"),
-            ALL,
-            id="answered-twice",
-        ),
-        pytest.param(
-            [USER, ASK_A, TELL_A, ASK_A, TELL_A], ("duplicate_call", 3, "a"), [RESPONSES, ANTHROPIC], id="id-used-again"
-        ),
-        pytest.param(
+        "call-at-the-end": ([USER, ASK_A], ("unanswered_call", 1, "a"), ALL),
+        "unanswered-call": ([USER, ASK_A, USER], ("unanswered_call", 1, "a"), ALL),
+        "half-answered-step": ([USER, ASK_BOTH, TELL_A, USER], ("unanswered_call", 1, "b"), ALL),
+        "orphan-result": ([USER, TELL_A], ("orphan_result", 1, "a"), ALL),
+        "begins-with-a-result": ([TELL_A, USER], ("orphan_result", 0, "a"), ALL),
+        "result-without-an-id": ([USER, message("tool", result(""))], ("orphan_result", 1, ""), ALL),
+        "text-before-result": ([USER, ASK_A, USER, TELL_A], ("detached_result", 3, "a"), PAIRED),
+        "other-between": ([SYSTEM, USER, ASK_A, message("other", "no"), TELL_A], ("detached_result", 4, "a"), PAIRED),
+        "answer-between": ([USER, ASK_BOTH, TELL_A, ANSWER, TELL_B], ("detached_result", 4, "b"), PAIRED),
+        "answered-twice": ([USER, ASK_A, message("tool", result("a"), result("a"))], ("duplicate_result", 2, "a"), ALL),
+        "id-used-again": ([USER, ASK_A, TELL_A, ASK_A, TELL_A], ("duplicate_call", 3, "a"), [RESPONSES, ANTHROPIC]),
+        "one-id-for-two-parallel-calls": (
             [USER, message("assistant", call("a"), call("a")), message("tool", result("a"), result("a"))],
             ("twin_call", 1, "a"),
             [RESPONSES, ANTHROPIC, BEDROCK],
-            id="one-id-for-two-parallel-calls",
         ),
-        pytest.param(
-            [*TALK, opaque("server_tool_use", "s"), SAID], ("open_server_call", 3, "s"), [ANTHROPIC], id="open-search"
-        ),
-        pytest.param(
+        "open-search": ([*TALK, opaque("server_tool_use", "s"), SAID], ("open_server_call", 3, "s"), [ANTHROPIC]),
+        "search-result-of-nobody": (
             [*TALK, opaque("web_search_tool_result", "s"), SAID],
             ("orphan_server_result", 3, "s"),
             [ANTHROPIC],
-            id="search-result-of-nobody",
         ),
-    ],
+    },
 )
 def test_each_rule_is_found_for_the_providers_that_have_it(
     messages: list[Message], expected: tuple[str, int | None, str], providers: Sequence[Provider]
@@ -208,84 +177,70 @@ def test_each_rule_is_found_for_the_providers_that_have_it(
 LEFT_TO_CLIENTS = {rule.id for rule in RULES if rule.left_to_clients}
 
 
-@pytest.mark.parametrize(
-    ("messages", "expected", "providers"),
-    [
-        pytest.param([USER, THOUGHT, ANSWER], ("bare_reasoning", 1, ""), [CHAT], id="reasoning-beside-no-content"),
-        pytest.param(
+@folded(
+    "messages, expected, providers",
+    {
+        "reasoning-beside-no-content": ([USER, THOUGHT, ANSWER], ("bare_reasoning", 1, ""), [CHAT]),
+        "thinking-without-its-signature": (
             [USER, message("assistant", Thinking("hm"), "hi"), SAID],
             ("unsigned_reasoning", 1, ""),
             [ANTHROPIC],
-            id="thinking-without-its-signature",
         ),
-        pytest.param(
+        "an-id-with-a-dot": (
             [USER, message("assistant", call("functions.read:0")), message("tool", result("functions.read:0"))],
             ("call_id_form", 1, "functions.read:0"),
             [ANTHROPIC],
-            id="an-id-with-a-dot",
         ),
-        pytest.param(
+        "an-id-of-65-characters": (
             [USER, message("assistant", call("c" * 65)), message("tool", result("c" * 65))],
             ("call_id_form", 1, "c" * 65),
             [RESPONSES, BEDROCK],
-            id="an-id-of-65-characters",
         ),
-        pytest.param(
+        "a-call-without-an-id": (
             [USER, message("assistant", call("")), message("tool", result(""))],
             ("call_id_form", 1, ""),
             [RESPONSES, ANTHROPIC, BEDROCK],
-            id="a-call-without-an-id",
         ),
-        pytest.param(
+        "a-call-without-its-thought-signature": (
             [USER, message("assistant", call("a", 0), call("b", 0)), TELL_BOTH],
             ("unsigned_call", 1, "a"),
             [GEMINI],
-            id="a-call-without-its-thought-signature",
         ),
-        pytest.param(
+        "text-after-a-call": (
             [USER, message("assistant", call("a"), "So."), TELL_A],
             ("words_after_call", 1, ""),
             [ANTHROPIC],
-            id="text-after-a-call",
         ),
-        pytest.param(
-            [USER, ASK_A, ANSWER, TELL_A], ("words_after_call", 2, ""), [ANTHROPIC], id="text-after-a-call-of-the-turn"
-        ),
-        pytest.param([SYSTEM, ASK_A, TELL_A], ("call_out_of_turn", 1, "a"), [GEMINI], id="begins-with-a-call"),
-        pytest.param([USER, ANSWER, ASK_A, TELL_A], ("call_out_of_turn", 2, "a"), [GEMINI], id="call-after-an-answer"),
-        pytest.param([USER, SAID], ("role_repeated", 1, ""), [BEDROCK, TEMPLATE], id="two-requests-in-a-row"),
-        pytest.param([USER, ANSWER, ANSWER], ("role_repeated", 2, ""), [BEDROCK, TEMPLATE], id="two-answers-in-a-row"),
-        pytest.param(
-            [USER, ASK_BOTH, TELL_A, TELL_B], ("split_results", 3, ""), [GEMINI, BEDROCK], id="parallel-results-apart"
-        ),
-        pytest.param(
+        "text-after-a-call-of-the-turn": ([USER, ASK_A, ANSWER, TELL_A], ("words_after_call", 2, ""), [ANTHROPIC]),
+        "begins-with-a-call": ([SYSTEM, ASK_A, TELL_A], ("call_out_of_turn", 1, "a"), [GEMINI]),
+        "call-after-an-answer": ([USER, ANSWER, ASK_A, TELL_A], ("call_out_of_turn", 2, "a"), [GEMINI]),
+        "two-requests-in-a-row": ([USER, SAID], ("role_repeated", 1, ""), [BEDROCK, TEMPLATE]),
+        "two-answers-in-a-row": ([USER, ANSWER, ANSWER], ("role_repeated", 2, ""), [BEDROCK, TEMPLATE]),
+        "parallel-results-apart": ([USER, ASK_BOTH, TELL_A, TELL_B], ("split_results", 3, ""), [GEMINI, BEDROCK]),
+        "a-compaction-of-anthropic": (
             [USER, opaque("compaction", text='{"type":"compaction","content":"so far"}'), SAID],
             ("part_of_anthropic", 1, ""),
             [CHAT, RESPONSES, GEMINI, BEDROCK],
-            id="a-compaction-of-anthropic",
         ),
-        pytest.param(
+        "a-compaction-of-openai": (
             [USER, opaque("compaction", text='{"type":"compaction","encrypted_content":"gAAA"}'), SAID],
             ("part_of_responses", 1, ""),
             [CHAT, ANTHROPIC, GEMINI, BEDROCK],
-            id="a-compaction-of-openai",
         ),
-        pytest.param(
+        "a-search-of-openai": (
             [USER, opaque("web_search_call"), SAID],
             ("part_of_responses", 1, ""),
             [CHAT, ANTHROPIC, GEMINI, BEDROCK],
-            id="a-search-of-openai",
         ),
-        pytest.param(
+        "a-search-of-anthropic": (
             [
                 USER,
                 message("assistant", Opaque("server_tool_use", "{}", "s"), Opaque("web_search_tool_result", "{}", "s")),
             ],
             ("part_of_anthropic", 1, ""),
             [CHAT, RESPONSES, GEMINI, BEDROCK],
-            id="a-search-of-anthropic",
         ),
-    ],
+    },
 )
 def test_a_rule_left_to_clients_holds_where_the_provider_is_named(
     messages: list[Message], expected: tuple[str, int | None, str], providers: Sequence[Provider]
@@ -297,24 +252,21 @@ def test_a_rule_left_to_clients_holds_where_the_provider_is_named(
     assert expected[0] in LEFT_TO_CLIENTS
 
 
-@pytest.mark.parametrize(
-    ("messages", "expected"),
-    [
-        pytest.param([USER, THOUGHT, SAID], ("dangling_reasoning", 1, ""), id="reasoning-alone"),
-        pytest.param([USER, THOUGHT], ("dangling_reasoning", 1, ""), id="reasoning-at-the-end"),
-    ],
+@folded(
+    "messages, expected",
+    {
+        "reasoning-alone": ([USER, THOUGHT, SAID], ("dangling_reasoning", 1, "")),
+        "reasoning-at-the-end": ([USER, THOUGHT], ("dangling_reasoning", 1, "")),
+    },
 )
 def test_reasoning_needs_what_it_led_to(messages: list[Message], expected: tuple[str, int, str]) -> None:
     for provider in (RESPONSES, ANTHROPIC, None):
         assert find_breaches(messages, provider) == [expected]
 
 
-@pytest.mark.parametrize(
+@folded(
     "messages",
-    [
-        pytest.param([USER, ASK_A, ANSWER, TELL_A], id="text-after-call"),
-        pytest.param([USER, ASK_A, ASK_B, TELL_B, TELL_A], id="two-call-messages"),
-    ],
+    {"text-after-call": [USER, ASK_A, ANSWER, TELL_A], "two-call-messages": [USER, ASK_A, ASK_B, TELL_B, TELL_A]},
 )
 def test_openai_chat_wants_the_results_behind_the_very_message_with_the_calls(messages: list[Message]) -> None:
     expected = ("split_step", len(messages) - 1, "a")
@@ -420,18 +372,18 @@ def test_other_words_in_the_same_parts_are_alike() -> None:
     assert is_alike([message("assistant", "Reading.", call("a")), TELL_A], shortened)
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        pytest.param([TELL_A], [TELL_B], id="another call answered"),
-        pytest.param([ASK_A], [ASK_B], id="another call"),
-        pytest.param([ASK_A], [message("assistant", call("a", signed=0))], id="a signature lost"),
-        pytest.param([USER], [message("user", " ")], id="nothing said any more"),
-        pytest.param([USER], [message("assistant", "Mend it.")], id="another speaker"),
-        pytest.param([THOUGHT], [message("assistant", Thinking("hm", 0))], id="other reasoning"),
-        pytest.param([TELL_BOTH], [TELL_A], id="a part lost"),
-        pytest.param([TELL_A, TELL_B], [TELL_A], id="a message lost"),
-    ],
+@folded(
+    "old, new",
+    {
+        "another call answered": ([TELL_A], [TELL_B]),
+        "another call": ([ASK_A], [ASK_B]),
+        "a signature lost": ([ASK_A], [message("assistant", call("a", signed=0))]),
+        "nothing said any more": ([USER], [message("user", " ")]),
+        "another speaker": ([USER], [message("assistant", "Mend it.")]),
+        "other reasoning": ([THOUGHT], [message("assistant", Thinking("hm", 0))]),
+        "a part lost": ([TELL_BOTH], [TELL_A]),
+        "a message lost": ([TELL_A, TELL_B], [TELL_A]),
+    },
 )
 def test_whatever_a_rule_may_tell_apart_is_not_alike(old: list[Message], new: list[Message]) -> None:
     assert not is_alike(old, new)

@@ -1,10 +1,15 @@
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from compaction_hooks import CompactionRecord, CompactionSettings, project
+import pytest
+
+from compaction_hooks import CompactionController, CompactionRecord, CompactionSettings, project
 from compaction_hooks.formats import AnthropicFormat, OpenAIResponsesFormat
+from compaction_hooks.messages import Message, PartAddress, Text
 from tests.conversations import (
+    PLAIN,
     Chat,
     Scripted,
     assistant,
@@ -193,3 +198,40 @@ def test_a_request_that_was_sent_twice_is_kept_once() -> None:
     view = project(messages, record_of(messages))
     assert [message["content"] for message in view].count("once more") == 1
     assert any(message is messages[7] for message in view)
+
+
+class Exchange:
+    """Reads a question with its answer from one message."""
+
+    name = "exchange"
+
+    def read(self, message: Chat, /) -> Sequence[Message]:
+        asked, answered = message.get("asked"), message.get("answered")
+        question = () if asked is None else (Message(role="user", parts=(Text(asked),)),)
+        return question if answered is None else (*question, Message(role="assistant", parts=(Text(answered),)))
+
+    def summary(self, text: str, /) -> Chat:
+        return {"asked": text}
+
+    def take(self, message: Chat, pieces: Sequence[int], /) -> Chat:
+        fields = list(message.items())
+        return dict(fields[piece] for piece in pieces)
+
+    def rewrite(self, message: Chat, texts: Mapping[PartAddress, str], /) -> Chat:
+        raise AssertionError("no results")
+
+
+@pytest.mark.parametrize("keep", [350, 500])
+def test_a_record_may_end_in_the_middle_of_a_message(keep: int) -> None:
+    messages: list[Chat] = [{"asked": f"{n}? {prose(100)}", "answered": f"{n}: {prose(200)}"} for n in range(12)]
+    hooks: CompactionController[Chat] = CompactionController(
+        context_window=8_192, format=Exchange(), summarizer=Scripted("- so far"), settings=PLAIN
+    )
+    hooks.compact_sync(messages, keep_recent_tokens=keep)
+    view = hooks.transform_context_sync(messages)
+    assert [[*message] for message in view] == [["asked"], ["answered"], ["asked", "answered"]]
+    grown = [*messages, {"asked": "more?", "answered": "yes"}]
+    assert hooks.transform_context_sync(grown) == [*view, grown[-1]]
+    other: CompactionController[Chat] = CompactionController(context_window=8_192, format=Exchange())
+    other.session("other").import_records(hooks.session("default").export_records())
+    assert other.session("other").transform_context_sync(grown) == [*view, grown[-1]]

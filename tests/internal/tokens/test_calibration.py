@@ -13,6 +13,7 @@ from compaction_hooks.tokens.calibration import (
     PRIOR_TOKENS,
     Calibration,
 )
+from tests.cases import folded
 
 
 def reports(law: tuple[float, int], sizes: list[int], calibration: Calibration | None = None) -> Calibration:
@@ -73,13 +74,7 @@ def test_one_hidden_reminder_does_not_triple_the_ratio() -> None:
     assert learned.ratio < 1.7
 
 
-@pytest.mark.parametrize(
-    ("counted", "bound"),
-    [
-        pytest.param(10**9, MAXIMUM_RATIO, id="absurdly much"),
-        pytest.param(0, MINIMUM_RATIO, id="nothing"),
-    ],
-)
+@folded("counted, bound", {"absurdly much": (10**9, MAXIMUM_RATIO), "nothing": (0, MINIMUM_RATIO)})
 def test_the_ratio_keeps_its_bounds(counted: int, bound: float) -> None:
     learned = Calibration()
     for _ in range(40):
@@ -87,10 +82,7 @@ def test_the_ratio_keeps_its_bounds(counted: int, bound: float) -> None:
     assert learned.ratio == pytest.approx(bound, abs=0.01)
 
 
-@pytest.mark.parametrize(
-    ("estimated", "counted"),
-    [pytest.param(2_000, -500, id="by count"), pytest.param(-2_000, 500, id="by estimate")],
-)
+@folded("estimated, counted", {"by count": (2_000, -500), "by estimate": (-2_000, 500)})
 def test_a_view_that_shrank_teaches_nothing(estimated: int, counted: int) -> None:
     """Claude drops thinking of earlier turns by itself; a rewind makes another view."""
     waiting = Calibration().observe_growth(estimated=900, counted=900)
@@ -145,16 +137,16 @@ def test_growth_that_waits_for_more_is_not_saved() -> None:
     assert Calibration.from_dict(waiting.to_dict()) == Calibration()
 
 
-@pytest.mark.parametrize(
+@folded(
     "saved",
-    [
-        pytest.param({"ratio": "1.2"}, id="text"),
-        pytest.param({"ratio": True, "overhead_tokens": None}, id="no numbers"),
-        pytest.param({"ratio": float("nan"), "overhead_counted": float("inf")}, id="not finite"),
-        pytest.param({"ratio": -1.0, "overhead_seen_at": -5}, id="negative"),
-        pytest.param({"overhead_tokens": 40_000}, id="an overhead of no view"),
-        pytest.param({"another": 2.0}, id="an unknown field"),
-    ],
+    {
+        "text": {"ratio": "1.2"},
+        "no numbers": {"ratio": True, "overhead_tokens": None},
+        "not finite": {"ratio": float("nan"), "overhead_counted": float("inf")},
+        "negative": {"ratio": -1.0, "overhead_seen_at": -5},
+        "an overhead of no view": {"overhead_tokens": 40_000},
+        "an unknown field": {"another": 2.0},
+    },
 )
 def test_saved_nonsense_is_as_if_nothing_was_learned(saved: dict[str, object]) -> None:
     assert Calibration.from_dict(saved) == Calibration()

@@ -145,3 +145,10 @@ def test_what_is_no_record_is_refused(text: str, says: str) -> None:
 def test_lone_surrogates_are_stored() -> None:
     record = replace(RECORD, summary="half \ud83d")
     assert CompactionRecord.from_json(record.to_json().encode().decode()) == record
+
+
+def test_a_later_record_of_a_stored_list_survives_json() -> None:
+    """With an earlier summary, its own count, and what the summary at the head of its list stood for."""
+    base = (RECORD.base or ParentSummary(text_digest="t", runs=3, digest="e"))._replace(reductions=RECORD.reductions)
+    later = replace(RECORD, previous_summary="## Goal\n- before", compaction_count=3, base=base)
+    assert CompactionRecord.from_json(later.to_json()) == later
