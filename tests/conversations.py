@@ -77,6 +77,11 @@ def talk(count: int, tokens: int = 200, first: int = 0) -> list[Chat]:
     ]
 
 
+def one_task(count: int = 22) -> list[Chat]:
+    """Return a request with so many tool steps; 22 of them are above the threshold of a window of 8,192 tokens, and inside it."""
+    return [system(), user("Port the parser."), *steps(count, 300)]
+
+
 def above_threshold(first: int = 0) -> list[Chat]:
     """Return a list above the threshold of a window of 8,192 tokens, and inside the window."""
     return [system(), *talk(15, first=first)]
@@ -104,6 +109,14 @@ class Scripted:
         if isinstance(answer, Exception):
             raise answer
         return answer
+
+
+class Numbered(Scripted):
+    """A summarizer whose summaries can be told apart: "summary number 1", and so on."""
+
+    def __call__(self, request: SummaryRequest) -> str:
+        self.requests.append(request)
+        return f"summary number {len(self.requests)}"
 
 
 class Waiting(Scripted):
@@ -146,6 +159,11 @@ def controller(
     return CompactionController(
         context_window=window, summarizer=summarizer, settings=settings, on_event=on_event, **more
     )
+
+
+def summarizing(summarizer: Summarizer | None = None, **more: Any) -> Controller:
+    """Return a controller for a small window that summarizes at once, and clears no results before."""
+    return controller(summarizer=summarizer or Numbered(), settings=PLAIN, **more)
 
 
 def tokens_of(hooks: Controller) -> int:

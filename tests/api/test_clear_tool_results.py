@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from compaction_hooks import CompactionSettings
-from tests.conversations import Scripted, assistant, call, controller, prose, steps, texts, tool, user
+from tests.conversations import PLAIN, Scripted, assistant, call, controller, prose, steps, texts, tool, user
 
 
 def test_old_results_are_cleared_first_and_no_summariser_is_asked() -> None:
@@ -20,8 +19,7 @@ def test_old_results_are_cleared_first_and_no_summariser_is_asked() -> None:
 
 def test_clearing_can_be_switched_off() -> None:
     asked = Scripted()
-    settings = CompactionSettings(clear_tool_results=False)
-    controller(16_384, summarizer=asked, settings=settings).transform_context_sync([user("go"), *steps(24, 500)])
+    controller(16_384, summarizer=asked, settings=PLAIN).transform_context_sync([user("go"), *steps(24, 500)])
     assert len(asked.requests) == 1
 
 

@@ -15,7 +15,6 @@ from compaction_hooks import (
     CompactionFailed,
     CompactionFinished,
     CompactionReason,
-    CompactionSettings,
     CompactionSkipped,
     CompactionStarted,
     PinMissing,
@@ -25,7 +24,7 @@ from compaction_hooks import (
 from compaction_hooks.errors import RecordError
 from compaction_hooks.runtime.effects import Instant
 from compaction_hooks.stores import MemoryStore
-from tests.conversations import Scripted, above_threshold, controller, prose, steps, talk, user
+from tests.conversations import PLAIN, Scripted, above_threshold, controller, prose, steps, talk, user
 
 MESSAGES = [user("go"), *steps(30, 300)]
 
@@ -38,8 +37,7 @@ def events_of(messages: list[Any], window: int = 8_192) -> list[CompactionEvent]
     """Return all events of one call, with a summarizer that quotes the conversation too."""
     heard: list[CompactionEvent] = []
     summarizer = Scripted(f"## Goal\n- {SECRET}")
-    settings = CompactionSettings(clear_tool_results=False)
-    hooks = CompactionController(context_window=window, summarizer=summarizer, settings=settings, on_event=heard.append)
+    hooks = CompactionController(context_window=window, summarizer=summarizer, settings=PLAIN, on_event=heard.append)
     hooks.session("thread-1").transform_context_sync(messages)
     return heard
 

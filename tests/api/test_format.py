@@ -19,7 +19,7 @@ from compaction_hooks.formats import (
 from compaction_hooks.messages import Provider
 from compaction_hooks.stores import MemoryStore
 from compaction_hooks.validity import problems
-from tests.conversations import Scripted, prose, steps, talk, user
+from tests.conversations import PLAIN, Scripted, prose, steps, talk, user
 
 Dicts = list[Mapping[str, Any]]
 
@@ -86,8 +86,7 @@ each = pytest.mark.parametrize("name", RUNS)
 
 
 def controller(**keywords: Any) -> CompactionController[Any]:
-    settings = CompactionSettings(clear_tool_results=False)
-    return CompactionController(context_window=8_192, **{"settings": settings, **keywords})
+    return CompactionController(context_window=8_192, **{"settings": PLAIN, **keywords})
 
 
 def find_breaches(view: list[Any], format: MessageFormat[Any]) -> list[str]:

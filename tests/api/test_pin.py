@@ -6,12 +6,13 @@ import json
 from pathlib import Path
 from typing import Any
 
-from compaction_hooks import CompactionSettings, Message, PinMissing, project
+from compaction_hooks import Message, PinMissing, project
 from compaction_hooks.events import CompactionEvent
 from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat
 from compaction_hooks.stores import MemoryStore, RecordStore, SQLiteStore
 from compaction_hooks.testing import as_anthropic, check_view
 from tests.conversations import (
+    PLAIN,
     Chat,
     Controller,
     Scripted,
@@ -194,7 +195,7 @@ def test_pinning_a_late_result_keeps_its_call_and_no_more() -> None:
     late = tool("late", "finished")
     caller = assistant("started", call("late", "background"))
     messages = [user("go"), caller, *steps(3, 100), late, *steps(20, 300, first=3)]
-    hooks = controller(8_192, summarizer=Scripted(), settings=CompactionSettings(clear_tool_results=False))
+    hooks = controller(8_192, summarizer=Scripted(), settings=PLAIN)
     hooks.pin(late)
     view = hooks.transform_context_sync(messages)
     assert any(message is late for message in view)

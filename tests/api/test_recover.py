@@ -16,6 +16,7 @@ from compaction_hooks import (
     Usage,
 )
 from tests.conversations import (
+    PLAIN,
     Chat,
     Scripted,
     Waiting,
@@ -59,7 +60,7 @@ def test_the_limit_that_the_error_names_is_the_window_from_then_on() -> None:
 def test_a_fifth_of_the_window_is_kept_after_an_overflow() -> None:
     sizes = {}
     for reason in ("threshold", "overflow"):
-        hooks = controller(32_768, summarizer=Scripted(), settings=CompactionSettings(clear_tool_results=False))
+        hooks = controller(32_768, summarizer=Scripted(), settings=PLAIN)
         messages = [user("go"), *steps(60, 500)]
         if reason == "overflow":
             view = hooks.recover_sync(TooLongError(40_000, 32_768), messages)

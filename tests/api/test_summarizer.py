@@ -37,14 +37,14 @@ MESSAGES = [user("go"), *steps(30, 300)]
 
 async def test_the_call_s_summariser_is_asked_where_the_controller_has_none() -> None:
     own = Scripted("- by the conversation's own model")
-    hooks = CompactionController(context_window=8_192, settings=CompactionSettings(clear_tool_results=False))
+    hooks = CompactionController(context_window=8_192, settings=PLAIN)
     assert "own model" in texts(await hooks.transform_context(MESSAGES, summarizer=own))
     assert "own model" in texts(hooks.session("sync").transform_context_sync(MESSAGES, summarizer=own))
 
 
 def test_the_controller_s_summariser_holds_before_the_call_s() -> None:
     theirs, own = Scripted(), Scripted()
-    hooks = controller(8_192, summarizer=theirs, settings=CompactionSettings(clear_tool_results=False))
+    hooks = controller(8_192, summarizer=theirs, settings=PLAIN)
     hooks.transform_context_sync(MESSAGES, summarizer=own)
     assert theirs.requests
     assert not own.requests
@@ -176,8 +176,7 @@ def test_results_that_the_view_hid_already_are_named_in_the_digest() -> None:
     assert cleared["reductions"]
     assert not cleared["rendered"]
     longer = [*messages, *steps(24, result_tokens=500, first=24)]
-    settings = CompactionSettings(clear_tool_results=False)
-    other = controller(16_384, summarizer=Scripted("summary"), settings=settings)
+    other = controller(16_384, summarizer=Scripted("summary"), settings=PLAIN)
     other.session("default").import_records([cleared])
     record = other.compact_sync(longer).record
     assert record is not None

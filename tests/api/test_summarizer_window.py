@@ -20,7 +20,7 @@ from compaction_hooks import (
 from compaction_hooks.events import CompactionEvent
 from compaction_hooks.runtime.effects import Instant
 from compaction_hooks.tokens import CharacterEstimator
-from tests.conversations import Chat, prose, texts
+from tests.conversations import PLAIN, Chat, prose, texts
 
 ESTIMATE = CharacterEstimator().estimate_tokens
 COUNT = 205
@@ -161,9 +161,7 @@ def test_a_summarizer_without_a_model_sees_everything() -> None:
 def test_a_history_summarized_anew_after_an_edit_does_not_exceed_the_window() -> None:
     """Usage of the conversation taught that the estimate is twice too high; of the transcript it is not."""
     asked = Counting()
-    hooks = CompactionController(
-        context_window=16_000, summarizer=asked, settings=CompactionSettings(clear_tool_results=False)
-    )
+    hooks = CompactionController(context_window=16_000, summarizer=asked, settings=PLAIN)
     session = hooks.session("one")
     messages: list[Chat] = []
     for _ in range(300):

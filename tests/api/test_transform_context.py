@@ -13,6 +13,7 @@ from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.messages import Message
 from compaction_hooks.tokens import CharacterEstimator, estimate_messages_tokens
 from tests.conversations import (
+    PLAIN,
     Chat,
     Scripted,
     assistant,
@@ -114,7 +115,7 @@ def test_a_context_that_stays_above_the_threshold_is_not_compacted_again_and_aga
     """No second compaction before the context has grown by a fifth, as long as it fits the window."""
     asked = Scripted("- short")
     messages = [system(prose(5_500)), user("go"), *steps(6, 60)]
-    hooks = controller(8_192, summarizer=asked, settings=CompactionSettings(clear_tool_results=False))
+    hooks = controller(8_192, summarizer=asked, settings=PLAIN)
     for n in range(6, 14):
         messages = [*messages, *step(n, 5)]
         hooks.transform_context_sync(messages)

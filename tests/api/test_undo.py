@@ -2,91 +2,27 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Sequence
-from typing import Any
-
 from compaction_hooks import CompactionSettings, StoreFailed, SummaryRequest
 from compaction_hooks.events import CompactionEvent
 from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat
-from compaction_hooks.stores import MemoryStore, RecordStore
+from compaction_hooks.stores import MemoryStore
 from tests.conversations import (
+    PLAIN,
     Chat,
-    Clock,
-    Controller,
     Scripted,
     above_threshold,
     controller,
+    one_task,
     steps,
+    summarizing,
     system,
     talk,
     texts,
     user,
 )
+from tests.stores.later import OfOneLoop
 
 MESSAGES = [system(), *talk(20)]
-
-
-WINDOW = 8_192
-
-
-class Numbered:
-    """A summarizer whose summaries can be told apart."""
-
-    def __init__(self) -> None:
-        self.count = 0
-
-    def __call__(self, request: SummaryRequest) -> str:
-        self.count += 1
-        return f"summary number {self.count}"
-
-
-def summarising(summarizer: Any = None, events: list[CompactionEvent] | None = None) -> Controller:
-    """Return a controller that summarizes at once, without clearing tool results first."""
-    settings = CompactionSettings(clear_tool_results=False)
-    return controller(WINDOW, summarizer=summarizer or Numbered(), events=events, settings=settings)
-
-
-class OfOneLoop(MemoryStore):
-    """An async store whose connection belongs to the loop it was made in, as that of most async clients does."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.loop = asyncio.get_running_loop()
-
-    def _check(self) -> None:
-        if asyncio.get_running_loop() is not self.loop:
-            raise RuntimeError("attached to a different loop")
-
-    async def load(self, session_id: str) -> Sequence[str]:  # type: ignore[override]
-        self._check()
-        return super().load(session_id)
-
-    async def append(self, session_id: str, record_id: str, record: str) -> None:  # type: ignore[override]
-        self._check()
-        super().append(session_id, record_id, record)
-
-    async def remove(self, session_id: str, record_id: str) -> None:  # type: ignore[override]
-        self._check()
-        super().remove(session_id, record_id)
-
-
-def worker(
-    store: RecordStore,
-    summarizer: Callable[[SummaryRequest], str] | Scripted | None = None,
-    events: list[CompactionEvent] | None = None,
-    clock: Clock | None = None,
-) -> Controller:
-    settings = CompactionSettings(clear_tool_results=False)
-    return controller(8_192, summarizer=summarizer, store=store, settings=settings, events=events, clock=clock)
-
-
-def long(count: int = 22) -> list[Chat]:
-    return [system(), user("Port the parser."), *steps(count, 300)]
-
-
-def failures(events: list[CompactionEvent]) -> list[tuple[str, str]]:
-    return [(event.action, event.error) for event in events if isinstance(event, StoreFailed)]
 
 
 def test_an_undo_goes_along_with_exported_records() -> None:
@@ -151,7 +87,7 @@ def test_undo_gives_back_the_view_of_before_and_rests() -> None:
 def test_undo_of_a_stored_list_keeps_its_summary() -> None:
     """The summary at the head has no record then: it is updated, not lost."""
     asked = Scripted("- ALPHA", "- both")
-    hooks = controller(8_192, summarizer=asked, settings=CompactionSettings(clear_tool_results=False))
+    hooks = controller(8_192, summarizer=asked, settings=PLAIN)
     stored = hooks.compact_sync([system(), user("start"), *steps(16, 350)]).messages
     hooks.transform_context_sync(stored)
     hooks.undo()
@@ -162,7 +98,7 @@ def test_undo_of_a_stored_list_keeps_its_summary() -> None:
 def test_undo_takes_what_another_worker_made_of_the_same_messages_with_it() -> None:
     """Else the view would not change: the other summary would come into force."""
     messages = [system(), *talk(12)]
-    one, other = (summarising(Scripted(f"- by worker {name}")) for name in "ab")
+    one, other = (summarizing(Scripted(f"- by worker {name}")) for name in "ab")
     one.compact_sync(messages)
     other.compact_sync(messages)
     one.session("default").import_records(other.session("default").export_records())
@@ -172,7 +108,7 @@ def test_undo_takes_what_another_worker_made_of_the_same_messages_with_it() -> N
 
 
 def test_a_redo_after_an_undo_is_a_compaction_like_any_other() -> None:
-    hooks = summarising(Scripted("- the same each time"))
+    hooks = summarizing(Scripted("- the same each time"))
     messages = [system(), *talk(12)]
     first = hooks.compact_sync(messages).record
     hooks.undo()
@@ -186,7 +122,7 @@ def test_a_redo_after_an_undo_is_a_compaction_like_any_other() -> None:
 
 def test_an_undo_holds_in_the_other_formats_of_the_conversation() -> None:
     """A conversation may be written in several formats; a record undone in one is not active in another."""
-    hooks = summarising(Scripted("- taken back"))
+    hooks = summarizing(Scripted("- taken back"))
     messages = [system(), *talk(12)]
     chat, other = hooks.session("a"), AnthropicFormat()
     chat.compact_sync(messages)
@@ -218,10 +154,10 @@ def test_an_undo_while_the_next_compaction_runs_holds() -> None:
 async def test_an_undo_reaches_an_async_store_from_within_its_own_loop() -> None:
     """`undo` is no coroutine: it leaves the removal to the next call."""
     store, events = OfOneLoop(), list[CompactionEvent]()
-    hooks = worker(store, Scripted(), events)
-    await hooks.compact(long(10))
+    hooks = summarizing(store=store, events=events)
+    await hooks.compact(one_task(10))
     assert len(await store.load("default")) == 1
     hooks.undo()
-    await hooks.transform_context(long(10))
+    await hooks.transform_context(one_task(10))
     assert await store.load("default") == []
-    assert failures(events) == []
+    assert not [event for event in events if isinstance(event, StoreFailed)]

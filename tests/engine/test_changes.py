@@ -11,7 +11,6 @@ import pytest
 
 from compaction_hooks import (
     CompactionController,
-    CompactionSettings,
     CompactionSkipped,
     CompactionStarted,
     ContextOverflowError,
@@ -22,13 +21,15 @@ from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.testing import check_view
 from tests.conversations import (
     Chat,
-    Controller,
+    Numbered,
     Scripted,
     assistant,
     call,
     controller,
+    one_task,
     prose,
     steps,
+    summarizing,
     system,
     talk,
     texts,
@@ -36,37 +37,13 @@ from tests.conversations import (
     user,
 )
 
-WINDOW = 8_192
-
-
-class Numbered:
-    """A summarizer whose summaries can be told apart."""
-
-    def __init__(self) -> None:
-        self.count = 0
-
-    def __call__(self, request: SummaryRequest) -> str:
-        self.count += 1
-        return f"summary number {self.count}"
-
-
-def summarising(summarizer: Any = None, events: list[CompactionEvent] | None = None) -> Controller:
-    """Return a controller that summarizes at once, without clearing tool results first."""
-    settings = CompactionSettings(clear_tool_results=False)
-    return controller(WINDOW, summarizer=summarizer or Numbered(), events=events, settings=settings)
-
-
-def long() -> list[Chat]:
-    return [system(), user("Port the parser."), *steps(22, 300)]
-
-
 # -- which record is used
 
 
 def test_a_rewind_falls_back_to_the_newest_record_that_is_still_true() -> None:
     """Back to before the second compaction, the first is active again; forward again, the second is."""
-    hooks = summarising()
-    messages = long()
+    hooks = summarizing()
+    messages = one_task()
     hooks.transform_context_sync(messages)
     longer = [*messages, *steps(14, 300, first=22)]
     assert "summary number 2" in texts(hooks.transform_context_sync(longer))
@@ -77,8 +54,8 @@ def test_a_rewind_falls_back_to_the_newest_record_that_is_still_true() -> None:
 
 def test_forks_keep_their_own_records() -> None:
     """Two continuations of one beginning, taken in turns."""
-    hooks = summarising()
-    trunk = long()
+    hooks = summarizing()
+    trunk = one_task()
     hooks.transform_context_sync(trunk)
     left = [*trunk, user("Left: now the lexer."), *steps(14, 300, first=100)]
     right = [*trunk, user("Right: now the tests."), *steps(14, 300, first=200)]
@@ -96,15 +73,15 @@ def test_forks_keep_their_own_records() -> None:
 
 def test_the_record_in_force_does_not_depend_on_the_order_they_came_in() -> None:
     """Workers on one store load the same records in different orders, and must send the same view."""
-    hooks = summarising()
-    messages = long()
+    hooks = summarizing()
+    messages = one_task()
     hooks.transform_context_sync(messages)
     messages = [*messages, *steps(14, 300, first=22)]
     hooks.transform_context_sync(messages)
     records = hooks.session("default").export_records()
     views: list[str] = []
     for order in (records, records[::-1]):
-        other = summarising()
+        other = summarizing()
         other.session("default").import_records(order)
         views.append(texts(other.transform_context_sync(messages)))
     assert views[0] == views[1]
@@ -132,8 +109,8 @@ def through_json(messages: list[Chat]) -> list[Chat]:
 )
 def test_an_edit_before_the_cut_takes_the_summary_out_of_force(edit: Edit) -> None:
     """The summarized messages are not there any more, so their summary is not sent."""
-    hooks = summarising()
-    messages = long()
+    hooks = summarizing()
+    messages = one_task()
     hooks.transform_context_sync(messages)
     view = hooks.transform_context_sync(edit(messages))
     assert "summary number 1" not in texts(view)
@@ -142,14 +119,14 @@ def test_an_edit_before_the_cut_takes_the_summary_out_of_force(edit: Edit) -> No
 
 def test_an_edit_after_the_cut_keeps_the_summary_and_shows_the_edit() -> None:
     asked = Numbered()
-    hooks = summarising(asked)
-    messages = long()
+    hooks = summarizing(asked)
+    messages = one_task()
     hooks.transform_context_sync(messages)
     edited = [*messages[:-1], {**messages[-1], "content": "the file is empty"}]
     view = hooks.transform_context_sync(edited)
     assert "summary number 1" in texts(view)
     assert view[-1] is edited[-1]
-    assert asked.count == 1
+    assert len(asked.requests) == 1
 
 
 # -- changes in place
@@ -157,14 +134,14 @@ def test_an_edit_after_the_cut_keeps_the_summary_and_shows_the_edit() -> None:
 
 def mutable() -> tuple[list[Chat], list[dict[str, Any]]]:
     """Return a list, and the same messages as the host that may write to them sees them."""
-    dicts = [dict(message) for message in long()]
+    dicts = [dict(message) for message in one_task()]
     return [*dicts], dicts
 
 
 def test_a_change_in_place_since_the_last_answer_is_noticed_on_the_next_call() -> None:
-    hooks = summarising()
+    hooks = summarizing()
     newest: dict[str, Any] = {"role": "user", "content": "short"}
-    messages = [*long()[:9], newest]
+    messages = [*one_task()[:9], newest]
     hooks.transform_context_sync(messages)
     before = hooks.state().context_tokens
     newest["content"] = "long " * 2_000
@@ -185,7 +162,7 @@ def test_a_change_in_place_since_the_last_answer_is_noticed_on_the_next_call() -
 )
 def test_an_old_message_changed_in_place_is_noticed_before_its_summary_is_used_again(applied_anew: Edit) -> None:
     """The fast path trusts objects; a record that is applied anew, and a compaction, do not."""
-    hooks = summarising()
+    hooks = summarizing()
     messages, writable = mutable()
     assert "summary number 1" in texts(hooks.transform_context_sync(messages))
     writable[3]["content"] = "something else entirely"
@@ -197,8 +174,8 @@ def test_an_old_message_changed_in_place_is_noticed_before_its_summary_is_used_a
 @pytest.mark.parametrize("place", [pytest.param(1, id="pinned"), pytest.param(5, id="covered")])
 def test_a_covered_message_changed_in_place_takes_the_summary_out_of_force_before_the_next_one(place: int) -> None:
     summaries = Scripted("- the first", "- the second")
-    hooks = summarising(summaries)
-    contents = [dict(message) for message in long()]
+    hooks = summarizing(summaries)
+    contents = [dict(message) for message in one_task()]
     messages: list[Chat] = [*contents]
     assert "- the first" in texts(hooks.transform_context_sync(messages))
     contents[place]["content"] = "Port the lexer."
@@ -238,7 +215,7 @@ def test_a_history_changed_while_it_is_summarised_does_not_get_that_summary(reas
         writable[3]["content"] = "edited meanwhile"
         return asked(request)
 
-    hooks = summarising(editing, events)
+    hooks = summarizing(editing, events=events)
     if reason == "threshold":
         view = hooks.transform_context_sync(messages)
     elif reason == "manual":
@@ -249,7 +226,7 @@ def test_a_history_changed_while_it_is_summarised_does_not_get_that_summary(reas
     skipped = [event for event in events if isinstance(event, CompactionSkipped)]
     assert [event.why for event in skipped] == ["the history was changed meanwhile"]
     assert "summary number 1" in texts(hooks.transform_context_sync(old))
-    assert asked.count == 2
+    assert len(asked.requests) == 2
 
 
 def test_a_history_changed_while_its_second_summary_is_written_does_not_get_that_one() -> None:
@@ -257,11 +234,11 @@ def test_a_history_changed_while_its_second_summary_is_written_does_not_get_that
     asked = Numbered()
 
     def editing(request: SummaryRequest) -> str:
-        if asked.count == 1:
+        if len(asked.requests) == 1:
             writable[-1]["content"] = "edited meanwhile"
         return asked(request)
 
-    hooks = summarising(editing)
+    hooks = summarizing(editing)
     hooks.transform_context_sync(messages)
     view = hooks.compact_sync([*messages, *steps(14, 300, first=50)], keep_recent_tokens=500).messages
     assert writable[-1] not in view
@@ -271,14 +248,14 @@ def test_a_history_changed_while_its_second_summary_is_written_does_not_get_that
 
 def test_what_the_user_says_during_a_compaction_is_in_the_view() -> None:
     """Queued in order, and never lost."""
-    messages = long()
+    messages = one_task()
     late = user("One more thing: keep the tests green.")
 
     def slow(request: SummaryRequest) -> str:
         messages.append(late)
         return "a summary"
 
-    view = summarising(slow).transform_context_sync(messages)
+    view = summarizing(slow).transform_context_sync(messages)
     assert view[-1] is late
 
 
@@ -288,12 +265,12 @@ def test_what_the_user_says_during_a_compaction_is_in_the_view() -> None:
 def test_what_nothing_makes_fit_is_not_summarised_again_and_again() -> None:
     """The summary is paid for once; an edited list gets another try."""
     asked = Numbered()
-    hooks = summarising(asked)
+    hooks = summarizing(asked)
     messages = [system(prose(9_000)), *talk(4)]
     for n in range(5):
         messages = [*messages, *talk(1, tokens=5, first=10 + n)]
         hooks.transform_context_sync(messages)
-    assert asked.count == 1
+    assert len(asked.requests) == 1
     edited = [system(), *messages[1:], *talk(12, first=20)]
     assert "summary number 2" in texts(hooks.transform_context_sync(edited))
 
@@ -305,7 +282,7 @@ def test_what_the_provider_counts_beside_the_list_is_named_when_it_is_the_larges
         raise OverflowError("prompt is too long: 9000 tokens > 8192 maximum")
 
     with pytest.raises(ContextOverflowError, match="the prefix outside the list") as raised:
-        summarising().call_sync([user("go"), assistant("yes"), user("on")], send)
+        summarizing().call_sync([user("go"), assistant("yes"), user("on")], send)
     assert raised.value.part == "hidden prefix"
     assert raised.value.tokens == 9_000
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from compaction_hooks import CompactionSettings, Usage
+from compaction_hooks import Usage
 from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.stores import MemoryStore, RecordStore
 from compaction_hooks.tokens import CharacterEstimator
-from tests.conversations import Chat, Controller, Scripted, controller, steps, system, user
+from tests.conversations import PLAIN, Chat, Controller, Scripted, controller, steps, system, user
 
 HIDDEN, RATIO = 2_000, 1.2
 """Tokens of a prefix that no message shows, and the provider's tokens for an estimated one."""
@@ -29,8 +29,7 @@ def count(view: Sequence[Mapping[str, object]]) -> int:
 
 
 def of_model(store: RecordStore | None = None, model: str = MODEL, **more: Any) -> Controller:
-    settings = CompactionSettings(clear_tool_results=False)
-    return controller(16_384, summarizer=Scripted(), store=store, settings=settings, model=model, **more)
+    return controller(16_384, summarizer=Scripted(), store=store, settings=PLAIN, model=model, **more)
 
 
 def agent(hooks: Controller) -> list[Chat]:

@@ -8,21 +8,23 @@ from typing import Any
 
 import pytest
 
-from compaction_hooks import CompactionController, CompactionFailed, CompactionSettings, SummaryRequest
+from compaction_hooks import CompactionController, CompactionFailed, SummaryRequest
 from compaction_hooks.events import CompactionEvent
 from compaction_hooks.stores import MemoryStore
-from tests.conversations import Chat, assistant, call, controller, steps, system, talk, texts, tool, user
-
-
-class Paid:
-    """A summarizer that counts its calls."""
-
-    def __init__(self) -> None:
-        self.count = 0
-
-    def __call__(self, request: SummaryRequest) -> str:
-        self.count += 1
-        return f"## Goal\n- summary number {self.count}"
+from tests.conversations import (
+    PLAIN,
+    Chat,
+    Numbered,
+    assistant,
+    call,
+    controller,
+    steps,
+    system,
+    talk,
+    texts,
+    tool,
+    user,
+)
 
 
 def reject(limit: int, counted: int) -> RuntimeError:
@@ -37,7 +39,7 @@ def long() -> list[Chat]:
 
 async def test_a_rejection_that_comes_after_another_call_compacted_sends_what_that_one_made() -> None:
     """The present view is not the rejected one: no further message is lost, and no further summary paid."""
-    paid, messages = Paid(), long()
+    paid, messages = Numbered(), long()
     hooks = controller(200_000, summarizer=paid)
     both_sent, first_is_done = asyncio.Barrier(2), asyncio.Event()
     views: list[str] = []
@@ -57,11 +59,11 @@ async def test_a_rejection_that_comes_after_another_call_compacted_sends_what_th
     )
     assert [*answers] == ["fine", "fine"]
     assert views[0] == views[1]
-    assert paid.count == 1
+    assert len(paid.requests) == 1
 
 
 def test_a_rejection_that_comes_after_another_worker_compacted_sends_what_that_one_made() -> None:
-    store, paid, messages = MemoryStore(), Paid(), long()
+    store, paid, messages = MemoryStore(), Numbered(), long()
     one, other = (controller(200_000, summarizer=paid, store=store) for _ in "ab")
     one.transform_context_sync(messages[:1])
     other.transform_context_sync(messages[:1])
@@ -72,7 +74,7 @@ def test_a_rejection_that_comes_after_another_worker_compacted_sends_what_that_o
         return len(view)
 
     assert one.call_sync(messages, send) == other.call_sync(messages, send)
-    assert paid.count == 1
+    assert len(paid.requests) == 1
 
 
 async def test_a_count_of_a_view_that_was_replaced_meanwhile_compacts_nothing() -> None:
@@ -116,7 +118,7 @@ def test_a_history_that_is_edited_whenever_it_is_summarised_is_compacted_without
         written[3]["content"] += "."
         return "## Goal\n- of an older history"
 
-    hooks = controller(8_192, summarizer=editing, events=events, settings=CompactionSettings(clear_tool_results=False))
+    hooks = controller(8_192, summarizer=editing, events=events, settings=PLAIN)
     if how == "threshold":
         view = hooks.transform_context_sync(messages)
     elif how == "manual":

@@ -29,3 +29,16 @@ class LaterStore:
     async def remove(self, session_id: str, record_id: str) -> None:
         await asyncio.sleep(0)
         self._inner.remove(session_id, record_id)
+
+
+class OfOneLoop(LaterStore):
+    """An async store whose connection belongs to the loop it was made in, as that of most async clients does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._loop = asyncio.get_running_loop()
+
+    def __getattribute__(self, name: str) -> object:
+        if name in ("load", "append", "remove") and asyncio.get_running_loop() is not self._loop:
+            raise RuntimeError("attached to a different loop")
+        return super().__getattribute__(name)

@@ -172,8 +172,7 @@ def test_reasoning_that_stands_alone_stays_with_its_call() -> None:
 
 def test_a_record_made_on_a_stored_list_is_enough_to_read_that_list() -> None:
     """Another process has the stored list and the newest record, and nothing else."""
-    settings = CompactionSettings(clear_tool_results=False)
-    hooks = controller(8_192, summarizer=Scripted("- one", "- two"), settings=settings)
+    hooks = controller(8_192, summarizer=Scripted("- one", "- two"), settings=PLAIN)
     stored = hooks.compact_sync([system(), user("start"), *steps(16, 350)]).messages
     longer = [*stored, *steps(16, 350, first=40)]
     view = hooks.transform_context_sync(longer)

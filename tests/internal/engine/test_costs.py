@@ -13,13 +13,14 @@ from itertools import pairwise
 
 import pytest
 
-from compaction_hooks import CompactionController, CompactionSettings, SummaryRequest
+from compaction_hooks import CompactionController, SummaryRequest
 from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.history.digests import text_digest
 from compaction_hooks.messages import Message, PartAddress, Usage
 from compaction_hooks.tokens import CharacterEstimator
 from tests.benchmarks.history import grow
 from tests.conversations import (
+    PLAIN,
     Chat,
     Controller,
     CountingFormat,
@@ -240,11 +241,10 @@ def test_the_state_takes_at_most_four_hundred_bytes_a_message() -> None:
 
 def test_a_covered_message_takes_no_more() -> None:
     """Not counted: its record, the host's own objects, and the kept messages."""
-    settings = CompactionSettings(clear_tool_results=False)
     sizes: list[int] = []
     for length in (1_000, 5_000):
         messages = rows_without_files(length)
-        hooks = CompactionController(context_window=HUGE_WINDOW, summarizer=lambda _: "- so far", settings=settings)
+        hooks = CompactionController(context_window=HUGE_WINDOW, summarizer=lambda _: "- so far", settings=PLAIN)
 
         def compact(hooks: Controller = hooks, messages: list[Chat] = messages) -> None:
             show_growing(hooks, messages)

@@ -6,12 +6,12 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from compaction_hooks import CompactionSession, CompactionSettings, Summarizer
+from compaction_hooks import CompactionSession, Summarizer
 from compaction_hooks.files import FileOperations
 from compaction_hooks.text.escaping import neutralize
 from compaction_hooks.view.summary_message import SUMMARY_MARKER, parse_summary
 from tests.cases import folded
-from tests.conversations import Chat, Scripted, assistant, call, controller, prose, steps, system, tool, user
+from tests.conversations import PLAIN, Chat, Scripted, assistant, call, controller, prose, steps, system, tool, user
 from tests.file_lists import files_in
 from tests.injection_attacks import ATTACKS, Attack, an_attack, labels_seen, tags_seen
 
@@ -39,7 +39,7 @@ def attacked(text: str) -> list[Chat]:
 
 def opened(summarizer: Summarizer | None = None) -> CompactionSession[Mapping[str, object]]:
     """A session of a small window in which every compaction makes a summary."""
-    return controller(4_096, summarizer=summarizer, settings=CompactionSettings(clear_tool_results=False)).session("s")
+    return controller(4_096, summarizer=summarizer, settings=PLAIN).session("s")
 
 
 def summary_in(view: Sequence[Mapping[str, Any]]) -> str:

@@ -17,84 +17,6 @@ from compaction_hooks.tokens.text_classes import (
 )
 from tests.class_texts import CLASS_TEXTS
 
-COUNTED = [
-    pytest.param(
-        "Compaction keeps the conversation inside the context window. It runs before every call, so nothing is lost.",
-        21,
-        id="prose",
-    ),
-    pytest.param(
-        "def total(items: list[int]) -> int:\n    result = 0\n    for item in items:\n"
-        "        result += item\n    return result\n",
-        31,
-        id="code",
-    ),
-    pytest.param(
-        '{"id": 48213, "name": "alpha", "tags": ["a", "b"], "size": {"width": 640, "height": 480}, "ok": true}',
-        42,
-        id="JSON",
-    ),
-    pytest.param(
-        '{"content": "{\\"path\\": \\"src/app.py\\", \\"lines\\": [1, 2, 3]}"}', 24, id="JSON text within JSON"
-    ),
-    pytest.param("上下文窗口快要满的时候，应该先压缩历史消息，再继续当前的任务。", 37, id="Chinese"),
-    pytest.param("コンテキストウィンドウがいっぱいになる前に、古いメッセージを要約します。", 35, id="Japanese"),
-    pytest.param("컨텍스트 창이 가득 차기 전에 오래된 메시지를 요약합니다.", 29, id="Korean"),
-    pytest.param(
-        "Прежде чем окно контекста заполнится, старые сообщения сжимаются в краткое изложение.", 35, id="Russian"
-    ),
-    pytest.param("संदर्भ विंडो भरने से पहले पुराने संदेशों का सारांश बनाया जाता है।", 64, id="Hindi"),
-    pytest.param("قبل أن تمتلئ نافذة السياق يتم تلخيص الرسائل القديمة.", 40, id="Arabic"),
-    pytest.param(
-        "Bevor das Kontextfenster voll ist, werden ältere Nachrichten zusammengefasst; die jüngsten bleiben erhalten.",
-        28,
-        id="German",
-    ),
-    pytest.param("✅ done 🚀 shipped 🎉 thanks 👍🏽 see you 👨\u200d👩\u200d👧", 30, id="emoji"),
-    pytest.param("├── src\n│   ├── app.py\n│   └── util.py\n└── tests\n", 25, id="box drawing"),
-    pytest.param("9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08", 43, id="hex digest"),
-    pytest.param("5f3c1f0e-8f0b-4b7e-9d57-0f6f3c2a7e11 0b9a4a0e-3a63-4c39-8a0a-7f0f6b1f2c55", 68, id="UUIDs"),
-    pytest.param("0.482913, 0.771204, 0.118820, 0.905531, 0.336418, 0.660092", 34, id="decimals"),
-    pytest.param("3 1 4 1 5 9 2 6 5 3 5 8 9 7 9 3 2 3 8 4", 39, id="digits one by one"),
-    pytest.param(
-        "2025-03-14T09:26:53.589Z [INFO] worker-3 pid=4711 done in 38ms\n"
-        "2025-03-14T09:26:53.793Z [WARN] worker-1 retry 2/5\n",
-        58,
-        id="log lines",
-    ),
-    pytest.param(
-        "\x1b[32mPASSED\x1b[0m tests/test_a.py\n\x1b[31mFAILED\x1b[0m tests/test_b.py\n", 29, id="terminal colours"
-    ),
-    pytest.param(
-        "remote: Enumerating objects: 42, done.\r\nremote: Counting objects:  50% (21/42)\r"
-        "remote: Counting objects: 100% (42/42)\rremote: Counting objects: 100% (42/42), done.\r\n",
-        59,
-        id="progress display",
-    ),
-    pytest.param(
-        "POST /v1/items HTTP/1.1\r\nHost: localhost:8080\r\nContent-Type: application/json\r\n"
-        "Content-Length: 17\r\n\r\n",
-        30,
-        id="headers",
-    ),
-    pytest.param(
-        "| name | n | share |\n|------|--:|------:|\n| alpha | 12 | 0.34 |\n| beta | 7 | 0.20 |\n", 38, id="table"
-    ),
-    pytest.param(
-        "     1→import os\n     2→import sys\n     3→\n     4→def main() -> None:\n     5→    print(sys.argv)\n",
-        38,
-        id="file with line numbers",
-    ),
-    pytest.param("function a(b,c){return b?c[b]:d(e,f)}var g=a(1,h);for(;i<j;i++)k[i]=l(m,i);", 36, id="minified code"),
-    pytest.param(
-        "/usr/lib/python3.11/site-packages/httpx/_transports/default.py:101\n"
-        "./node_modules/.bin/tsc --noEmit -p tsconfig.json\n",
-        36,
-        id="paths",
-    ),
-]
-"""Texts with the larger of what cl100k_base and o200k_base count; `tests/tokens/test_tiktoken_estimator.py` recounts them."""
-
 
 @pytest.mark.parametrize("kind", CLASS_TEXTS)
 def test_each_class_of_text_is_counted_between_90_and_125_percent_of_a_real_tokenizer(kind: str) -> None:
@@ -107,12 +29,6 @@ def test_each_class_of_text_is_counted_between_90_and_125_percent_of_a_real_toke
 def test_the_classes_are_counted_as_well_in_long_texts(kind: str) -> None:
     text = CLASS_TEXTS[kind]
     assert 0.90 * text.larger_count * 40 <= text_tokens(text.text * 40) <= 1.25 * text.larger_count * 40
-
-
-@pytest.mark.parametrize(("text", "counted"), COUNTED)
-def test_short_texts_of_every_kind_are_counted_at_90_percent_or_above(text: str, counted: int) -> None:
-    """They are too short to be exact: no more than a half too many but for Hindi, whose tokenizers differ by four times."""
-    assert 0.90 * counted <= text_tokens(text) <= 1.75 * counted
 
 
 def test_an_empty_text_takes_nothing_and_any_other_at_least_one() -> None:
