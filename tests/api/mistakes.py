@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import importlib
 import math
 import os
@@ -18,6 +19,12 @@ CORE = {
     "hooks.compact_sync(messages, focuss='x')": "focuss='x': did you mean focus?",
     "hooks.transform_context_sync(messages, colour='red')": "colour='red': it takes context_window, max_output_tokens",
     "hooks.transform_context_sync(messages, context_window='8k')": "context_window='8k' must be a whole number of tokens",
+    "hooks.transform_context_sync(messages, tools=[{('a',): 1}])": "`tools` must be text or JSON",
+    "hooks.transform_context_sync(messages, tools=[{'n': 10**5_000}])": "`tools` must be text or JSON",
+    "hooks.transform_context_sync(messages, tools=[functools.reduce(lambda deep, _: {'a': deep}, range(100_000), {})])": (
+        "must be text or JSON"
+    ),
+    "hooks.transform_context_sync(messages, system={('a',): 1})": "`system` and `tools` must be",
     "hooks.transform_context_sync(messages, model=5)": 'model=5 must be the name of a model, such as "gpt-5"',
     "hooks.transform_context_sync(messages, repair='yes')": "repair='yes' must be True or False",
     "hooks.transform_context_sync(messages, 'stop')": "signal='stop' must be an event with is_set()",
@@ -211,7 +218,7 @@ def names(package: str) -> dict[str, Any]:
     """Return the names used in these mistakes; raise ImportError if the package is not installed."""
     rooms = ("formats", "stores", "strategies", "triggers")
     modules = ["compaction_hooks", *(f"compaction_hooks.{room}" for room in rooms)]
-    found: dict[str, Any] = {"asyncio": asyncio, "math": math, "send_async": send_async}
+    found: dict[str, Any] = {"asyncio": asyncio, "math": math, "functools": functools, "send_async": send_async}
     if package != "compaction_hooks":
         found[package] = importlib.import_module(package)
         modules.append(f"compaction_adapters.{package}")

@@ -7,7 +7,6 @@ from tests.conversations import controller, steps, user
 
 
 def test_auto_compact_off_leaves_the_list_alone() -> None:
-    """The two switches are independent."""
     messages = [user("go"), *steps(30, 400)]
     hooks = controller(8_192, settings=CompactionSettings(auto_compact=False))
     assert hooks.transform_context_sync(messages) is messages

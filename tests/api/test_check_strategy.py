@@ -93,14 +93,14 @@ class OwnSummary(Own):
         return "a summary"
 
 
-def test_both_questions_of_a_strategy_that_summarises_are_checked() -> None:
+def test_both_questions_of_a_strategy_that_summarizes_are_checked() -> None:
     with pytest.raises(AssertionError, match=r"propose\(\) must answer SummaryPlan"):
         check_strategy(OwnSummary(clear_half))
     with pytest.raises(AssertionError, match=r"from_summary\(\) must answer Candidate\(...\) or None, not 'a summary'"):
         check_strategy(OwnSummary(lambda snapshot, goal: plan_summary(snapshot, goal)))
 
 
-def test_what_is_no_strategy_is_named() -> None:
+def test_an_object_that_is_no_strategy_is_named() -> None:
     with pytest.raises(AssertionError, match=r"function is no Strategy: it lacks propose\(snapshot, goal\)"):
         check_strategy(clear_half)  # type: ignore[arg-type]
 

@@ -52,6 +52,6 @@ class NoTarget:
         (0.8, "float is no Trigger"),
     ],
 )
-def test_what_breaks_the_contract_is_named(trigger: Any, says: str) -> None:
+def test_a_breach_of_the_contract_is_named(trigger: Any, says: str) -> None:
     with pytest.raises(AssertionError, match=says):
         check_trigger(trigger)

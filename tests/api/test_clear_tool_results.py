@@ -1,12 +1,17 @@
-"""`CompactionSettings.clear_tool_results`: old results are cleared before anything is summarized."""
+"""`clear_tool_results` and `tool_rules` of `CompactionSettings`: old results are cleared before anything is summarized."""
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
+from compaction_hooks import CompactionSettings
+from compaction_hooks.strategies import ClearToolResults
 from tests.conversations import PLAIN, Scripted, assistant, call, controller, prose, steps, texts, tool, user
 
 
-def test_old_results_are_cleared_first_and_no_summariser_is_asked() -> None:
-    """Runs before and independent of a summary."""
+def test_old_results_are_cleared_before_a_summarizer_is_asked() -> None:
     asked = Scripted()
     messages = [user("go"), *steps(24, 500)]
     hooks = controller(16_384, summarizer=asked)
@@ -34,3 +39,24 @@ def test_results_up_to_twice_the_length_of_the_marker_are_not_cleared() -> None:
     ]
     view = controller(16_384).transform_context_sync([user("go"), *calls, *steps(24, 500)])
     assert [view[2]["content"], view[4]["content"]] == [short, marker]
+
+
+@pytest.mark.parametrize(
+    ("rules", "cleared"),
+    [
+        ({}, [0, 1, 2, 3, 4]),
+        ({"read": "never"}, [1, 3]),
+        ({"read": "first"}, [0, 1, 2, 3, 4, 6]),
+        ({"read": 3}, [0, 1, 3]),
+    ],
+)
+def test_a_tool_has_its_own_rule(rules: dict[str, Any], cleared: list[int]) -> None:
+    """Never cleared, cleared however new, or all but so many of the newest."""
+    messages = [user("go")]
+    for number in range(8):
+        messages += steps(1, 1_000, first=number, name="grep" if number % 2 else "read")
+    clear = ClearToolResults(protect_tokens=2_500, minimum_gain_tokens=0)
+    settings = CompactionSettings(strategies=[clear], tool_rules=rules)
+    view = controller(10_000, settings=settings).transform_context_sync(messages)
+    results = [message for message in view if message["role"] == "tool"]
+    assert [place for place, message in enumerate(results) if str(message["content"]).startswith("[Old")] == cleared

@@ -1,4 +1,4 @@
-"""`session.compact()`: a compaction by hand."""
+"""`compact` and `compact_sync`: a compaction by hand."""
 
 from __future__ import annotations
 
@@ -62,7 +62,6 @@ def test_manual_compaction_takes_focus_and_a_number_to_keep() -> None:
     ],
 )
 def test_nothing_to_compact_is_refused_without_a_summary(messages: list[Chat]) -> None:
-    """No empty summary, and no error either."""
     asked = Scripted()
     result = controller(200_000, summarizer=asked).compact_sync(messages)
     assert result.outcome is CompactionOutcome.NOTHING_TO_COMPACT
@@ -71,7 +70,6 @@ def test_nothing_to_compact_is_refused_without_a_summary(messages: list[Chat]) -
 
 
 def test_manual_compaction_right_after_another_is_refused_and_later_works() -> None:
-    """An earlier compaction must not block later compactions."""
     hooks = controller(200_000, summarizer=Scripted())
     first = hooks.compact_sync(talk(10), keep_recent_tokens=300)
     again = hooks.compact_sync(first.messages, keep_recent_tokens=300)
@@ -117,7 +115,7 @@ def test_keeping_nothing_keeps_the_last_step_alone() -> None:
     assert len(result.messages) == 4, "system, summary, the pinned request and the last answer"
 
 
-def test_who_compacts_by_hand_gets_a_summary_though_clearing_would_do() -> None:
+def test_a_compaction_by_hand_summarizes_though_clearing_would_do() -> None:
     asked = Scripted("- what was read")
     messages = [user("go"), *steps(24, 500)]
     assert "Old tool result cleared" in texts(controller(16_384, summarizer=asked).transform_context_sync(messages))

@@ -10,7 +10,6 @@ from tests.too_long import Provider, TooLongError
 
 
 def test_recovery_can_be_switched_off() -> None:
-    """Independent of the threshold."""
     provider = Provider(10)
     hooks = controller(None, settings=CompactionSettings(compact_on_overflow=False))
     with pytest.raises(TooLongError):

@@ -40,7 +40,6 @@ def test_a_part_of_an_unknown_window_is_refused_where_the_model_is_named() -> No
 
 
 def test_a_smaller_model_compacts_before_it_is_called() -> None:
-    """The window of the model of this very call."""
     hooks: CompactionController[Chat] = CompactionController(model="large", context_window=200_000)
     messages = [user("go"), *steps(30, 400)]
     assert hooks.transform_context_sync(messages, model="large") is messages
@@ -60,7 +59,6 @@ def test_an_unknown_window_is_said_once_and_nothing_is_compacted(caplog: pytest.
 
 
 def test_an_assumed_window_is_an_option() -> None:
-    """`default_context_window`."""
     messages = [user("go"), *steps(40, 400)]
     settings = CompactionSettings(default_context_window=8_192)
     assert (

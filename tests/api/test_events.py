@@ -1,4 +1,7 @@
-"""The printed form of events, sessions and controllers: a line that fits the terminal, without text of the conversation."""
+"""`on_event`, and the events: each is printed on a line that fits the terminal, without text of the conversation.
+
+`CompactionStarted`, `CompactionFinished`, `CompactionFailed`, `CompactionSkipped`, `PinMissing`, `StoreFailed`.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +55,7 @@ def test_the_line_of_an_event_is_the_line_of_the_log(caplog: pytest.LogCaptureFi
     assert [record.getMessage() for record in caplog.records] == [str(finished)]
 
 
-def test_what_does_not_fit_is_logged_with_the_figures_of_its_event(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_list_that_does_not_fit_is_logged_with_the_figures_of_its_event(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.ERROR, "compaction_hooks"):
         failed = events_of([user(prose(9_000))])[-1]
     assert isinstance(failed, CompactionFailed)
@@ -61,7 +64,7 @@ def test_what_does_not_fit_is_logged_with_the_figures_of_its_event(caplog: pytes
     assert [record.getMessage() for record in caplog.records] == [str(failed)]
 
 
-def test_no_event_shows_what_was_said(caplog: pytest.LogCaptureFixture) -> None:
+def test_no_event_shows_text_of_the_conversation(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG, "compaction_hooks"):
         heard = [*events_of([user(SECRET), *steps(30)]), *events_of([user(SECRET + prose(9_000))])]
     assert {type(event) for event in heard} == {CompactionStarted, CompactionFinished, CompactionFailed}
@@ -167,7 +170,7 @@ def test_the_event_tells_of_the_record_that_is_used_if_another_worker_was_first(
     assert (finished.record, finished.tokens_after) == (used, used.tokens_after)
 
 
-def test_events_tell_what_happened_and_what_it_cost() -> None:
+def test_events_have_sizes_counts_and_duration() -> None:
     events: list[CompactionEvent] = []
     messages = above_threshold()
     view = controller(8_192, summarizer=Scripted(), events=events).transform_context_sync(messages)

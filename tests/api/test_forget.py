@@ -73,7 +73,7 @@ def test_another_worker_that_still_holds_it_does_not_write_it_back(store: Any) -
     assert not [text for text in store.load("thread") if SECRET in text or '"is_users": true' in text]
 
 
-def test_what_another_worker_is_summarising_meanwhile_is_not_kept(store: Any) -> None:
+def test_a_summary_that_another_worker_is_writing_is_not_kept(store: Any) -> None:
     one = worker(store, SECRET)
 
     def summarize(request: SummaryRequest) -> str:
@@ -87,7 +87,7 @@ def test_what_another_worker_is_summarising_meanwhile_is_not_kept(store: Any) ->
     assert list(store.load("thread")) == []
 
 
-def test_what_this_worker_is_summarising_meanwhile_is_not_kept(store: Any) -> None:
+def test_a_summary_that_this_worker_is_writing_is_not_kept(store: Any) -> None:
     def summarize(_: SummaryRequest) -> str:
         hooks.forget_sync("thread")
         return SECRET

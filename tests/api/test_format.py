@@ -187,7 +187,7 @@ def test_a_format_that_is_named_later_holds_for_what_was_open() -> None:
 
 
 @each
-async def test_what_usage_taught_is_there_again_in_the_next_process(name: str) -> None:
+async def test_the_calibration_is_there_again_in_the_next_process(name: str) -> None:
     """Its part that holds for one format only, too: the messages tell which before the records are read."""
     made, _ = RUNS[name]
     store = MemoryStore()

@@ -7,8 +7,7 @@ from tests.conversations import Scripted, controller, steps, user
 MESSAGES = [user("go"), *steps(30, 300)]
 
 
-def test_what_the_call_asks_for_is_left_free() -> None:
-    """The reserve is at least the length of answer that the call requests."""
+def test_the_room_for_the_answer_of_the_call_stays_free() -> None:
     hooks = controller(20_000, summarizer=Scripted())
     assert hooks.transform_context_sync(MESSAGES) is MESSAGES
     assert len(hooks.transform_context_sync(MESSAGES, max_output_tokens=12_000)) < len(MESSAGES)

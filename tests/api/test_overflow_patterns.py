@@ -9,8 +9,7 @@ from tests.conversations import controller, steps, user
 from tests.too_long import Provider
 
 
-def test_a_wording_nobody_knows_can_be_added() -> None:
-    """Providers invent new wordings all the time."""
+def test_a_new_wording_can_be_added() -> None:
     provider = Provider(20_000, RuntimeError("the kettle is full"))
     messages = [user("go"), *steps(30, 300)]
     with pytest.raises(RuntimeError):

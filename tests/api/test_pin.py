@@ -115,7 +115,7 @@ def test_a_message_may_be_pinned_before_it_is_said() -> None:
     assert RULE in view_of(hooks, conversation())
 
 
-def test_what_was_done_by_hand_survives_a_thousand_other_conversations() -> None:
+def test_pins_and_compactions_by_hand_survive_a_thousand_other_conversations() -> None:
     hooks = process()
     hooks.session("thread").pin(RULE)
     hooks.session("compacted").compact_sync(conversation(), keep_recent_tokens=300)
@@ -179,7 +179,6 @@ def test_a_pinned_tool_result_keeps_its_call() -> None:
 
 
 def test_a_pinned_result_is_neither_cleared_nor_shortened() -> None:
-    """User pins stay for good, word for word."""
     messages = [system(), user("go"), *steps(24, 500)]
     hooks = controller(16_384)
     hooks.pin(messages[3])
@@ -249,7 +248,7 @@ def test_a_pinned_call_of_a_split_step_brings_its_siblings_where_their_results_a
     check_view(others, view, format=anthropic, summaries=[result.record.rendered])
 
 
-def test_a_stored_view_with_a_pinned_step_is_read_as_what_it_stands_for() -> None:
+def test_a_stored_view_with_a_pinned_step_is_compacted_as_the_full_list() -> None:
     """A full list and a trimmed list agree: messages after the summary that repeat summarized ones are not shown twice."""
     hooks = controller(200_000, summarizer=Scripted("- facts"))
     step = step_to_pin()

@@ -1,10 +1,21 @@
-"""Names that programs import. A name that goes, or moves, breaks them: it is a change for the changelog."""
+"""Names that programs import. A name that goes, or moves, breaks them: it is a change for the changelog.
+
+Each method, argument, setting, option and event has a file of tests that names it.
+"""
 
 from __future__ import annotations
 
+import ast
 import importlib
+import inspect
+import re
+from dataclasses import fields
+from pathlib import Path
+from typing import get_args
 
 import pytest
+
+from compaction_hooks import CallOptions, CompactionController, CompactionEvent, CompactionSession, CompactionSettings
 
 NAMES = {
     "compaction_hooks": """
@@ -50,3 +61,22 @@ NAMES = {
 def test_names_are_where_programs_import_them(module: str) -> None:
     found = importlib.import_module(module)
     assert [name for name in NAMES[module].split() if not hasattr(found, name)] == []
+
+
+FOR_THE_PACKAGE = {"engine", "begin_anew", "id"}
+"""Attributes that the package itself uses, and the name of a session."""
+FOLDERS = ("api", "faults", "overflow", "view")
+
+
+def test_each_public_name_has_a_file_of_tests() -> None:
+    methods = {name for made in (CompactionController, CompactionSession) for name in dir(made) if name[0] != "_"}
+    names = {name.removesuffix("_sync") for name in methods - FOR_THE_PACKAGE} | {"project", "parse_overflow"}
+    names |= (
+        {field.name for field in fields(CompactionSettings)}
+        | set(CallOptions.__annotations__)
+        | {event.__name__ for event in get_args(CompactionEvent)}
+    )
+    names |= set(inspect.signature(CompactionController).parameters)
+    tests = [path for folder in FOLDERS for path in (Path(__file__).parents[1] / folder).glob("test_*.py")]
+    told = "\n".join(f"{path.stem} {ast.get_docstring(ast.parse(path.read_text('utf-8')))}" for path in tests)
+    assert {name for name in names if not re.search(rf"(?<![A-Za-z]){name}(?![A-Za-z])", told)} == set()

@@ -9,7 +9,7 @@ MESSAGES = [system(), *talk(20)]
 RULE = user("Never touch the public API.")
 
 
-def test_the_record_is_the_one_in_force() -> None:
+def test_the_record_is_the_active_one() -> None:
     session = controller(100_000, summarizer=Scripted("- kept")).session("thread")
     assert session.record is None
     made = session.compact_sync(MESSAGES, keep_recent_tokens=300).record
@@ -30,7 +30,7 @@ def test_the_records_are_those_of_every_branch_with_the_notes() -> None:
     assert sorted(record.is_note for record in session.records) == [False, False, True]
 
 
-def test_what_is_kept_stays_in_the_view_without_a_record_of_its_own() -> None:
+def test_a_kept_message_stays_in_the_view_without_a_record_of_its_own() -> None:
     messages = [*talk(3), RULE, assistant("Understood."), *talk(6, first=3)]
     session = controller(200_000, summarizer=Scripted("- facts")).session("thread")
     session.keep(RULE)

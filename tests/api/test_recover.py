@@ -1,4 +1,4 @@
-"""After the provider said "too long": compact harder, send once more, or name the part that cannot shrink."""
+"""`recover`, `recover_sync`, and `call` after an overflow: compact harder, send once more, or name the part that cannot shrink."""
 
 from __future__ import annotations
 
@@ -37,7 +37,6 @@ MESSAGES = [user("go"), *steps(30, 300)]
 
 
 async def test_an_overflow_is_compacted_and_sent_once_more() -> None:
-    """One retry; the host sees only the answer."""
     provider = Provider(20_000, TooLongError(9_000, 8_000))
     hooks = controller(None, summarizer=Scripted())
     messages = [system(), user("go"), *steps(30, 300)]
@@ -80,7 +79,6 @@ def test_a_second_overflow_is_reported_with_its_cause() -> None:
 
 
 def test_another_error_of_the_second_try_is_the_callers() -> None:
-    """The second request was rejected for another reason; that error is raised unchanged."""
     model = Answers(TooLongError(9_000, 8_000), reset := ConnectionError("reset by peer"))
     with pytest.raises(ConnectionError) as caught:
         controller(None, summarizer=Scripted()).call_sync([user("go"), *talk(20)], model)
@@ -111,7 +109,6 @@ def interrupting() -> Iterator[Interrupting]:
 
 
 def test_a_caller_that_gives_up_during_the_summary_gets_the_providers_error(interrupting: Interrupting) -> None:
-    """Without a compaction the request stays rejected; no error of ours hides the provider's."""
     hooks, error = controller(None, summarizer=interrupting), TooLongError(9_000, 8_000)
     with pytest.raises(TooLongError) as caught:
         hooks.recover_sync(error, [user("go"), *talk(20)], interrupting.signal)
@@ -120,7 +117,6 @@ def test_a_caller_that_gives_up_during_the_summary_gets_the_providers_error(inte
 
 
 async def test_a_summarizer_that_just_failed_another_caller_is_not_asked_for_the_recovery() -> None:
-    """A caller that waited for a failed compaction recovers without a model."""
     asked, messages = Waiting(ConnectionError("down")), above_threshold()
     hooks = controller(8_192, summarizer=asked)
     leader = asyncio.create_task(hooks.transform_context(messages))
@@ -194,7 +190,6 @@ def answer_call(finish_reason: str, prompt_tokens: int, completion_tokens: int) 
 
 
 def test_a_short_answer_is_kept_when_asking_again_fails() -> None:
-    """A paid answer is not lost to a rate limit of the second try."""
     short = answer_call("length", 8_150, 0)
     model = Answers(short, RuntimeError("429 rate limit"))
     hooks = controller(8_192, summarizer=Scripted(), settings=CompactionSettings(auto_compact=False))
@@ -222,7 +217,6 @@ class NamedModelError(TooLongError):
 
 
 def test_an_error_of_the_model_before_a_switch_is_left_alone() -> None:
-    """The overflow of the model that was left says nothing of the present one."""
     hooks = controller(None, summarizer=Scripted())
     messages = [user("go"), *steps(12, 300)]
     hooks.transform_context_sync(messages, model="small-model")

@@ -167,7 +167,7 @@ def test_a_document_in_the_current_request_is_never_left_out_and_the_error_names
 
 
 @dialects
-def test_what_was_left_out_stays_left_out_after_a_restart_and_in_longer_lists(dialect: Chat) -> None:
+def test_media_left_out_stay_left_out_after_a_restart_and_in_longer_lists(dialect: Chat) -> None:
     hooks, provider = hooks_for(dialect), Provider()
     messages = [dialect.user("Read this.", dialect.document()), dialect.user("And now?")]
     hooks.call_sync(messages, provider)
@@ -180,7 +180,7 @@ def test_what_was_left_out_stays_left_out_after_a_restart_and_in_longer_lists(di
     assert views[0][: len(provider.sent[1])] == provider.sent[1]
 
 
-def test_a_record_of_media_left_out_is_read_by_those_who_do_not_know_them() -> None:
+def test_a_record_of_media_left_out_is_readable_for_older_versions() -> None:
     """They find nothing among the reductions that they would refuse."""
     hooks = hooks_for(Chat())
     hooks.call_sync([Chat().user("Read this.", Chat().document()), Chat().user("And now?")], Provider())
@@ -190,7 +190,7 @@ def test_a_record_of_media_left_out_is_read_by_those_who_do_not_know_them() -> N
     assert CompactionRecord.from_dict({**record, "left_out": []}).reductions == ()
 
 
-def test_what_is_left_out_is_shown_again_where_its_message_is_the_current_request() -> None:
+def test_media_left_out_are_shown_again_if_their_message_is_the_current_request() -> None:
     hooks, provider = hooks_for(Chat()), Provider()
     messages = [Chat().user("Read this.", Chat().document()), Chat().user("And now?")]
     hooks.call_sync(messages, provider)

@@ -42,8 +42,7 @@ class Reading:
         self.read, self.summary, self.take, self.rewrite = inner.read, inner.summary, inner.take, inner.rewrite
 
 
-def test_a_broken_history_is_mended_on_request_on_every_path() -> None:
-    """The sent view is valid; the host's list stays as it was."""
+def test_a_broken_history_is_repaired_on_request_on_every_path() -> None:
     short, long = broken(2), broken(40)
     before = json.dumps([short, long])
     hooks = controller(8_192, summarizer=Scripted())
@@ -60,14 +59,14 @@ def test_a_broken_history_is_mended_on_request_on_every_path() -> None:
     assert json.dumps([short, long]) == before
 
 
-def test_mending_is_a_setting_too_and_a_call_may_do_without() -> None:
+def test_repair_is_a_setting_that_a_call_can_switch_off() -> None:
     messages = broken(2)
     hooks = controller(settings=CompactionSettings(repair=True))
     assert find_breaches(hooks.transform_context_sync(messages)) == []
     assert hooks.transform_context_sync(messages, repair=False) is messages
 
 
-def test_a_mended_view_is_the_same_on_the_next_call() -> None:
+def test_a_repaired_view_is_the_same_on_the_next_call() -> None:
     """Its beginning is byte-identical, so that prompt caches hold."""
     messages = broken(2)
     hooks = controller(settings=CompactionSettings(repair=True))
@@ -76,14 +75,14 @@ def test_a_mended_view_is_the_same_on_the_next_call() -> None:
     assert longer.startswith(first[:-1])
 
 
-def test_usage_is_reported_for_the_view_as_it_was_mended() -> None:
+def test_usage_is_reported_for_the_repaired_view() -> None:
     hooks = controller(settings=CompactionSettings(repair=True))
     view = hooks.transform_context_sync(broken(2))
     hooks.report_usage(Usage(input_tokens=1_234), view)
     assert hooks.state().context_tokens == 1_234
 
 
-def test_a_format_that_cannot_mend_says_what_it_lacks() -> None:
+def test_a_format_that_cannot_repair_is_refused() -> None:
     hooks = controller(format=Reading(), settings=CompactionSettings(repair=True))
     with pytest.raises(ConfigurationError, match="repair"):
         hooks.transform_context_sync(broken(2))

@@ -109,8 +109,7 @@ def test_only_usage_above_the_window_tells_that_the_provider_dropped_something(
     assert (hooks.transform_context_sync(messages) is not messages) is is_compacted
 
 
-def test_a_report_is_believed_and_only_what_came_since_is_estimated() -> None:
-    """Last usage plus an estimate of the messages after it."""
+def test_a_report_is_believed_and_only_later_messages_are_estimated() -> None:
     hooks = controller(200_000)
     messages = talk(10)
     hooks.report_usage(Usage(input_tokens=9_000), hooks.transform_context_sync(messages))
@@ -143,7 +142,6 @@ def test_a_report_of_another_list_is_not_believed() -> None:
 
 
 def test_a_report_of_another_model_is_not_believed() -> None:
-    """An error or a count of the model that was left."""
     hooks: CompactionController[Chat] = CompactionController(model="gpt-4.1", context_window=200_000)
     view = hooks.transform_context_sync(talk(5), model="gpt-4.1")
     hooks.report_usage(Usage(input_tokens=99_000), view, model="claude-sonnet-4-5")
@@ -166,7 +164,6 @@ def test_a_hidden_prefix_is_learned_and_counts_after_a_compaction_too() -> None:
 
 
 def test_the_ratio_of_a_model_is_learned_from_growth() -> None:
-    """The estimate is corrected by the provider's count, and never below it."""
     hooks = controller(200_000)
     messages: list[Chat] = [user("go")]
     estimate = controller(200_000)
@@ -181,7 +178,7 @@ def test_the_ratio_of_a_model_is_learned_from_growth() -> None:
 
 
 @pytest.mark.parametrize("is_again", [False, True])
-def test_what_the_provider_counted_of_this_very_list_makes_it_due(is_again: bool) -> None:
+def test_usage_of_the_present_list_makes_it_due(is_again: bool) -> None:
     """Also if it was counted before: a model with another tokenizer may have answered under the same name."""
     hooks, messages = small()
     if is_again:

@@ -1,4 +1,4 @@
-"""`controller.session(id, host_files=...)`: the files that the host keeps track of, for each conversation."""
+"""`controller.session(id, host_files=...)`, `controller.close(id)`: conversations, and the files that the host tracks for each."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def files_of(hooks: Controller, name: str) -> tuple[tuple[str, ...], tuple[str, 
     return record.read_files, record.modified_files
 
 
-def test_each_conversation_has_files_of_its_own_beside_the_controllers() -> None:
+def test_each_conversation_has_files_of_its_own_and_the_controllers() -> None:
     hooks = controller(200_000, summarizer=Scripted(), host_files=lambda: FileOperations(read=("all.md",)))
     hooks.session("a", host_files=lambda: FileOperations(read=("a.py",), modified=("b.py",)))
     assert files_of(hooks, "a") == (("all.md", "a.py"), ("b.py",))

@@ -1,4 +1,4 @@
-"""`CompactionController(settings={"gpt-5*": ..., "*": ...})`: whole settings for each model."""
+"""`CompactionController(settings={"gpt-5*": ..., "*": ...})`, `controller.settings_for()`: whole settings for each model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`CompactionSettings(strategies=...)`: how a view is made smaller."""
+"""`strategies` of `CompactionSettings`, with `split_turn_min_prefix` and `add_continuation`: how a view is made smaller."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ def test_a_view_above_the_target_is_sent_when_the_summary_fails() -> None:
 # -- by hand, and after an overflow
 
 
-def test_by_hand_the_first_that_summarises_is_taken() -> None:
+def test_a_compaction_by_hand_uses_the_first_strategy_that_summarizes() -> None:
     asked = Scripted()
     result = hooks(ClearToolResults(protect_tokens=0), Summarize(), asked=asked).compact_sync(
         AT_WORK, focus="the table"
@@ -193,7 +193,7 @@ def test_after_an_overflow_clear_only_clears() -> None:
 # -- nothing fits
 
 
-def test_what_clear_only_cannot_make_fit_stays_word_for_word_and_is_told() -> None:
+def test_a_list_that_clearing_cannot_make_fit_stays_word_for_word_with_an_event() -> None:
     messages = [*talk(40, 300), user("And now?")]
     events: list[CompactionEvent] = []
     only = hooks(ClearToolResults(), events=events)
@@ -205,7 +205,7 @@ def test_what_clear_only_cannot_make_fit_stays_word_for_word_and_is_told() -> No
     assert raised.value.part == "strategies"
 
 
-def test_with_shorten_parts_what_was_said_is_shortened_before_it_fails() -> None:
+def test_with_shorten_parts_older_messages_are_shortened_before_it_fails() -> None:
     messages = [*talk(40, 300), user("And now?")]
     view = hooks(ShortenParts()).transform_context_sync(messages)
     assert len(view) == len(messages)

@@ -35,14 +35,14 @@ from tests.conversations import (
 MESSAGES = [user("go"), *steps(30, 300)]
 
 
-async def test_the_call_s_summariser_is_asked_where_the_controller_has_none() -> None:
+async def test_the_calls_summarizer_is_asked_if_the_controller_has_none() -> None:
     own = Scripted("- by the conversation's own model")
     hooks = CompactionController(context_window=8_192, settings=PLAIN)
     assert "own model" in texts(await hooks.transform_context(MESSAGES, summarizer=own))
     assert "own model" in texts(hooks.session("sync").transform_context_sync(MESSAGES, summarizer=own))
 
 
-def test_the_controller_s_summariser_holds_before_the_call_s() -> None:
+def test_the_controllers_summarizer_comes_before_the_calls() -> None:
     theirs, own = Scripted(), Scripted()
     hooks = controller(8_192, summarizer=theirs, settings=PLAIN)
     hooks.transform_context_sync(MESSAGES, summarizer=own)
@@ -51,7 +51,6 @@ def test_the_controller_s_summariser_holds_before_the_call_s() -> None:
 
 
 def test_the_second_summary_updates_the_first() -> None:
-    """The record's summary becomes the previous one; only new messages are shown."""
     asked = Scripted("- one", "- two")
     hooks = controller(8_192, summarizer=asked, settings=PLAIN)
     messages: list[Chat] = [system()]
@@ -66,8 +65,7 @@ def test_the_second_summary_updates_the_first() -> None:
     assert (record["summary"], record["previous_summary"], record["compaction_count"]) == ("- two", "- one", 2)
 
 
-def test_a_long_prefix_of_a_turn_is_summarised_after_the_history_one_at_a_time() -> None:
-    """Never two summary calls at once; the history comes first."""
+def test_a_long_prefix_of_a_turn_is_summarized_after_the_history_one_at_a_time() -> None:
     asked = Scripted("- history", "- prefix")
     messages = [*talk(4), user("Now port it."), *steps(10, 200)]
     result = controller(8_192, summarizer=asked).compact_sync(messages, keep_recent_tokens=500, focus="the schema")
@@ -87,7 +85,6 @@ def test_the_turn_that_is_split_again_is_updated() -> None:
 
 
 def test_an_earlier_summary_is_carried_on_when_only_a_turns_beginning_is_new() -> None:
-    """If only the first part of a turn is newly covered, it is an update all the same."""
     asked = Scripted("- the first facts", "- both")
     hooks = controller(8_192, summarizer=asked, settings=PLAIN)
     messages = [*talk(12), user("port it")]
@@ -99,7 +96,7 @@ def test_an_earlier_summary_is_carried_on_when_only_a_turns_beginning_is_new() -
     assert record.summary == "- both"
 
 
-def test_a_summariser_that_overflows_on_next_to_nothing_counts_as_failed() -> None:
+def test_a_summarizer_that_overflows_on_next_to_nothing_counts_as_failed() -> None:
     asked = Scripted(ValueError("This model's maximum context length is 20 tokens, however you requested 5000 tokens"))
     messages = [user("hi"), assistant("ok"), user("next")]
     result = controller(8_192, summarizer=asked).compact_sync(messages, keep_recent_tokens=0)
@@ -152,7 +149,6 @@ def test_a_continuation_line_only_where_no_user_message_follows(last: list[Chat]
 
 
 def test_a_summary_that_is_thrown_away_is_paid_for_all_the_same() -> None:
-    """What gained nothing still cost something."""
     events: list[CompactionEvent] = []
     cost = Usage(input_tokens=900, output_tokens=120)
     messages = [

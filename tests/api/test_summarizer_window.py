@@ -119,7 +119,7 @@ def test_all_parts_share_one_deadline(seconds: int, deadlines: list[float]) -> N
     assert record.unseen_message_count > 0
 
 
-def test_what_the_first_parts_cost_is_not_thrown_away_when_a_later_one_fails() -> None:
+def test_a_later_part_that_fails_does_not_lose_the_first_parts() -> None:
     asked = Counting()
 
     def failing(request: SummaryRequest) -> Summary:

@@ -51,7 +51,6 @@ def of_tokens(tokens: int) -> list[Chat]:
 
 
 def test_the_threshold_is_strict() -> None:
-    """At the trigger nothing happens; one token above it does."""
     trigger = CompactionSettings().budget(8_192).trigger
     at = of_tokens(trigger)
     assert size(at) == trigger
@@ -77,7 +76,6 @@ class HeavyFrame(CharacterEstimator):
 
 
 def test_a_summary_that_turns_out_larger_than_its_allowance_does_not_take_the_view_above_the_target() -> None:
-    """The kept messages are shortened by as much."""
     summary = f"## Goal\n- {prose(580)}"
     messages = [system(), user("go"), *steps(30, 450)]
     hooks = controller(8_192, summarizer=Scripted(summary), estimator=HeavyFrame())
@@ -89,7 +87,7 @@ def test_a_summary_that_turns_out_larger_than_its_allowance_does_not_take_the_vi
     assert len(view) > 8
 
 
-def test_what_is_kept_is_not_shortened_in_vain() -> None:
+def test_kept_messages_are_not_shortened_in_vain() -> None:
     """If shortening would not reach the target either, and the view fits as it is, it stays whole."""
     hooks = controller(8_192, summarizer=Scripted(f"## Goal\n- {prose(580)}"), estimator=HeavyFrame(4))
     hooks.transform_context_sync([system(), user("go"), *steps(60, 130)])
@@ -137,7 +135,7 @@ def test_a_summary_that_gains_too_little_is_thrown_away() -> None:
 # -- the last resort: texts
 
 
-def test_an_older_message_beside_the_request_is_shortened_when_nothing_else_fits() -> None:
+def test_an_older_message_next_to_the_request_is_shortened_when_nothing_else_fits() -> None:
     """No boundary lies between the two; the request is the host's own object."""
     events: list[CompactionEvent] = []
     messages = [system(), user(prose(10_000)), user("Now this: " + prose(1_000))]
@@ -149,7 +147,6 @@ def test_an_older_message_beside_the_request_is_shortened_when_nothing_else_fits
 
 
 def test_a_long_answer_in_the_last_step_is_shortened_and_the_summary_stays() -> None:
-    """The last step is kept with shortened texts; the summary is not discarded for it."""
     long = assistant("I will explain. " + prose(9_000), call("a"))
     messages = [system(), *talk(4), user("go"), *steps(3), long, tool("a", "ok")]
     hooks = controller(8_192, summarizer=Scripted("the facts so far"))

@@ -20,11 +20,10 @@ MESSAGES = [user("go"), *steps(30, 300)]
     ],
 )
 def test_threshold_can_be_a_ratio_or_a_number(settings: CompactionSettings, trigger: int) -> None:
-    """The options."""
     assert settings.budget(100_000).trigger == trigger
 
 
-def test_a_low_trigger_in_a_large_window_leaves_room_beside_the_summary() -> None:
+def test_a_low_trigger_in_a_large_window_leaves_room_next_to_the_summary() -> None:
     """At most 60 % of the trigger after a compaction, whatever the window would allow a summary."""
     hooks = controller(100_000, settings=CompactionSettings(trigger_tokens=3_000))
     hooks.transform_context_sync(MESSAGES)

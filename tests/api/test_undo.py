@@ -51,7 +51,7 @@ def test_an_imported_undo_reaches_the_store() -> None:
     assert store.load("thread") == []
 
 
-def test_what_was_undone_before_the_first_call_is_not_made_again_by_it() -> None:
+def test_a_compaction_undone_before_the_first_call_is_not_made_again() -> None:
     """The list is above the threshold all the same, as it was when it was compacted."""
     store, settings = MemoryStore(), CompactionSettings(trigger_tokens=3_000)
     controller(100_000, summarizer=Scripted("- kept"), store=store, settings=settings).transform_context_sync(MESSAGES)
@@ -95,7 +95,7 @@ def test_undo_of_a_stored_list_keeps_its_summary() -> None:
     assert "- ALPHA" in str(asked.requests[-1].previous_summary)
 
 
-def test_undo_takes_what_another_worker_made_of_the_same_messages_with_it() -> None:
+def test_undo_removes_another_workers_record_of_the_same_messages_too() -> None:
     """Else the view would not change: the other summary would come into force."""
     messages = [system(), *talk(12)]
     one, other = (summarizing(Scripted(f"- by worker {name}")) for name in "ab")

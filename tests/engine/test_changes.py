@@ -53,7 +53,6 @@ def test_a_rewind_falls_back_to_the_newest_record_that_is_still_true() -> None:
 
 
 def test_forks_keep_their_own_records() -> None:
-    """Two continuations of one beginning, taken in turns."""
     hooks = summarizing()
     trunk = one_task()
     hooks.transform_context_sync(trunk)
@@ -71,7 +70,7 @@ def test_forks_keep_their_own_records() -> None:
     assert "Left" not in seen["right"]
 
 
-def test_the_record_in_force_does_not_depend_on_the_order_they_came_in() -> None:
+def test_the_active_record_does_not_depend_on_the_order_of_import() -> None:
     """Workers on one store load the same records in different orders, and must send the same view."""
     hooks = summarizing()
     messages = one_task()
@@ -108,7 +107,6 @@ def through_json(messages: list[Chat]) -> list[Chat]:
     ],
 )
 def test_an_edit_before_the_cut_takes_the_summary_out_of_force(edit: Edit) -> None:
-    """The summarized messages are not there any more, so their summary is not sent."""
     hooks = summarizing()
     messages = one_task()
     hooks.transform_context_sync(messages)
@@ -204,7 +202,7 @@ def test_a_result_changed_while_a_compaction_is_announced_is_not_cleared_as_it_w
 
 
 @pytest.mark.parametrize("reason", ["threshold", "manual", "overflow"])
-def test_a_history_changed_while_it_is_summarised_does_not_get_that_summary(reason: str) -> None:
+def test_a_history_changed_while_it_is_summarized_does_not_get_that_summary(reason: str) -> None:
     """The summary covers messages that are gone: a second one is made, and the first is not lost for the old history."""
     events: list[CompactionEvent] = []
     messages, writable = mutable()
@@ -246,8 +244,7 @@ def test_a_history_changed_while_its_second_summary_is_written_does_not_get_that
     assert "summary number 3" in texts(view)
 
 
-def test_what_the_user_says_during_a_compaction_is_in_the_view() -> None:
-    """Queued in order, and never lost."""
+def test_a_message_of_the_user_during_a_compaction_is_in_the_view() -> None:
     messages = one_task()
     late = user("One more thing: keep the tests green.")
 
@@ -262,7 +259,7 @@ def test_what_the_user_says_during_a_compaction_is_in_the_view() -> None:
 # -- conversations that cannot fit
 
 
-def test_what_nothing_makes_fit_is_not_summarised_again_and_again() -> None:
+def test_a_list_that_cannot_be_made_to_fit_is_summarized_once() -> None:
     """The summary is paid for once; an edited list gets another try."""
     asked = Numbered()
     hooks = summarizing(asked)
@@ -275,7 +272,7 @@ def test_what_nothing_makes_fit_is_not_summarised_again_and_again() -> None:
     assert "summary number 2" in texts(hooks.transform_context_sync(edited))
 
 
-def test_what_the_provider_counts_beside_the_list_is_named_when_it_is_the_largest_part() -> None:
+def test_a_hidden_prefix_is_named_when_it_is_the_largest_part() -> None:
     """A tiny list that the provider rejects for its size: something else is large, and the error says so."""
 
     def send(view: list[Chat]) -> str:
@@ -303,3 +300,35 @@ def test_a_late_result_puts_a_record_out_of_force_although_its_id_was_used_again
     late = [*messages, tool("", "the contents of slow.py")]
     view = hooks.transform_context_sync(late)
     check_view(late, view, format=OpenAIChatFormat(), summaries=[result.record.rendered])
+
+
+def test_a_rewind_to_before_the_first_compaction_gives_the_hosts_own_list() -> None:
+    hooks = summarizing()
+    messages = one_task()
+    hooks.transform_context_sync(messages)
+    short = messages[:6]
+    assert hooks.transform_context_sync(short) is short
+    assert hooks.history() == []
+
+
+def test_a_rewind_to_an_older_record_reads_its_messages_again() -> None:
+    hooks = summarizing()
+    messages, writable = mutable()
+    hooks.transform_context_sync(messages)
+    longer = [*messages, *steps(14, 300, first=22)]
+    hooks.transform_context_sync(longer)
+    writable[3]["content"] = "something else entirely"
+    assert "summary number 1" not in texts(hooks.transform_context_sync(messages))
+
+
+def test_resumed_from_json_on_another_machine_the_view_is_the_same_to_the_byte() -> None:
+    first = summarizing()
+    messages = one_task()
+    view = texts(first.transform_context_sync(messages))
+    saved = json.dumps({"messages": messages, "records": first.session("default").export_records()})
+    resumed = json.loads(saved)
+    asked = Numbered()
+    second = summarizing(asked)
+    second.session("default").import_records(resumed["records"])
+    assert texts(second.transform_context_sync(resumed["messages"])) == view
+    assert len(asked.requests) == 0

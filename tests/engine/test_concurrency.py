@@ -26,7 +26,6 @@ async def test_callers_of_one_conversation_share_one_summary() -> None:
 
 
 async def test_callers_of_one_conversation_share_a_failure() -> None:
-    """The waiting callers do not each try again."""
     asked, messages = Waiting(ConnectionError("down")), above_threshold()
     hooks = controller(8_192, summarizer=asked)
     tasks = [asyncio.create_task(hooks.transform_context(messages)) for _ in range(4)]

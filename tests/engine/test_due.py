@@ -138,7 +138,7 @@ def small(**more: Any) -> tuple[Controller, list[Chat]]:
     return hooks, messages
 
 
-def test_what_another_conversation_learned_of_the_window_counts_here() -> None:
+def test_the_window_learned_in_another_conversation_counts() -> None:
     hooks, messages = small()
     other = hooks.session("other")
     other.transform_context_sync(messages)
@@ -147,7 +147,7 @@ def test_what_another_conversation_learned_of_the_window_counts_here() -> None:
     assert "- so far" in texts(hooks.transform_context_sync(messages))
 
 
-def test_what_another_conversation_learned_of_the_model_counts_here() -> None:
+def test_the_ratio_learned_in_another_conversation_counts() -> None:
     hooks, messages = small()
     other = conversation(1, 100)
     session = hooks.session("other")
@@ -158,12 +158,6 @@ def test_what_another_conversation_learned_of_the_model_counts_here() -> None:
         assert found is not None
         session.report_usage(Usage(input_tokens=2 * found), view)
     assert "- so far" in texts(hooks.transform_context_sync(messages))
-
-
-def test_usage_that_a_new_answer_carries_makes_the_list_due() -> None:
-    hooks, messages = small()
-    counted: Chat = {**assistant("so"), "usage": {"prompt_tokens": 8_000, "completion_tokens": 10}}
-    assert "- so far" in texts(hooks.transform_context_sync([*messages, counted, user("?")]))
 
 
 def test_a_request_that_is_current_again_after_a_rewind_is_shown_until_there_is_another() -> None:
@@ -196,7 +190,7 @@ def test_a_list_rewound_to_where_a_record_ends_has_its_summary_again_when_it_goe
             assert hooks.transform_context_sync(messages[:more]) == elsewhere(hooks, messages[:more])
 
 
-def test_reasoning_that_stood_alone_at_the_end_does_not_hide_that_a_record_is_reached() -> None:
+def test_reasoning_alone_at_the_end_does_not_hide_that_a_record_applies() -> None:
     """It belongs to the block that follows it: the same messages were one block fewer in the call before."""
     format = AnthropicFormat()
     thinking: Chat = {"role": "assistant", "content": [{"type": "thinking", "thinking": "hm", "signature": "c2ln"}]}

@@ -136,7 +136,7 @@ def controller(form: Any, summarizer: Any = None) -> CompactionController[Any]:
     ],
     ids=["anthropic", "responses", "chat"],
 )
-def test_the_summariser_reads_them(form: Any, said: list[Block], shown: str) -> None:
+def test_the_summarizer_reads_their_queries_and_output(form: Any, said: list[Block], shown: str) -> None:
     """Queries, titles and output; neither ids nor sealed text nor files."""
     summarizer = Scripted()
     controller(form, summarizer).compact_sync(conversation(said), keep_recent_tokens=1)
@@ -155,7 +155,7 @@ def test_a_long_page_is_cut_as_a_result_is() -> None:
     assert "characters left out" in shown
 
 
-def test_the_default_summary_names_what_was_looked_up() -> None:
+def test_the_default_summary_names_searches() -> None:
     result = controller(AnthropicFormat(), ExtractiveSummarizer()).compact_sync(
         conversation(ANTHROPIC), keep_recent_tokens=1
     )

@@ -69,7 +69,7 @@ def test_a_restarted_process_knows_the_next_request_before_any_report(model: str
     assert compare_expected(of_model(store, model), messages)[0] == pytest.approx(1.0, abs=0.05)
 
 
-def test_another_model_is_not_touched_by_what_was_learned_of_one() -> None:
+def test_a_calibration_of_one_model_does_not_change_another() -> None:
     store = MemoryStore()
     messages = agent(of_model(store))
     assert compare_expected(of_model(store, "gpt-9-mini"), messages)[1] == 1.0
@@ -84,7 +84,7 @@ def test_another_model_is_not_touched_by_what_was_learned_of_one() -> None:
         pytest.param({"ratio": "much", "overhead_seen_at": {}, "grown_counted": None}, id="no numbers"),
     ],
 )
-def test_what_does_not_hold_here_is_as_if_nothing_was_learned(changes: dict[str, object]) -> None:
+def test_a_calibration_of_something_else_is_ignored(changes: dict[str, object]) -> None:
     store = MemoryStore()
     messages = agent(of_model(store))
     assert compare_expected(of_model(with_calibration(store, **changes)), messages)[1] == 1.0
@@ -97,7 +97,7 @@ def test_in_another_framework_the_ratio_holds_and_the_hidden_prefix_does_not() -
     assert ratio == pytest.approx(RATIO, abs=0.05)
 
 
-def test_what_a_conversation_learned_itself_is_not_replaced_by_a_record() -> None:
+def test_a_record_does_not_replace_a_conversations_own_calibration() -> None:
     elsewhere = of_model()
     agent(elsewhere)
     here, messages = of_model(), [system(), user("Port the parser."), *steps(2, 700)]

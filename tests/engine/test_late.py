@@ -37,7 +37,7 @@ def long() -> list[Chat]:
     return [system(), *talk(60, 200)]
 
 
-async def test_a_rejection_that_comes_after_another_call_compacted_sends_what_that_one_made() -> None:
+async def test_a_rejection_after_another_call_compacted_sends_the_other_view() -> None:
     """The present view is not the rejected one: no further message is lost, and no further summary paid."""
     paid, messages = Numbered(), long()
     hooks = controller(200_000, summarizer=paid)
@@ -62,7 +62,7 @@ async def test_a_rejection_that_comes_after_another_call_compacted_sends_what_th
     assert len(paid.requests) == 1
 
 
-def test_a_rejection_that_comes_after_another_worker_compacted_sends_what_that_one_made() -> None:
+def test_a_rejection_after_another_worker_compacted_sends_the_other_view() -> None:
     store, paid, messages = MemoryStore(), Numbered(), long()
     one, other = (controller(200_000, summarizer=paid, store=store) for _ in "ab")
     one.transform_context_sync(messages[:1])
@@ -108,7 +108,7 @@ async def test_a_count_of_a_view_that_was_replaced_meanwhile_compacts_nothing() 
 
 
 @pytest.mark.parametrize("how", ["threshold", "manual", "overflow"])
-def test_a_history_that_is_edited_whenever_it_is_summarised_is_compacted_without_a_model(how: str) -> None:
+def test_a_history_that_is_edited_whenever_it_is_summarized_is_compacted_without_a_model(how: str) -> None:
     """It fits in the end, and the whole list is never sent without an event."""
     events: list[CompactionEvent] = []
     written = [dict(message) for message in [system(), user("go"), *steps(40, 300)]]
@@ -131,7 +131,7 @@ def test_a_history_that_is_edited_whenever_it_is_summarised_is_compacted_without
     assert not [event for event in events if isinstance(event, CompactionFailed)]
 
 
-def test_what_was_shortened_before_a_rewind_does_not_shorten_what_stands_there_now() -> None:
+def test_a_reduction_from_before_a_rewind_does_not_shorten_a_new_result() -> None:
     """The user asks for the answer again and again: each result is shown as it would be the first time."""
 
     def turn(number: int) -> list[Chat]:

@@ -1,4 +1,4 @@
-"""What counts as a context overflow, what does not, and which numbers are read from it."""
+"""`is_context_overflow()`, `parse_overflow()`: errors that are an overflow, similar ones that are none, and their numbers."""
 
 from __future__ import annotations
 
@@ -224,7 +224,7 @@ def test_recognises_an_overflow_and_reads_its_numbers(text: str, limit: int | No
 
 
 @pytest.mark.parametrize(("text", "kind"), NEAR_MISSES)
-def test_tells_what_resembles_an_overflow_from_one(text: str, kind: str | None) -> None:
+def test_similar_errors_are_no_overflows(text: str, kind: str | None) -> None:
     info = parse_overflow(text)
 
     assert (info.kind if info else None) == kind
@@ -247,7 +247,6 @@ def test_tells_what_resembles_an_overflow_from_one(text: str, kind: str | None) 
     ],
 )
 def test_has_nothing_to_say_about_ordinary_errors(text: str) -> None:
-    """The errors that a retry loop retries are no overflows."""
     assert parse_overflow(text) is None
 
 
@@ -298,7 +297,7 @@ def test_believes_a_code_that_names_the_context_before_the_sentence() -> None:
     ],
     ids=["openai", "tool call", "anthropic", "gemini", "responses", "ollama"],
 )  # fmt: skip
-def test_never_reads_what_a_model_wrote(response: dict[str, Any]) -> None:
+def test_never_reads_the_text_of_an_answer(response: dict[str, Any]) -> None:
     """A stop for length says nothing without numbers, and an answer may talk about overflows."""
     assert parse_overflow(response) is None
     assert parse_overflow(json.dumps(response)) is None
@@ -617,7 +616,7 @@ def test_the_callers_patterns_win_over_everything(pattern: str | re.Pattern[str]
     assert not is_context_overflow("another error", patterns=[pattern])
 
 
-def test_one_pattern_may_stand_alone_and_an_empty_one_means_nothing() -> None:
+def test_a_single_pattern_is_accepted_and_an_empty_one_is_ignored() -> None:
     assert is_context_overflow("kaputt", patterns="kaputt")
     assert not is_context_overflow("ok", patterns="kaputt")
     assert not is_context_overflow("ok", patterns=[""])

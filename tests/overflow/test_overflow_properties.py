@@ -123,7 +123,6 @@ wrappers = st.lists(
 
 @given(sentences(WITH_BOTH_NUMBERS))
 def test_reads_limit_and_actual_however_they_are_put(sentence: tuple[str, int, int]) -> None:
-    """New wordings appear constantly."""
     text, limit, actual = sentence
 
     info = parse_overflow(text)
@@ -157,7 +156,7 @@ def test_wrapping_changes_nothing(sentence: tuple[str, int, int], layers: list[o
 
 
 @given(sentences(WITH_BOTH_NUMBERS), st.sampled_from(["text", "content", "arguments", "input", "default"]))
-def test_somebodys_text_in_another_error_is_no_overflow(sentence: tuple[str, int, int], key: str) -> None:
+def test_quoted_text_in_another_error_is_no_overflow(sentence: tuple[str, int, int], key: str) -> None:
     quoted = json.dumps({key: sentence[0]})
 
     assert not is_context_overflow(f"Invalid schema for function 'report': expected a string, got {quoted}")

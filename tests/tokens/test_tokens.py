@@ -81,7 +81,6 @@ def test_a_message_without_parts_still_takes_its_frame() -> None:
     },
 )
 def test_every_kind_of_part_is_counted(part: Part, tokens: int) -> None:
-    """Tool-call arguments, thinking and unknown blocks count, media by a constant."""
     assert size(part) == MESSAGE_TOKENS + tokens
 
 
@@ -173,7 +172,9 @@ def test_openai_counts_the_cached_part_within_the_input(fields: dict[str, object
         "no input": ({"output_tokens": 5}, None),
     },
 )
-def test_anthropic_counts_the_cached_part_beside_the_input(fields: dict[str, object], expected: Usage | None) -> None:
+def test_anthropic_counts_the_cached_part_apart_from_the_input(
+    fields: dict[str, object], expected: Usage | None
+) -> None:
     assert usage_from_anthropic(fields) == expected
 
 
@@ -183,7 +184,6 @@ def test_anthropic_counts_the_cached_part_beside_the_input(fields: dict[str, obj
 @needs_data
 @pytest.mark.parametrize("encoding", ["cl100k_base", "o200k_base"])
 def test_recorded_conversations_are_not_counted_below_a_real_tokenizer(encoding: str) -> None:
-    """It errs upwards, here by no more than a quarter."""
     count = real_tokenizer(encoding).estimate_tokens
     ratios = [text_ratio(read(session), ESTIMATOR.estimate_tokens, count) for session in list(sessions("tau*"))[::9]]
     assert min(ratios) >= 1.0

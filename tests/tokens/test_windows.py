@@ -136,8 +136,7 @@ def test_a_model_is_found_under_the_names_people_write(model: str, expected: int
         "gemini-2.5-pro",
     ],
 )
-def test_what_no_table_knows_stays_unknown(model: str) -> None:
-    """A wrong window is worse than none."""
+def test_a_model_in_no_table_stays_unknown(model: str) -> None:
     assert find_window(model) is None
 
 
@@ -145,7 +144,7 @@ def test_what_no_table_knows_stays_unknown(model: str) -> None:
 @pytest.mark.parametrize(
     ("model", "tokens"), [("gpt-5", 272_000), ("openai/gpt-5.4", 922_000), ("ft:gpt-5:organisation", 272_000)]
 )
-def test_what_only_the_answer_may_use_is_not_in_the_window(model: str, tokens: int) -> None:
+def test_tokens_that_only_the_answer_may_use_are_not_in_the_window(model: str, tokens: int) -> None:
     """OpenAI rejects more input than that with 128,000 tokens of the named window left."""
     assert find_window(model) == ModelWindow(tokens, True, "litellm")
 
@@ -197,7 +196,7 @@ def test_a_table_whose_interface_changed_does_not_fail_an_agent(genai_prices: Pa
     assert find_window("gpt-4o") is None
 
 
-def test_a_package_somebody_put_in_place_by_hand_is_no_table(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_module_without_files_is_no_table(monkeypatch: pytest.MonkeyPatch) -> None:
     """Such a module has no origin to look for files at."""
     monkeypatch.setitem(sys.modules, "litellm", ModuleType("litellm"))
     assert find_window("gpt-4o") is None

@@ -72,7 +72,7 @@ def test_a_valid_list_comes_back_itself(dialect: Dialect, text: str) -> None:
         pytest.param("u ?x =y a", "u a?x !x a", id="result-under-another-id"),
     ],
 )
-def test_a_fault_that_every_provider_refuses_is_mended(dialect: Dialect, text: str, mended: str) -> None:
+def test_a_fault_that_every_provider_refuses_is_repaired(dialect: Dialect, text: str, mended: str) -> None:
     """After a crash each call is answered, and no result is without its call."""
     if dialect is RESPONSES:  # each call is an item of its own
         mended = mended.replace("a?x?y", "a?x a?y")
@@ -111,9 +111,7 @@ def test_a_result_that_strayed_moves_up_behind_its_call(dialect: Dialect, text: 
         pytest.param("u ?x u", "?x =x", "u a?x !x u a?x =x", id="of-a-later-call-with-the-same-id"),
     ],
 )
-def test_a_real_result_takes_the_place_of_what_we_said_for_it(
-    dialect: Dialect, stored: str, added: str, mended: str
-) -> None:
+def test_a_real_result_replaces_a_made_up_one(dialect: Dialect, stored: str, added: str, mended: str) -> None:
     """A host that stored the repaired list learns the tool's real result later."""
     kept = check_repair(dialect, script(dialect, stored))
     news = script(dialect, f"{'u ' * 7}{added}")[7:]
@@ -249,7 +247,6 @@ def test_a_missing_result_is_put_before_a_message_that_holds_the_others() -> Non
 
 
 def test_words_before_a_result_in_one_message_change_places_with_it() -> None:
-    """Anthropic wants the results first."""
     told = user(GO_ON, tool_result("a"))
     after = check_anthropic(USER, assistant(tool_use("a")), told)
     assert [message["content"] for message in after[2:]] == [[tool_result("a")], [GO_ON]]
@@ -376,7 +373,7 @@ class Reader:
         return texts.get((0, 0), message)
 
 
-def test_a_format_that_cannot_mend_is_refused_at_once_and_told_what_it_lacks() -> None:
+def test_a_format_that_cannot_repair_is_refused_with_the_missing_methods() -> None:
     with pytest.raises(ConfigurationError, match="minimal lacks request, answer, drop, rename"):
         repaired(["hi"], Reader())
 
@@ -409,7 +406,7 @@ def test_the_time_is_linear_in_the_messages() -> None:
 @pytest.mark.parametrize(
     "format", [OpenAIChatFormat(), AnthropicFormat(), OpenAIResponsesFormat()], ids=lambda f: f.name
 )
-def test_every_format_of_the_core_can_mend_and_answers_calls_only(format: Any) -> None:
+def test_every_format_of_the_core_repairs_and_answers_calls_only(format: Any) -> None:
     assert repaired([], format) == []
     with pytest.raises(ConfigurationError, match="names no tool call"):
         format.answer({"type": "message", "role": "user", "content": "hi"}, (0, 0), "no")

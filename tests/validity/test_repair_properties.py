@@ -25,7 +25,7 @@ randoms = st.randoms(use_true_random=False)
 @dialects
 @given(random=randoms)
 @settings(deadline=None)
-def test_a_broken_history_is_mended_and_nothing_is_lost(dialect: Dialect, random: Random) -> None:
+def test_a_broken_history_is_repaired_and_nothing_is_lost(dialect: Dialect, random: Random) -> None:
     """Valid, idempotent, the same each time, the input untouched, all words, calls and answers kept."""
     check_repair(dialect, broken(random, dialect))
 
@@ -33,7 +33,7 @@ def test_a_broken_history_is_mended_and_nothing_is_lost(dialect: Dialect, random
 @dialects
 @given(random=randoms)
 @settings(deadline=None)
-def test_a_longer_history_is_mended_as_the_shorter_one_was(dialect: Dialect, random: Random) -> None:
+def test_a_longer_history_is_repaired_as_the_shorter_one_was(dialect: Dialect, random: Random) -> None:
     check_prefix(dialect, broken(random, dialect), [dialect.user("and now?"), *broken(random, dialect)])
 
 
@@ -48,7 +48,7 @@ def claude_fault(messages: list[Any]) -> object:
 
 @given(random=randoms)
 @settings(deadline=None)
-def test_what_the_chat_provider_rejects_is_found_and_mended(random: Random) -> None:
+def test_faults_that_the_chat_provider_rejects_are_found_and_repaired(random: Random) -> None:
     """Two judges that know nothing of each other: the checker, and the provider that the adapters' tests talk to."""
     messages = broken(random, CHAT)
     assert (chat_fault(messages) is None) == (problems(CHAT.read(messages), "openai_chat") == [])
@@ -58,7 +58,7 @@ def test_what_the_chat_provider_rejects_is_found_and_mended(random: Random) -> N
 
 @given(random=randoms)
 @settings(deadline=None)
-def test_what_the_anthropic_provider_rejects_is_found_and_mended(random: Random) -> None:
+def test_faults_that_the_anthropic_provider_rejects_are_found_and_repaired(random: Random) -> None:
     messages = [*broken(random, ANTHROPIC), {"role": "user", "content": "Go on."}]
     if claude_fault(messages) is not None:
         assert problems(ANTHROPIC.read(messages), "anthropic") != []

@@ -107,7 +107,7 @@ def test_valid_messages_have_no_problem(messages: list[Message], provider: Provi
         ),
     },
 )
-def test_what_clients_put_right_is_no_problem_of_messages_for_anyone(
+def test_faults_that_clients_repair_are_problems_of_named_providers_only(
     messages: list[Message], providers: Sequence[Provider]
 ) -> None:
     """A view may be system, summary as a user message, user message, parallel results one by one: every library joins them."""
@@ -164,7 +164,6 @@ def opaque(kind: str, call_id: str = "", text: str = "{}") -> Message:
 def test_each_rule_is_found_for_the_providers_that_have_it(
     messages: list[Message], expected: tuple[str, int | None, str], providers: Sequence[Provider]
 ) -> None:
-    """The list covers every rule that a cut can break."""
     seen = {provider: find_breaches(messages, provider) for provider in ALL}
     assert {provider: expected in breaches for provider, breaches in seen.items()} == {
         provider: provider in providers for provider in ALL
@@ -259,7 +258,7 @@ def test_a_rule_left_to_clients_holds_where_the_provider_is_named(
         "reasoning-at-the-end": ([USER, THOUGHT], ("dangling_reasoning", 1, "")),
     },
 )
-def test_reasoning_needs_what_it_led_to(messages: list[Message], expected: tuple[str, int, str]) -> None:
+def test_reasoning_needs_an_answer_or_call_behind_it(messages: list[Message], expected: tuple[str, int, str]) -> None:
     for provider in (RESPONSES, ANTHROPIC, None):
         assert find_breaches(messages, provider) == [expected]
 
@@ -292,7 +291,6 @@ def test_a_server_tool_may_answer_after_tools_of_the_host_and_wait_for_the_next_
 
 
 def test_a_system_message_between_call_and_result_detaches_it() -> None:
-    """A developer message inside a pair."""
     messages = [USER, ASK_A, SYSTEM, TELL_A]
     assert find_breaches(messages, CHAT) == [("detached_result", 3, "a")]
     assert find_breaches(messages, ANTHROPIC) == [("system_inside", 2, ""), ("detached_result", 3, "a")]
@@ -342,7 +340,7 @@ def test_text_before_a_tool_result_in_one_message_is_rejected_by_anthropic() -> 
 BROKEN = [USER, ASK_A, USER, TELL_B, USER, ASK_BOTH, TELL_BOTH]
 
 
-def test_what_was_broken_before_is_not_held_against_us() -> None:
+def test_problems_of_the_host_s_list_are_not_worse_in_the_view() -> None:
     assert worsened(BROKEN, BROKEN) == []
     assert worsened(BROKEN, [message("user", "summary"), *BROKEN[2:]], CHAT) == []
 
@@ -385,7 +383,7 @@ def test_other_words_in_the_same_parts_are_alike() -> None:
         "a message lost": ([TELL_A, TELL_B], [TELL_A]),
     },
 )
-def test_whatever_a_rule_may_tell_apart_is_not_alike(old: list[Message], new: list[Message]) -> None:
+def test_messages_that_a_rule_tells_apart_are_not_alike(old: list[Message], new: list[Message]) -> None:
     assert not is_alike(old, new)
 
 

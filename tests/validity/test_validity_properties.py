@@ -78,7 +78,7 @@ def test_nothing_is_worse_than_itself_and_only_its_own_problems_are_new(
 
 
 @given(histories)
-def test_all_providers_together_reject_what_any_of_them_rejects(messages: list[Message]) -> None:
+def test_all_providers_together_reject_the_problems_of_each(messages: list[Message]) -> None:
     """Beside what every client library puts right by itself."""
     left = {rule.id for rule in RULES if rule.left_to_clients}
     single = {repr(problem) for provider in get_args(Provider) for problem in problems(messages, provider)}

@@ -58,7 +58,7 @@ def test_the_last_mark_of_what_is_covered_moves_to_the_summary(form: Any) -> Non
     assert messages == before
 
 
-def test_a_mark_inside_a_tools_result_or_beside_the_content_counts() -> None:
+def test_a_mark_inside_a_tools_result_or_next_to_the_content_counts() -> None:
     inside = {"type": "text", "text": "read", "cache_control": HOUR}
     result = {"type": "tool_result", "tool_use_id": "c", "content": [inside]}
     call = {"type": "tool_use", "id": "c", "name": "read", "input": {}}

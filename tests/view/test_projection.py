@@ -1,3 +1,5 @@
+"""`project(messages, record)`: the view that a record gives of a list."""
+
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
@@ -36,7 +38,6 @@ CONVERSATION = [system(), user("Port the parser."), *steps(12), assistant("Porte
 
 
 def test_the_view_is_system_summary_then_the_recent_messages() -> None:
-    """A user message replaces the summarized messages; the host's list does not change."""
     view = project(CONVERSATION, record_of(CONVERSATION))
     assert view[0] is CONVERSATION[0]
     assert view[1]["role"] == "user"
@@ -47,7 +48,6 @@ def test_the_view_is_system_summary_then_the_recent_messages() -> None:
 
 
 def test_a_record_that_is_not_true_of_the_list_is_not_applied() -> None:
-    """A rewind before the cut, or an edit of a summarized message."""
     record = record_of(CONVERSATION)
     rewound = CONVERSATION[:4]
     edited = [CONVERSATION[0], user("Port the lexer."), *CONVERSATION[2:]]
@@ -67,7 +67,7 @@ def test_a_reduction_of_something_else_is_not_applied() -> None:
     assert project(changed, record)[4] is not changed[4]
 
 
-def test_after_a_rewind_the_reductions_of_what_is_gone_are_passed_over() -> None:
+def test_reductions_of_messages_that_a_rewind_removed_are_passed_over() -> None:
     messages = [user("go"), *steps(30, result_tokens=400)]
     hooks = controller(16_384, summarizer=Scripted())
     view = hooks.transform_context_sync(messages)
@@ -78,7 +78,7 @@ def test_after_a_rewind_the_reductions_of_what_is_gone_are_passed_over() -> None
     assert view[2] != messages[2]
 
 
-def test_a_summary_stands_before_kept_messages_of_which_some_are_cleared() -> None:
+def test_a_summary_comes_before_kept_messages_some_of_which_are_cleared() -> None:
     messages = [system(), user("go"), *steps(30, result_tokens=400)]
     hooks = controller(16_384, summarizer=Scripted())
     hooks.transform_context_sync(messages)
@@ -97,7 +97,6 @@ def test_a_summary_stands_before_kept_messages_of_which_some_are_cleared() -> No
 
 
 def test_anthropic_messages_that_mix_results_and_words_are_split_at_the_cut() -> None:
-    """A new message holds the same part objects."""
     messages: list[Chat] = [{"role": "user", "content": "go"}]
     for n in range(12):
         messages += [
@@ -132,7 +131,6 @@ def test_a_text_that_changed_since_is_not_shortened() -> None:
 
 
 def test_a_rewind_makes_a_shortened_text_the_request_again_and_whole() -> None:
-    """The current request is never shortened."""
     messages, record = shorten_words()
     assert project(messages[:2], record)[1] is messages[1]
 
@@ -154,7 +152,7 @@ def test_a_list_stored_with_a_shortened_text_is_its_own_view() -> None:
     assert project([*stored, assistant("Done."), user("next")], record) == [*stored, assistant("Done."), user("next")]
 
 
-def test_reasoning_that_stands_alone_stays_with_its_call() -> None:
+def test_reasoning_alone_stays_with_its_call() -> None:
     """OpenAI Responses: a reasoning item is kept with the call it led to, or goes with it."""
     items: list[Chat] = [{"role": "user", "content": "do it"}]
     for n in range(30):
@@ -182,7 +180,6 @@ def test_a_record_made_on_a_stored_list_is_enough_to_read_that_list() -> None:
 
 
 def test_of_parallel_calls_the_one_whose_arguments_are_too_large_is_shortened() -> None:
-    """The others of the same message stay as they are, whichever comes first."""
     small = call("a", "write_file", text="short")
     both = assistant(None, small, call("b", "write_file", text=prose(4_000)))
     messages = [user("go"), *steps(3), both, tool("a", "ok"), tool("b", "ok")]

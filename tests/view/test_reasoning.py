@@ -70,7 +70,7 @@ BOUND = "messages.1.content.0: Invalid `signature` in `thinking` block. The bloc
         (ProviderError("messages.9: Expected `thinking`, but found `tool_use`.", 400), False),
     ],
 )
-def test_what_a_refusal_of_reasoning_says(error: Exception, is_refusal: bool) -> None:
+def test_an_error_that_refuses_reasoning_is_recognized(error: Exception, is_refusal: bool) -> None:
     assert is_reasoning_refusal(error) is is_refusal
 
 
@@ -317,7 +317,7 @@ def test_the_checker_finds_reasoning_from_before_a_rewrite() -> None:
 # -- the kit
 
 
-def test_a_view_that_still_shows_stale_reasoning_is_not_put_in_force() -> None:
+def test_a_view_with_stale_reasoning_is_rejected() -> None:
     class Keeping(AnthropicFormat):
         """Leaves nothing out."""
 

@@ -31,7 +31,6 @@ def test_a_plain_message_is_recognised_without_reading_it(message: Chat) -> None
 
 
 def test_a_call_of_a_custom_tool_is_read_to_be_recognised() -> None:
-    """It is written in fields of its own."""
     made = {"id": "1", "type": "custom", "custom": {"name": "grep", "input": "x"}}
     message = assistant(None, made)
     assert not FORMAT.is_read_as(message, FORMAT.read(message))

@@ -126,7 +126,7 @@ def test_a_new_step_calls_as_many_functions_whatever_the_length() -> None:
     assert counts[1] == counts[2]  # the first call fills the caches
 
 
-def test_what_was_compacted_before_costs_a_call_nothing() -> None:
+def test_earlier_compactions_cost_a_call_nothing() -> None:
     """The same live messages behind one compaction and behind thirty."""
     counts: list[int] = []
     for compactions in (1, 30):
@@ -173,7 +173,7 @@ def test_each_message_is_read_once_and_the_newest_two_again_by_the_next_call() -
     assert format.reads == len(messages) + 2 * 49
 
 
-def test_a_compaction_that_asks_nobody_reads_what_is_kept_once_again() -> None:
+def test_a_compaction_without_a_summary_reads_kept_messages_once_more() -> None:
     """To notice changes in place. A result to clear is read when it is rewritten, with its present content."""
     format, messages = CountingFormat(), [system(), user("go")]
     hooks = CompactionController(context_window=50_000, format=format)
@@ -257,7 +257,7 @@ def test_a_covered_message_takes_no_more() -> None:
 
 
 @pytest.mark.parametrize("read", ["prompt", "transcript"])
-def test_a_compaction_takes_at_most_twice_the_transcript_that_its_summariser_reads(read: str) -> None:
+def test_a_compaction_takes_at_most_twice_the_transcript_that_its_summarizer_reads(read: str) -> None:
     """One of the two texts and its parts, most of them the host's own objects."""
     lengths: list[int] = []
 

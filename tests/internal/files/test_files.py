@@ -183,7 +183,7 @@ def test_of_several_commands_the_failing_one_need_not_be_the_one_that_wrote() ->
 # -- order, promotion, merging
 
 
-def test_files_stand_in_the_order_they_were_last_touched_and_a_read_is_promoted() -> None:
+def test_files_are_in_the_order_of_their_last_use_and_a_read_is_promoted() -> None:
     """Read, then modified, is modified only."""
     messages = [
         *step("read", {"path": "a"}),
@@ -262,7 +262,7 @@ def digest_of(messages: list[Message], hidden: Sequence[tuple[str, str]] = ()) -
     return digest(messages, calls, find_touched_files(calls).modified, hidden)
 
 
-def test_a_digest_says_what_a_stretch_did() -> None:
+def test_a_digest_lists_tools_files_and_commands() -> None:
     assert digest_of(conversation()) == {
         "messages": {"user": 1, "assistant": 4, "tool": 3},
         "tools": [{"tool": "bash", "calls": 3, "errors": 1}, {"tool": "edit", "calls": 1, "errors": 0}],

@@ -74,7 +74,7 @@ def test_a_chunk_tells_what_it_holds(chunk: Any, tokens: int | None, stop_reason
 @pytest.mark.parametrize(
     "response", ["text", None, 7, [], {}, {"choices": []}, {"choices": "x", "usage": "y"}, object()]
 )
-def test_what_tells_nothing_is_none(response: object) -> None:
+def test_an_answer_without_facts_is_none(response: object) -> None:
     assert read_answer(response) is None
 
 

@@ -57,7 +57,7 @@ def test_an_unanswered_call_binds_nothing() -> None:
 
 
 @pytest.mark.parametrize("between", [[], [system("")], [assistant(None)]])
-def test_reasoning_that_stands_alone_belongs_to_the_answer_behind_it(between: list[Mapping[str, object]]) -> None:
+def test_reasoning_alone_belongs_to_the_answer_behind_it(between: list[Mapping[str, object]]) -> None:
     """Providers reject the one without the other. A message that says nothing at all is no reasoning."""
     thought = {"role": "assistant", "content": None, "reasoning_content": "hm"}
     read = history([user("go"), *between, thought, thought, assistant("x"), thought, user("y")])
@@ -65,7 +65,7 @@ def test_reasoning_that_stands_alone_belongs_to_the_answer_behind_it(between: li
     assert [read.run_start(run) for run in range(3)] == [0, first, first + 4]
 
 
-def test_the_request_is_what_the_user_said_last() -> None:
+def test_the_request_is_the_users_last_message() -> None:
     """A message that says nothing asks for nothing; one that only shows an image does."""
     image = {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}]}
     assert history([user("go"), assistant("so"), user("")]).request == 0
@@ -74,7 +74,7 @@ def test_the_request_is_what_the_user_said_last() -> None:
 
 
 @pytest.mark.parametrize("place", [0, -1])
-def test_equal_messages_that_were_made_anew_stand_for_the_old_ones_at_both_ends(place: int) -> None:
+def test_new_equal_messages_replace_the_old_objects_at_both_ends(place: int) -> None:
     reads, messages = reader(), talk(3)
     first = reads.sync(None, messages, Known())
     made = [*messages]
@@ -128,7 +128,7 @@ def test_the_chain_changes_with_the_content(changed: list[Mapping[str, object]])
     assert chain([user("a"), assistant("b"), user("c")])[-1] != chain(changed)[-1]
 
 
-def test_the_chain_leaves_out_what_frameworks_disagree_on() -> None:
+def test_the_chain_leaves_out_differences_of_frameworks() -> None:
     plain = [user("a"), assistant("b"), user("c")]
     answer = {**assistant("b"), "reasoning_content": "hm"}
     dressed = [system(), {**user("a"), "name": "bob"}, system("hint"), answer, user("c"), system("hint")]

@@ -34,7 +34,7 @@ def test_runs_behind_a_summary_are_counted_from_the_start_of_the_conversation() 
     assert reader().read([SUMMARY, *steps(2)], KNOWN).request is None
 
 
-def test_a_summary_that_somebody_quotes_is_what_was_said() -> None:
+def test_a_quoted_summary_is_an_ordinary_message() -> None:
     """Ours stand at the head of a list only."""
     history = reader().read([user("go"), assistant("so"), SUMMARY, assistant("hm")], KNOWN)
     assert (history.base, history.request, history.summary_piece) == (0, 2, None)
@@ -48,7 +48,7 @@ def test_a_summary_that_somebody_quotes_is_what_was_said() -> None:
         pytest.param(user("[S] by somebody else"), "host", id="nobody has a record of"),
     ],
 )
-def test_what_only_looks_like_a_summary_of_ours_is_what_was_said(head: Chat, side: str) -> None:
+def test_a_message_that_only_looks_like_a_summary_is_an_ordinary_message(head: Chat, side: str) -> None:
     history = reader().read([head, *steps(2), user("?")], KNOWN)
     assert (history.base, history.summary_piece, history.piece(0).side) == (0, None, side)
 
@@ -64,7 +64,7 @@ def test_results_belong_to_the_chain_in_the_order_of_their_calls(is_swapped: boo
     assert (digests[0] != digests[1]) is is_swapped
 
 
-def test_what_was_made_smaller_in_the_list_itself_counts_as_what_stood_there() -> None:
+def test_a_result_cleared_in_the_hosts_list_counts_as_its_original() -> None:
     """By the run it stands in: the same words elsewhere are words."""
 
     def chain(before: int, text: str) -> str | None:

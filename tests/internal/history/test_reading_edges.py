@@ -74,7 +74,7 @@ def test_a_format_that_reads_more_than_its_parent_recognises_no_message_as_that_
 
 
 @pytest.mark.parametrize("kind", [dict, Held])
-def test_a_change_in_place_of_the_first_message_is_noticed_while_nobody_has_answered(
+def test_a_change_in_place_of_the_first_message_is_noticed_before_the_first_answer(
     kind: type[dict[str, Any]],
 ) -> None:
     request = kind(role="user", content="go")

@@ -53,7 +53,7 @@ class Doubling:
         pytest.param(Doubling(), id="an object that is called so"),
     ],
 )
-def test_whatever_can_be_called_is_called(function: Callable[..., object], side: str) -> None:
+def test_every_kind_of_callable_is_called(function: Callable[..., object], side: str) -> None:
     assert ask(side, function, 21) == Success(42)
 
 

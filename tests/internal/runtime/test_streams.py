@@ -126,7 +126,7 @@ async def test_a_stream_is_closed_as_its_client_closes_it_or_left_alone() -> Non
 
 
 @pytest.mark.parametrize("response", ["text", ["a"], {"choices": []}, None])
-async def test_what_is_no_stream_is_handed_on_untouched(response: object) -> None:
+async def test_an_answer_that_is_no_stream_is_handed_on_untouched(response: object) -> None:
     assert await guard_stream(response) is response
     assert guard_stream_sync(response) is response
 

@@ -120,7 +120,7 @@ def test_tokens_to_keep_are_the_models() -> None:
     assert kept(messages, keep=800, ratio=2.0) == messages[-4:]
 
 
-def test_what_is_kept_fills_the_target_to_the_token_beside_system_messages_and_summary() -> None:
+def test_kept_messages_fill_the_target_to_the_token() -> None:
     """After a compaction the view holds at most the target, and what is kept is not less than it could be."""
     messages = [system(), *talk(8), user("now")]
     room = WRAPPER + int(2_000 * 1.25)
@@ -275,7 +275,7 @@ def test_a_request_that_is_kept_is_no_pin() -> None:
     assert find_pinned(situation(messages)[0], start=len(messages) - 1) == []
 
 
-def test_what_the_host_pinned_is_the_users_even_where_it_is_the_request() -> None:
+def test_a_pinned_request_is_a_pin_of_the_user() -> None:
     messages = [user("go"), *steps(4), user("remember"), *steps(8, first=4)]
     pins = plan(messages, keep=400, pinned=[messages[9], messages[2]]).pins
     assert [pin.is_users for pin in pins] == [True, True, True]
@@ -298,12 +298,12 @@ def test_a_pinned_result_keeps_the_step_it_answers_where_ids_are_used_again() ->
 
 
 @pytest.mark.parametrize("first", [user("go"), assistant("hello", call("x"))], ids=["a request", "a call"])
-def test_a_pinned_result_of_nobody_stays_alone(first: Chat) -> None:
+def test_a_pinned_result_without_a_call_stays_alone(first: Chat) -> None:
     messages = [first, tool("nobody", "lost"), user("request"), *steps(8)]
     assert find_pinned(situation(messages, pinned=[messages[1]])[0], len(messages) - 4) == [1, 2]
 
 
-def test_a_pinned_text_keeps_nothing_beside_it() -> None:
+def test_a_pinned_text_keeps_no_other_message() -> None:
     messages = [user("first"), *steps(2), user("second"), *steps(8, first=2)]
     assert find_pinned(situation(messages, pinned=[messages[0]])[0], len(messages) - 4) == [0, 5]
 

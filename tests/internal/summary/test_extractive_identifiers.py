@@ -48,7 +48,7 @@ def test_a_name_counts_from_its_second_result_on() -> None:
     assert once not in found
 
 
-def test_what_an_earlier_summary_names_is_found_in_a_single_result() -> None:
+def test_a_name_of_an_earlier_summary_is_found_in_a_single_result() -> None:
     assert "is_open" in identifiers(step("{}", "is_open"), "## Next Steps\n- Call is_open")
 
 

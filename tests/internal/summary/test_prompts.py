@@ -197,7 +197,6 @@ def test_says_how_many_messages_it_covers(covered: int, unseen: int, says: str) 
     ],
 )
 def test_recognises_the_summaries_of_others(text: str, summary: str) -> None:
-    """By text prefix, where there is no record."""
     assert parse_summary(text) == summary
 
 
@@ -224,5 +223,4 @@ def test_takes_nothing_else_for_a_summary(text: str) -> None:
     ],
 )
 def test_merges_the_split_turn_under_its_heading(history: str, split: str, merged: str) -> None:
-    """The history first."""
     assert merge_turn_prefix(history, split) == merged

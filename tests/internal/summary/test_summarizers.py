@@ -83,7 +83,7 @@ def lazily(seen: list[str]) -> SummaryRequest:
     )
 
 
-def test_a_transcript_is_made_when_somebody_looks_at_it_and_once() -> None:
+def test_a_transcript_is_made_at_its_first_use_and_once() -> None:
     """A summarizer that is no model reads the messages: nothing is rendered, escaped and measured for it."""
     seen: list[str] = []
     request = lazily(seen)
@@ -117,7 +117,7 @@ def test_a_request_that_was_not_looked_at_is_a_value_like_any_other(
     assert (copy.prompt, copy.transcript) == (request.prompt, request.transcript)
 
 
-def test_request_carries_what_any_summariser_needs() -> None:
+def test_request_carries_what_any_summarizer_needs() -> None:
     """No word about a model; the focus is there as text too; messages uncut for summarizers without a model."""
     messages = conversation(size=5000)
     request = ask(messages, kind="update", previous_summary="Old.", focus="the tests")
@@ -262,7 +262,7 @@ def test_refuses_an_answer_that_is_no_summary(answer: object, says: str) -> None
         pytest.param(f"hm\nwell\n</think>\n\n{GOOD}", id="think opened by the chat template"),
     ],
 )
-def test_takes_off_what_models_wrap_around_a_summary(wrapped: str) -> None:
+def test_removes_wrappers_of_models_around_a_summary(wrapped: str) -> None:
     assert unwrap_answer(wrapped).text == GOOD
     assert why(wrapped) is None
 
@@ -276,7 +276,7 @@ def test_takes_off_what_models_wrap_around_a_summary(wrapped: str) -> None:
         pytest.param("It uses <summary> tags.", id="mentions a tag"),
     ],
 )
-def test_leaves_alone_what_is_part_of_the_summary(text: str) -> None:
+def test_leaves_the_summary_itself_alone(text: str) -> None:
     assert unwrap_answer(text).text == text
 
 

@@ -37,7 +37,7 @@ def text_of(*messages: Message) -> str:
 # -- what is shown
 
 
-def test_labels_who_speaks_and_what_is_called() -> None:
+def test_labels_speakers_and_calls() -> None:
     """Labels of the founding systems, calls as name(argument=value), an error marked."""
     conversation = [
         says("system", "You are an agent."),
@@ -71,7 +71,7 @@ def test_labels_who_speaks_and_what_is_called() -> None:
         pytest.param(says("user"), id="no parts"),
     ],
 )
-def test_leaves_out_what_has_nothing_to_show(message: Message) -> None:
+def test_leaves_out_messages_without_visible_text(message: Message) -> None:
     """Thinking and its encrypted rest are not paid for again."""
     assert transcript([message], max_tokens=100, estimate=quarter).text == ""
     assert transcript([message], max_tokens=0, estimate=quarter).shown_messages == 1
@@ -103,7 +103,7 @@ def test_strips_system_reminders() -> None:
     assert shown == "[User]: Go on. Please.\n\n[Tool Result]: output"
 
 
-def test_keeps_what_follows_a_reminder_that_is_never_closed() -> None:
+def test_keeps_the_text_behind_a_reminder_that_is_never_closed() -> None:
     assert text_of(says("user", "a <system-reminder> b")) == "[User]: a <\\system-reminder> b"
 
 
@@ -151,7 +151,7 @@ def test_cuts_long_arguments(arguments: str, shown: str) -> None:
         pytest.param("\ud83d", "\ude00", id="surrogate pair"),
     ],
 )
-def test_does_not_split_what_is_seen_as_one_character(before: str, after: str) -> None:
+def test_does_not_split_a_visible_character(before: str, after: str) -> None:
     """Neither at the end of the head nor at the beginning of the tail."""
     text = "h" * 99 + before + after + "m" * 1000 + before + after + "t" * 99
     short = shorten(text, 99 + len(before), 99 + len(after))
@@ -276,14 +276,6 @@ def test_holds_the_bound_where_the_whole_is_more_than_its_parts() -> None:
     assert 250 < growing(shown.text) <= 500
 
 
-def test_counts_what_every_text_costs_only_once() -> None:
-    """An estimator of messages adds a constant to each; a transcript is one message."""
-    messages = [says("user", "Go."), *(m for n in range(50) for m in step(n))]
-    whole = text_of(*messages)
-    shown = transcript(messages, max_tokens=quarter(whole) + 200, estimate=lambda text: quarter(text) + 10)
-    assert shown.shown_messages == len(messages)
-
-
 def test_estimates_in_linear_time() -> None:
     """Ten times the messages are ten times the characters estimated, not a hundred times."""
 
@@ -302,23 +294,10 @@ def test_estimates_in_linear_time() -> None:
     assert estimated(1000) < 12 * estimated(100)
 
 
-def test_what_is_neither_cut_nor_escaped_is_not_copied() -> None:
+def test_texts_that_are_neither_cut_nor_escaped_are_not_copied() -> None:
     texts = ["Read " * 50 + "it.", "x" * 2_000, "y" * 2_100, "[User]: z"]
     messages = [says("user", texts[0]), *(says("tool", ToolResult("c", text)) for text in texts[1:])]
     shown = transcript(messages, max_tokens=10**9, estimate=quarter)
     assert [any(piece is text for piece in shown.pieces) for text in texts] == [True, True, False, False]
     assert shown.text == "".join(shown.pieces) == text_of(*messages)
     assert shown.tokens == quarter(shown.text)
-
-
-def test_does_not_estimate_again_what_did_not_change() -> None:
-    """Short items look the same under every cap: each is estimated once alone, and groups and the whole once more."""
-    seen: list[str] = []
-
-    def counting(text: str) -> int:
-        seen.append(text)
-        return quarter(text)
-
-    messages = [says("user", "Go."), *(m for n in range(200) for m in step(n))]
-    transcript(messages, max_tokens=2_000, estimate=counting)
-    assert sum(map(len, seen)) < 3 * len(text_of(*messages))

@@ -126,7 +126,7 @@ def test_a_careless_reader_falls_for_it(attack: Attack) -> None:
 
 
 @every_attack
-def test_what_is_neutralised_misleads_nobody(attack: Attack) -> None:
+def test_a_neutralized_attack_is_harmless(attack: Attack) -> None:
     safe = neutralize(attack.text)
     assert tags_seen(safe) == labels_seen(safe) == []
     assert neutralize(safe) == safe
@@ -155,7 +155,7 @@ def test_no_accent_and_nothing_invisible_of_any_script_hides_a_name_or_lengthens
         pytest.param("if a &lt; b &amp;&amp; c: 100%&nbsp;of &lsaquo;it&rsaquo; \\u2039x", id="other brackets"),
     ],
 )
-def test_what_is_no_disguise_is_left_as_it_is(text: str) -> None:
+def test_harmless_text_is_left_as_it_is(text: str) -> None:
     assert neutralize(text) == text
 
 
@@ -240,7 +240,7 @@ def summarise(messages: Sequence[Message], previous: str | None = None, focus: s
 
 
 @an_attack
-def test_the_default_summariser_says_whose_words_it_repeats(attack: Attack) -> None:
+def test_the_default_summarizer_says_whose_words_it_repeats(attack: Attack) -> None:
     """Nothing that the user did not say stands as a goal or a constraint, and none of it without a mark of provenance.
 
     Neither does it one compaction later, when the summary is read back.

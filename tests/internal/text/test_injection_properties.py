@@ -46,7 +46,7 @@ TEXTS = st.lists(
 
 @given(TEXTS)
 @examples(1_000)
-def test_a_neutralised_text_misleads_nobody_and_stays_as_it_is(text: str) -> None:
+def test_a_neutralized_text_is_harmless_and_neutralizing_again_changes_nothing(text: str) -> None:
     safe = neutralize(text)
     assert tags_seen(safe) == labels_seen(safe) == []
     assert neutralize(safe) == safe

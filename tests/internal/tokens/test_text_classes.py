@@ -20,7 +20,6 @@ from tests.class_texts import CLASS_TEXTS
 
 @pytest.mark.parametrize("kind", CLASS_TEXTS)
 def test_each_class_of_text_is_counted_between_90_and_125_percent_of_a_real_tokenizer(kind: str) -> None:
-    """Characters, weighted by the class of text."""
     text = CLASS_TEXTS[kind]
     assert 0.90 * text.larger_count <= text_tokens(text.text) <= 1.25 * text.larger_count
 
@@ -48,7 +47,7 @@ def test_long_runs_of_one_blank_or_rule_character_take_few_tokens(character: str
 
 
 @pytest.mark.parametrize("character", [*"-_./\n"])
-def test_runs_of_characters_that_rarely_stand_alone_take_a_third_of_a_token_each_at_most(character: str) -> None:
+def test_runs_of_a_rarely_single_character_take_at_most_a_third_of_a_token_each(character: str) -> None:
     assert text_tokens(character * 1_500) <= 501
 
 
@@ -59,7 +58,6 @@ def test_an_empty_line_costs_a_third_of_a_token() -> None:
 
 @pytest.mark.parametrize("kind", [kind for kind, text in CLASS_TEXTS.items() if "\n" in text.text])
 def test_a_carriage_return_before_a_line_break_costs_next_to_nothing(kind: str) -> None:
-    """The two are one token nearly always."""
     text = CLASS_TEXTS[kind].text
     assert text_tokens(text.replace("\n", "\r\n")) == pytest.approx(text_tokens(text), rel=0.03)
 

@@ -13,7 +13,7 @@ from compaction_hooks.view.summary_message import SUMMARY_MARKER
 from tests.conversations import Chat, Scripted, controller, prose, steps, user
 
 
-def test_a_message_of_which_more_is_made_smaller_than_before_is_made_anew() -> None:
+def test_a_copy_with_more_reductions_is_made_anew() -> None:
     """Two results in one message, cleared one after the other: an earlier view's copy cannot be reused."""
     messages: list[Chat] = [{"role": "user", "content": "go"}]
     for n in range(16):
@@ -34,7 +34,7 @@ def test_a_message_of_which_more_is_made_smaller_than_before_is_made_anew() -> N
     assert grown.tokens(history) == fresh.tokens(history) < earlier.tokens(history)
 
 
-def test_what_is_made_smaller_in_another_way_than_before_is_made_anew() -> None:
+def test_a_copy_of_another_reduction_is_made_anew() -> None:
     messages = [user("go"), *steps(30, result_tokens=400)]
     hooks = controller(16_384, summarizer=Scripted())
     hooks.transform_context_sync(messages)

@@ -84,7 +84,6 @@ def test_fields_of_a_later_version_are_kept() -> None:
 
 
 def test_absent_optional_fields_get_their_defaults() -> None:
-    """Absent means none, no migration."""
     needed = ("id", "reason", "summary", "rendered", "compacted_message_count", "covered_runs", "covered_digest")
     fields = {name: value for name, value in RECORD.to_dict().items() if name in needed}
     record = CompactionRecord.from_dict(fields)
@@ -94,8 +93,7 @@ def test_absent_optional_fields_get_their_defaults() -> None:
 
 
 @pytest.mark.parametrize("value", [None, 3, "1.2", [1.2], True])
-def test_nonsense_for_what_usage_taught_is_as_if_it_had_taught_nothing(value: object) -> None:
-    """The record is true without it."""
+def test_an_unreadable_calibration_is_an_empty_one(value: object) -> None:
     record = CompactionRecord.from_dict({**RECORD.to_dict(), "calibration": value})
     assert record == replace(RECORD, calibration={})
 
@@ -137,7 +135,7 @@ def test_a_damaged_record_names_its_field(changes: dict[str, object], says: str)
         ("[" * 100_000, "^not JSON: "),
     ],
 )
-def test_what_is_no_record_is_refused(text: str, says: str) -> None:
+def test_other_values_are_no_record(text: str, says: str) -> None:
     with pytest.raises(RecordError, match=says):
         CompactionRecord.from_json(text)
 

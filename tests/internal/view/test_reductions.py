@@ -54,7 +54,6 @@ def cleared_steps(
 
 
 def test_old_results_are_cleared_and_the_newest_protected() -> None:
-    """Walk back over the results, protect the newest tokens, clear the older ones."""
     assert cleared_steps(results(*[("grep", 1_000)] * 6), protect_tokens=250) == [0, 1, 2]
 
 
@@ -62,27 +61,14 @@ def test_the_last_results_are_never_cleared() -> None:
     assert cleared_steps(results(("grep", 1_000), ("grep", 1_000)), protect_tokens=1, rules={"grep": "first"}) == [0]
 
 
-@pytest.mark.parametrize(
-    ("rules", "steps"),
-    [
-        pytest.param({"read": "never"}, [1, 3], id="never cleared"),
-        pytest.param({"read": "first"}, [0, 1, 2, 3, 4], id="cleared first, however new"),
-        pytest.param({"read": 2}, [0, 1, 3], id="the newest two kept"),
-    ],
-)
-def test_a_tool_may_have_its_own_rule(rules: dict[str, ToolRule], steps: list[int]) -> None:
-    named = [("read" if n % 2 == 0 else "grep", 1_000) for n in range(6)]
-    assert cleared_steps(results(*named), protect_tokens=150, rules=rules) == steps
-
-
-def test_a_reduction_in_force_weighs_its_marker() -> None:
+def test_an_applied_reduction_counts_as_its_marker() -> None:
     read = history(results(("grep", 1_000), ("grep", 1_000)))
     part = next(part for part in reducible_parts(read, 0, size) if part.kind == "result")
     again = next(p for p in reducible_parts(read, 0, size, [part.reduction()]) if p.kind == "result")
     assert (part.tokens, again.tokens) == (100, len(clearing_marker("0" * 1_000)) // 10)
 
 
-def test_what_was_cleared_is_not_cleared_again() -> None:
+def test_a_cleared_result_is_not_cleared_again() -> None:
     """A marker is a few tokens, which clearing it once more would not gain; what was only shortened may still be cleared."""
     read = history(results(*[("grep", 12_345)] * 3))
     first, second, _ = reducible_parts(read, 0, lambda _: 30, results_only=True)
@@ -97,7 +83,6 @@ def part(text: str, tool: str = "grep", ordinal: int = 0) -> Reducible:
 
 
 def test_the_largest_parts_are_shortened_to_one_length() -> None:
-    """Head and tail are kept, the marker says how much is gone."""
     parts = [part("a" * 40_000), part("b" * 20_000, ordinal=1), part("c" * 800, ordinal=2)]
     chosen = choose_shortened(parts, excess_tokens=12_000, rules={})
     kept = {reduction.head_chars + reduction.tail_chars for reduction in chosen}
@@ -118,7 +103,6 @@ def test_shortening_never_goes_below_its_floor() -> None:
 
 
 def test_shortening_never_shows_more_than_before() -> None:
-    """What was cleared stays cleared, what was shortened stays at least as short."""
     read = history(results(("grep", 9_000), ("grep", 9_000), ("grep", 300)))
     first, second = [p for p in reducible_parts(read, 0, size) if p.kind == "result"][:2]
     in_force = [first.reduction(), second.reduction(300, 100)]
@@ -147,7 +131,7 @@ def test_texts_are_those_of_users_and_the_assistant_but_the_current_request() ->
     assert [p.text[0] for p in reducible_texts(read, 1, size)] == ["c"]
 
 
-def test_a_text_in_force_weighs_what_is_shown_of_it() -> None:
+def test_a_shortened_text_counts_as_its_visible_part() -> None:
     read = history(SPOKEN)
     first = reducible_texts(read, 0, size)[0]
     again = reducible_texts(read, 0, size, [first.reduction(60, 40)])[0]
