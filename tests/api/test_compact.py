@@ -109,12 +109,6 @@ def test_the_compacted_list_can_be_stored_and_goes_on() -> None:
     assert hooks.transform_context_sync(stored) is stored
 
 
-def test_keeping_nothing_keeps_the_last_step_alone() -> None:
-    messages = [system(), *talk(12)]
-    result = controller(200_000, summarizer=Scripted()).compact_sync(messages, keep_recent_tokens=0)
-    assert len(result.messages) == 4, "system, summary, the pinned request and the last answer"
-
-
 def test_a_compaction_by_hand_summarizes_though_clearing_would_do() -> None:
     asked = Scripted("- what was read")
     messages = [user("go"), *steps(24, 500)]

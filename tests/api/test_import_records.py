@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import logging
 
-import pytest
-
-from tests.conversations import Scripted, above_threshold, controller, steps, talk, user
+from tests.conversations import Scripted, above_threshold, controller, steps, user
 
 
 def test_a_record_that_arrives_late_is_found_in_a_list_that_was_read_already() -> None:
@@ -19,14 +16,6 @@ def test_a_record_that_arrives_late_is_found_in_a_list_that_was_read_already() -
     other.session("default").import_records(stored.export_records())
     other.transform_context_sync(result.messages)
     assert other.state().compaction_count == 1
-
-
-def test_a_damaged_record_is_reported_and_skipped(caplog: pytest.LogCaptureFixture) -> None:
-    hooks = controller(8_192)
-    with caplog.at_level(logging.WARNING, "compaction_hooks"):
-        assert hooks.session("default").import_records([{"version": 99}, {}]) == 0
-    assert len(caplog.records) == 2
-    assert hooks.transform_context_sync(talk(2))
 
 
 def test_exported_records_are_plain_json() -> None:

@@ -61,12 +61,6 @@ def test_a_pin_survives_a_restart(tmp_path: Path) -> None:
     assert RULE in view_of(process(SQLiteStore(tmp_path / "records.db")), conversation())
 
 
-async def test_a_pin_set_within_an_event_loop_is_in_the_store_before_the_next_call() -> None:
-    store = MemoryStore()
-    process(store).session("thread").pin(RULE)
-    assert RULE in view_of(process(store), conversation())
-
-
 def test_a_pin_survives_an_undo_and_a_restart() -> None:
     store = MemoryStore()
     hooks = process(store)

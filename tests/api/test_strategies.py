@@ -117,15 +117,6 @@ def test_of_each_part_so_many_characters_stay() -> None:
     assert hooks(ShortenParts(least_chars=1_000)).transform_context_sync(AT_WORK) is AT_WORK
 
 
-@pytest.mark.parametrize("strategy", [Summarize, DropOldest])
-def test_the_line_that_tells_the_model_to_go_on_can_be_left_out(strategy: Callable[..., AnyStrategy]) -> None:
-    def summary(add_continuation: bool) -> str:
-        view = hooks(strategy(add_continuation=add_continuation)).transform_context_sync(AT_WORK)
-        return str(view[1]["content"])
-
-    assert len(summary(add_continuation=True)) > len(summary(add_continuation=False))
-
-
 def test_a_split_turn_gets_a_summary_of_its_own_from_so_many_messages_on() -> None:
     def kinds(least: int) -> list[str]:
         asked = Scripted()

@@ -1,3 +1,5 @@
+"""One reading of a list: runs, boundaries, requests, and the chain of digests that names what a record covers."""
+
 from __future__ import annotations
 
 import json
@@ -6,15 +8,16 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from compaction_hooks.formats import OpenAIChatFormat
-from compaction_hooks.history import History, HistoryReader, Known
-from compaction_hooks.history.digests import CHAIN_START, canonical_arguments
-from tests.conversations import CountingFormat, assistant, call, steps, system, talk, tool, user
+from compaction_hooks.history import History, HistoryReader, Known, Origin
+from compaction_hooks.history.digests import CHAIN_START, canonical_arguments, text_digest
+from tests.cases import folded
+from tests.conversations import Chat, CountingFormat, assistant, call, steps, system, talk, tool, user
 
-MARKER = "[Conversation summary]"
+MARKER = "[S]"
 
 
-def reader(format: OpenAIChatFormat | None = None) -> HistoryReader[Mapping[str, object]]:
-    return HistoryReader(format or OpenAIChatFormat(), lambda message: 10 + len(message.text), MARKER)
+def reader() -> HistoryReader[Mapping[str, object]]:
+    return HistoryReader(OpenAIChatFormat(), lambda message: 10 + len(message.text), "[S]")
 
 
 def history(messages: Sequence[Mapping[str, object]]) -> History[Mapping[str, object]]:
@@ -26,34 +29,42 @@ def chain(messages: Sequence[Mapping[str, object]]) -> list[str | None]:
     return [read.digest_before(run) for run in range(read.run_count)]
 
 
+SUMMARY = user("[S] so far")
+
+
+KNOWN = Known(
+    origins={text_digest("[S] so far"): Origin(runs=4, digest="0123", pins=())},
+    originals={("result", 7, 0, text_digest("[cleared]")): text_digest("a long text")},
+)
+"""What a record tells that covers four runs, and shows a result of the eighth cleared."""
+
+
 def test_runs_follow_the_sides_and_ignore_system_messages() -> None:
     read = history([system(), user("a"), user("b"), assistant("c"), system("note"), assistant("d"), user("e")])
     assert [list(read.run_pieces(run)) for run in range(read.run_count)] == [[1, 2], [3, 4, 5], [6]]
     assert [read.starts_turn(run) for run in range(read.run_count)] == [True, False, True]
 
 
-def test_no_boundary_lies_between_a_call_and_its_result() -> None:
-    read = history([user("go"), *steps(2), assistant("done"), user("more")])
-    assert list(read.boundaries(0)) == [1, 3, 5, 6]
-
-
-def test_a_system_message_between_call_and_result_makes_no_boundary() -> None:
-    read = history([user("go"), assistant(None, call("1")), system("hint"), tool("1", "ok"), assistant("done")])
-    assert list(read.boundaries(0)) == [1, 3]
-
-
-def test_a_late_result_binds_everything_up_to_its_call() -> None:
-    """An asynchronous tool answers after another message of the assistant."""
-    read = history(
-        [user("go"), assistant(None, call("1")), user("hurry"), assistant("wait"), tool("1", "ok"), assistant("x")]
-    )
-    assert list(read.boundaries(0)) == [1, 5]
-
-
-def test_an_unanswered_call_binds_nothing() -> None:
-    """A history that is broken already can still be cut."""
-    read = history([user("go"), assistant(None, call("1")), user("again"), assistant("fine"), user("next")])
-    assert list(read.boundaries(0)) == [1, 2, 3, 4]
+@folded(
+    "messages, boundaries",
+    {
+        "none between a call and its result": ([user("go"), *steps(2), assistant("done"), user("more")], [1, 3, 5, 6]),
+        "a system message between them makes none": (
+            [user("go"), assistant(None, call("1")), system("hint"), tool("1", "ok"), assistant("done")],
+            [1, 3],
+        ),
+        "a late result binds everything up to its call": (
+            [user("go"), assistant(None, call("1")), user("hurry"), assistant("wait"), tool("1", "ok"), assistant("x")],
+            [1, 5],
+        ),
+        "an unanswered call binds nothing": (
+            [user("go"), assistant(None, call("1")), user("again"), assistant("fine"), user("next")],
+            [1, 2, 3, 4],
+        ),
+    },
+)
+def test_a_history_can_be_cut_where_no_call_is_open(messages: list[Chat], boundaries: list[int]) -> None:
+    assert list(history(messages).boundaries(0)) == boundaries
 
 
 @pytest.mark.parametrize("between", [[], [system("")], [assistant(None)]])
@@ -150,3 +161,66 @@ def test_the_empty_history_has_the_start_of_the_chain() -> None:
 )
 def test_arguments_have_one_form(arguments: str, canonical: str) -> None:
     assert canonical_arguments(arguments) == canonical
+
+
+def test_runs_behind_a_summary_are_counted_from_the_start_of_the_conversation() -> None:
+    read = reader().read([SUMMARY, *steps(2), assistant("so"), user("?")], KNOWN)
+    assert (read.base, read.run_count) == (4, 10)
+    assert [*read.boundaries(0)] == [*read.boundaries(4)] == [6, 8, 9]
+    assert [*read.boundaries(7)] == [8, 9]
+    assert not read.is_boundary(4)
+    assert [read.digest_before(run) for run in (3, 4, 10)] == [None, "0123", None]
+    assert (read.summary_piece, read.pieces()[0].side) == (0, None)
+    assert reader().read([SUMMARY, *steps(2)], KNOWN).request is None
+
+
+def test_a_quoted_summary_is_an_ordinary_message() -> None:
+    """Ours stand at the head of a list only."""
+    read = reader().read([user("go"), assistant("so"), SUMMARY, assistant("hm")], KNOWN)
+    assert (read.base, read.request, read.summary_piece) == (0, 2, None)
+    assert [piece.side for piece in read.pieces()] == ["host", "assistant"] * 2
+
+
+@pytest.mark.parametrize(
+    ("head", "side"),
+    [
+        pytest.param(assistant("[S] so far"), "assistant", id="of the assistant"),
+        pytest.param(user("[S] by somebody else"), "host", id="nobody has a record of"),
+    ],
+)
+def test_a_message_that_only_looks_like_a_summary_is_an_ordinary_message(head: Chat, side: str) -> None:
+    read = reader().read([head, *steps(2), user("?")], KNOWN)
+    assert (read.base, read.summary_piece, read.piece(0).side) == (0, None, side)
+
+
+@pytest.mark.parametrize("is_swapped", [False, True])
+def test_results_belong_to_the_chain_in_the_order_of_their_calls(is_swapped: bool) -> None:
+    """Also where the chain is asked for behind them only."""
+    calls = assistant(None, call("1", path="a"), call("2", path="b"))
+    first, second = ("B", "A") if is_swapped else ("A", "B")
+    one = [user("go"), calls, tool("1", "A"), tool("2", "B"), assistant("x"), user("y")]
+    other = [user("go"), calls, tool("2", second), tool("1", first), assistant("x"), user("y")]
+    digests = [reader().read(messages, Known()).digest_before(4) for messages in (one, other)]
+    assert (digests[0] != digests[1]) is is_swapped
+
+
+def test_a_result_cleared_in_the_hosts_list_counts_as_its_original() -> None:
+    """By the run it stands in: the same words elsewhere are words."""
+
+    def chain(before: int, text: str) -> str | None:
+        messages = [SUMMARY, *steps(before), assistant(None, call("1")), tool("1", text), assistant("so")]
+        return reader().read(messages, KNOWN).digest_before(6 + 2 * before)
+
+    assert chain(1, "[cleared]") == chain(1, "a long text")
+    assert chain(0, "[cleared]") != chain(0, "a long text")
+
+
+@pytest.mark.parametrize("edited", [2, 5, 8])
+def test_an_edited_list_that_begins_with_a_summary_is_read_as_if_it_were_new(edited: int) -> None:
+    reads, messages = reader(), [SUMMARY, *steps(5), assistant("so"), user("?")]
+    read = reads.sync(None, messages, KNOWN)
+    new = [*messages[:edited], assistant("Something else."), user("And?"), *messages[edited + 1 :]]
+    synced, fresh = reads.sync(read, new, KNOWN), reads.read(new, KNOWN)
+    assert synced.base == fresh.base == 4
+    assert synced.pieces() == fresh.pieces()
+    assert [synced.digest_before(run) for run in range(20)] == [fresh.digest_before(run) for run in range(20)]

@@ -57,13 +57,6 @@ def test_every_kind_of_callable_is_called(function: Callable[..., object], side:
     assert ask(side, function, 21) == Success(42)
 
 
-@SIDES
-def test_wrong_arguments_are_its_failure(side: str) -> None:
-    answer = ask(side, doubled)
-    assert isinstance(answer, Failure)
-    assert isinstance(answer.error, TypeError)
-
-
 def test_a_cancelled_caller_is_cancelled() -> None:
     async def hangs() -> None:
         await asyncio.Event().wait()

@@ -9,16 +9,9 @@ import pytest
 
 from compaction_hooks.runtime.streams import guard_stream, guard_stream_sync
 from tests.conversations import Chat, Scripted, controller, steps, user
+from tests.too_long import TooLongError
 
 MESSAGES = [user("go"), *steps(30, 300)]
-
-
-class TooLongError(Exception):
-    """An overflow as OpenAI words it."""
-
-    def __init__(self) -> None:
-        super().__init__("This model's maximum context length is 8000 tokens. However, you requested 9000 tokens.")
-        self.status_code = 400
 
 
 class Chunks:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+import tracemalloc
 from collections.abc import Iterable, Sequence
 
 import pytest
@@ -98,6 +99,10 @@ WORK = [
 
 
 # -- the whole
+
+
+def identifiers(messages: Iterable[Message], previous: str | None = None) -> str:
+    return summarize(messages, previous, max_tokens=2_000).partition(Section.IDENTIFIERS.value)[2]
 
 
 def test_a_summary_has_the_known_sections_in_their_order() -> None:
@@ -501,3 +506,50 @@ def test_ten_compactions_neither_repeat_nor_grow() -> None:
         assert text.count("## Goal") == text.count("### Done") == 1
     assert "(x10)" in text
     assert "Do part 9" in text
+
+
+def test_a_name_counts_from_its_second_result_on() -> None:
+    once, twice = "order/12/a.txt", "order/13/b.txt"
+    found = identifiers([*step("look_up", {}, f"{once} {twice}"), *step("look_up", {}, twice)])
+    assert twice in found
+    assert once not in found
+
+
+def test_a_name_of_an_earlier_summary_is_found_in_a_single_result() -> None:
+    assert "is_open" in identifiers(step("look_up", {}, "is_open"), "## Next Steps\n- Call is_open")
+
+
+@pytest.mark.parametrize("gap", [" ", "\n", "\n\n   ", ","])
+def test_a_long_request_loses_no_name(gap: str) -> None:
+    names = [f"src/{'m' * (1 + number % 70)}/f{number}.py" for number in range(100)]
+    found = identifiers([user("x " * 5_000 + gap.join(names) + " x" * 5_000), *step("look_up", {}, "ok")])
+    assert all(name in found for name in names)
+
+
+@pytest.mark.parametrize("at", ["{} " + "data " * 100_000, "data " * 100_000 + "{}"])
+def test_of_a_long_result_both_ends_are_read(at: str) -> None:
+    assert "order_4711" in identifiers(step("look_up", {}, at.format('"order_id": "order_4711"')))
+
+
+@pytest.mark.parametrize("before", range(960, 1_000, 8))
+def test_half_a_name_is_not_carried(before: int) -> None:
+    """Where the middle of a long result is left out."""
+    name = "src/accounts/ledger/entry_17.py"
+    result = f"{'.' * before} {name} {'data ' * 1_000} {name} {'.' * before}"
+    found = identifiers([*step("look_up", {}, result), *step("look_up", {}, result)])
+    assert found.count("src/accounts/ledger/entry_17.py") == found.count("src/") == 1
+    assert found.count("17.py") == 1
+
+
+def test_listings_cost_at_most_four_times_the_memory_of_their_text() -> None:
+    """A hundred listings of names that never come again, the worst case: each of the names is remembered."""
+    listings = ["\n".join(f"src/part{n}/file_{n}_{k}.py" for k in range(100)) for n in range(100)]
+    messages = [message for listing in listings for message in step("look_up", {}, listing)]
+    summarize(messages[:4], max_tokens=2_000)
+    tracemalloc.start()
+    try:
+        summarize(messages, max_tokens=2_000)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 4 * sum(map(len, listings))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import pickle
-import tracemalloc
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
@@ -162,23 +161,6 @@ def test_halves_the_transcript_until_nothing_is_left() -> None:
     assert omitted == sorted(omitted)
     assert omitted[0] == 0 < omitted[3]
     assert len(sizes) > 5
-
-
-def test_a_halved_request_does_not_hold_the_texts_of_the_one_before() -> None:
-    messages = conversation(400, 600)
-    whole = ask(messages).prompt
-    tracemalloc.start()
-    try:
-        request: SummaryRequest | None = ask(messages)
-        assert request is not None
-        assert request.prompt == whole
-        request = halve(request, quarter)
-        left, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert request is not None
-    assert left < 0.7 * len(whole), "half of the text, and what Python keeps of small objects"
-    assert peak < 2.6 * len(whole), "the text before, its messages cut and joined once, and half of it"
 
 
 # -- the answer
