@@ -15,7 +15,7 @@ FILE = Path(__file__).with_name("fixtures") / "class_texts.json"
 
 @dataclass(frozen=True)
 class ClassText:
-    """A text and its tokens by cl100k_base and o200k_base, which `tests/tokens/test_tiktoken_estimator.py` recounts."""
+    """A text and its tokens by cl100k_base and o200k_base, which `tests/internal/tokens/test_tiktoken_estimator.py` recounts."""
 
     text: str
     cl100k: int

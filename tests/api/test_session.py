@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
-import compaction_hooks.session.controller
 from compaction_hooks.files import FileOperations
 from tests.conversations import Controller, Scripted, above_threshold, controller, talk
 
@@ -37,20 +34,22 @@ def test_a_session_is_the_same_each_time_it_is_asked_for() -> None:
     assert hooks.session("a") is not hooks.session("b")
 
 
-def test_the_least_recently_used_session_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compaction_hooks.session.controller, "MAX_SESSIONS", 2)
+def open_a_thousand(hooks: Controller) -> None:
+    for number in range(1_000):
+        hooks.session(f"other {number}")
+
+
+def test_of_a_thousand_later_sessions_the_least_recently_used_one_is_evicted() -> None:
     hooks = controller(8_192, summarizer=Scripted())
     hooks.session("a").transform_context_sync(above_threshold())
-    hooks.session("b")
-    hooks.session("c")
+    open_a_thousand(hooks)
     assert hooks.session("a").export_records() == []
 
 
-def test_a_session_that_is_still_held_is_found_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compaction_hooks.session.controller, "MAX_SESSIONS", 1)
+def test_a_session_that_is_still_held_is_found_again() -> None:
     hooks = controller(8_192)
     held = hooks.session("a")
-    hooks.session("b")
+    open_a_thousand(hooks)
     assert hooks.session("a") is held
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -18,9 +17,8 @@ from compaction_hooks import (
     Usage,
 )
 from compaction_hooks.events import CompactionEvent
-from compaction_hooks.runtime.effects import Instant
 from compaction_hooks.tokens import CharacterEstimator
-from tests.conversations import PLAIN, Chat, prose, texts
+from tests.conversations import PLAIN, Chat, Clock, prose, texts
 
 ESTIMATE = CharacterEstimator().estimate_tokens
 COUNT = 205
@@ -49,15 +47,6 @@ class Counting:
     @property
     def shown(self) -> str:
         return "\n".join(request.transcript for request in self.requests)
-
-
-class Clock:
-    """A clock that each summary moves on."""
-
-    seconds = 0.0
-
-    def __call__(self) -> Instant:
-        return Instant(datetime(2026, 2, 10, 21, 30, tzinfo=UTC), self.seconds)
 
 
 def compact(
@@ -102,8 +91,8 @@ def test_beyond_four_parts_the_rest_is_summarized_by_rule_and_counted() -> None:
 @pytest.mark.parametrize(
     ("seconds", "deadlines"),
     [
-        pytest.param(60, [120.0, 120.0], id="two parts take all of the time"),
-        pytest.param(1_000_000, [120.0, 1_000_120.0, 2_000_120.0, 3_000_120.0], id="the clock was set meanwhile"),
+        pytest.param(60, [1_120.0, 1_120.0], id="two parts take all of the time"),
+        pytest.param(1_000_000, [1_120.0, 1_001_120.0, 2_001_120.0, 3_001_120.0], id="the clock was set meanwhile"),
     ],
 )
 def test_all_parts_share_one_deadline(seconds: int, deadlines: list[float]) -> None:

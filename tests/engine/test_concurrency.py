@@ -5,13 +5,9 @@ from __future__ import annotations
 import asyncio
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
-
-import pytest
 
 from compaction_hooks import CompactionOutcome, SummaryRequest
 from tests.conversations import Chat, Scripted, Waiting, above_threshold, controller, steps, texts, user
-from tests.crowd import CONVERSATIONS, crowd_with_file, crowd_with_memory
 
 
 async def test_callers_of_one_conversation_share_one_summary() -> None:
@@ -147,16 +143,3 @@ async def test_callers_that_compact_by_hand_at_once_get_one_summary() -> None:
     assert {texts(result.messages) for result in results} == {texts(results[0].messages)}
     assert (await hooks.compact(messages)).outcome is CompactionOutcome.NOTHING_TO_COMPACT
     assert len(asked.requests) == 1
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("limit", [32, 1_000])
-def test_many_conversations_do_not_see_one_another(limit: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Threads and event loops over one controller, with fewer sessions in memory than conversations, and with more."""
-    monkeypatch.setattr("compaction_hooks.session.controller.MAX_SESSIONS", limit)
-    crowd = crowd_with_file(tmp_path / "records.db") if limit < CONVERSATIONS else crowd_with_memory()
-    seen = crowd.run(rounds=2, calls=12, length=12)
-    assert not seen.wrong
-    assert seen.calls == CONVERSATIONS * 24
-    assert crowd.summarizer.requests > CONVERSATIONS // 4
-    assert seen.memory_growth < 1024 * 1024

@@ -13,9 +13,8 @@ pytest.importorskip("hypothesis")
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from compaction_hooks import CompactionSettings, project
+from compaction_hooks import CompactionRecord, CompactionSettings, project
 from compaction_hooks.testing.strategies import histories, hostile_histories, openai_chats
-from compaction_hooks.view.record import CompactionRecord
 from tests.conversations import Scripted, controller, prose, user
 from tests.invariants import estimate_message, run_and_check
 from tests.sizes import examples
