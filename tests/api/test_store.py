@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from compaction_hooks import SummaryRequest
+from compaction_hooks import StoreFailed, SummaryRequest
+from compaction_hooks.events import CompactionEvent
 from compaction_hooks.stores import MemoryStore
 from tests.conversations import (
     Scripted,
     above_threshold,
     controller,
     one_task,
+    steps,
     summarizing,
     texts,
 )
@@ -120,3 +122,15 @@ def test_records_that_are_imported_later_reach_the_store_too() -> None:
     assert "- from elsewhere" in texts(hooks.transform_context_sync(messages))
     assert store.asked == ["load", "append"]
     assert "- from elsewhere" in store.load("default")[0]
+
+
+def test_a_stored_record_that_cannot_be_read_is_reported_once_and_the_others_are_used() -> None:
+    store, events, messages = MemoryStore(), list[CompactionEvent](), one_task()
+    summarizing(Scripted("- good"), store=store).transform_context_sync(messages)
+    store.append("default", "bad", "{damaged")
+    hooks = summarizing(Scripted("- more"), store=store, events=events)
+    assert "- good" in texts(hooks.transform_context_sync(messages))
+    assert "- more" in texts(hooks.transform_context_sync([*messages, *steps(20, 300, first=50)]))
+    (failed,) = [event for event in events if isinstance(event, StoreFailed)]
+    assert failed.action == "read"
+    assert "not JSON" in failed.error
