@@ -280,9 +280,11 @@ def unwrap_answer(answer: object) -> Summary:
     any other type comes back as an empty summary, which `refusal` refuses.
     """
     summary = answer if isinstance(answer, Summary) else Summary(text=answer if isinstance(answer, str) else "")
-    text = summary.text if type(summary.text) is str else ""  # a host's callable may put any object there
+    given = cast(object, summary.text)  # a host's callable may put any object there
+    # A plain copy of a subclass, such as LangChain's `answer.text`, runs no foreign code.
+    text = str.__str__(given) if isinstance(given, str) else ""
     text = _remove_wrapping(_remove_reasoning(text).strip())
-    return summary if text == summary.text and summary is answer else replace(summary, text=text)
+    return summary if text is given and summary is answer else replace(summary, text=text)
 
 
 # Patterns that run over the whole of a long text stop every thread: these look at its two ends.

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from compaction_hooks import CompactionController, CompactionFailed, SummaryRequest
+from compaction_hooks import CompactionController, CompactionFailed, Summary, SummaryRequest
 from compaction_hooks.events import CompactionEvent
 from compaction_hooks.tokens import CharacterEstimator
 from tests.conversations import assistant, call, steps, talk, texts, tool, user
@@ -51,6 +51,22 @@ def test_a_short_summary_in_another_form_is_used(text: str, is_our_prompt: bool)
 
     hooks = CompactionController(context_window=8_192, summarizer=model)
     assert text.strip() in texts(hooks.transform_context_sync(talk(15)))
+
+
+class Text(str):
+    """A text of a framework's own type, such as `answer.text` of LangChain."""
+
+    __slots__ = ()
+
+
+@pytest.mark.parametrize(
+    "answer", [Text("## Goal\n- port it"), Summary(text=Text("## Goal\n- port it"))], ids=["text", "Summary"]
+)
+def test_a_text_of_a_subclass_of_str_is_a_summary(answer: Text | Summary) -> None:
+    session = CompactionController(context_window=8_192, summarizer=lambda _: answer).session("a")
+    session.transform_context_sync(talk(15))
+    (record,) = session.export_records()
+    assert (record["summary"], type(record["summary"])) == ("## Goal\n- port it", str)
 
 
 class Watched(CharacterEstimator):

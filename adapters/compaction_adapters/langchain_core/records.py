@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
@@ -46,6 +45,5 @@ def records_update(session: CompactionSession[Any], saved: Sequence[Mapping[str,
     old = {str(one.get("id")) for one in saved if one.get("takes_back")} - {note.id for note in notes}
     record = session.record
     found = [*notes, record] if record is not None else notes
-    # Through JSON: a checkpointer's serializer would keep tuples and enums, and warn about them or refuse them.
-    new = [json.loads(json.dumps(one.to_dict())) for one in found if one.id not in known]
+    new = [one.to_dict() for one in found if one.id not in known]
     return [*new, *({"id": record_id, _UNDONE: True} for record_id in sorted(undone | old))]
