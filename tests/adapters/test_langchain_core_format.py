@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any, cast
 
 import pytest
@@ -23,11 +24,12 @@ from langchain_core.messages import (
 )
 from langchain_core.messages.tool import invalid_tool_call, tool_call, tool_call_chunk
 
-from compaction_hooks import Usage
+from compaction_hooks import CompactionController, CompactionSettings, Usage
 from compaction_hooks.errors import FormatError
 from compaction_hooks.messages import Media, Opaque, Text, Thinking, ToolCall, ToolResult
 from compaction_hooks.testing import check_format
 from tests.cases import folded
+from tests.conversations import prose
 
 FORMAT = LangChainFormat()
 PIXELS = base64.b64encode(b"pixels").decode()
@@ -350,3 +352,22 @@ def test_other_objects_are_refused() -> None:
         FORMAT.read(RemoveMessage(id="1"))
     with pytest.raises(FormatError, match="use convert_to_messages"):
         FORMAT.read({"role": "user", "content": "x"})  # type: ignore[arg-type] # a wrong message
+
+
+def test_merge_user_messages_makes_one_message_of_a_summary_and_the_request_after_it() -> None:
+    image = {"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}
+    messages: list[BaseMessage] = []
+    for n in range(20):
+        asked: list[Any] = [{"type": "text", "text": f"Question {n}: {prose(200)}"}, image]
+        messages += [HumanMessage(asked, id=f"asked-{n}"), AIMessage(prose(200), id=f"said-{n}")]
+    before = [message.model_copy(deep=True) for message in messages]
+    settings = CompactionSettings(merge_user_messages=True)
+    hooks = CompactionController(context_window=8_192, settings=settings, format=FORMAT)
+    first, *kept = view = hooks.transform_context_sync(messages)
+    assert hooks.state().compaction_count == 1
+    assert not any(isinstance(one, HumanMessage) and isinstance(other, HumanMessage) for one, other in pairwise(view))
+    assert [block["type"] for block in first.content if isinstance(block, dict)] == ["text", "text", "image_url"]
+    assert "[Conversation summary]" in str(first.content)
+    assert first.id == messages[-len(view)].id
+    assert messages == before
+    assert all(any(message is own for own in messages) for message in kept)

@@ -33,11 +33,9 @@ LARGE = 2 * WINDOW
 """Deep agents send some 6k tokens of tools and prompts of their own."""
 
 
-def deep_agent(stage: Stage, events: list[CompactionEvent], *tools: Any, **options: Any) -> Any:
+def deep_agent(stage: Stage, events: list[CompactionEvent], *tools: Any) -> Any:
     compaction = CompactionMiddleware(name="SummarizationMiddleware", on_event=events.append)
-    return create_deep_agent(
-        stage.openai(LARGE), tools, middleware=[compaction], checkpointer=InMemorySaver(), **options
-    )
+    return create_deep_agent(stage.openai(LARGE), tools, middleware=[compaction], checkpointer=InMemorySaver())
 
 
 async def test_it_takes_the_place_of_the_built_in_one(stage: Stage) -> None:
@@ -64,14 +62,3 @@ async def test_the_general_purpose_subagent_has_it_too_with_a_conversation_of_it
     (id,) = {event.session_id for event in events}
     assert id.startswith("thread|tools:")
     assert records_in(agent, channel=CHANNEL) == []
-
-
-@pytest.mark.filterwarnings("ignore:The feature `forked subagents`")
-async def test_a_fork_uses_the_summary_of_its_parent(stage: Stage) -> None:
-    """It gets all messages, and none of the private state."""
-    task = Call("task", {"description": "Check the vouchers.", "subagent_type": "checker"})
-    side = stage.side(Answer("", (task,)), Answer("Checked."), Answer("All done."), window=LARGE)
-    checker = {"name": "checker", "description": "Checks.", "system_prompt": "Check.", "mode": "fork"}
-    deep_agent(stage, [], subagents=[checker]).invoke(LONG, thread())
-    assert kinds_of(side.requests) == [True, False, False, False]
-    assert all(SECRET in texts(request.messages) for request in side.requests[1:])

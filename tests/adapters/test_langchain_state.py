@@ -151,14 +151,6 @@ async def test_a_host_that_keeps_the_messages_itself_pays_once_for_the_same_begi
     assert texts(side.requests[2].messages).count(SECRET) == 1
 
 
-async def test_a_copied_thread_pays_nothing_for_the_messages_of_the_other(stage: Stage) -> None:
-    side, agent = stage.side(), agent_of(stage, checkpointer=InMemorySaver())
-    agent.invoke(LONG, thread())
-    agent.invoke({"messages": [*agent.get_state(thread()).values["messages"], *NEXT["messages"]]}, thread("copy"))
-    assert kinds_of(side.requests) == [True, False, False]
-    assert records_in(agent, thread("copy"), CHANNEL) == records_in(agent, channel=CHANNEL)
-
-
 async def test_an_agent_that_is_a_node_of_another_graph_pays_once_for_the_same_beginning(stage: Stage) -> None:
     """Its own state ends with every run of the node; its messages are those of the outer graph."""
     side, graph = stage.side(), within(agent_of(stage))

@@ -12,7 +12,6 @@ from compaction_adapters.langchain import CompactionMiddleware
 from langchain.agents import create_agent
 from langchain.agents.middleware import AgentMiddleware
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.pregel import Pregel
 
 from compaction_hooks import SummaryRequest, Usage
@@ -110,14 +109,6 @@ async def test_status_events_are_plain_dicts_on_the_custom_stream_of_their_run(s
     assert started["tokens_before"] > finished["tokens_after"]
     assert SECRET not in json.dumps([started, finished])
     assert await streamed(agent, SHORT, how, "custom", thread()) == []
-
-
-async def test_status_events_of_a_subgraph_have_its_namespace(stage: Stage) -> None:
-    stage.side()
-    outer: Any = StateGraph(MessagesState).add_node("agent", agent_of(stage)).add_edge(START, "agent")
-    items = await streamed(outer.compile(), LONG, "async", "custom", subgraphs=True)
-    names = [(namespace[0].split(":")[0], event["status"]) for namespace, event in items]
-    assert names == [("agent", "started"), ("agent", "finished")]
 
 
 # -- overflow in a stream

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import aclosing, closing
+from contextlib import aclosing
 from typing import Any, TypeVar, cast
 
 from langchain_core.language_models import BaseChatModel, LanguageModelInput
@@ -62,8 +62,7 @@ class CompactingModel(Runnable[LanguageModelInput, Answer]):
         self, input: LanguageModelInput, config: RunnableConfig | None = None, **kwargs: Any | None
     ) -> Iterator[Answer]:
         """Yield the answer's chunks."""
-        with closing(run(self._call_model(input, config, kwargs, is_stream=True))) as chunks:
-            yield from chunks
+        yield from run(self._call_model(input, config, kwargs, is_stream=True))
 
     async def astream(
         self, input: LanguageModelInput, config: RunnableConfig | None = None, **kwargs: Any | None
