@@ -119,6 +119,11 @@ def is_blank(part: Part) -> bool:
     return isinstance(part, Text) and (not part.text or part.text.isspace())
 
 
+def is_native_summary(part: Part) -> bool:
+    """Return whether a part is a readable summary of the provider's own compaction (Anthropic's `compaction` block)."""
+    return isinstance(part, Opaque) and part.kind == "compaction" and bool(part.content)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
     """The provider's count of one model call, in tokens.

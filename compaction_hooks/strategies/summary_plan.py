@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple, cast
 
 from compaction_hooks.files import FileOperations, merge
 from compaction_hooks.files.digest import MAX_LISTED, digest
 from compaction_hooks.files.operations import find_touched_files, read_calls
 from compaction_hooks.files.tags import file_tags
 from compaction_hooks.history.digests import message_names
-from compaction_hooks.messages import M, Message, Usage
+from compaction_hooks.messages import M, Message, Opaque, Usage, is_native_summary
 from compaction_hooks.strategies.candidate import Goal
 from compaction_hooks.strategies.cut_point import find_cut
 from compaction_hooks.tokens.budget import SPLIT_TURN_MIN_PREFIX, Budget
@@ -148,13 +149,17 @@ def _build_plan(
     covered = [i for i, piece in new if piece.message.role != "system" and i != foreign]
     if set(pinned).issuperset(covered):
         return None
-    previous = _previous_summary(snapshot, foreign)
-    split = _split_turn(snapshot, cut, covered, split_turn_min_prefix)
-    if previous is not None and covered[0] >= split:
-        # The turn began before: an update carries on the earlier summary, but a summary of this part alone would lose it.
-        split = history.piece_count
     messages = [history.piece(i).message for i in covered]
     calls = read_calls(messages)
+    previous, unread = _previous_summary(snapshot, foreign), messages
+    native = find_native_summary(messages)
+    if native is not None:  # the provider's own summary covers the messages before it, an earlier summary included
+        previous, unread = native.text, native.unread
+        covered = covered[len(covered) - len(unread) :]
+    split = _split_turn(snapshot, cut, covered, split_turn_min_prefix)
+    if previous is not None and covered and covered[0] >= split:
+        # The turn began before: an update carries on the earlier summary, but a summary of this part alone would lose it.
+        split = history.piece_count
     touched = find_touched_files(calls)
     record = snapshot.record
     known = FileOperations(read=record.read_files, modified=record.modified_files) if record else FileOperations()
@@ -164,8 +169,8 @@ def _build_plan(
         cut=cut,
         reaches_target=reaches_target,
         pins=_pins(snapshot, pinned),
-        history=tuple(messages[: bisect_left(covered, split)]),
-        prefix=tuple(messages[bisect_left(covered, split) :]),
+        history=tuple(unread[: bisect_left(covered, split)]),
+        prefix=tuple(unread[bisect_left(covered, split) :]),
         hosts=tuple(history.piece(i).host for i in covered),
         previous_summary=previous,
         allowance=allowance - (snapshot.text_tokens(tags) if tags else 0),
@@ -176,6 +181,26 @@ def _build_plan(
         + (snapshot.record.compacted_message_count if snapshot.record and history.base else 0),
         ends_with_user=history.piece(history.piece_count - 1).message.role == "user",
     )
+
+
+class NativeSummary(NamedTuple):
+    """A readable summary that the provider put into the history, and the messages after it, its own message's rest included."""
+
+    text: str
+    unread: list[Message]
+
+
+def find_native_summary(messages: Sequence[Message]) -> NativeSummary | None:
+    """Return the newest readable summary of the provider's own compaction in these messages, or None."""
+    for place in range(len(messages) - 1, -1, -1):
+        message = messages[place]
+        found = [at for at, part in enumerate(message.parts) if is_native_summary(part)]
+        if found:
+            item = cast("Opaque", message.parts[found[-1]])
+            return NativeSummary(
+                item.content, [replace(message, parts=message.parts[found[-1] + 1 :]), *messages[place + 1 :]]
+            )
+    return None
 
 
 def _split_turn(snapshot: Snapshot[M], cut: int, covered: Sequence[int], min_prefix: int) -> int:
