@@ -248,8 +248,11 @@ class Conversation(Generic[M]):
 
     def verify(self, snapshot: Snapshot[M], start: int = 0) -> bool:
         """Read the messages of a snapshot from `start` on again; return whether all are unchanged."""
-        self.history = self.reader.verify(snapshot.history, snapshot.messages, start)
-        return self.history is snapshot.history
+        history = self.reader.verify(snapshot.history, snapshot.messages, start)
+        if history is snapshot.history:
+            return True  # another caller may have read more meanwhile: that reading stays
+        self.history = history
+        return False
 
     def update_projection(
         self, history: History[M], record: CompactionRecord | None, stale: StaleRuns = NOT_STALE
