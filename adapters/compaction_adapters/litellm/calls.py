@@ -6,7 +6,7 @@ import functools
 import inspect
 import os
 import sys
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from importlib import import_module
@@ -123,9 +123,9 @@ def as_mapping(value: object) -> Arguments:
     return cast("Arguments", value) if isinstance(value, Mapping) else {}
 
 
-def messages_of(arguments: Arguments) -> list[Mapping[str, object]] | None:
+def messages_of(arguments: Arguments) -> list[Arguments] | None:
     """Return the messages of a call; None if there are none: the function itself raises for that."""
-    messages: Any = arguments.get("messages")
+    messages = cast("list[Arguments] | tuple[Arguments, ...] | None", arguments.get("messages"))
     if isinstance(messages, tuple):
         return list(messages)
     return messages if isinstance(messages, list) else None
@@ -139,8 +139,8 @@ def options_of(arguments: Arguments, router: Any = None) -> CallOptions:
     """
     name, calls = arguments.get("model"), [arguments]
     if router is not None:
-        group = router.get_model_list(model_name=name) or ()
-        calls = [{**(entry.get("litellm_params") or {}), "model_info": entry.get("model_info")} for entry in group]
+        group: Sequence[Arguments] = router.get_model_list(model_name=name) or ()
+        calls = [{**as_mapping(entry.get("litellm_params")), "model_info": entry.get("model_info")} for entry in group]
     names = {call.get("model") for call in calls}
     model = names.pop() if len(names) == 1 else name
     return CallOptions(

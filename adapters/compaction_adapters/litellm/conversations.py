@@ -51,8 +51,7 @@ def _find_id(arguments: Arguments) -> str | None:
 def opening_key(messages: Sequence[ChatMessage]) -> str:
     """Return an id for the conversation that begins with these messages: a hash of the text up to the first user message.
 
-    System prompts are left out, because many hold the time of day. Two conversations with the same beginning share a session, but
-    no summary: a record is used only if all messages that it covers are in the list, word for word.
+    System prompts are left out: many hold the time of day. Conversations with the same beginning share a session, never a summary.
     """
     said: list[str] = []
     for piece in chain.from_iterable(map(FORMAT.read, messages)):

@@ -43,9 +43,11 @@ class CompactingFunction(Protocol[P, R_co]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
         """Call the function."""
+        ...
 
     def session(self, conversation_id: str, /) -> CompactionSession[ChatMessage]:
         """Return the session of a conversation by its id, for use between calls; with a store, `load()` it in a new process."""
+        ...
 
 
 def with_compaction(
@@ -189,8 +191,7 @@ def _no_retries() -> Arguments:
 def _next_request(arguments: Arguments, error: Exception, *, is_overflow: bool) -> Arguments | None:
     """Return the arguments of a call to the next fallback model, after all retries failed; None if there is no other model.
 
-    After an overflow that compaction could not cure, `context_window_fallback_dict` comes first. The messages are the caller's, to
-    be fitted to the window of the fallback model.
+    After an overflow `context_window_fallback_dict` comes first. The messages are the caller's, for a view that fits the model.
     """
     model, fallbacks = str(arguments.get("model")), arguments.get("fallbacks")
     larger = as_mapping(arguments.get("context_window_fallback_dict"))
