@@ -115,3 +115,5 @@ def test_merged_prompts_keep_their_images_and_results_their_places() -> None:
     assert [part.content for part in first.parts[1:]] == [["One.", "Two.", image, "Three."]]
     assert merged[1:] == view[2:]
     assert PydanticAIFormat().merge(merged) is merged
+    results: list[ModelMessage] = [ModelRequest(parts=request.parts[:1]), ModelRequest(parts=request.parts[:1])]
+    assert PydanticAIFormat().merge(results) is results
