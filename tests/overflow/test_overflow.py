@@ -468,3 +468,12 @@ def test_reaches_the_agreed_accuracy_on_recorded_errors() -> None:
     assert len(right) / len(said) >= 0.98
     assert len(right) / sum(row["label"] == "overflow" for row in rows) >= 0.97
     assert len(exact) / len(right) >= 0.97
+
+
+def test_marks_a_lower_bound() -> None:
+    info = parse_overflow(
+        "maximum context length is 4096 tokens. However, your prompt contains at least 4097 input tokens"
+    )
+
+    assert info is not None
+    assert (info.actual_tokens, info.is_lower_bound) == (4097, True)
