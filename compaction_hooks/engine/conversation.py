@@ -17,7 +17,7 @@ from compaction_hooks.formats import format_of
 from compaction_hooks.history import History, HistoryReader
 from compaction_hooks.history.digests import message_digest
 from compaction_hooks.messages import M, Media, MergingFormat, Message, MessageFormat
-from compaction_hooks.runtime.effects import InFlight, Instant
+from compaction_hooks.runtime.effects import InFlight
 from compaction_hooks.tokens.media import LearnedMedia
 from compaction_hooks.view.notes import undo_note
 from compaction_hooks.view.projection import Projection, apply_record
@@ -43,7 +43,7 @@ class Conversation(Generic[M]):
         repair_cache: The messages made by the last repair, by their neutral reading.
         flight: The compaction under way, or None.
         projected: The newest projection with its key: record, log, and how often copies replaced messages.
-        called_at: When the last call began.
+        called_at: When the last call began, in monotonic seconds.
         host_files: Returns the files that the host keeps track of in this conversation.
         reasoning: The models that refuse reasoning, and the run from which on reasoning is valid.
         merges_user_messages: Whether user messages in a row are sent as one.
@@ -74,7 +74,7 @@ class Conversation(Generic[M]):
         self.flight: InFlight | None = None
         self.last_sent: LastSent[M] | None = None
         self.projected: tuple[tuple[str | None, object, int], Projection[M]] | None = None
-        self.called_at: Instant | None = None
+        self.called_at: float | None = None
         self.host_files: Callable[[], FileOperations] = FileOperations
         self.reasoning = BoundReasoning()
         self.merges_user_messages = False

@@ -27,7 +27,7 @@ class Engine(SendingFlow[M]):
     def __init__(self, conversation: Conversation[M], shared: SharedState, services: Services) -> None:
         super().__init__(conversation, shared)
         self.driver = Driver(services, conversation.lock)
-        self._clock = services.clock
+        self._seconds = services.seconds
 
     @property
     def is_loaded(self) -> bool:
@@ -37,9 +37,9 @@ class Engine(SendingFlow[M]):
     def begin_call(self) -> float | None:
         """Note that a model call begins now; return the seconds since the last one began, or None before the first one."""
         with self.conversation.lock:
-            now = self._clock()
+            now = self._seconds()
             last, self.conversation.called_at = self.conversation.called_at, now
-        return None if last is None else now.seconds_since(last)
+        return None if last is None else now - last
 
     def is_written_in(self, format: MessageFormat[M]) -> bool:
         """Whether a format of this name reads the messages. If so, the format is fixed from now on."""

@@ -83,10 +83,11 @@ class HistoryReader(Generic[M]):
         count = min(len(hosts), len(messages))
         watched = min(previous.log.watched_from, _find_first_touched(previous))
         for index in range(count):
-            if hosts[index] is messages[index]:
-                if index >= watched and not self._is_unchanged(previous, index, messages[index]):
-                    return index
-            elif not is_same(previous, index, messages[index]):
+            if index >= watched:
+                is_kept = self._is_unchanged(previous, index, messages[index])
+            else:
+                is_kept = hosts[index] is messages[index] or is_same(previous, index, messages[index])
+            if not is_kept:
                 return index
         return count
 

@@ -11,6 +11,7 @@ import logging
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
@@ -34,7 +35,7 @@ from compaction_hooks.runtime.effects import (
     Write,
 )
 from compaction_hooks.runtime.guarded_call import GuardedCall, in_thread, is_async, run_to_completion, until_done
-from compaction_hooks.runtime.guards import Signal
+from compaction_hooks.runtime.guards import Signal, system_clock
 from compaction_hooks.runtime.streams import guard_stream, guard_stream_sync
 
 if TYPE_CHECKING:  # needed only when something is due
@@ -68,6 +69,7 @@ class Services:
         summarizer: The summarizer of every call; None leaves it to the options of each call.
 
     Attributes:
+        seconds: Returns the clock's monotonic seconds.
         working: The lock of the one thread that computes for async callers: several threads would starve their event loops.
         summaries, storing: The guarded calls of the summarizers and the store: a helper that hangs, hangs for all conversations.
         handlers: Each with its own guarded call: one that hangs does not silence the others.
@@ -85,6 +87,7 @@ class Services:
         self.store = store
         self.handlers = [(handler, GuardedCall("an event handler")) for handler in handlers]
         self.clock = clock
+        self.seconds = time.monotonic if clock is system_clock else lambda: clock().monotonic
         # A thread cannot wait longer than TIMEOUT_MAX, so not `math.inf` seconds either.
         self.summary_timeout_seconds = min(summary_timeout_seconds, threading.TIMEOUT_MAX)
         self.summaries = GuardedCall("the summarizer", most=HUNG_SUMMARIES)
@@ -249,7 +252,7 @@ class Driver:
 
     def _handlers(self, context: CallContext) -> Iterator[tuple[EventHandler, GuardedCall]]:
         """Yield the handlers to call; not one that timed out, for a while and until it returns."""
-        now = self._services.clock().monotonic
+        now = self._services.seconds()
         own = [(context.on_event, self._own_handler)] if context.on_event is not None else []
         every = [*self._services.handlers, *own]
         return ((handler, guard) for handler, guard in every if not guard.is_hanging and guard.paused_until <= now)
@@ -260,7 +263,7 @@ class Driver:
             return
         logger.warning("an event handler failed (%s)", describe_error(answer.error))
         if isinstance(answer.error, TimeoutError):
-            guard.paused_until = self._services.clock().monotonic + HANDLER_COOLDOWN_SECONDS
+            guard.paused_until = self._services.seconds() + HANDLER_COOLDOWN_SECONDS
 
 
 def _in_loop(future: Future[T]) -> asyncio.Future[T]:

@@ -136,14 +136,15 @@ def mutable() -> tuple[list[Chat], list[dict[str, Any]]]:
     return [*dicts], dicts
 
 
-def test_a_change_in_place_since_the_last_answer_is_noticed_on_the_next_call() -> None:
+@pytest.mark.parametrize("listed", [list, copy.deepcopy], ids=["the same messages", "copies"])
+def test_a_change_in_place_since_the_last_answer_is_noticed_on_the_next_call(listed: Edit) -> None:
     hooks = summarizing()
     newest: dict[str, Any] = {"role": "user", "content": "short"}
     messages = [*one_task()[:9], newest]
     hooks.transform_context_sync(messages)
     before = hooks.state().context_tokens
     newest["content"] = "long " * 2_000
-    hooks.transform_context_sync(messages)
+    hooks.transform_context_sync(listed(messages))
     after = hooks.state().context_tokens
     assert before is not None
     assert after is not None
