@@ -28,17 +28,12 @@ def test_clearing_can_be_switched_off() -> None:
     assert len(asked.requests) == 1
 
 
-def test_results_up_to_twice_the_length_of_the_marker_are_not_cleared() -> None:
-    marker = "[Old tool result cleared: 100 characters]"
-    short, longer = prose(30)[:80], prose(30)[:100]
-    calls = [
-        assistant(None, call("short")),
-        tool("short", short),
-        assistant(None, call("longer")),
-        tool("longer", longer),
-    ]
-    view = controller(16_384).transform_context_sync([user("go"), *calls, *steps(24, 500)])
-    assert [view[2]["content"], view[4]["content"]] == [short, marker]
+def test_results_that_are_hardly_larger_than_the_marker_are_not_cleared() -> None:
+    short, thin, larger = prose(30)[:80], "=" * 100, prose(30)[:100]
+    answers = {"a": short, "b": thin, "c": larger}
+    results = [message for id, text in answers.items() for message in (assistant(None, call(id)), tool(id, text))]
+    view = controller(16_384).transform_context_sync([user("go"), *results, *steps(24, 500)])
+    assert [message["content"] for message in view[2:7:2]] == [short, thin, "[Old tool result cleared: 100 characters]"]
 
 
 @pytest.mark.parametrize(

@@ -169,7 +169,9 @@ def test_results_that_the_view_hid_already_are_named_in_the_digest() -> None:
     messages = [user("go"), *steps(24, result_tokens=500)]
     hooks.transform_context_sync(messages)
     (cleared,) = hooks.session("default").export_records()
-    assert cleared["reductions"]
+    reductions = cleared["reductions"]
+    assert isinstance(reductions, list)
+    assert reductions
     assert not cleared["rendered"]
     longer = [*messages, *steps(24, result_tokens=500, first=24)]
     other = controller(16_384, summarizer=Scripted("summary"), settings=PLAIN)
@@ -180,3 +182,4 @@ def test_results_that_the_view_hid_already_are_named_in_the_digest() -> None:
     assert isinstance(hidden, list | tuple)
     assert "Old tool result cleared" in str(hidden[0])
     assert "read_file" in str(hidden[0])
+    assert len(hidden) == len(reductions)

@@ -282,7 +282,7 @@ def test_half_a_search_of_the_provider_goes_and_a_whole_one_stays() -> None:
     found = {"type": "web_search_tool_result", "tool_use_id": "srv_1", "content": []}
     whole = assistant(call, found, GO_ON)
     lost = [assistant({**call, "id": "srv_2"}, GO_ON), assistant({**found, "tool_use_id": "srv_3"}, GO_ON)]
-    after = check_anthropic(USER, whole, USER, lost[0], USER, lost[1], USER)
+    after = check_anthropic(USER, whole, USER, lost[1], USER, lost[0], USER)
     assert after == [USER, whole, USER, assistant(GO_ON), USER, assistant(GO_ON), USER]
     assert after[1] is whole
 

@@ -109,6 +109,7 @@ def test_other_calls_touch_no_file(name: str, arguments: object, result: str) ->
         pytest.param("sed -i '' 's/x/y/' a.py", [], ["a.py"], id="sed of macOS"),
         pytest.param("echo hi > a.txt 2>/dev/null", [], ["a.txt"], id="redirection"),
         pytest.param("run >> logs/a.txt 2>&1", [], ["logs/a.txt"], id="appending"),
+        pytest.param("serve & cat a.py", ["a.py"], [], id="in the background"),
         pytest.param("run | tee -a out.txt", [], ["out.txt"], id="tee"),
         pytest.param("cat > a.py << 'EOF'\nopen(b, 'w') > c\nEOF\ncat a.py", [], ["a.py"], id="here-document, then cat"),
         pytest.param("python - <<EOF\np = 'x.py'\nopen(p, 'w').write('')\nEOF", [], ["x.py"], id="script in a here-document"),
