@@ -76,9 +76,9 @@ def test_usage_from_before_the_host_deleted_messages_is_not_believed() -> None:
 
 def test_usage_in_a_list_that_begins_with_an_unknown_summary_is_not_believed() -> None:
     """Another process opens the stored list without its record."""
-    stored = controller(8_192, summarizer=Scripted()).compact_sync([*talk(9), user("m"), carrying(7_900), user("n")])
-    fresh = controller(8_192, summarizer=Scripted())
-    fresh.transform_context_sync(stored.messages)
+    stored = controller(200_000, summarizer=Scripted()).compact_sync(talk(10), keep_recent_tokens=300).messages
+    fresh = controller(200_000)
+    fresh.transform_context_sync([*stored, user("more"), carrying(6_000), user("next")])
     assert tokens_of(fresh) < 4_000
 
 
