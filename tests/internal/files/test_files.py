@@ -127,6 +127,10 @@ def test_a_command_line_says_what_it_reads_and_writes(command: str, read: list[s
     assert touched("bash", {"command": command}) == (read, modified)
 
 
+def test_files_that_patch_names_in_its_answer_are_written() -> None:
+    assert touched("bash", {"command": "patch -p1 < x.diff"}, "patching file src/a.py\n") == ([], ["src/a.py"])
+
+
 def test_a_command_may_be_a_list() -> None:
     assert touched("shell", {"command": ["bash", "-lc", "cat a.py"]}) == (["a.py"], [])
     assert touched("shell", {"command": ["cat", "a.py"]}) == (["a.py"], [])
