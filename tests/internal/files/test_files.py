@@ -279,3 +279,8 @@ def test_a_digest_lists_tools_files_and_commands() -> None:
         ],
         "hidden": [],
     }
+
+
+def test_a_long_text_in_a_digest_loses_its_end() -> None:
+    assert digest_of([], [("grep", "x" * 201)])["hidden"] == [{"tool": "grep", "replacement": "x" * 197 + "..."}]
+    assert digest_of([], [("grep", "x" * 200)])["hidden"] == [{"tool": "grep", "replacement": "x" * 200}]

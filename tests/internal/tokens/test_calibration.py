@@ -139,6 +139,10 @@ def test_saved_nonsense_is_as_if_nothing_was_learned(saved: dict[str, object]) -
     assert Calibration.from_dict(saved) == Calibration()
 
 
+def test_an_overhead_of_which_only_the_view_was_saved_is_unlearned() -> None:
+    assert Calibration.from_dict({"overhead_seen_at": 9}) == Calibration(overhead_seen_at=9)
+
+
 def test_a_saved_ratio_keeps_its_bounds() -> None:
     """Somebody edited it, or a later version knows other bounds."""
     restored = Calibration.from_dict({"ratio": 50.0, "grown_estimated": 10**8, "grown_counted": 1.0})
