@@ -321,6 +321,7 @@ class AgentMessage:
     [
         pytest.param(Exception(SENTENCE), id="plain exception"),
         pytest.param(APIStatusError(body={"message": SENTENCE}), id="body"),
+        pytest.param(APIStatusError("context length of 4096 exceeded", body={"message": SENTENCE}), id="fewer numbers first"),
         pytest.param(APIStatusError(body=json.dumps({"message": SENTENCE})), id="body as text"),
         pytest.param(APIStatusError(response=HTTPResponse(400, json.dumps({"error": {"message": SENTENCE}}))), id="response"),
         pytest.param(HTTPResponse(400, SENTENCE), id="response itself"),
