@@ -40,9 +40,11 @@ def test_an_answer_that_the_window_cut_is_asked_for_once_more(
     ending: str, written: int, asked: int | None, window: int | None
 ) -> None:
     model = Model(answer_with(ending, 7_000, written), answer_with("stop", 3_000, 900))
-    answer = controller(window, summarizer=Scripted()).call_sync(conversation(), model, max_output_tokens=asked)
-    assert answer == answer_with("stop", 3_000, 900)
+    hooks = controller(window, summarizer=Scripted())
+    assert hooks.call_sync(conversation(), model, max_output_tokens=asked) == answer_with("stop", 3_000, 900)
     assert model.sizes[1] < 0.7 * model.sizes[0]
+    hooks.transform_context_sync(conversation(), max_output_tokens=asked)
+    assert hooks.state().compaction_count == 1
 
 
 @BELIEFS

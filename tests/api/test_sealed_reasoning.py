@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
 
-from compaction_hooks import CompactionController, CompactionSettings
+from compaction_hooks import CompactionController, CompactionRecord, CompactionSettings
 from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.formats import AnthropicFormat
 from compaction_hooks.stores import MemoryStore
@@ -138,6 +138,18 @@ def test_an_answer_of_a_worker_that_had_not_seen_the_record_is_of_the_older_view
     run.step()
     run.step()
     assert run.signer.refusals == []
+
+
+def test_the_store_keeps_one_note_of_what_is_left_out() -> None:
+    run = Run(3)
+    for _ in range(2):
+        while run.session.record is None:
+            run.step()
+        run.session.undo()
+        run.step()
+    stored = [CompactionRecord.from_json(text) for text in run.store.load("run")]
+    (note,) = (record for record in stored if record.stale_runs is not None and record.parent is None)
+    assert [one for one in run.session.records if one.stale_runs is not None and one.parent is None] == [note]
 
 
 @pytest.mark.parametrize(("policy", "refusals"), [("auto", 1), ("drop", 0)])

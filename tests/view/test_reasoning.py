@@ -9,6 +9,7 @@ import pytest
 from compaction_hooks import CompactionController, CompactionRecord, project
 from compaction_hooks.formats import AnthropicFormat, BedrockConverseFormat, OpenAIChatFormat
 from compaction_hooks.messages import Message, Text, Thinking
+from compaction_hooks.tokens import CharacterEstimator
 from compaction_hooks.validity import binds_reasoning, is_reasoning_refusal, problems
 
 BINDING = "claude-sonnet-5-5"
@@ -194,13 +195,16 @@ def test_left_out_reasoning_no_longer_counts() -> None:
         return {**anthropic_thoughts(step), "content": [block, *anthropic_thoughts(step)["content"][2:]]}
 
     messages = conversation(long_thoughts, anthropic_result, 12)
+    format, estimator = AnthropicFormat(), CharacterEstimator()
     sizes = dict[str, int]()
     for model in (BINDING, OTHER):
-        session = CompactionController(format=AnthropicFormat(), context_window=30_000).session("s")
+        session = CompactionController(format=format, context_window=30_000).session("s")
         session.compact_sync(messages, keep_recent_tokens=4_000, model=model)
-        session.transform_context_sync(messages, model=model)
+        view = session.transform_context_sync(messages, model=model)
         sizes[model] = session.state().context_tokens or 0
-    assert 0 < sizes[BINDING] < 0.6 * sizes[OTHER]
+        shown = [piece for message in view for piece in format.read(message)]
+        assert sizes[model] == sum(map(estimator.estimate_message_tokens, shown))
+    assert sizes[BINDING] < 0.6 * sizes[OTHER]
 
 
 def test_an_answer_that_was_under_way_during_a_compaction_by_hand_is_of_the_older_view() -> None:
