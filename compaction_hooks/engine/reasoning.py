@@ -23,9 +23,12 @@ class BoundReasoning:
     def __init__(self) -> None:
         self.models: set[str | None] = set()
         self.awaits_answer = False
+        # By record id, None for the host's own list: its stale runs, the contents of its last note, and the number of runs when
+        # another view was sent in its place.
         self._stale: dict[str | None, StaleRuns] = {}
         self._told: dict[str | None, tuple[StaleRuns, Set[str | None]]] = {}
         self._left_at: dict[str | None, int] = {}
+        # The record of the view last sent, in a tuple, since that may be None; None while this process has sent none.
         self._shown: tuple[str | None] | None = None
         self._run_count = 0
         self._is_refused = False

@@ -157,7 +157,7 @@ def _build_plan(
         previous, unread = native.text, native.unread
         covered = covered[len(covered) - len(unread) :]
     split = _split_turn(snapshot, cut, covered, split_turn_min_prefix)
-    if previous is not None and covered and covered[0] >= split:
+    if previous is not None and covered[0] >= split:
         # The turn began before: an update carries on the earlier summary, but a summary of this part alone would lose it.
         split = history.piece_count
     touched = find_touched_files(calls)
