@@ -145,7 +145,7 @@ class Compaction(Generic[M]):
     @property
     def _can_wait(self) -> bool:
         """Whether the view may be sent unchanged, so that only a good candidate is worth it."""
-        return self._snapshot.fits_window and self._order.reason is not CompactionReason.OVERFLOW
+        return self._snapshot.surely_fits_window and self._order.reason is not CompactionReason.OVERFLOW
 
     def _may_ask(self, now: Instant) -> bool:
         if not self._order.may_ask or (self._is_known_overflow() and not self._is_manual):
@@ -304,21 +304,20 @@ class Compaction(Generic[M]):
 
     def _last_resort(self, goal: Goal[M], start: Instant) -> Flow[CompactionResult[M]]:
         """End without a good candidate: keep a view that fits the window, else commit any candidate that fits, else fail."""
-        if self._can_wait:
-            cooldown_until = int(self._snapshot.tokens * (1 + MINIMUM_GROWTH_RATIO))
-            self._conversation.cooldown.begin(cooldown_until, "no gain", self._budget.window)
-            if not self._rejected:
-                return (yield from self._skip(start, CompactionOutcome.NOTHING_TO_COMPACT, "nothing to summarize"))
-            return (yield from self._skip(start, CompactionOutcome.NO_GAIN, self._rejected[-1][1]))
+        window, until = self._budget.window, int(self._snapshot.tokens * (1 + MINIMUM_GROWTH_RATIO))
+        why = self._rejected[-1][1] if self._rejected else ""
+        if not self._can_wait:
+            for candidate in self._within_window(goal):
+                if rejection(self._snapshot, candidate, limit=window, window=window) is None:
+                    return (yield from self._commit(candidate, start))
+            if not self._snapshot.fits_window or self._order.reason is CompactionReason.OVERFLOW:
+                self._conversation.cooldown.known_overflow = KnownOverflow(self._snapshot.history.log, until, window)
+                return (yield from self._fail(start, self.overflow_error()))
 
-        window = self._budget.window
-        for candidate in self._within_window(goal):
-            if rejection(self._snapshot, candidate, limit=window, window=window) is None:
-                return (yield from self._commit(candidate, start))
-
-        until = int(self._snapshot.tokens * (1 + MINIMUM_GROWTH_RATIO))
-        self._conversation.cooldown.known_overflow = KnownOverflow(self._snapshot.history.log, until, window)
-        return (yield from self._fail(start, self.overflow_error()))
+        self._conversation.cooldown.begin(until, "no gain", window)
+        if not why:
+            return (yield from self._skip(start, CompactionOutcome.NOTHING_TO_COMPACT, "nothing to summarize"))
+        return (yield from self._skip(start, CompactionOutcome.NO_GAIN, why))
 
     def _within_window(self, goal: Goal[M]) -> Iterator[Candidate[M]]:
         """Yield the rejected candidates, the best first; then, if a strategy shortens, the candidates of forced shortening."""

@@ -47,7 +47,7 @@ class Cooldown:
     """When a conversation may be compacted again.
 
     Attributes:
-        until: No threshold compaction while the context is smaller than this (tokens of the model) and fits the window.
+        until: No threshold compaction while the context is smaller than this (tokens of the model) and surely fits the window.
         why: The reason for the cooldown, for events.
         window: The cooldown is for models with this window, in tokens; None: nothing was compacted in this process.
         breaker: Prevents calls to a failing summarizer.
@@ -72,7 +72,7 @@ class Cooldown:
 
     def reason_to_wait(self, snapshot: Snapshot[M]) -> str:
         """Return why a due threshold compaction is skipped for now, or an empty string."""
-        if not snapshot.fits_window:
+        if not snapshot.surely_fits_window:
             return ""
         if self.window is None:
             # Nothing was compacted in this process: continue the cooldown of the record.

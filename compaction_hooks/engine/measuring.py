@@ -51,6 +51,7 @@ def take_snapshot(conversation: Conversation[M], shared: SharedState, call: Call
         projection=projection,
         key=key,
         tokens=_measure_view(calibration, key, counted),
+        most_tokens=_measure_view(calibration, key, counted, least_ratio=1.0),
         budget=budget,
         cached_tokens=counted.cached_tokens if counted is not None else None,
         seconds_since_last_call=call.seconds_since_last_call,
@@ -65,11 +66,14 @@ def take_snapshot(conversation: Conversation[M], shared: SharedState, call: Call
     )
 
 
-def _measure_view(calibration: Calibration, key: ViewKey, counted: UsageBaseline | None) -> int:
-    """Return the size of a view in tokens of the model: counted up to the baseline, estimated beyond."""
+def _measure_view(
+    calibration: Calibration, key: ViewKey, counted: UsageBaseline | None, least_ratio: float = 0.0
+) -> int:
+    """Return the size of a view in tokens of the model: counted up to the baseline, estimated beyond with `least_ratio` or more."""
     if counted is None:
         return calibration.predict(key.estimated)
-    return counted.input_tokens + max(0, calibration.predict_growth(key.estimated - counted.key.estimated))
+    later = calibration._replace(ratio=max(calibration.ratio, least_ratio))
+    return counted.input_tokens + max(0, later.predict_growth(key.estimated - counted.key.estimated))
 
 
 def _fixed_tokens(conversation: Conversation[M], call: Call[M]) -> tuple[int, int]:

@@ -17,7 +17,7 @@ def rejection(snapshot: Snapshot[M], candidate: Candidate[M], *, limit: int, win
     """
     if candidate.tokens > limit:
         return "too large"
-    is_rescue = snapshot.tokens > window
+    is_rescue = snapshot.most_tokens > window
     if candidate.tokens > snapshot.estimated_tokens * (1 - MINIMUM_GAIN_RATIO) and not is_rescue:
         return "no gain"
     return broken_rule(snapshot, candidate)

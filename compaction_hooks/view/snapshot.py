@@ -58,6 +58,7 @@ class Snapshot(NamedTuple, Generic[M]):
         projection: That record applied.
         key: The identity of the view, with its estimate before calibration.
         tokens: Size of the view in tokens of the model: the provider's count, plus an estimate of newer messages.
+        most_tokens: The same with the newer messages at no less than their estimate: a ratio below 1 was learned from other texts.
         budget: The budget of the model's window, or None while the window is unknown.
         cached_tokens: Tokens of the view that the provider read from its cache in the last call, or None if it reported none.
         seconds_since_last_call: Seconds since the last call began, or None if unknown.
@@ -77,6 +78,7 @@ class Snapshot(NamedTuple, Generic[M]):
     projection: Projection[M]
     key: ViewKey
     tokens: int
+    most_tokens: int
     budget: Budget | None
     format: MessageFormat[M]
     estimator: TokenEstimator
@@ -124,6 +126,11 @@ class Snapshot(NamedTuple, Generic[M]):
     def fits_window(self) -> bool:
         """Whether the view fits the model's window by estimate; true while the window is unknown."""
         return self.budget is None or self.tokens <= self.budget.window
+
+    @property
+    def surely_fits_window(self) -> bool:
+        """Whether even `most_tokens` fit the model's window, so that a compaction that is due may wait."""
+        return self.budget is None or self.most_tokens <= self.budget.window
 
     def model_tokens(self, estimated: int) -> int:
         """Return the model's tokens for a view of `estimated` tokens, rounded up."""

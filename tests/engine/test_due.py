@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from compaction_hooks import CompactionController, CompactionSettings, Usage
+from compaction_hooks import CompactionController, CompactionFinished, CompactionSettings, CompactionSkipped, Usage
+from compaction_hooks.events import CompactionEvent
 from compaction_hooks.formats import AnthropicFormat
 from compaction_hooks.stores import MemoryStore
 from tests.conversations import (
@@ -19,6 +20,7 @@ from tests.conversations import (
     controller,
     elsewhere,
     prose,
+    step,
     steps,
     system,
     texts,
@@ -202,3 +204,22 @@ def test_reasoning_alone_at_the_end_does_not_hide_that_a_record_applies() -> Non
     for end in range(4, len(said)):
         hooks.transform_context_sync(said[:end])
     assert hooks.transform_context_sync(said) == view
+
+
+@pytest.mark.parametrize(("result_tokens", "is_compacted"), [(1_000, False), (2_000, True)])
+def test_a_due_compaction_waits_only_while_the_list_surely_fits(result_tokens: int, is_compacted: bool) -> None:
+    """A model that counted half of the estimate so far may count the next text in full."""
+    events: list[CompactionEvent] = []
+    hooks = controller(model=MODEL, summarizer=Scripted(), events=events)
+    short = [user("go")]
+    for number in range(8):
+        session = hooks.session(f"short {number}")
+        for messages, counted in ((short, 50), ([*short, assistant("ok"), user(prose(4_000))], 2_050)):
+            session.transform_context_sync(messages)
+            session.report_usage(Usage(input_tokens=counted))
+
+    session, request = hooks.session("long"), [system(), user(prose(8_500))]
+    session.transform_context_sync(request)
+    session.report_usage(Usage(input_tokens=6_500))  # above the threshold, and nothing of it can go
+    session.transform_context_sync([*request, *step(1, result_tokens)])
+    assert isinstance(events[-1], CompactionFinished if is_compacted else CompactionSkipped)

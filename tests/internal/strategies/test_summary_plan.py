@@ -75,6 +75,7 @@ def situation(
         projection=apply_record(history, record, chat, flat.estimate_message_tokens),
         key=ViewKey(history.log, history.piece_count, None, 0, None),
         tokens=1,
+        most_tokens=1,
         budget=None,
         ratio=ratio,
         format=chat,
