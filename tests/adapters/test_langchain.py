@@ -7,14 +7,14 @@ from typing import Annotated, Any, TypedDict, cast
 
 import openai
 import pytest
-from compaction_adapters.langchain import CompactionMiddleware, LangChainFormat, ModelContextOverflowError
+from compaction_adapters.langchain import CompactionMiddleware, ModelContextOverflowError
 from langchain.agents import create_agent
 from langchain.agents.middleware import AgentMiddleware, ModelFallbackMiddleware, ModelRetryMiddleware
 from langchain.agents.middleware.types import ModelResponse
 from langchain.agents.structured_output import ProviderStrategy, ToolStrategy
 from langchain_core import exceptions as langchain_exceptions
 from langchain_core.language_models.fake_chat_models import FakeMessagesListChatModel
-from langchain_core.messages import AIMessage, BaseMessage, SystemMessage
+from langchain_core.messages import AIMessage, SystemMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from pydantic import BaseModel, Field
@@ -66,29 +66,6 @@ def agent_of(model: Any, *middleware: Any, tools: Any = (), **options: Any) -> A
 
 
 # -- the request of a call
-
-
-async def test_a_short_conversation_is_sent_unchanged(stage: Stage) -> None:
-    side, outside, inside = stage.side(Answer("Hello.")), Spy("outside"), Spy("inside")
-    events: list[CompactionEvent] = []
-    compaction = CompactionMiddleware(on_event=events.append)
-    result = agent_of(stage.openai(), outside, compaction, inside, system_prompt="Be brief.").invoke(said("Hi."))
-    assert list(result) == ["messages"]
-    assert inside.requests[0] is outside.requests[0]
-    assert [len(request.messages) for request in side.requests] == [2]
-    assert events == []
-
-
-async def test_the_state_keeps_every_message_while_the_model_gets_a_view_of_the_same_objects(stage: Stage) -> None:
-    side, spy = stage.side(), Spy()
-    result = agent_of(stage.openai(), CompactionMiddleware(), spy).invoke(LONG)
-    view = spy.requests[0].messages
-    assert [message.text for message in result["messages"]] == [*(m.text for m in LONG["messages"]), "Done."]
-    kept = [message for message in view if not is_summary(message)]
-    assert len(view) == len(kept) + 1
-    assert all(any(message is own for own in spy.requests[0].state["messages"]) for message in kept)
-    assert view[-1].text == "And now?"
-    assert [request.status for request in side.model_requests] == [200]
 
 
 async def test_another_model_writes_the_summary_by_another_prompt(stage: Stage) -> None:
@@ -191,13 +168,6 @@ async def test_a_second_overflow_is_an_error_of_this_package_and_of_langchain(st
     assert len(side.model_requests) == 2
 
 
-async def test_any_other_error_is_raised_unchanged(stage: Stage) -> None:
-    side = stage.side(OUTAGE)
-    with pytest.raises(openai.InternalServerError):
-        agent_of(stage.openai()).invoke(said("Hi."))
-    assert len(side.requests) == 1
-
-
 async def test_an_answer_that_the_window_cut_short_is_asked_for_once_more(stage: Stage) -> None:
     """The user has not seen the short answer, since nothing was streamed."""
     cut = Answer("Once upon a", stop="length", usage=Usage(input_tokens=16_000, output_tokens=384))
@@ -279,28 +249,6 @@ def test_a_compacted_view_is_not_replaced_by_the_history_that_the_provider_keeps
     assert "previous_response_id" not in compacted
     assert SECRET in json.dumps(compacted["input"])
     assert cast("AIMessage", talk[-2]).response_metadata["id"] == "resp_59"
-
-
-def test_a_call_reads_only_new_messages(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    stage.side(*[reads(f"{step}.py") for step in range(5)], window=100 * WINDOW)
-    read, per_call = LangChainFormat.read, [0]
-
-    def count(self: Any, message: BaseMessage) -> Any:
-        per_call[-1] += 1
-        return read(self, message)
-
-    class Counts(AgentMiddleware[Any, Any, Any]):
-        def wrap_model_call(self, request: Any, handler: Any) -> Any:
-            per_call.append(0)
-            return handler(request)
-
-    monkeypatch.setattr(LangChainFormat, "read", count)
-    compaction = CompactionMiddleware(context_window=100 * WINDOW)
-    agent = agent_of(stage.openai(), compaction, Counts(), tools=[file_tool(2)], checkpointer=InMemorySaver())
-    agent.invoke({"messages": [*spoken(100, chars=40), *said("Read.")["messages"]]}, thread())
-    first, *later = per_call[:-1]
-    assert first >= 201
-    assert max(later) <= 6
 
 
 def test_messages_may_be_in_a_delta_channel(stage: Stage) -> None:

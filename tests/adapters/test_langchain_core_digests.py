@@ -12,14 +12,12 @@ from langchain_core.messages import (
     AIMessage,
     BaseMessage,
     HumanMessage,
-    ToolMessage,
     convert_to_messages,
 )
-from langchain_core.messages.tool import default_tool_parser, tool_call
+from langchain_core.messages.tool import default_tool_parser
 
 from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat
 from tests.adapters.same_chain import CONVERSATIONS, HOSTED, chain
-from tests.conversations import assistant, call, tool, user
 from tests.data import needs_data, sessions
 
 Chat = Mapping[str, Any]
@@ -51,35 +49,6 @@ def test_recorded_sessions_have_the_same_chain() -> None:
 @pytest.mark.parametrize("messages", CONVERSATIONS)
 def test_generated_conversations_have_the_same_chain(messages: list[Chat]) -> None:
     assert assert_same_chain(messages) > 1
-
-
-def test_blocks_of_anthropic_and_of_langchain_have_the_chain_of_plain_texts() -> None:
-    chat = [user("See."), assistant("I look.", call("c1", path="a")), tool("c1", "a paper"), assistant("Read.")]
-    arguments = {"path": "a"}
-    anthropic: list[BaseMessage] = [
-        HumanMessage([{"type": "text", "text": "See."}]),
-        AIMessage(
-            [
-                {"type": "thinking", "thinking": "hm", "signature": "s"},
-                {"type": "text", "text": "I look."},
-                {"type": "tool_use", "id": "c1", "name": "read_file", "input": arguments},
-            ],
-            tool_calls=[tool_call(name="read_file", args=arguments, id="c1")],
-        ),
-        ToolMessage([{"type": "text", "text": "a paper"}], tool_call_id="c1"),
-        AIMessage("Read."),
-    ]
-    standard = [*anthropic]
-    standard[1] = AIMessage(
-        content_blocks=[
-            {"type": "reasoning", "reasoning": "hm"},
-            {"type": "text", "text": "I look."},
-            {"type": "tool_call", "id": "c1", "name": "read_file", "args": arguments},
-        ]
-    )
-    wanted = chain(OpenAIChatFormat(), chat)
-    assert chain(LangChainFormat(), anthropic) == wanted
-    assert chain(LangChainFormat(), standard) == wanted
 
 
 def test_tools_that_the_provider_ran_have_the_chain_of_its_own_blocks() -> None:

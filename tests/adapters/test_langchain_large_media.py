@@ -7,16 +7,12 @@ from typing import Any
 import pytest
 from compaction_adapters.langchain import CompactionMiddleware
 from langchain.agents import create_agent
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+from langchain_core.messages import BaseMessage, HumanMessage
 
 from tests.adapters.langchain_core_stage import CountingSummarizer, Stage
 from tests.adapters.large_media import (
-    IMAGES,
-    LIMIT_BYTES,
     PDF,
     assert_document_left_out,
-    assert_images_left_out,
-    image,
 )
 from tests.provider import Answer
 
@@ -41,17 +37,3 @@ async def test_a_document_larger_than_it_seems_is_left_out(stage: Stage, documen
     side = stage.side(Answer("Fine."))
     assert await ask(stage.anthropic(), [shown("Read this.", document), HumanMessage("And now?")]) == "Fine."
     assert_document_left_out(side)
-
-
-@pytest.mark.parametrize("kind", ["LangChain", "OpenAI"])
-async def test_too_many_bytes_of_images_are_sent_once_more_without_the_oldest(stage: Stage, kind: str) -> None:
-    side = stage.side(Answer("Fine."), window=100_000)
-    side.limit_bytes = LIMIT_BYTES
-    history: list[BaseMessage] = []
-    for number in range(IMAGES):
-        picture: Any = {"type": "image", "base64": image(number), "mime_type": "image/png"}
-        if kind == "OpenAI":
-            picture = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{image(number)}"}}
-        history += [shown(f"Picture {number}.", picture), AIMessage("Seen.")]
-    assert await ask(stage.openai(100_000), [*history, HumanMessage("And now?")]) == "Fine."
-    assert_images_left_out(side)

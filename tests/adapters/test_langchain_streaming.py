@@ -56,14 +56,6 @@ async def messages_of_v3(agent: Any, value: Any, how: str = "async") -> list[str
 # -- nothing of a summary
 
 
-async def test_the_answer_is_streamed_and_nothing_of_the_summary(stage: Stage) -> None:
-    side = stage.side(Answer(ANSWER))
-    items = await streamed(agent_of(stage), LONG, "sync", "messages", thread())
-    assert "".join(chunk.text for chunk, _ in items) == ANSWER
-    assert len([chunk for chunk, _ in items if chunk.text]) > 1
-    assert kinds_of(side.requests) == [True, False]
-
-
 @beta
 @has_v3
 @pytest.mark.parametrize("has_summarizer", [False, True])
@@ -82,17 +74,6 @@ async def test_no_summary_is_among_the_events_of_version_3(stage: Stage, has_sum
     agent = agent_of(stage, summarizer=summarize if has_summarizer else None)
     assert await messages_of_v3(agent, LONG) == [ANSWER]
     assert other.remaining == (0 if has_summarizer else 1)
-
-
-async def test_the_summary_call_is_traced_under_its_source(stage: Stage) -> None:
-    """Callbacks see it, so that its cost is not hidden."""
-    stage.side()
-    sources = [
-        event["metadata"].get("lc_source")
-        async for event in agent_of(stage).astream_events(LONG, thread(), version="v2")
-        if event["event"] == "on_chat_model_start"
-    ]
-    assert (set(sources[:-1]), sources[-1]) == ({"summarization"}, None)
 
 
 # -- status

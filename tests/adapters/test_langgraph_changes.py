@@ -68,19 +68,6 @@ async def test_a_crash_in_the_model_call(stage: Stage, tmp_path: Path) -> None:
     graph_changes.check_crash_in_the_model_call(a_graph, stage, tmp_path / "threads.db")
 
 
-async def test_a_copy_of_a_thread(stage: Stage) -> None:
-    """Another thread begins as a copy of the past of this one; both go on."""
-    talk = opened(a_graph, stage)
-    talk.say_until_summarised()
-    copied = talk.graph.get_state(talk.config).values
-    talk.say()
-    copy = Talk(talk.graph, talk.side, "copy")
-    copy.graph.update_state(copy.config, copied)
-    for each in (copy, talk, copy, talk):
-        each.say()
-    assert len(summarised(talk.side)) == 1
-
-
 def edit_summarized_answer(messages: list[BaseMessage]) -> list[BaseMessage]:
     return [AIMessage(marked("e"), id=messages[3].id)]
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
 from compaction_adapters.langgraph import CompactionNode, ModelContextOverflowError
 from langchain_core import exceptions as langchain_exceptions
-from langchain_core.language_models.fake_chat_models import FakeMessagesListChatModel
-from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage, SystemMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 from langchain_core.prompts import ChatPromptTemplate
-from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
+from langchain_core.runnables import Runnable, RunnableLambda
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.errors import GraphBubbleUp, GraphInterrupt
 from langgraph.graph import MessagesState
@@ -264,37 +262,3 @@ async def test_an_answer_may_be_of_any_kind() -> None:
 def test_tools_cannot_be_bound_to_a_function() -> None:
     with pytest.raises(ConfigurationError, match="RunnableLambda has no bind_tools"):
         node_of().wrap(RunnableLambda(str)).bind_tools([])
-
-
-# -- streams of chunks
-
-
-class Chunks(FakeMessagesListChatModel):
-    """Records whether its stream was closed."""
-
-    closed: list[str] = []  # noqa: RUF012 - a pydantic field
-
-    def stream(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Iterator[AIMessageChunk]:
-        try:
-            yield from (AIMessageChunk(content=text) for text in ("one ", "two ", "three "))
-        finally:
-            self.closed.append("sync")
-
-    async def astream(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> AsyncIterator[Any]:
-        try:
-            for text in ("one ", "two ", "three "):
-                yield AIMessageChunk(content=text)
-        finally:
-            self.closed.append("async")
-
-
-async def test_a_stream_that_is_left_early_closes_the_stream_of_the_model() -> None:
-    model = Chunks(responses=[])
-    wrapped = CompactionNode(context_window=WINDOW).wrap(model)
-    for chunk in wrapped.stream("Hi."):
-        assert chunk.text == "one "
-        break
-    stream = wrapped.astream("Hi.")
-    assert (await anext(stream)).text == "one "
-    await stream.aclose()  # type: ignore[attr-defined] # an async generator
-    assert model.closed == ["sync", "async"]

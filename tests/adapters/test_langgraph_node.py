@@ -25,11 +25,8 @@ from tests.adapters.langchain_core_stage import (
     CountingSummarizer,
     Stage,
     asked,
-    file_tool,
     heavy_tool,
     is_summary,
-    reads,
-    run,
     said,
     spoken,
     streamed,
@@ -63,22 +60,6 @@ def test_a_long_one_becomes_a_view_of_the_same_objects() -> None:
     assert (len(messages), len(summarizer.asked)) == (62, 1)
     (record,) = update["compaction_records"]
     assert repr(json.loads(json.dumps(record))) == repr(record)  # no tuples, no enums: strict checkpointers refuse them
-
-
-async def test_create_react_agent_reads_the_view_on_every_call_of_the_model(stage: Stage) -> None:
-    """The channel is read before `messages` and keeps its value: left out once, the model would get a stale list."""
-    side = stage.side(reads("a.py", "b.py"), reads("c.py"), Answer("Read."), Answer("Again."))
-    model = stage.openai()
-    node = CompactionNode(model=model, settings=CompactionSettings(clear_tool_results=False))
-    agent = react_agent(model, [file_tool(500)], pre_model_hook=node, checkpointer=InMemorySaver())
-    await run(agent, said("Read all."), "async", thread())
-    result = await run(agent, said("And now?"), "async", thread())
-    assert result["messages"][-1].text == "Again."
-    assert (len(side.model_requests), side.rejections) == (4, [])
-    assert "And now?" in json.dumps(side.model_requests[-1].messages)
-    assert max(request.input_tokens for request in side.requests) < WINDOW
-    assert any(request.is_summary for request in side.requests)
-    assert len(json.dumps(result["messages"][2].content)) > 1_000
 
 
 async def test_a_state_keeps_the_view_of_create_react_agent_out_of_checkpoints(stage: Stage) -> None:

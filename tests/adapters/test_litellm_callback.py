@@ -26,19 +26,16 @@ from tests.adapters import litellm_stage
 from tests.adapters.litellm_stage import (
     SECRET,
     WINDOW,
-    WITH_TOOLS,
     Events,
     Stage,
     litellm,
-    offered,
     said,
     statuses,
     task,
     whole,
 )
 from tests.cases import folded
-from tests.conversations import Scripted, steps, user
-from tests.provider import Answer, Call, Signer
+from tests.conversations import Scripted, steps
 
 pytestmark = litellm_stage.QUIET
 provider, stage = litellm_stage.provider, litellm_stage.stage
@@ -160,26 +157,6 @@ async def test_the_call_after_an_overflow_is_compacted(stage: Stage, callbacks: 
         assert said(await litellm.acompletion(messages=messages, **stage.openai())) == "Done."
         assert SECRET in json.dumps(side.requests[-1].body)
     assert statuses(side) == [400, 200, 200]
-
-
-async def test_the_call_after_a_refusal_of_thinking_is_sent_without(stage: Stage) -> None:
-    side = stage.side(*(Answer(f"Step {part}.", (Call("read", {"part": part}),)) for part in range(30)))
-    signer = side.signer = Signer()
-    install(summarizer=None)
-    messages: list[Any] = [user("Read all parts.")]
-    failures = 0
-    while len(messages) < 60:
-        arguments = stage.anthropic("my-gateway-model", max_tokens=400, tools=[offered("read")], **WITH_TOOLS)
-        try:
-            answer = await litellm.acompletion(messages=messages, metadata={"session_id": "run"}, **arguments)
-        except litellm.BadRequestError:
-            failures += 1
-            assert failures == 1
-            continue
-        message = answer.choices[0].message
-        results = [{"role": "tool", "tool_call_id": call.id, "content": "part\n" * 300} for call in message.tool_calls]
-        messages += [message, *results]
-    assert (failures, len(signer.refusals)) == (1, 1)
 
 
 async def test_calls_of_with_compaction_are_left_alone(stage: Stage) -> None:

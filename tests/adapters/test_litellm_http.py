@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,11 +12,9 @@ pytest.importorskip("litellm")
 from compaction_adapters.litellm import summarizer, with_compaction
 
 from compaction_hooks import CompactionController, CompactionSettings
-from compaction_hooks.stores import SQLiteStore
 from tests.adapters import litellm_stage
 from tests.adapters.cut_answers import BELIEVED, MOST, STEPS, cut_off, talkative
 from tests.adapters.cut_answers import WINDOW as CUT_WINDOW
-from tests.adapters.large_media import IMAGES, LIMIT_BYTES, assert_images_left_out, image
 from tests.adapters.litellm_stage import (
     BOTH,
     SECRET,
@@ -34,7 +31,7 @@ from tests.adapters.litellm_stage import (
     whole,
 )
 from tests.cases import folded
-from tests.conversations import Scripted, assistant, prose, steps, texts, user
+from tests.conversations import Scripted, prose, steps, texts, user
 from tests.provider import Answer, Call, Signer
 
 pytestmark = litellm_stage.QUIET
@@ -200,19 +197,6 @@ async def test_a_run_whose_answers_the_window_cuts_reaches_its_end(
     assert cut_off(side) > 0
 
 
-async def test_too_many_bytes_of_images_are_sent_once_more_without_the_oldest(stage: Stage) -> None:
-    side = stage.side(Answer("Fine."), window=100_000)
-    side.limit_bytes = LIMIT_BYTES
-    made = with_compaction(litellm.acompletion, context_window=100_000, summarizer=Scripted())
-    messages: list[Any] = []
-    for number in range(IMAGES):
-        picture = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{image(number)}"}}
-        messages += [{"role": "user", "content": [{"type": "text", "text": "See."}, picture]}, assistant("Seen.")]
-    answer = await made(messages=[*messages, user("And now?")], num_retries=2, **stage.openai())
-    assert said(answer) == "Fine."
-    assert_images_left_out(side)
-
-
 @pytest.mark.parametrize(("model", "refusals"), [("claude-opus-5-5", 0), ("my-gateway-model", 1)])
 def test_refused_thinking_ends_no_call(stage: Stage, model: str, refusals: int) -> None:
     """For models that bind their thinking to the messages before it; the name of the second does not tell."""
@@ -254,21 +238,3 @@ async def test_a_conversation_is_compacted_pinned_and_undone_between_calls(stage
         assert (SECRET in json.dumps(side.requests[-1].messages)) is is_compacted
         assert (session.undo() is not None) is is_compacted
     assert not side.rejections
-
-
-def test_pins_and_compactions_by_hand_survive_a_restart(stage: Stage, tmp_path: Path) -> None:
-    side = stage.side()
-
-    def process() -> Any:
-        store = SQLiteStore(tmp_path / "records.db")
-        return with_compaction(litellm.completion, context_window=WINDOW, store=store, summarizer=lambda _: SECRET)
-
-    process().session("thread-1").pin(MESSAGES[4])
-    process().session("thread-1").compact_sync(MESSAGES, keep_recent_tokens=500)
-    made = process()
-    made.session("thread-1").load_sync()
-    assert made.session("thread-1").state().compaction_count == 1
-    made(**stage.openai(), messages=MESSAGES, **THREAD)
-    sent = json.dumps(side.requests[-1].messages)
-    assert SECRET in sent
-    assert json.dumps(MESSAGES[4]["content"]) in sent

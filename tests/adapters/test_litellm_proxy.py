@@ -157,19 +157,6 @@ def test_a_stream_is_compacted(proxy: Proxy) -> None:
     assert SECRET not in response.text
 
 
-def test_conversations_do_not_mix(proxy: Proxy) -> None:
-    """Without any id: what was said first tells them apart."""
-    side = proxy.side()
-    lists: dict[str, list[Chat]] = {topic: [user(f"Work on the {topic}.")] for topic in ("ledger", "garden")}
-    for number in range(4):
-        for topic, messages in lists.items():
-            messages += talk(topic, number)
-            text_of(proxy.ask(messages))
-    bodies = [json.dumps(request.body) for request in side.requests]
-    assert not [body for body in bodies if "ledger" in body and "garden" in body]
-    assert [request.is_summary for request in side.requests].count(True) >= 2
-
-
 def test_the_call_after_an_overflow_is_compacted(proxy: Proxy) -> None:
     side = proxy.side(name="told", window=2_000)
     messages = [system(), user("Believe it."), *steps(12)]

@@ -174,25 +174,3 @@ async def test_calls_that_wait_for_approval(stage: Stage, tmp_path: Path) -> Non
         talk.take(done.all_messages(), text)
     assert summarised(talk.side)
     check_never_rejected(talk.side)
-
-
-# -- other ways to run
-
-
-async def test_streams_and_runs_take_turns_on_one_history(stage: Stage) -> None:
-    talk = opened(stage)
-    for turn in range(16):
-        text, is_left = marked(), turn % 4 == 2
-        if turn % 2:
-            await talk.say()
-            continue
-        async with talk.agent.run_stream(text, message_history=talk.history) as stream:
-            async for _ in stream.stream_text(debounce_by=None):
-                if is_left:
-                    break
-        if is_left:  # the answer is lost; the user says something else in its place
-            demand(talk.side, [*talk.history, text], text)
-        else:
-            talk.take(stream.all_messages(), text)
-    assert summarised(talk.side)
-    check_never_rejected(talk.side)

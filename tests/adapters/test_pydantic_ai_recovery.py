@@ -37,9 +37,7 @@ from compaction_hooks import (
 )
 from compaction_hooks.events import CompactionEvent
 from tests.adapters import pydantic_ai_stage
-from tests.adapters.cut_answers import BELIEVED, MOST, STEPS, cut_off, talkative
-from tests.adapters.cut_answers import WINDOW as CUT_WINDOW
-from tests.adapters.large_media import IMAGES, LIMIT_BYTES, PDF, assert_document_left_out, assert_images_left_out, image
+from tests.adapters.large_media import IMAGES, LIMIT_BYTES, assert_images_left_out, image
 from tests.adapters.pydantic_ai_messages import (
     SECRET,
     Changing,
@@ -323,34 +321,11 @@ async def test_silent_truncation_compacts_before_the_next_request(stage: Stage) 
     assert max(others) < 4_000
 
 
-@pytest.mark.parametrize(("kind", "believed"), [("openai", BELIEVED), ("anthropic", None)])
-async def test_a_run_whose_answers_the_window_cuts_reaches_its_end(
-    stage: Stage, kind: str, believed: int | None
-) -> None:
-    """The window is smaller than believed."""
-    side = stage.side(*talkative(), window=CUT_WINDOW, overflow="cut")
-    capability = Compaction[None](context_window=believed, summarizer=CountingSummarizer())
-    agent = reader(getattr(stage, kind)(), capability, tokens=50)
-    settings: Any = {"max_tokens": MOST} if kind == "openai" else None
-    result = await agent.run("Read all.", model_settings=settings)
-    assert result.output == "All read."
-    assert len(result.all_messages()) == 2 + 2 * STEPS
-    assert cut_off(side) > 0
-
-
 # -- media and reasoning
 
 
 def shown(text: str, data: str, media_type: str) -> ModelMessage:
     return ModelRequest(parts=[UserPromptPart([text, ai.BinaryContent(base64.b64decode(data), media_type=media_type)])])
-
-
-async def test_a_document_larger_than_it_seems_is_left_out(stage: Stage) -> None:
-    side = stage.side(Answer("Fine."))
-    agent = reader(stage.anthropic(), Compaction(context_window=WINDOW, summarizer=CountingSummarizer()))
-    history = [shown("Read this.", PDF, "application/pdf")]
-    assert (await agent.run("And now?", message_history=history)).output == "Fine."
-    assert_document_left_out(side)
 
 
 async def test_too_many_bytes_of_images_are_sent_once_more_without_the_oldest(stage: Stage) -> None:

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partialmethod
-from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -27,7 +26,6 @@ from pydantic_ai.usage import RunUsage, UsageLimits
 from compaction_hooks import CompactionController, CompactionFinished, Summary, Usage
 from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.events import CompactionEvent
-from compaction_hooks.stores import SQLiteStore
 from tests.adapters import pydantic_ai_stage
 from tests.adapters.pydantic_ai_messages import (
     SECRET,
@@ -37,7 +35,6 @@ from tests.adapters.pydantic_ai_messages import (
     reader,
     spoken,
     steps,
-    stored,
     texts,
 )
 from tests.adapters.pydantic_ai_stage import WINDOW, Stage
@@ -59,25 +56,6 @@ async def test_runs_without_a_common_history_are_conversations_of_their_own(stag
     assert SECRET in texts(side.requests[-1].messages)
     await agent.run("Read everything.")
     assert SECRET not in texts(side.requests[-1].messages)
-
-
-async def test_runs_at_the_same_time_do_not_mix(stage: Stage) -> None:
-    """One capability, many runs: each has its own request under way."""
-    names = [f"task {n}" for n in range(4)]
-    sides = {name: stage.side(*steps(26), key=name) for name in names}
-    capability = Compaction[None](context_window=WINDOW, settings=SUMMARISE)
-
-    async def run(name: str) -> None:
-        sides[name].reject_next = 1
-        sides[name].summary_text = f"## Goal\n- summary of {name}"
-        result = await reader(stage.openai(name), capability).run(name, message_history=spoken(3))
-        assert result.output == "All read."
-
-    await asyncio.gather(*map(run, names))
-    for name, side in sides.items():
-        sent = texts(side.requests[-1].messages)
-        assert [other for other in names if f"summary of {other}" in sent] == [name]
-        assert len(side.rejections) == 1
 
 
 async def test_a_replay_of_a_durable_run_does_the_same_again(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -239,29 +217,6 @@ async def test_between_two_runs_a_conversation_is_compacted_by_hand(stage: Stage
     assert session.undo() is not None
     await agent.run("Again.", message_history=run.all_messages(), conversation_id=THREAD)
     assert SECRET not in texts(side.requests[-1].messages)
-    assert not side.rejections
-
-
-async def test_pins_and_compactions_by_hand_survive_a_restart(stage: Stage, tmp_path: Path) -> None:
-    side = stage.side(*steps(6), Answer("Gone on."))
-
-    def process(writer: Any = None) -> Compaction[None]:
-        store = SQLiteStore(tmp_path / "records.db")
-        return Compaction[None](context_window=WINDOW, store=store, summarizer=writer)
-
-    first = process()
-    messages = (await reader(stage.openai(), first).run("Read six files.", conversation_id=THREAD)).all_messages()
-    first.session(THREAD).pin(messages[3])
-
-    kept = await process(stage.openai()).compact(stored(messages))
-    assert SECRET in texts(kept)
-    assert messages[3].parts[0] in [part for message in kept for part in message.parts]
-
-    third = process()
-    await third.session(THREAD).load()
-    assert third.session(THREAD).state().compaction_count == 1
-    await reader(stage.openai(), third).run("Go on.", message_history=stored(messages), conversation_id=THREAD)
-    assert SECRET in texts(side.requests[-1].messages)
     assert not side.rejections
 
 

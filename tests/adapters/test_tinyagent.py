@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,12 +15,10 @@ pytest.importorskip("starlette")
 from compaction_adapters.tinyagent import compaction_hook, summarizer, usage_of
 from tinyagent import Agent, extract_text
 from tinyagent.agent_types import (
-    AgentMessage,
     AgentToolResult,
     AssistantMessage,
     AssistantMessageEvent,
     Context,
-    ImageContent,
     Model,
     TextContent,
     ToolCallContent,
@@ -30,11 +27,9 @@ from tinyagent.agent_types import (
 
 from compaction_hooks import CompactionController, CompactionSettings, SummaryRequest
 from compaction_hooks.errors import ConfigurationError
-from compaction_hooks.stores import SQLiteStore
 from compaction_hooks.summary.prompts import SYSTEM_PROMPT
 from compaction_hooks.testing import ADAPTER_FACTS, AdapterFact, Script, check_adapter, check_session
 from tests.adapters import tinyagent_stage
-from tests.adapters.large_media import IMAGES, image
 from tests.adapters.recorded_sessions import PATTERNS, recorded_script
 from tests.adapters.tinyagent_stage import (
     SCRIPT,
@@ -162,30 +157,6 @@ async def test_marks_of_prompt_caching_are_kept() -> None:
     await scripted_agent(hook, model, enable_prompt_caching=True).prompt("Read.")
     assert model.sent[-1][1].content[0].cache_control is not None
     assert len(summarize.requests) < 6
-
-
-async def test_too_many_bytes_of_images_are_sent_once_more_without_the_oldest() -> None:
-    views: list[list[AgentMessage]] = []
-
-    async def refuse_five(model: Any, context: Context, options: Any) -> Any:
-        views.append(list(context.messages))
-        if shown(views[-1]).count("data:image/png") > IMAGES // 2:
-            raise RuntimeError("API returned error: 413 - request_too_large: Request exceeds the maximum size")
-        return Reply(TextContent(text="Fine."))
-
-    hook = compaction_hook(context_window=100_000)
-    agent = scripted_agent(hook, refuse_five)
-    history: list[AgentMessage] = []
-    for number in range(IMAGES):
-        picture = ImageContent(url=f"data:image/png;base64,{image(number)}", mime_type="image/png")
-        seen = AssistantMessage(content=[TextContent(text="Seen.")], stop_reason="stop")
-        history += [UserMessage(content=[TextContent(text=f"Picture {number}."), picture]), seen]
-    agent.replace_messages(history)
-    await hook.prompt(agent, "And now?")
-    sent = shown(views[1])
-    assert [image(number) in sent for number in range(IMAGES)] == [False] * 4 + [True] * 4
-    assert sent.count("[Left out, the request was too large with it: image/png sha256 ") == 4
-    assert [image(number) in shown(agent.state.messages) for number in range(IMAGES)] == [True] * 8
 
 
 async def test_system_and_tools_of_compaction_hook_count() -> None:
@@ -337,20 +308,6 @@ def test_a_conversation_is_named_by_the_user_then_by_the_agent() -> None:
     for hook in (named, unnamed):
         hook.attach(scripted_agent(hook, ScriptedModel(calls=0), session_id="thread-7"))
     assert (named.session.id, unnamed.session.id) == ("mine", "thread-7")
-
-
-async def test_a_conversation_continues_in_another_process(provider: LoopbackProvider, tmp_path: Path) -> None:
-    """The agent's messages are in the host's own storage; the record is in the store, by the agent's session id."""
-    side = provider.conversation("restart", window=WINDOW)
-    messages = turns(8, 900)
-    for words in ("Is that so?", "And now?"):
-        hook = compaction_hook(context_window=WINDOW, store=SQLiteStore(tmp_path / "records.db"))
-        agent = made_agent(hook, openai_model(provider.openai_url), "restart", BARE, session_id="thread-7")
-        agent.replace_messages([type(message).model_validate(message.model_dump()) for message in messages])
-        await hook.prompt(agent, words)
-        messages = agent.state.messages
-    assert [request.is_summary for request in side.requests] == [True, False, False]
-    assert side.requests[2].messages[1] == side.requests[1].messages[1]
 
 
 async def test_a_host_that_continues_during_a_recovery_is_not_overwritten(provider: LoopbackProvider) -> None:

@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import json
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
-from typing import Any, ClassVar
-
 import pytest
 
 pytest.importorskip("tinyagent")
 pytest.importorskip("starlette")
 
 from compaction_adapters.tinyagent import compaction_hook
-from tinyagent import create_proxy_stream, extract_text
-from tinyagent.agent_types import AssistantMessage, Context, Model, SimpleStreamOptions, StreamResponse
+from tinyagent.agent_types import AssistantMessage
 
 from compaction_hooks import ContextOverflowError
 from tests.adapters import tinyagent_stage
 from tests.adapters.tinyagent_http import stream_http
 from tests.adapters.tinyagent_stage import BELIEVED, SCRIPT, WINDOW, Stage, made_agent, openai_model, turns
 from tests.cases import folded
-from tests.conversations import Scripted
 from tests.provider import Answer, LoopbackProvider
 
 provider = tinyagent_stage.provider
@@ -79,39 +72,3 @@ async def test_an_overflow_is_recovered_up_to_the_first_chunk(
     assert ended.stop_reason == ("stop" if chunks == 0 else "error")
     assert agent.state.messages[-1] is ended
     assert len(side.model_requests) == requests
-
-
-class Proxy(BaseHTTPRequestHandler):
-    """A server for `tinyagent.proxy`: its first answer is its provider's error in an event."""
-
-    bodies: ClassVar[list[dict[str, Any]]] = []
-
-    def do_POST(self) -> None:
-        self.bodies.append(json.loads(self.rfile.read(int(self.headers["content-length"]))))
-        error = {"type": "error", "reason": "error", "errorMessage": "prompt is too long: 20000 tokens > 16384 maximum"}
-        said = [{"type": "start"}, {"type": "text_start", "contentIndex": 0}]
-        said += [{"type": "text_delta", "contentIndex": 0, "delta": "Well."}, {"type": "done", "reason": "stop"}]
-        self.send_response(200)
-        self.end_headers()
-        for event in [error] if len(self.bodies) == 1 else said:
-            self.wfile.write(f"data: {json.dumps(event)}\n".encode())
-
-    def log_message(self, *_: object) -> None: ...  # not to stderr
-
-
-async def test_an_overflow_behind_a_proxy_is_continued() -> None:
-    with ThreadingHTTPServer(("127.0.0.1", 0), Proxy) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
-
-        async def by_proxy(model: Model, context: Context, options: SimpleStreamOptions) -> StreamResponse:
-            return await create_proxy_stream(
-                model, context, options.api_key or "", f"http://127.0.0.1:{server.server_port}"
-            )
-
-        hook = compaction_hook(context_window=BELIEVED, summarizer=Scripted("- what was said"))
-        agent = made_agent(hook, Model(provider="openai", id="m", api="openai"), "proxy", SCRIPT, stream_fn=by_proxy)
-        agent.replace_messages(turns(8, 900))
-        ended = await hook.prompt(agent, "Well?")
-        server.shutdown()
-    assert extract_text(ended) == "Well."
-    assert "- what was said" in str(Proxy.bodies[1])
