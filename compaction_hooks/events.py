@@ -90,9 +90,9 @@ class CompactionSkipped:
 
     Attributes:
         why: "aborted", "nothing to summarize", "breaker open", "undone"; "the history was changed meanwhile" (it is tried again at
-            once); "no progress" while the context has hardly grown since the last compaction; the rejection of the best candidate:
-            "no gain", "too large" or "invalid:" with the rule that it breaks; "no media to leave out" after a request that was
-            too large in bytes.
+            once); "left to the server" with the option of the request that makes it compact (reported once); "no progress" while
+            the context has hardly grown since the last compaction; the rejection of the best candidate: "no gain", "too large" or
+            "invalid:" with the rule that it breaks; "no media to leave out" after a request that was too large in bytes.
         tokens: Size of the view that is returned, in tokens.
         usage: The tokens that a discarded summary cost, or None.
     """

@@ -111,17 +111,31 @@ class Opaque:
     content: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class NativeSummary(Opaque):
+    """The provider's own summary of the messages before it: a `compaction` block of Anthropic, or such an item of OpenAI or xAI.
+
+    Attributes:
+        content: The summary; "" if only the provider can read it.
+        sealed_chars: Characters of the encrypted summary; 0 if it is readable.
+        is_first: Whether no message may be sent before it, system messages excepted; else the provider ignores such messages.
+    """
+
+    sealed_chars: int = 0
+    is_first: bool = False
+
+    @property
+    def is_sealed(self) -> bool:
+        """Whether only the provider can read it."""
+        return self.sealed_chars > 0
+
+
 Part: TypeAlias = Text | Thinking | Media | ToolCall | ToolResult | Opaque
 
 
 def is_blank(part: Part) -> bool:
     """Return whether a part is a text without anything but white space."""
     return isinstance(part, Text) and (not part.text or part.text.isspace())
-
-
-def is_native_summary(part: Part) -> bool:
-    """Return whether a part is a readable summary of the provider's own compaction (Anthropic's `compaction` block)."""
-    return isinstance(part, Opaque) and part.kind == "compaction" and bool(part.content)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

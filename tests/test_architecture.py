@@ -2,7 +2,7 @@
 
     foreign  errors  installed
     messages  arguments  text
-    formats  files  history  overflow  reasoning  stores  validity
+    formats  files  history  native  overflow  reasoning  stores  validity
     tokens  repair
     triggers  view  tiktoken_estimator
     events  summary

@@ -28,6 +28,7 @@ class Call(NamedTuple, Generic[M]):
         system: A system prompt that is not in the list but counts: text or JSON.
         tools: Tool schemas that count, as JSON.
         repair: Whether to repair a broken history in the view; None: as in the settings.
+        server_compaction: The option of the request that makes the server compact; None without one.
         seconds_since_last_call: Seconds since the last call began; None if unknown.
         cut_at: Input and output, in tokens, at which the window ended the answer of this very call; None: it did not.
     """
@@ -40,6 +41,7 @@ class Call(NamedTuple, Generic[M]):
     system: object = None
     tools: object = None
     repair: bool | None = None
+    server_compaction: str | None = None
     seconds_since_last_call: float | None = None
     cut_at: int | None = None
 

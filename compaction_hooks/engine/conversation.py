@@ -46,6 +46,7 @@ class Conversation(Generic[M]):
         called_at: When the last call began, in monotonic seconds.
         host_files: Returns the files that the host keeps track of in this conversation.
         reasoning: The models that refuse reasoning, and the run from which on reasoning is valid.
+        server_compaction: The option of a request for which the threshold was last left to the server; None: it never was.
         merges_user_messages: Whether user messages in a row are sent as one.
     """
 
@@ -77,6 +78,7 @@ class Conversation(Generic[M]):
         self.called_at: float | None = None
         self.host_files: Callable[[], FileOperations] = FileOperations
         self.reasoning = BoundReasoning()
+        self.server_compaction: str | None = None
         self.merges_user_messages = False
         self._needs_merging: bool | None = None
 

@@ -49,6 +49,10 @@ class ConversationFlow(Attempts[M]):
             if reason is None:
                 return (yield from self.hand_out(snapshot))
 
+            if reason is CompactionReason.THRESHOLD and call.server_compaction:
+                yield from self._leave_to_server(snapshot, call.server_compaction)
+                return (yield from self.hand_out(snapshot))
+
             is_aborted: bool = yield IsAborted()
             why = "aborted" if is_aborted else self._reason_to_wait(snapshot, reason)
             if why:
@@ -116,6 +120,12 @@ class ConversationFlow(Attempts[M]):
     def _reason_to_wait(self, snapshot: Snapshot[M], reason: CompactionReason) -> str:
         is_threshold = reason is CompactionReason.THRESHOLD
         return self.conversation.cooldown.reason_to_wait(snapshot) if is_threshold else ""
+
+    def _leave_to_server(self, snapshot: Snapshot[M], option: str) -> Flow[None]:
+        """Skip the threshold, because an option of the request makes the server compact; report it once."""
+        if self.conversation.server_compaction != option:
+            self.conversation.server_compaction = option
+            yield from self._skip(snapshot, CompactionReason.THRESHOLD, f"left to the server ({option})")
 
     def _exceeds_byte_limit(self, snapshot: Snapshot[M]) -> bool:
         """Whether the provider would refuse a view for its bytes, as far as an earlier refusal tells."""

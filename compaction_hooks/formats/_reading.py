@@ -14,7 +14,18 @@ from compaction_hooks.formats._json import block_content, to_json
 from compaction_hooks.formats._media import base64_chars
 from compaction_hooks.formats._written import refuse_block
 from compaction_hooks.formats.usage import read_usage
-from compaction_hooks.messages import Media, Message, Opaque, Part, Role, StopReason, Text, Thinking, ToolResult
+from compaction_hooks.messages import (
+    Media,
+    Message,
+    NativeSummary,
+    Opaque,
+    Part,
+    Role,
+    StopReason,
+    Text,
+    Thinking,
+    ToolResult,
+)
 
 BlockReader: TypeAlias = Callable[[Fields], Part | None]
 """A function that reads one content block of a known type; it returns None if the block does not have that type's shape."""
@@ -30,9 +41,28 @@ ROLES: Final[Mapping[str, Role]] = {
 def opaque(fields: Fields) -> Opaque:
     """Return a block as a part that is never looked into, with its type, its JSON and its readable words."""
     kind = text_of(fields.get("type")) or "unknown"
+    if kind == "compaction" and (native := native_summary(fields)):
+        return native
     return Opaque(
         kind, to_json(fields), server_call_id(kind, fields), text_of(fields.get("name")), block_content(fields)
     )
+
+
+def native_summary(fields: Fields, kind: str = "compaction") -> NativeSummary | None:
+    """Read a provider's own summary; None if it failed.
+
+    Only Anthropic's block has `content` or a signature; both kinds may have `encrypted_content`.
+
+    Args:
+        kind: The kind of the part; another one than the block's own for a place in which Anthropic's rules do not hold.
+    """
+    content, is_signed = text_of(fields.get("content")), bool(fields.get("signature"))
+    is_readable = "content" in fields or is_signed
+    sealed_chars = 0 if is_readable else len(text_of(fields.get("encrypted_content")))
+    if not content and not sealed_chars:
+        return None
+    is_first = is_signed or sealed_chars > 0
+    return NativeSummary(kind, to_json(fields), content=content, sealed_chars=sealed_chars, is_first=is_first)
 
 
 def server_call_id(kind: str, fields: Fields) -> str:

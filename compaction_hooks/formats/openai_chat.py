@@ -10,7 +10,15 @@ from compaction_hooks.formats._fields import Fields, fields_of, list_of, message
 from compaction_hooks.formats._json import as_json_text, block_content, to_json
 from compaction_hooks.formats._media import media_from_base64
 from compaction_hooks.formats._openai_parts import PARTS
-from compaction_hooks.formats._reading import ROLES, build_message, opaque, read_content, read_result, thinking_block
+from compaction_hooks.formats._reading import (
+    ROLES,
+    build_message,
+    native_summary,
+    opaque,
+    read_content,
+    read_result,
+    thinking_block,
+)
 from compaction_hooks.formats._rewriting import call_at, part_at, replace_result_text, replace_text, without_items
 from compaction_hooks.messages import (
     Media,
@@ -123,6 +131,9 @@ class OpenAIChatFormat(DictFormat):
         if any(field in left and left[field] is None for field in _REASONING_FIELDS):
             left.update(dict.fromkeys(_REASONING_FIELDS))  # the other fields hold the same reasoning in another form
 
+        if _NATIVE in left:
+            added = fields_of(fields.get("provider_specific_fields")) or {}
+            left["provider_specific_fields"] = {key: value for key, value in added.items() if key != _NATIVE}
         made = {**fields, **{field: value for field, value in left.items() if field in fields}}
         return {key: value for key, value in made.items() if key == "content" or key not in left or value}
 
@@ -168,7 +179,7 @@ def _locate_parts(fields: Fields) -> list[_Located]:
     if fields.get("role") == "assistant":
         is_plain = _RARE_FIELDS.isdisjoint(fields)
         if not is_plain:
-            found = [*_read_thinking(fields), *found, *_read_other_fields(fields)]
+            found = [*_read_native(fields), *_read_thinking(fields), *found, *_read_other_fields(fields)]
         if calls := list_of(fields.get("tool_calls")):
             found += [_Located("tool_calls", index, _call(call)) for index, call in enumerate(calls)]
         if not is_plain and (legacy := fields_of(fields.get("function_call"))):
@@ -178,6 +189,14 @@ def _locate_parts(fields: Fields) -> list[_Located]:
         # OpenAI accepts an empty text; it refuses null or an empty list in a message without other content.
         found.append(_Located("content", 0, Text("")))
     return found
+
+
+def _read_native(fields: Fields) -> list[_Located]:
+    """Return the newest of Anthropic's own summaries that LiteLLM puts in front of the answer; they are one field."""
+    added = fields_of(fields.get("provider_specific_fields")) or {}
+    blocks = [block for block in map(fields_of, list_of(added.get(_NATIVE)) or ()) if block]
+    parts = (native_summary(block, _NATIVE) for block in blocks)
+    return [_Located(_NATIVE, 0, part) for part in parts if part][-1:]
 
 
 def _read_other_fields(fields: Fields) -> list[_Located]:
@@ -195,6 +214,9 @@ def _read_other_fields(fields: Fields) -> list[_Located]:
     blocks = [block for name in _HOSTED_RESULTS for block in list_of(added.get(name)) or ()]
     return found + [_Located("provider_specific_fields", 0, _read_hosted_result(block)) for block in blocks]
 
+
+_NATIVE: Final = "compaction_blocks"
+"""The key in `provider_specific_fields` of LiteLLM (1.109) for Anthropic's own summaries, which it sends in front of the answer."""
 
 _HOSTED_RESULTS: Final = ("web_search_results", "tool_results")
 """The keys in `provider_specific_fields` of LiteLLM (1.109) for results of Anthropic's hosted tools; their calls are tool calls."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, TypedDict
 
 from compaction_hooks import arguments
@@ -23,6 +24,8 @@ class CallOptions(TypedDict, total=False):
         system: A system prompt that is not in the list but counts: text or JSON.
         tools: Tool schemas that count, as JSON.
         repair: Whether to repair a broken history in the view; None: as in the settings.
+        request: The other options of the model call, by its client's or framework's names. If one of them makes the server compact
+            (`context_management`, `previous_response_id`, `conversation`, `truncation="auto"`), only overflows are recovered from.
         summarizer: The summarizer of this call, if the controller has none; None: the extractive one, which needs no model.
         on_event: One more event handler, for this call.
     """
@@ -35,6 +38,7 @@ class CallOptions(TypedDict, total=False):
     system: object
     tools: object
     repair: bool | None
+    request: Mapping[str, object] | None
     summarizer: Summarizer | None
     on_event: EventHandler | None
 
@@ -48,6 +52,9 @@ _KINDS: Final = {
     "trigger_tokens": arguments.TOKENS.or_none(),
     "trigger_ratio": arguments.RATIO.or_none(),
     "repair": arguments.SWITCH.or_none(),
+    "request": arguments.Kind(
+        lambda value: isinstance(value, Mapping), "be a dict of the model call's options"
+    ).or_none(),
     "summarizer": arguments.SUMMARIZER.or_none(),
     "on_event": arguments.HANDLER.or_none(),
 }

@@ -20,6 +20,7 @@ from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.formats.answers import read_answer, read_report
 from compaction_hooks.history import HistoryReader
 from compaction_hooks.messages import M, Message, MessageFormat, UsageReport
+from compaction_hooks.native import find_server_compaction
 from compaction_hooks.runtime.drivers import CallContext, Services
 from compaction_hooks.runtime.guarded_call import is_async
 from compaction_hooks.runtime.guards import GuardedSignal, Signal, guard_reader
@@ -444,6 +445,7 @@ def _check_call(
         system=options.get("system"),
         tools=options.get("tools"),
         repair=options.get("repair"),
+        server_compaction=find_server_compaction(options.get("request") or {}),
         seconds_since_last_call=seconds_since_last_call,
     )
 

@@ -12,7 +12,7 @@ from compaction_hooks.files.digest import MAX_LISTED, digest
 from compaction_hooks.files.operations import find_touched_files, read_calls
 from compaction_hooks.files.tags import file_tags
 from compaction_hooks.history.digests import message_names
-from compaction_hooks.messages import M, Message, Opaque, Usage, is_native_summary
+from compaction_hooks.messages import M, Message, NativeSummary, Usage
 from compaction_hooks.strategies.candidate import Goal
 from compaction_hooks.strategies.cut_point import find_cut
 from compaction_hooks.tokens.budget import SPLIT_TURN_MIN_PREFIX, Budget
@@ -183,23 +183,22 @@ def _build_plan(
     )
 
 
-class NativeSummary(NamedTuple):
+class Update(NamedTuple):
     """A readable summary that the provider put into the history, and the messages after it, its own message's rest included."""
 
     text: str
     unread: list[Message]
 
 
-def find_native_summary(messages: Sequence[Message]) -> NativeSummary | None:
+def find_native_summary(messages: Sequence[Message]) -> Update | None:
     """Return the newest readable summary of the provider's own compaction in these messages, or None."""
     for place in range(len(messages) - 1, -1, -1):
         message = messages[place]
-        found = [at for at, part in enumerate(message.parts) if is_native_summary(part)]
+        found = [at for at, part in enumerate(message.parts) if isinstance(part, NativeSummary) and part.content]
         if found:
-            item = cast("Opaque", message.parts[found[-1]])
-            return NativeSummary(
-                item.content, [replace(message, parts=message.parts[found[-1] + 1 :]), *messages[place + 1 :]]
-            )
+            item = cast("NativeSummary", message.parts[found[-1]])
+            unread = [replace(message, parts=message.parts[found[-1] + 1 :]), *messages[place + 1 :]]
+            return Update(item.content, unread)
     return None
 
 

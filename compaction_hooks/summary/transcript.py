@@ -1,8 +1,8 @@
 """Messages as labelled text for a summarizer: escaped, so that no content can pose as a turn, and never above a bound.
 
 A transcript is blocks separated by an empty line, each begun by a label: `[User]:`, `[Assistant]:`, `[Tool Call]:`,
-`[Tool Result]:` (also for tools that the provider ran). System messages, thinking and reminders are left out, media are named and
-not shown.
+`[Tool Result]:` (also for tools that the provider ran), `[Conversation Summary]:` (the provider's own). System messages, thinking
+and reminders are left out, media are named and not shown.
 """
 
 from __future__ import annotations
@@ -18,7 +18,18 @@ from operator import itemgetter
 from typing import TypeAlias
 
 from compaction_hooks.files.operations import call_arguments
-from compaction_hooks.messages import Media, Message, Opaque, Part, Role, Text, Thinking, ToolCall, ToolResult
+from compaction_hooks.messages import (
+    Media,
+    Message,
+    NativeSummary,
+    Opaque,
+    Part,
+    Role,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+)
 from compaction_hooks.text.escaping import neutralize
 from compaction_hooks.text.shortening import remove_blocks, shorten
 
@@ -69,9 +80,17 @@ _SEPARATOR_TOKENS = 1
 
 _Block: TypeAlias = list[str]
 """The text of one message, in pieces: for each of its turns a label, with an empty line before it, and the words."""
-_USER, _ASSISTANT, _OTHER, _CALL, _RESULT, _ERROR = (
+_USER, _ASSISTANT, _OTHER, _CALL, _RESULT, _ERROR, _SUMMARY = (
     f"{_SEPARATOR}[{name}]: "
-    for name in ("User", "Assistant", "Other", "Tool Call", "Tool Result", "Tool Result (error)")
+    for name in (
+        "User",
+        "Assistant",
+        "Other",
+        "Tool Call",
+        "Tool Result",
+        "Tool Result (error)",
+        "Conversation Summary",
+    )
 )
 _LABELS: dict[Role, str] = {"user": _USER, "assistant": _ASSISTANT, "tool": _RESULT, "other": _OTHER}
 
@@ -221,6 +240,8 @@ def _label_and_text(part: Part, role: Role, caps: _Caps) -> tuple[str | None, st
             return _ERROR if part.is_error else _RESULT, _result_text(part, caps.result_chars)
         case ToolCall():
             return _CALL, _call_text(part, caps.result_chars)
+        case NativeSummary():
+            return _SUMMARY, neutralize(_readable(part.content, caps.text_chars))
         case Opaque(content=content) if content and role == "assistant":
             return _RESULT, _provider_tool_text(part, caps.result_chars)
         case Opaque():

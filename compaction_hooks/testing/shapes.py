@@ -9,6 +9,7 @@ from compaction_hooks.messages import (
     Media,
     Message,
     MessageFormat,
+    NativeSummary,
     Opaque,
     PartAddress,
     RepairingFormat,
@@ -22,13 +23,15 @@ from compaction_hooks.validity import provider_of
 
 M = TypeVar("M")
 
+_OPAQUE: Final = ("kind", "text", "call_id", "name", "content")
 _TEXTS: Final[Mapping[type, tuple[str, ...]]] = {
     Text: ("text",),
     Thinking: ("text",),
     Media: ("media_type", "identity"),
     ToolCall: ("id", "name", "arguments"),
     ToolResult: ("call_id", "text", "name"),
-    Opaque: ("kind", "text", "call_id", "name", "content"),
+    Opaque: _OPAQUE,
+    NativeSummary: _OPAQUE,
 }
 """The kinds of parts, and their fields of type str."""
 

@@ -13,6 +13,7 @@ from typing import Final, Protocol
 from compaction_hooks.messages import (
     Media,
     Message,
+    NativeSummary,
     Opaque,
     Text,
     Thinking,
@@ -36,7 +37,7 @@ OTHER_MEDIA_TOKENS: Final = 4_600
 MOST_TOKENS: Final = 1_000_000_000_000_000
 """No message has more: an estimator that says so is not counting tokens."""
 OPAQUE_CHARS_PER_TOKEN: Final = 4
-"""Encrypted reasoning is base64 of the reasoning: 4/3 characters for one of about 3.5 per token, rounded down."""
+"""Encrypted reasoning or summaries are base64 of a text: 4/3 characters for one of about 3.5 per token, rounded down."""
 
 
 class TokenEstimator(Protocol):
@@ -89,6 +90,8 @@ def message_tokens(message: Message, count: Callable[[str], int]) -> int:
         elif isinstance(part, Thinking):
             # The signature is the same reasoning once more, encrypted; a provider reads one of the two.
             tokens += max(count(part.text), math.ceil(part.opaque_chars / OPAQUE_CHARS_PER_TOKEN))
+        elif isinstance(part, NativeSummary):
+            tokens += count(part.content) + math.ceil(part.sealed_chars / OPAQUE_CHARS_PER_TOKEN)
         elif isinstance(part, Opaque):
             tokens += count(part.text)
         else:

@@ -16,7 +16,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from compaction_hooks.messages import Message, Opaque, Part, Provider, Text, Thinking, ToolCall, ToolResult, is_blank
+from compaction_hooks.messages import (
+    Message,
+    NativeSummary,
+    Opaque,
+    Part,
+    Provider,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    is_blank,
+)
 from compaction_hooks.reasoning import is_reasoning
 from compaction_hooks.validity.rules import RULES, RuleId, rules_of, takes_call_id
 
@@ -118,8 +129,8 @@ def is_server_result(part: Part) -> bool:
 
 def foreign_rule(part: Opaque) -> RuleId | None:
     """Return the rule that a part breaks if it is sent to another provider than the one it came from."""
-    if part.kind == "compaction":  # both providers use this type; only the part of OpenAI is encrypted
-        return "part_of_responses" if _SEALED in part.text else "part_of_anthropic"
+    if part.kind == "compaction":
+        return "part_of_responses" if isinstance(part, NativeSummary) and part.is_sealed else "part_of_anthropic"
     if part.kind in _OF_RESPONSES:
         return "part_of_responses"
     return "part_of_anthropic" if part.kind in _OF_ANTHROPIC or part.kind.endswith(_SERVER_RESULT) else None
@@ -129,7 +140,6 @@ _SAYS: Final = {rule.id: rule.says for rule in RULES}
 
 _SERVER_CALLS: Final = frozenset({"server_tool_use", "mcp_tool_use"})
 _SERVER_RESULT: Final = "_tool_result"
-_SEALED: Final = '"encrypted_content"'
 
 _OF_ANTHROPIC: Final = _SERVER_CALLS | {"container_upload"}
 """Blocks of Anthropic, without the results of its server tools (https://docs.claude.com/en/api/messages)."""

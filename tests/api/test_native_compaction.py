@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from compaction_hooks import CompactionController, SummaryRequest
-from compaction_hooks.formats import AnthropicFormat
+from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat
 from tests.conversations import prose
 
 NAMES = ["src/parser/tokens.py", "ISSUE-4711", "read_header", "a3f9c2e1d4b5", "https://example.org/spec", "port 8443"]
@@ -57,7 +57,8 @@ def test_a_summarizer_updates_the_providers_summary_and_reads_only_what_came_aft
     assert "Part 10?" in request.transcript
 
 
-def test_a_compaction_that_failed_is_no_summary() -> None:
+@pytest.mark.parametrize("failed", [{"content": None}, {"content": ""}, {"content": None, "encrypted_content": "gAAA"}])
+def test_a_compaction_that_failed_is_no_summary(failed: dict[str, Any]) -> None:
     asked: list[SummaryRequest] = []
 
     def summarize(request: SummaryRequest) -> str:
@@ -65,7 +66,28 @@ def test_a_compaction_that_failed_is_no_summary() -> None:
         return "- all so far"
 
     controller(summarizer=summarize).compact_sync(
-        conversation({"type": "compaction", "content": None}), keep_recent_tokens=500
+        conversation({"type": "compaction", **failed}), keep_recent_tokens=500
     )
     assert asked[0].previous_summary is None
     assert "Part 0?" in asked[0].transcript
+
+
+def test_a_summary_in_a_field_of_litellm_is_updated() -> None:
+    """LiteLLM keeps Anthropic's blocks in a field of the chat message, and sends them in front of its content."""
+    asked: list[SummaryRequest] = []
+
+    def summarize(request: SummaryRequest) -> str:
+        asked.append(request)
+        return "- all so far"
+
+    messages = conversation({"type": "compaction", "content": "unused"})
+    blocks = [{"type": "compaction", "content": TEXT, "signature": "EuYB"}]
+    messages[21] = {
+        "role": "assistant",
+        "content": "Going on.",
+        "provider_specific_fields": {"compaction_blocks": blocks},
+    }
+    chat = CompactionController(format=OpenAIChatFormat(), context_window=8_000, summarizer=summarize)
+    chat.compact_sync(messages, keep_recent_tokens=500)
+    assert asked[0].previous_summary == TEXT
+    assert asked[0].transcript.startswith("[Assistant]: Going on.")

@@ -9,7 +9,18 @@ from typing import get_args
 import pytest
 
 from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat, OpenAIResponsesFormat
-from compaction_hooks.messages import Media, Message, Opaque, Part, Role, Text, Thinking, ToolCall, ToolResult
+from compaction_hooks.messages import (
+    Media,
+    Message,
+    NativeSummary,
+    Opaque,
+    Part,
+    Role,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+)
 from compaction_hooks.validity import (
     RULES,
     Problem,
@@ -115,8 +126,8 @@ def test_faults_that_clients_repair_are_problems_of_named_providers_only(
     assert [provider for provider in ALL if problems(messages, provider) == []] == list(providers)
 
 
-def opaque(kind: str, call_id: str = "", text: str = "{}") -> Message:
-    return message("assistant", Opaque(kind, text, call_id))
+def opaque(kind: str, call_id: str = "") -> Message:
+    return message("assistant", Opaque(kind, "{}", call_id))
 
 
 @folded(
@@ -217,12 +228,12 @@ LEFT_TO_CLIENTS = {rule.id for rule in RULES if rule.left_to_clients}
         "two-answers-in-a-row": ([USER, ANSWER, ANSWER], ("role_repeated", 2, ""), [BEDROCK, TEMPLATE]),
         "parallel-results-apart": ([USER, ASK_BOTH, TELL_A, TELL_B], ("split_results", 3, ""), [GEMINI, BEDROCK]),
         "a-compaction-of-anthropic": (
-            [USER, opaque("compaction", text='{"type":"compaction","content":"so far"}'), SAID],
+            [USER, opaque("compaction"), SAID],
             ("part_of_anthropic", 1, ""),
             [CHAT, RESPONSES, GEMINI, BEDROCK],
         ),
         "a-compaction-of-openai": (
-            [USER, opaque("compaction", text='{"type":"compaction","encrypted_content":"gAAA"}'), SAID],
+            [USER, message("assistant", NativeSummary("compaction", "{}", sealed_chars=4)), SAID],
             ("part_of_responses", 1, ""),
             [CHAT, ANTHROPIC, GEMINI, BEDROCK],
         ),
