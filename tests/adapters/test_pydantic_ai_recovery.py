@@ -24,11 +24,10 @@ from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, Text
 from pydantic_ai.models import ModelRequestContext, ModelRequestParameters
 from pydantic_ai.models.fallback import FallbackModel
 from pydantic_ai.models.function import AgentInfo, FunctionModel
-from pydantic_ai.usage import RunUsage, UsageLimits
+from pydantic_ai.usage import RunUsage
 
 from compaction_hooks import (
     CompactionController,
-    CompactionFinished,
     CompactionSettings,
     CompactionStarted,
     ContextOverflowError,
@@ -50,7 +49,7 @@ from tests.adapters.pydantic_ai_messages import (
 )
 from tests.adapters.pydantic_ai_stage import WINDOW, Stage
 from tests.cases import crossed
-from tests.provider import WORDINGS, Answer, Call, Rejection, Signer
+from tests.provider import WORDINGS, Answer, Rejection
 
 provider = pydantic_ai_stage.provider
 stage = pydantic_ai_stage.stage
@@ -321,7 +320,7 @@ async def test_silent_truncation_compacts_before_the_next_request(stage: Stage) 
     assert max(others) < 4_000
 
 
-# -- media and reasoning
+# -- media
 
 
 def shown(text: str, data: str, media_type: str) -> ModelMessage:
@@ -337,22 +336,6 @@ async def test_too_many_bytes_of_images_are_sent_once_more_without_the_oldest(st
         history += [shown(f"Picture {number}.", image(number), "image/png"), ModelResponse(parts=[TextPart("Seen.")])]
     assert (await agent.run("And now?", message_history=history)).output == "Fine."
     assert_images_left_out(side)
-
-
-@pytest.mark.parametrize(("model", "persist", "refusals"), [("claude-opus-5-5", True, 0), ("my-gateway", False, 1)])
-async def test_no_run_ends_in_a_refusal_of_reasoning(stage: Stage, model: str, persist: bool, refusals: int) -> None:
-    """Some models bind their reasoning to the messages before it."""
-    side = stage.side(*(Answer(f"Step {step}.", (Call("read_file", {"path": str(step)}),)) for step in range(30)))
-    signer, events = Signer(), list[CompactionEvent]()
-    side.signer = signer
-    keep = CompactionSettings(keep_recent_tokens=2_000)
-    compaction = Compaction[None](context_window=8_192, settings=keep, on_compaction=events.append, persist=persist)
-    agent = reader(stage.anthropic(model=model), compaction)
-    run = await agent.run("Read all parts.", usage_limits=UsageLimits(request_limit=None))
-    assert run.output == "Done."
-    assert sum(isinstance(event, CompactionFinished) for event in events) >= 2
-    assert len(signer.refusals) == refusals
-    assert signer.reasoning_share > 0.1  # a small window: each few steps compact
 
 
 # -- with other capabilities

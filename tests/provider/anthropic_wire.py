@@ -29,12 +29,17 @@ def auth_error() -> dict[str, Any]:
 
 def message(reply: Reply, body: Mapping[str, Any]) -> dict[str, Any]:
     """Return the whole answer."""
-    return {**_frame(body), "content": _content(reply), "stop_reason": _stop_reason(reply), "usage": _usage(reply)}
+    return {
+        **_frame(reply, body),
+        "content": _content(reply),
+        "stop_reason": _stop_reason(reply),
+        "usage": _usage(reply),
+    }
 
 
 def events(reply: Reply, body: Mapping[str, Any]) -> Iterator[str]:
     """Yield the answer as server-sent events; the stream breaks off if the reply has an error."""
-    first = {**_frame(body), "content": [], "stop_reason": None, "usage": {**_usage(reply), "output_tokens": 1}}
+    first = {**_frame(reply, body), "content": [], "stop_reason": None, "usage": {**_usage(reply), "output_tokens": 1}}
     stop = {"stop_reason": _stop_reason(reply), "stop_sequence": None}
     sent = chain(
         [("message_start", {"message": first})],
@@ -82,8 +87,9 @@ def _reasoning_events(index: int, block: Mapping[str, Any]) -> Iterator[tuple[st
     yield "content_block_stop", {"index": index}
 
 
-def _frame(body: Mapping[str, Any]) -> dict[str, Any]:
+def _frame(reply: Reply, body: Mapping[str, Any]) -> dict[str, Any]:
     return {
+        **({"input_transformations": [*map(dict, reply.dropped)]} if reply.dropped else {}),
         "id": "msg_loopback",
         "type": "message",
         "role": "assistant",

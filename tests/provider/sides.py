@@ -75,6 +75,7 @@ class Reply:
     Attributes:
         ids: The ids of the answer's tool calls.
         thoughts: Blocks of reasoning and of hosted tools, in Anthropic's form.
+        dropped: The reasoning of the request that was left out, in Anthropic's form.
         error: Sent after the first `chunks_before_error` chunks of a stream, instead of the rest.
     """
 
@@ -82,6 +83,7 @@ class Reply:
     usage: Usage
     ids: tuple[str, ...] = ()
     thoughts: Sequence[Mapping[str, Any]] = ()
+    dropped: Sequence[Mapping[str, Any]] = ()
     error: Rejection | None = None
     chunks_before_error: int = 0
 
@@ -238,6 +240,10 @@ class Side:
             cache_read_tokens=received.cached_tokens,
         )
         ids = tuple(f"call_{number:04}" for number in range(first, self._calls_made))
-        thoughts = self.signer.sign(received.body) if self.signer and not received.is_summary else ()
-        first_blocks = thoughts if received.is_summary else [*thoughts, *self.blocks]
-        return Reply(answer=answer, usage=answer.usage or counted, ids=ids, thoughts=first_blocks)
+        reply = Reply(answer=answer, usage=answer.usage or counted, ids=ids)
+        if received.is_summary:
+            return reply
+        if self.signer is None:
+            return replace(reply, thoughts=self.blocks)
+        thoughts, dropped = self.signer.sign(received.body), self.signer.dropped(received.body)
+        return replace(reply, thoughts=[*thoughts, *self.blocks], dropped=dropped)

@@ -68,9 +68,10 @@ class Signer:
         """Return the rejection of the first block of another request; None if all are valid."""
         placed, _ = _read(body)
         stale = self._first_stale(placed)
-        if stale is not None:
+        if stale is not None and not _allows_dropping(body):
             return self._reject(placed[stale], _BOUND)
-        broken = self._broken_run(placed, body)
+        placed = placed[:stale]
+        broken = self._broken_run(placed, body) if stale is None else None
         if broken is not None:
             return self._reject(broken, _CHANGED)
         answers = sum(message["role"] == "assistant" for message in body["messages"])
@@ -94,6 +95,13 @@ class Signer:
         seals = tuple(str(block.get("signature") or block.get("data")) for block in made)
         self._together.update(dict.fromkeys(seals, seals))
         return made
+
+    def dropped(self, body: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Return the reasoning that the request allowed to drop, in the form of Anthropic's `input_transformations`."""
+        placed, _ = _read(body)
+        stale = self._first_stale(placed)
+        gone = [] if stale is None else placed[stale:]
+        return [{"type": "thinking_dropped", "reason": "prefix_binding_mismatch", "path": block.path} for block in gone]
 
     def _first_stale(self, placed: list[_Placed]) -> int | None:
         last = ""
@@ -122,6 +130,12 @@ _CHANGED = (
     "`thinking` or `redacted_thinking` blocks in the latest assistant message cannot be modified. These blocks must remain as "
     "they were in the original response."
 )
+
+
+def _allows_dropping(body: Mapping[str, Any]) -> bool:
+    """Return whether a request asks to drop reasoning of other requests, instead of an error."""
+    binding = (body.get("thinking") or {}).get("block_binding") or {}
+    return bool(binding.get("prefix_mismatch_behavior") == "drop_block")
 
 
 def _read(body: Mapping[str, Any]) -> tuple[list[_Placed], str]:

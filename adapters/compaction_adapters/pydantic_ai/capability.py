@@ -27,7 +27,6 @@ from compaction_adapters.pydantic_ai.requests import (
     count_replaced,
     find_conversation,
     is_continuation,
-    model_name,
     options_of,
     pin_evidence,
     request_in,
@@ -175,10 +174,8 @@ class Compaction(AbstractCapability[AgentDepsT]):
             self._turn.sent = list(request_context.messages)
         return request_context
 
-    def get_wrapper_model(self, model: Model[Any]) -> Model[Any] | None:
-        """Return the model, wrapped to recover from overflows; None if the settings switch that off."""
-        if not self._sessions.controller.settings_for(model_name(model, [])).compact_on_overflow:
-            return None
+    def get_wrapper_model(self, model: Model[Any]) -> Model[Any]:
+        """Return the model, wrapped to recover from overflows and from refused reasoning."""
         return RecoveringModel(model, self._turn, self._sessions)
 
     async def after_model_request(

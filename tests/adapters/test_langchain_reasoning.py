@@ -7,15 +7,16 @@ from typing import Any
 import pytest
 from compaction_adapters.langchain import CompactionMiddleware, LangChainFormat
 from langchain.agents import create_agent
+from langchain.agents.middleware import ModelRetryMiddleware
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 
-from compaction_hooks import CompactionController, CompactionSettings, project
-from tests.adapters.langchain_core_stage import Stage, file_tool, reads, said, streamed, thread
-from tests.provider import Answer, Signer
+from compaction_hooks import CompactionController, project
+from tests.adapters.langchain_core_stage import Stage, run, said, streamed, thread
+from tests.adapters.signed_reasoning import BINDING, HIDDEN, RESULT, SETTINGS, STEPS, TURNS, WINDOW, Reading
+from tests.cases import crossed
 
-BINDING = "claude-sonnet-5-5"
-STEPS = 24
 SEALED = {"signature": "sealed"}
 TEXT = {"type": "text", "text": "Step."}
 REDACTED = {"type": "redacted_thinking", "data": "sealed"}
@@ -50,19 +51,31 @@ def test_all_copies_of_stale_thinking_are_left_out(shape: dict[str, Any]) -> Non
     assert [message.text for message in view[-2:]] == ["word " * 300, "Step."]
 
 
-@pytest.mark.parametrize(("model", "refusals", "how"), [(BINDING, 0, "sync"), ("my-gateway-model", 1, "async")])
-async def test_no_run_of_an_agent_ends_in_a_refusal(stage: Stage, model: str, refusals: int, how: str) -> None:
-    """The provider thinks in every step and signs its thoughts; one refusal teaches that an unknown model binds them."""
-    side = stage.side(*(reads(f"src/{step}.py", text=f"Step {step}.") for step in range(STEPS)), Answer("Done."))
-    signer = side.signer = Signer()
-    compaction = CompactionMiddleware(settings=CompactionSettings(keep_recent_tokens=3_000))
-    agent = create_agent(
-        stage.anthropic(model_name=model), [file_tool(100)], middleware=[compaction], checkpointer=InMemorySaver()
-    )
-    await streamed(agent, said("Read all files."), how, "messages", {**thread(), "recursion_limit": 4 * STEPS})
-    messages = agent.get_state(thread()).values["messages"]
-    assert messages[-1].text == "Done."
+@tool
+def read_file(path: str) -> str:
+    """Read a file."""
+    return f"{path}\n{RESULT}"
+
+
+@crossed(model=[BINDING, HIDDEN], how=["sync", "async", "streamed"], output=["v0", "v1"])
+async def test_no_run_of_an_agent_ends_in_a_refusal(stage: Stage, model: str, how: str, output: str) -> None:
+    """The second turn is that of another process, which has only the checkpoint."""
+    reading, saver = Reading(stage.side()), InMemorySaver()
+    for turn in TURNS:
+        compaction = CompactionMiddleware(context_window=WINDOW, settings=SETTINGS)
+        agent: Any = create_agent(
+            stage.anthropic(model_name=model, output_version=output),
+            [read_file],
+            middleware=[ModelRetryMiddleware(max_retries=0, on_failure="error"), compaction],
+            checkpointer=saver,
+        )
+        config = {**thread(), "recursion_limit": 10 * STEPS}
+        if how == "streamed":
+            await streamed(agent, said(turn), "async", "messages", config)
+        else:
+            await run(agent, said(turn), how, config)
+        messages = agent.get_state(thread()).values["messages"]
+        assert messages[-1].text == "Done."
+    reading.check(model)
     assert compaction.session("thread").state().compaction_count >= 2
-    assert len(signer.refusals) == refusals
-    assert signer.reasoning_share > 0.1
-    assert sum("thinking" in str(message.content) for message in messages) == STEPS + 1
+    assert sum("signature" in str(message.content) for message in messages) == len(reading.answers)

@@ -1,0 +1,74 @@
+"""Agents on models that bind their thinking to the messages before it, behind pydantic-ai's own models."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pydantic_ai")
+
+from compaction_adapters.pydantic_ai import Compaction
+from pydantic_ai import Agent, UsageLimits
+from pydantic_ai.messages import ModelMessage, ThinkingPart
+
+from compaction_hooks import CompactionFinished
+from compaction_hooks.events import CompactionEvent
+from compaction_hooks.stores import MemoryStore
+from tests.adapters import pydantic_ai_stage
+from tests.adapters.pydantic_ai_stage import Stage
+from tests.adapters.signed_reasoning import BINDING, HIDDEN, RESULT, SETTINGS, STEPS, TURNS, WINDOW, Reading
+from tests.adapters.test_pydantic_ai_recovery import by_iter_streaming, by_run, by_run_with_a_handler
+from tests.cases import crossed
+
+provider = pydantic_ai_stage.provider
+stage = pydantic_ai_stage.stage
+
+
+def read_file(path: str) -> str:
+    """Read a file."""
+    return f"{path}\n{RESULT}"
+
+
+@crossed(model=[BINDING, HIDDEN], way=[by_run, by_run_with_a_handler, by_iter_streaming], persist=[False, True])
+async def test_no_run_ends_in_a_refusal(stage: Stage, model: str, way: Any, persist: bool) -> None:
+    """The second run is that of another process, which has the messages and a store."""
+    reading, store, messages = Reading(stage.side()), MemoryStore(), list[ModelMessage]()
+    events: list[CompactionEvent] = []
+    for turn in TURNS:
+        compaction = Compaction[None](
+            context_window=WINDOW, settings=SETTINGS, store=store, persist=persist, on_compaction=events.append
+        )
+        agent: Agent[None, str] = Agent(stage.anthropic(model=model), capabilities=[compaction], tools=[read_file])
+        limits = UsageLimits(request_limit=None)
+        output, messages = await way(
+            agent, turn, message_history=messages, usage_limits=limits, conversation_id="reading"
+        )
+        assert output == "Done."
+    reading.check(model)
+    assert sum(isinstance(event, CompactionFinished) for event in events) >= 3
+    whole = [message for message in messages if any(isinstance(part, ThinkingPart) for part in message.parts)]
+    assert (len(whole) == len(reading.answers)) is not persist
+
+
+@pytest.mark.filterwarnings("ignore:.* rejected a replayed thinking block")
+async def test_the_frameworks_own_retry_is_left_to_work(stage: Stage) -> None:
+    """Instructions that change make all reasoning stale, which no view can cure. pydantic-ai lets the provider drop it."""
+    reading = Reading(stage.side())
+    compaction = Compaction[None](context_window=WINDOW, settings=SETTINGS)
+    agent: Agent[None, str] = Agent(stage.anthropic(model=BINDING), capabilities=[compaction], tools=[read_file])
+    agent.instructions(lambda: f"Answer number {len(reading.side.model_requests)}.")
+    assert (await agent.run(TURNS[0], usage_limits=UsageLimits(request_limit=None))).output == "Done."
+    requests = reading.side.model_requests
+    assert [request.status for request in requests] == [200, 400, *[200] * STEPS]
+    assert all("block_binding" in request.body["thinking"] for request in requests[2:])
+    assert sum("signature" in str(request.messages) for request in requests) > STEPS / 2
+
+
+async def test_reasoning_is_dropped_though_overflows_are_not_recovered(stage: Stage) -> None:
+    reading = Reading(stage.side())
+    compaction = Compaction[None](context_window=WINDOW, settings=replace(SETTINGS, compact_on_overflow=False))
+    agent: Agent[None, str] = Agent(stage.anthropic(model=HIDDEN), capabilities=[compaction], tools=[read_file])
+    assert (await agent.run(TURNS[0], usage_limits=UsageLimits(request_limit=None))).output == "Done."
+    assert len(reading.side.rejections) == 1
