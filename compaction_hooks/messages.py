@@ -313,6 +313,15 @@ class DroppingFormat(MessageFormat[M], Protocol[M]):
 
 
 @runtime_checkable
+class UntyingFormat(DroppingFormat[M], Protocol[M]):
+    """A format whose messages are tied to reasoning by more than their place: by ids of items, or signatures of tool calls."""
+
+    def untie(self, message: M, /) -> M:
+        """Return a message of the assistant that is valid without the reasoning before it; the message itself if it has no tie."""
+        ...
+
+
+@runtime_checkable
 class TidyingFormat(MessageFormat[M], Protocol[M]):
     """A format with faults that no part shows. Only `repair=True` asks for it."""
 

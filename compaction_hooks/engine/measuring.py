@@ -11,7 +11,7 @@ from compaction_hooks.engine.sizes import UsageBaseline
 from compaction_hooks.errors import ConfigurationError, describe_error
 from compaction_hooks.messages import M
 from compaction_hooks.tokens.calibration import Calibration
-from compaction_hooks.view.reasoning import NOT_STALE
+from compaction_hooks.view.reasoning import NOT_STALE, spare_open_turn
 from compaction_hooks.view.snapshot import Snapshot, ViewKey
 
 
@@ -28,7 +28,9 @@ def take_snapshot(conversation: Conversation[M], shared: SharedState, call: Call
 
     model = call.model or shared.model
     is_bound = conversation.reasoning.binds(model, conversation.format, settings.sealed_reasoning)
-    stale = conversation.reasoning.stale_runs(history, record) if is_bound else NOT_STALE
+    stale = (
+        spare_open_turn(conversation.reasoning.stale_runs(history, record), history, model) if is_bound else NOT_STALE
+    )
     projection = conversation.update_projection(history, record, stale)
 
     system, tools = _fixed_tokens(conversation, call)

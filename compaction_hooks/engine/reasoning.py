@@ -6,7 +6,7 @@ from collections.abc import Set
 
 from compaction_hooks.history import History
 from compaction_hooks.messages import DroppingFormat, M, MessageFormat
-from compaction_hooks.reasoning import binds_reasoning
+from compaction_hooks.reasoning import binds_reasoning, find_family
 from compaction_hooks.view.notes import reasoning_note
 from compaction_hooks.view.reasoning import NOT_STALE, SealedReasoning, stale_runs_of
 from compaction_hooks.view.record import CompactionRecord, StaleRuns
@@ -35,7 +35,8 @@ class BoundReasoning:
 
     def binds(self, model: str | None, format: MessageFormat[M], policy: SealedReasoning) -> bool:
         """Return whether views for this model leave out stale reasoning."""
-        if policy == "keep":
+        family = find_family(model)
+        if policy == "keep" or (family is not None and family.needed == "tool calls"):
             return False
         leaves_out = policy == "drop" or model in self.models or binds_reasoning(model)
         return leaves_out and isinstance(format, DroppingFormat)

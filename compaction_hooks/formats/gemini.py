@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from operator import is_
 from typing import Final
 
 from compaction_hooks.formats._block_format import BlockFormat, Located
@@ -39,6 +40,9 @@ _ROLES: Final[Mapping[str, Role]] = {
 
 _OUTPUTS: Final = ("output", "result", "error", "return_value", "content")
 """Keys under which hosts put a result that is a text, since the API takes objects only: Google's client and ADK, pydantic-ai."""
+
+_NO_SIGNATURE: Final = "skip_thought_signature_validator"
+"""The signature that Google documents for calls of other models (https://ai.google.dev/gemini-api/docs/thought-signatures)."""
 
 _HOSTED: Final = ("executable_code", "code_execution_result", "tool_call", "tool_response")
 """Parts of tools that Google runs itself."""
@@ -81,6 +85,13 @@ class GeminiFormat(BlockFormat):
         ]
         kept = [part for address, part in listed if isinstance(part, ToolResult) and address not in parts]
         return self._number(super().drop(message, parts), kept)
+
+    def untie(self, message: Fields, /) -> Fields:
+        """Return a copy with Google's placeholder as signature of tool calls, and no signature in other parts."""
+        fields = message_fields(message)
+        blocks = content_blocks(fields.get("parts"))
+        untied = [_untie(block) for block in blocks]
+        return message if all(map(is_, untied, blocks)) else {**fields, "parts": untied}
 
     def _number(self, content: Fields, results: Sequence[ToolResult]) -> Fields:
         """Return a content whose responses keep their neutral ids, though others before them are gone."""
@@ -146,6 +157,16 @@ class GeminiFormat(BlockFormat):
                 return {**block, "text": text}
             case Media():
                 return {"text": text}
+
+
+def _untie(block: object) -> object:
+    part = fields_of(block) or {}
+    key = _key(part, "thought_signature")
+    if not part.get(key):
+        return block
+    if _get(part, "function_call") is None:
+        return {name: value for name, value in part.items() if name != key}
+    return {**part, key: _NO_SIGNATURE if isinstance(part[key], str) else _NO_SIGNATURE.encode()}
 
 
 def _read_response(response: Fields) -> ToolResult:

@@ -237,8 +237,10 @@ def _read_thinking(fields: Fields) -> list[_Located]:
         ]
         if found:
             return found
-    texts = ((key, text_of(fields.get(key))) for key in ("reasoning_content", "reasoning"))
-    return [_Located(key, 0, Thinking(text)) for key, text in texts if text][:1]
+    texts = [(key, text) for key in ("reasoning_content", "reasoning") if (text := text_of(fields.get(key)))]
+    if not texts and fields.get("reasoning_content") == "" and fields.get("tool_calls"):
+        texts = [("reasoning_content", "")]  # DeepSeek asks for the field next to tool calls, and takes an empty one
+    return [_Located(key, 0, Thinking(text)) for key, text in texts[:1]]
 
 
 def _read_function_call(function: Fields, id_: str = "", opaque_chars: int = 0) -> ToolCall:

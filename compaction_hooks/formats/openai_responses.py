@@ -127,6 +127,17 @@ class OpenAIResponsesFormat(DictFormat):
         fields = message_fields(message)
         return {**fields, "content": without_items(fields.get("content"), {index for _, index in parts})}
 
+    def untie(self, message: Fields, /) -> Fields:
+        """Return a copy of an item without its own id: OpenAI knows by the id that reasoning came before the item.
+
+        References to stored items, and calls without another id, stay.
+        """
+        fields = message_fields(message)
+        kind = text_of(fields.get("type")) or "message"
+        if "id" not in fields or kind == "item_reference" or (kind in _CALLS and not fields.get("call_id")):
+            return message
+        return {key: value for key, value in fields.items() if key != "id"}
+
     def rename(self, message: Fields, ids: Mapping[PartAddress, str], /) -> Fields:
         """Return a copy of a tool call or an output with this `call_id`; the item's own id stays."""
         return {**message_fields(message), "call_id": ids[0, 0]}

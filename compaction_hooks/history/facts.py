@@ -64,3 +64,8 @@ def has_atoms(message: Message) -> bool:
         elif not isinstance(part, Thinking):
             return True
     return False
+
+
+def is_only_reasoning(message: Message) -> bool:
+    """Whether a message of the assistant holds reasoning and nothing else: an item of OpenAI Responses, for one."""
+    return message.role == "assistant" and bool(message.parts) and not has_atoms(message)

@@ -10,7 +10,7 @@ from typing import Generic
 
 from compaction_hooks.foreign import are_equal
 from compaction_hooks.history.digests import CHAIN_START
-from compaction_hooks.history.facts import Origin, Piece, Side, has_atoms
+from compaction_hooks.history.facts import Origin, Piece, Side, has_atoms, is_only_reasoning
 from compaction_hooks.messages import M, Message, ToolCall, ToolResult
 
 
@@ -88,7 +88,7 @@ class Log(Generic[M]):
 
     def _open_run(self, side: Side, start: int) -> None:
         # Reasoning alone before an answer belongs to that answer: providers reject the one without the other.
-        while side == "assistant" and start > 0 and _has_only_reasoning(self.pieces[start - 1]):
+        while side == "assistant" and start > 0 and is_only_reasoning(self.pieces[start - 1].message):
             start -= 1
         if self.last_side is None:
             self.first_side = side
@@ -185,8 +185,3 @@ def _starts_with(messages: list[M], known: list[M]) -> bool:
         return are_equal(known, messages)
     finally:
         del known[count:]
-
-
-def _has_only_reasoning(piece: Piece) -> bool:
-    message = piece.message
-    return message.role == "assistant" and bool(message.parts) and not has_atoms(message)

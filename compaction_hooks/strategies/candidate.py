@@ -9,10 +9,10 @@ from typing import Generic, Protocol
 
 from compaction_hooks.files import FileOperations
 from compaction_hooks.history.digests import text_digest
-from compaction_hooks.messages import M
+from compaction_hooks.messages import M, ToolCall
 from compaction_hooks.tokens.budget import Budget
 from compaction_hooks.view.projection import Projection, apply_record
-from compaction_hooks.view.reasoning import NOT_STALE, stale_runs_of
+from compaction_hooks.view.reasoning import NOT_STALE, spare_open_turn, stale_runs_of
 from compaction_hooks.view.record import CompactionReason, CompactionRecord, ParentSummary, record_id
 from compaction_hooks.view.reductions import Reducible, Reduction, ToolRule, reducible_parts
 from compaction_hooks.view.snapshot import Snapshot
@@ -42,7 +42,8 @@ class Candidate(Generic[M]):
         """The record, applied to the history of the snapshot."""
         now = self.snapshot
         estimate = now.estimator.estimate_message_tokens
-        stale = stale_runs_of(self.record) if now.binds_reasoning else NOT_STALE
+        made = stale_runs_of(self.record) if now.binds_reasoning else NOT_STALE
+        stale = spare_open_turn(made, now.history, now.model)
         return apply_record(now.history, self.record, now.format, estimate, now.projection, stale, self.made_here)
 
     @cached_property
@@ -117,7 +118,7 @@ def reduce(
 def unpinned_parts(snapshot: Snapshot[M], goal: Goal[M], *, results_only: bool = False) -> list[Reducible]:
     """Return the tool results and call arguments that may be shown smaller, oldest first, as `goal.start` shows them.
 
-    Parts that the host pinned are left out.
+    Parts that the host pinned are left out, and so are the signed calls of the turn under way, which Gemini checks.
     """
     record = start_record(snapshot, goal)
     projection = goal.start.projection if goal.start else snapshot.projection
@@ -129,7 +130,16 @@ def unpinned_parts(snapshot: Snapshot[M], goal: Goal[M], *, results_only: bool =
         results_only=results_only,
         rewritten=projection.rewritten,
     )
-    return [part for part in parts if not snapshot.is_pinned_by_user(part.piece)] if snapshot.user_pins else parts
+    if snapshot.user_pins:
+        parts = [part for part in parts if not snapshot.is_pinned_by_user(part.piece)]
+    return parts if results_only else [part for part in parts if not _is_checked(snapshot, part)]
+
+
+def _is_checked(snapshot: Snapshot[M], part: Reducible) -> bool:
+    if part.kind != "arguments" or part.piece < (snapshot.history.request or 0):
+        return False
+    call = snapshot.history.piece(part.piece).message.parts[part.part]
+    return isinstance(call, ToolCall) and call.opaque_chars > 0
 
 
 def start_record(snapshot: Snapshot[M], goal: Goal[M]) -> CompactionRecord:

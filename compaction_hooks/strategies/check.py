@@ -29,7 +29,8 @@ def broken_rule(snapshot: Snapshot[M], candidate: Candidate[M]) -> str | None:
         return None
     provider, after = provider_of(snapshot.format), snapshot.neutral_view(candidate.projection)
     # The model has not answered this view yet: all reasoning in it was made after other messages.
-    stale = range(len(after) if snapshot.binds_reasoning else 0)
+    is_bare = candidate.projection.stale.end >= snapshot.history.run_count
+    stale = range(len(after) if is_bare else 0)
     if not problems(after, provider, stale=stale):
         return None
     broken = worsened(snapshot.neutral_view(snapshot.projection), after, provider, stale=stale)

@@ -12,6 +12,7 @@ from compaction_hooks.files.digest import MAX_LISTED, digest
 from compaction_hooks.files.operations import find_touched_files, read_calls
 from compaction_hooks.files.tags import file_tags
 from compaction_hooks.history.digests import message_names
+from compaction_hooks.history.facts import is_only_reasoning
 from compaction_hooks.messages import M, Message, NativeSummary, Usage
 from compaction_hooks.strategies.candidate import Goal
 from compaction_hooks.strategies.cut_point import find_cut
@@ -234,6 +235,8 @@ def _pins(snapshot: Snapshot[M], pieces: Iterable[int]) -> tuple[Pin, ...]:
     earlier = {pin.digest: pin for pin in snapshot.record.pins} if snapshot.record else {}
     pins: list[Pin] = []
     for index in pieces:
+        if is_only_reasoning(history.piece(index).message):
+            continue  # it has no digest of its own, and stays with its answer
         names = message_names(history.piece(index).message)
         found = (earlier[name] for name in names if name in earlier)
         old = next(found, None) if history.piece(index).side is None else None

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Generic, Literal, TypeAlias
 
 from compaction_hooks import Message, MessageFormat
-from compaction_hooks.messages import M, Media, Part, Text, Thinking, ToolCall, ToolResult
+from compaction_hooks.messages import M, Media, Part, Text, Thinking, ToolCall, ToolResult, UntyingFormat
 from compaction_hooks.validity import binds_reasoning, is_reasoning, provider_of, worsened
 
 Promise: TypeAlias = Literal[
@@ -66,13 +66,15 @@ def check_view(
         view: The view to check.
         format: The format of both; its name selects the provider whose rules apply, else all rules apply.
         summaries: Texts of summary messages (`CompactionRecord.rendered`).
-        model: The model of the view. If it binds reasoning, kept messages may be without theirs, all or nothing.
+        model: The model of the view. If it binds reasoning, kept messages may be without theirs. The rules for reasoning are those
+            of the model's family (`validity.problems`).
 
     Raises:
         BrokenPromise: a system message or the current request is missing or changed; kept messages are not the host's own
-            objects in their order; a message is neither the host's nor a summary; a provider rejects more than in `messages`.
+            objects in their order; a message is neither the host's nor a summary; a provider rejects more than in `messages`; a
+            message has a part of its reasoning, or an item of OpenAI Responses its id and not the reasoning before it.
     """
-    _Comparison(messages, view, format, summaries, binds_reasoning(model)).check()
+    _Comparison(messages, view, format, summaries, model).check()
 
 
 @dataclass(slots=True)
@@ -81,18 +83,39 @@ class _Comparison(Generic[M]):
     view: Sequence[M]
     format: MessageFormat[M]
     summaries: Collection[str]
-    binds_reasoning: bool
+    model: str | None
 
     def check(self) -> None:
         host = [self.format.read(message) for message in self.messages]
         shown = [self.format.read(message) for message in self.view]
-        broken = worsened(_flat(host), _flat(shown), provider_of(self.format))
+        broken = worsened(_flat(host), _flat(shown), provider_of(self.format), model=self.model)
         demand(not broken, "valid", str(broken[:3]))
+        self._check_reasoning(host, shown)
         self._check_systems(host, shown)
         request = self._request(host)
         if request is not None:
             self._check_request(host[request[0]][request[1]], request[0], shown)
         self._check_kept(host, shown, request)
+
+    def _check_reasoning(self, host: Sequence[Sequence[Message]], shown: Sequence[Sequence[Message]]) -> None:
+        """Check that each message has all its reasoning or none, and that no item of Responses names reasoning that is missing."""
+        whole = {_reasoning(pieces) for pieces in host}
+        for at, pieces in enumerate(shown):
+            demand(_reasoning(pieces) in {*whole, ()}, "valid", f"message {at} of the view has a part of its reasoning")
+        if provider_of(self.format) != "openai_responses" or not isinstance(self.format, UntyingFormat):
+            return
+        there = {id(message) for message in self.view}
+        missing = False
+        for message, pieces in zip(self.messages, host, strict=True):
+            if pieces[0].role != "assistant":
+                missing = False
+            elif _reasoning(pieces):
+                missing = id(message) not in there
+            else:
+                is_lone = missing and id(message) in there and self.format.untie(message) is not message
+                demand(
+                    not is_lone, "valid", f"an item is shown with its id, and without its reasoning: {pieces!r:.200}"
+                )
 
     def _check_systems(self, host: Sequence[Sequence[Message]], shown: Sequence[Sequence[Message]]) -> None:
         wanted = [piece for piece in _flat(host) if piece.role == "system"]
@@ -130,7 +153,7 @@ class _Comparison(Generic[M]):
         self._check_head(host, shown, len(shown) - step, len(host) - step)
 
     def _lacks_reasoning(self, shown: Sequence[Message]) -> bool:
-        return self.binds_reasoning and not any(is_reasoning(part) for piece in shown for part in piece.parts)
+        return binds_reasoning(self.model) and not _reasoning(shown)
 
     def _check_head(
         self, host: Sequence[Sequence[Message]], shown: Sequence[Sequence[Message]], end: int, host_end: int
@@ -163,6 +186,10 @@ class _Comparison(Generic[M]):
                 )
                 demand(not has_summary and last_pin < 0, "same objects", "the summary is not first")
                 has_summary = True
+
+
+def _reasoning(pieces: Sequence[Message]) -> tuple[Part, ...]:
+    return tuple(part for piece in pieces for part in piece.parts if is_reasoning(part))
 
 
 def _without_reasoning(pieces: Sequence[Message]) -> list[Message]:

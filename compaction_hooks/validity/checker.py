@@ -2,9 +2,8 @@
 
 Neutral messages do not show, and this module does not find:
 
-- rules that depend on the request's parameters or on the model: thinking switched on needs thinking blocks in the last turn;
-  some models refuse a conversation that ends with the assistant
-- ids of items: Responses demands the reasoning item of a tool call that it knows by id (we never separate the two)
+- rules that depend on the request's parameters: some models refuse a conversation that ends with the assistant while they think
+- ids of items: Responses demands the reasoning item of a tool call that it knows by id (`testing.check_view` finds it missing)
 - limits on sizes and counts
 - whether tool results and a user's text in a row are one message or two
 """
@@ -12,7 +11,7 @@ Neutral messages do not show, and this module does not find:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -28,7 +27,7 @@ from compaction_hooks.messages import (
     ToolResult,
     is_blank,
 )
-from compaction_hooks.reasoning import is_reasoning
+from compaction_hooks.reasoning import Needed, find_family, is_reasoning
 from compaction_hooks.validity.rules import RULES, RuleId, rules_of, takes_call_id
 
 
@@ -49,7 +48,7 @@ class Problem:
 
 
 def problems(
-    messages: Sequence[Message], provider: Provider | None = None, *, stale: range = range(0)
+    messages: Sequence[Message], provider: Provider | None = None, *, model: str | None = None, stale: range = range(0)
 ) -> list[Problem]:
     """Return the faults for which a provider would reject these messages, in their order; empty if the messages are valid.
 
@@ -60,14 +59,26 @@ def problems(
         messages: The messages to send, system messages included, one per speaker as `MessageFormat.read` returns them.
         provider: The provider whose rules apply. None, for messages that may go to any provider, applies all rules that no
             client library resolves by itself (`Rule.left_to_clients`).
+        model: The model that will read the messages; None: any model of the provider. Some models need the reasoning of earlier
+            answers. That it is missing shows only if other answers of the list have theirs.
         stale: Indexes of messages whose reasoning was made behind another beginning of the conversation than the present one. None
             for a model that does not bind its reasoning (`binds_reasoning`).
     """
-    return _Walk(rules_of(provider), provider).problems(messages, stale)
+    family = find_family(model)
+    found: dict[RuleId, Iterable[int]] = {
+        "stale_reasoning": [index for index in stale if _has_reasoning(messages[index])],
+        "missing_reasoning": _lacking_reasoning(messages, family.needed) if family else (),
+    }
+    return _Walk(rules_of(provider, model), provider).problems(messages, found)
 
 
 def worsened(
-    before: Sequence[Message], after: Sequence[Message], provider: Provider | None = None, *, stale: range = range(0)
+    before: Sequence[Message],
+    after: Sequence[Message],
+    provider: Provider | None = None,
+    *,
+    model: str | None = None,
+    stale: range = range(0),
 ) -> list[Problem]:
     """Return the problems of `after` that `before` did not have already.
 
@@ -75,13 +86,14 @@ def worsened(
     many of a kind as there were before are forgiven.
 
     Args:
+        model: As in `problems`.
         stale: As in `problems`, for `after`.
     """
-    found = problems(after, provider, stale=stale)
+    found = problems(after, provider, model=model, stale=stale)
     if not found:
         return found
 
-    forgiven = Counter((problem.rule, problem.call_id) for problem in problems(before, provider))
+    forgiven = Counter((problem.rule, problem.call_id) for problem in problems(before, provider, model=model))
     fresh = list[Problem]()
     for problem in found:
         key = (problem.rule, problem.call_id)
@@ -115,6 +127,22 @@ def _is_alike(old: Part, new: Part) -> bool:
             return is_blank(old) or not is_blank(new)
         case _:
             return old == new
+
+
+def _has_reasoning(message: Message) -> bool:
+    return any(map(is_reasoning, message.parts))
+
+
+def _lacking_reasoning(messages: Sequence[Message], needed: Needed) -> list[int]:
+    """Return the indexes of messages whose tool calls lack the reasoning that a model needs, if it reasons in others."""
+    if not any(map(_has_reasoning, messages)):
+        return []  # the model may not have been asked to reason
+    calling = [index for index, message in enumerate(messages) if message.calls and not _has_reasoning(message)]
+    if needed == "tool calls":
+        return calling
+    request = max((index for index, message in enumerate(messages) if message.role == "user"), default=-1)
+    answer = next((n for n in range(request + 1, len(messages)) if messages[n].role == "assistant"), None)
+    return [index for index in calling if needed == "open turn" and index == answer]
 
 
 def is_server_call(part: Part) -> bool:
@@ -190,12 +218,12 @@ class _Walk:
         self._called_turn = 0
         self._interruptions = 0
 
-    def problems(self, messages: Sequence[Message], stale: range) -> list[Problem]:
+    def problems(self, messages: Sequence[Message], found: Mapping[RuleId, Iterable[int]]) -> list[Problem]:
         if not messages:
             self._report("empty_list", None)
-        for index in stale:
-            if any(map(is_reasoning, messages[index].parts)):
-                self._report("stale_reasoning", index)
+        for rule, indexes in found.items():
+            for index in indexes:
+                self._report(rule, index)
 
         last = len(messages) - 1
         for index, message in enumerate(messages):

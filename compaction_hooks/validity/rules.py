@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
 from compaction_hooks.messages import MergingFormat, MessageFormat, Provider, ProviderFormat, is_declared_for
+from compaction_hooks.reasoning import Needed, find_family
 
 RuleId: TypeAlias = Literal[
     "empty_list",
@@ -20,6 +21,7 @@ RuleId: TypeAlias = Literal[
     "dangling_reasoning",
     "unsigned_reasoning",
     "stale_reasoning",
+    "missing_reasoning",
     "unanswered_call",
     "orphan_result",
     "detached_result",
@@ -159,6 +161,15 @@ RULES: Final[tuple[Rule, ...]] = (
         },
     ),
     Rule(
+        id="missing_reasoning",
+        says="reasoning that this model needs next to its tool calls is missing",
+        sources={
+            "openai_chat": "https://api-docs.deepseek.com/guides/thinking_mode",
+            "anthropic": "https://platform.claude.com/docs/en/build-with-claude/thinking",
+            "bedrock": "https://platform.claude.com/docs/en/build-with-claude/thinking",
+        },
+    ),
+    Rule(
         id="unanswered_call",
         says="a tool call has no result",
         sources={
@@ -242,7 +253,10 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule(
         id="unsigned_call",
         says="the first tool call of a step in the present turn has lost its thought signature (Gemini 3 and later)",
-        sources={"gemini": _GITHUB + "nanbingxyz/5ire/issues/405"},
+        sources={
+            "openai_chat": "https://ai.google.dev/gemini-api/docs/thought-signatures",
+            "gemini": _GITHUB + "nanbingxyz/5ire/issues/405",
+        },
         left_to_clients="a call of another model gets the placeholder that Gemini takes (open-gsd/gsd-pi/pull/155)",
     ),
     Rule(
@@ -339,11 +353,28 @@ def provider_named(name: str) -> Provider | None:
     return next((provider for provider in get_args(Provider) if provider == name), None)
 
 
-def rules_of(provider: Provider | None) -> frozenset[RuleId]:
-    """Return the rules of a provider; None: the rules for messages that may go to any, without those that clients resolve."""
-    return frozenset(
-        rule.id for rule in RULES if (not rule.left_to_clients if provider is None else provider in rule.sources)
-    )
+def rules_of(provider: Provider | None, model: str | None = None) -> frozenset[RuleId]:
+    """Return the rules of a provider; None: the rules for messages that may go to any, without those that clients resolve.
+
+    Args:
+        model: The model that will read the messages: the rules for reasoning are then those of its family.
+    """
+    rules = {rule.id for rule in RULES if (not rule.left_to_clients if provider is None else provider in rule.sources)}
+    family = find_family(model)
+    if family is not None:
+        of_family = {_OF_NEEDED.get(family.needed), "stale_reasoning" if family.stale == "refused" else None}
+        return frozenset(rules - (_OF_FAMILIES - of_family))
+    # Without a model, chat messages go to any, and Gemini's contents to the newest.
+    return frozenset(rules - {"missing_reasoning"} - ({"unsigned_call"} if provider != "gemini" else set[RuleId]()))
+
+
+_OF_NEEDED: Final[Mapping[Needed, RuleId]] = {
+    "open turn": "missing_reasoning",
+    "tool calls": "missing_reasoning",
+    "first call": "unsigned_call",
+}
+_OF_FAMILIES: Final[frozenset[RuleId]] = frozenset({"stale_reasoning", *_OF_NEEDED.values()})
+"""The rules that hold for some families of models only."""
 
 
 def takes_call_id(provider: Provider | None, call_id: str) -> bool:

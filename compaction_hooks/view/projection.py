@@ -12,6 +12,7 @@ from compaction_hooks import arguments
 from compaction_hooks.formats import OpenAIChatFormat, format_of
 from compaction_hooks.history import History, HistoryReader
 from compaction_hooks.history.digests import DIGEST_RULE, FIRST_RULE, message_names
+from compaction_hooks.history.facts import is_only_reasoning
 from compaction_hooks.messages import DroppingFormat, M, MergingFormat, Message, MessageFormat, PartAddress
 from compaction_hooks.reasoning import binds_reasoning
 from compaction_hooks.view.cache_marks import MovedMark, move_mark
@@ -267,8 +268,12 @@ def whole_step(history: History[M], index: int) -> set[int]:
 
 
 def _partners(history: History[M], index: int) -> Iterator[int]:
-    """Yield the pieces that hold the calls this piece answers, and the results of the calls it makes; the nearest of each id."""
+    """Yield the pieces that hold the calls this piece answers, and the results of the calls it makes; the nearest of each id.
+
+    And the other items of an answer with an item of reasoning: OpenAI refuses these apart.
+    """
     message = history.piece(index).message
+    yield from _answer_items(history, index)
     wanted = {result.call_id for result in message.results}
     for other in range(index - 1, -1, -1) if wanted else ():
         found = wanted & {call.id for call in history.piece(other).message.calls}
@@ -281,6 +286,14 @@ def _partners(history: History[M], index: int) -> Iterator[int]:
         if found:
             yield other
         open_calls -= found
+
+
+def _answer_items(history: History[M], index: int) -> list[int]:
+    run = history.run_of(index)
+    if run < history.base or history.run_side(run) != "assistant":
+        return []
+    items = [item for item in history.run_pieces(run) if history.piece(item).message.role == "assistant"]
+    return items if any(is_only_reasoning(history.piece(item).message) for item in items) else []
 
 
 def _rewrite(

@@ -5,11 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Final, Generic, Literal, NamedTuple, TypeAlias, cast
+from typing import Any, Final, Generic, Literal, NamedTuple, TypeAlias, cast
 
 from compaction_hooks.history import History
-from compaction_hooks.messages import DroppingFormat, M, Message, MessageFormat, is_blank
-from compaction_hooks.reasoning import is_reasoning
+from compaction_hooks.messages import DroppingFormat, M, Message, MessageFormat, UntyingFormat, is_blank
+from compaction_hooks.reasoning import find_family, is_reasoning
 from compaction_hooks.view.record import CompactionRecord, StaleRuns
 
 SealedReasoning: TypeAlias = Literal["auto", "drop", "keep"]
@@ -25,6 +25,14 @@ def stale_runs_of(record: CompactionRecord | None) -> StaleRuns:
     older version), all reasoning is.
     """
     return StaleRuns(0, record.seen_runs or sys.maxsize) if record else NOT_STALE
+
+
+def spare_open_turn(stale: StaleRuns, history: History[Any], model: str | None) -> StaleRuns:
+    """Return the stale runs without those of the turn under way, for a model that needs its reasoning there."""
+    family = find_family(model)
+    if family is None or family.needed != "open turn" or history.request is None:
+        return stale
+    return stale._replace(end=min(stale.end, history.run_of(history.request)))
 
 
 class StaleReasoning(NamedTuple, Generic[M]):
@@ -51,7 +59,8 @@ class StaleReasoning(NamedTuple, Generic[M]):
         history = self.history
         start, stop = max(self._start, history.first_piece(first)), min(self._end, history.first_piece(end))
         pieces = history.pieces(start, stop) if start < stop else []
-        return [*dict.fromkeys(piece.host for piece in pieces if _has_reasoning(piece.message))]
+        unties = isinstance(self.format, UntyingFormat)
+        return [*dict.fromkeys(piece.host for piece in pieces if _is_affected(piece.message, unties=unties))]
 
     def leave_out(self, message: M, pieces: Sequence[int]) -> tuple[M | None, int]:
         """Return a shown message without its reasoning, or None if it has nothing else; and the tokens that this saves.
@@ -60,21 +69,25 @@ class StaleReasoning(NamedTuple, Generic[M]):
             message: A host message, or a copy with some of its pieces or with shorter parts.
             pieces: Indexes of the pieces in the message.
         """
+        format = self.format
+        unties = isinstance(format, UntyingFormat)
         if not any(
-            self._start <= index < self._end and _has_reasoning(self.history.piece(index).message) for index in pieces
+            self._start <= index < self._end and _is_affected(self.history.piece(index).message, unties=unties)
+            for index in pieces
         ):
             return message, 0
         saved = sum(self._tokens_saved(index) for index in pieces)
-        read = self.format.read(message)
-        if all(is_reasoning(part) or is_blank(part) for piece in read for part in piece.parts):
-            return None, saved
+        read = format.read(message)
         places = [
             (number, place)
             for number, piece in enumerate(read)
             for place, part in enumerate(piece.parts)
             if is_reasoning(part)
         ]
-        return cast("DroppingFormat[M]", self.format).drop(message, places), saved
+        if places and all(is_reasoning(part) or is_blank(part) for piece in read for part in piece.parts):
+            return None, saved
+        left = cast("DroppingFormat[M]", format).drop(message, places) if places else message
+        return format.untie(left) if isinstance(format, UntyingFormat) else left, saved
 
     @property
     def _start(self) -> int:
@@ -98,5 +111,5 @@ class StaleReasoning(NamedTuple, Generic[M]):
         return piece.tokens - (0 if is_empty else self.estimate(replace(piece.message, parts=left)))
 
 
-def _has_reasoning(message: Message) -> bool:
-    return any(map(is_reasoning, message.parts))
+def _is_affected(message: Message, *, unties: bool) -> bool:
+    return (unties and message.role == "assistant") or any(map(is_reasoning, message.parts))

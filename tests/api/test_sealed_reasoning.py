@@ -12,8 +12,9 @@ pytest.importorskip("uvicorn")
 
 from compaction_hooks import CompactionController, CompactionRecord, CompactionSettings
 from compaction_hooks.errors import ConfigurationError
-from compaction_hooks.formats import AnthropicFormat
+from compaction_hooks.formats import AnthropicFormat, GeminiFormat, OpenAIChatFormat, OpenAIResponsesFormat
 from compaction_hooks.stores import MemoryStore
+from compaction_hooks.validity import problems, provider_of
 from tests.provider.signing import Signer
 
 BINDING, HIDDEN, PLAIN = "claude-opus-5-5", "my-gateway-model", "claude-sonnet-5"
@@ -158,6 +159,96 @@ def test_drop_leaves_out_old_reasoning_for_any_model(policy: str, refusals: int)
     for _ in range(20):
         run.step(HIDDEN)
     assert len(run.signer.refusals) == refusals
+
+
+def read(fields: Any) -> list[Any]:
+    """Return three turns, the last one under way: in each, two steps with reasoning."""
+    asks, answers = fields
+    turns = [[asks(f"Part {n}"), *(item for step in (n, n + 10) for item in answers(step))] for n in range(3)]
+    return [item for turn in turns for item in turn]
+
+
+def chat(step: int) -> list[Any]:
+    call = {"id": f"c{step}", "type": "function", "function": {"name": "read", "arguments": "{}"}}
+    said = {"role": "assistant", "content": None, "reasoning_content": f"thought {step}", "tool_calls": [call]}
+    return [said, {"role": "tool", "tool_call_id": f"c{step}", "content": "read"}]
+
+
+def anthropic(step: int) -> list[Any]:
+    thought = {"type": "thinking", "thinking": f"thought {step}", "signature": "sealed"}
+    call = {"type": "tool_use", "id": f"c{step}", "name": "read", "input": {}}
+    result = {"type": "tool_result", "tool_use_id": f"c{step}", "content": "read"}
+    return [{"role": "assistant", "content": [thought, call]}, {"role": "user", "content": [result]}]
+
+
+def responses(step: int) -> list[Any]:
+    thought = {
+        "type": "reasoning",
+        "id": f"rs_{step}",
+        "summary": [{"type": "summary_text", "text": f"thought {step}"}],
+    }
+    call = {"type": "function_call", "id": f"fc_{step}", "call_id": f"c{step}", "name": "read", "arguments": "{}"}
+    return [thought, call, {"type": "function_call_output", "call_id": f"c{step}", "output": "read"}]
+
+
+def gemini(step: int) -> list[Any]:
+    thought = {"text": f"thought {step}", "thought": True}
+    call = {"functionCall": {"name": "read", "args": {}}, "thoughtSignature": f"sealed {step}"}
+    result = {"functionResponse": {"name": "read", "response": {"result": "read"}}}
+    return [{"role": "model", "parts": [thought, call]}, {"role": "user", "parts": [result]}]
+
+
+SAYS = {
+    "content": lambda text: {"role": "user", "content": text},
+    "parts": lambda text: {"role": "user", "parts": [{"text": text}]},
+}
+ALL, OPEN = [0, 10, 1, 11, 2, 12], [2, 12]
+
+
+@pytest.mark.parametrize(
+    ("format", "content", "answers", "model", "left"),
+    [
+        pytest.param(AnthropicFormat(), "content", anthropic, BINDING, [], id="binding"),
+        pytest.param(AnthropicFormat(), "content", anthropic, "claude-sonnet-4-5", OPEN, id="manual-thinking"),
+        pytest.param(OpenAIChatFormat(), "content", chat, "deepseek/deepseek-v4", ALL, id="deepseek"),
+        pytest.param(OpenAIResponsesFormat(), "content", responses, "gpt-5.6", [], id="responses"),
+        pytest.param(GeminiFormat(), "parts", gemini, "gemini-3-pro", [], id="gemini"),
+    ],
+)
+def test_reasoning_that_is_left_out_leaves_a_list_that_the_model_accepts(
+    format: Any, content: str, answers: Any, model: str, left: list[int]
+) -> None:
+    messages = read((SAYS[content], answers))
+    hooks = CompactionController[Any](format=format, settings=CompactionSettings(sealed_reasoning="drop"))
+    refused = iter([RefusedError("The block is bound to a different conversation."), None])
+    views = list[list[Any]]()
+
+    def send(view: list[Any]) -> None:
+        views.append(view)
+        if error := next(refused):
+            raise error
+
+    if left != ALL:
+        hooks.call_sync(messages, send, model=model)
+    else:
+        with pytest.raises(RefusedError):
+            hooks.call_sync(messages, send, model=model)
+    view = views[-1]
+    assert [step for step in ALL if f"thought {step}'" in repr(view)] == left
+    neutral = [piece for message in view for piece in format.read(message)]
+    assert problems(neutral, provider_of(format), model=model) == []
+    assert "'fc_" not in repr(view)
+    assert repr(view).count("skip_thought_signature_validator") == (6 if content == "parts" else 0)
+
+
+def test_a_pinned_answer_of_responses_keeps_its_reasoning_item() -> None:
+    messages = [*read((SAYS["content"], responses)), {"role": "user", "content": "word " * 4_000}, *responses(3)]
+    session = CompactionController[Any](format=OpenAIResponsesFormat(), context_window=20_000).session("run")
+    session.transform_context_sync(messages)
+    session.pin(next(item for item in messages if item.get("id") == "fc_10"))
+    messages += [{"role": "user", "content": "word " * 4_000}, *responses(4)]
+    result = session.compact_sync(messages, keep_recent_tokens=20)
+    assert [item["id"] for item in result.messages if "id" in item] == ["rs_10", "fc_10", "rs_4", "fc_4"]
 
 
 def test_keep_leaves_nothing_out_and_raises_the_refusal() -> None:

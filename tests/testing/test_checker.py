@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
-from typing import Unpack, cast
+from typing import Any, Unpack, cast
 
 import pytest
 
 from compaction_hooks import CallOptions, CompactionFinished, CompactionSession, Summarizer, SummaryRequest
 from compaction_hooks.events import CompactionEvent, EventHandler
-from compaction_hooks.formats import OpenAIChatFormat
+from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat, OpenAIResponsesFormat
 from compaction_hooks.testing import BrokenPromise, CheckedSession, check_view
 from compaction_hooks.testing.paid_summaries import AskedSummaries
 from compaction_hooks.testing.promises import Promise
@@ -73,6 +74,53 @@ def test_a_view_that_breaks_a_promise_is_reported(view: list[Chat], promise: Pro
 def test_a_history_that_was_broken_before_is_no_breach() -> None:
     dangling = [user("Begin."), assistant(None, call("d", path="x")), user("Never mind.")]
     check(dangling, dangling)
+
+
+# -- reasoning
+
+ASK: list[dict[str, Any]] = [{"role": "user", "content": "Read a."}]
+THOUGHT = [{"type": "thinking", "thinking": "hm", "signature": "x"}, {"type": "redacted_thinking", "data": "y"}]
+READ = {"type": "tool_use", "id": "a", "name": "read", "input": {}}
+TOLD = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "a", "content": "ok"}]}
+ITEMS: list[dict[str, Any]] = [
+    *ASK,
+    {"type": "reasoning", "id": "rs_1", "summary": []},
+    {"type": "function_call", "id": "fc_1", "call_id": "c", "name": "read", "arguments": "{}"},
+    {"type": "function_call_output", "call_id": "c", "output": "ok"},
+]
+
+
+def claude(*blocks: Any) -> list[Any]:
+    return [*ASK, {"role": "assistant", "content": [*blocks, READ]}, TOLD]
+
+
+@folded(
+    "format, messages, view, model, is_broken",
+    {
+        "all reasoning of a message left out": (
+            AnthropicFormat(),
+            claude(*THOUGHT),
+            claude(),
+            "claude-opus-5-5",
+            False,
+        ),
+        "half of it": (AnthropicFormat(), claude(*THOUGHT), claude(THOUGHT[0]), "claude-opus-5-5", True),
+        "an item without its reasoning": (OpenAIResponsesFormat(), ITEMS, [ITEMS[0], *ITEMS[2:]], "gpt-5.6", True),
+    },
+)
+def test_reasoning_is_whole_or_left_out(format: Any, messages: Any, view: Any, model: str, is_broken: bool) -> None:
+    with pytest.raises(BrokenPromise, match=r"valid: .*reasoning") if is_broken else nullcontext():
+        check_view(messages, view, format=format, model=model)
+
+
+def test_reasoning_that_deepseek_needs_is_reported_as_missing() -> None:
+    def said(step: str, **fields: str) -> list[Any]:
+        return [{**assistant(None, call(step)), **fields}, tool(step, "ok")]
+
+    messages = [*ASK, *said("a", reasoning_content="hm"), *said("b", reasoning_content="")]
+    check_view(messages, messages, format=FORMAT, model="deepseek-reasoner")
+    with pytest.raises(BrokenPromise, match="missing_reasoning"):
+        check_view(messages, [*messages[:3], *said("b")], format=FORMAT, model="deepseek-reasoner")
 
 
 # -- a session that lies

@@ -293,6 +293,58 @@ def test_thought_signatures_are_wanted_for_the_present_turn_and_the_first_call_o
     ]
 
 
+UNSIGNED_A = message("assistant", call("a", 0))
+THINKS_A = message("assistant", Thinking("hm", 8), call("a"))
+
+
+@folded(
+    "messages, model, providers, expected",
+    {
+        "deepseek": ([USER, THINKS_A, TELL_A, ASK_B, TELL_B], "deepseek-v4", [CHAT, None], [("missing_reasoning", 3)]),
+        "deepseek-earlier": (
+            [USER, ASK_B, TELL_B, SAID, THINKS_A, TELL_A],
+            "deepseek-v4",
+            [CHAT],
+            [("missing_reasoning", 1)],
+        ),
+        "deepseek-that-does-not-think": ([USER, ASK_A, TELL_A], "deepseek-chat", [CHAT], []),
+        "manual": (
+            [USER, THINKS_A, TELL_A, SAID, ASK_B, TELL_B],
+            "claude-sonnet-4-5",
+            [ANTHROPIC],
+            [("missing_reasoning", 4)],
+        ),
+        "manual-later-step": ([USER, THINKS_A, TELL_A, ASK_B, TELL_B], "claude-sonnet-4-5", [ANTHROPIC], []),
+        "manual-closed-turn": ([USER, ASK_B, TELL_B, SAID, THINKS_A, TELL_A], "claude-sonnet-4-5", [ANTHROPIC], []),
+        "binding": ([USER, THINKS_A, TELL_A, SAID, ASK_B, TELL_B], "claude-sonnet-5-5", [ANTHROPIC], []),
+        "gemini-3": (
+            [USER, message("assistant", call("a", 0)), TELL_A],
+            "gemini-3.7-flash",
+            [GEMINI, CHAT],
+            [("unsigned_call", 1)],
+        ),
+        "gemini-2.5": ([USER, message("assistant", call("a", 0)), TELL_A], "gemini-2.5-pro", [GEMINI], []),
+    },
+)
+def test_a_model_adds_the_rules_of_its_family(
+    messages: list[Message],
+    model: str,
+    providers: Sequence[Provider | None],
+    expected: list[tuple[RuleId, int]],
+) -> None:
+    for provider in providers:
+        assert [(found.rule, found.index) for found in problems(messages, provider, model=model)] == expected
+        assert "missing_reasoning" not in {rule for rule, _, _ in find_breaches(messages, provider)}
+
+
+def test_stale_reasoning_is_no_fault_for_a_model_that_takes_it() -> None:
+    messages = [USER, THINKS_A, TELL_A]
+    assert problems(messages, ANTHROPIC, model="claude-sonnet-5", stale=range(3)) == []
+    assert [one.rule for one in problems(messages, ANTHROPIC, model="claude-sonnet-5-5", stale=range(3))] == [
+        "stale_reasoning"
+    ]
+
+
 def test_a_server_tool_may_answer_after_tools_of_the_host_and_wait_for_the_next_request() -> None:
     """Code that calls tools stays open until their results are in; a paused turn ends with an open search."""
     program = opaque("server_tool_use", "s")

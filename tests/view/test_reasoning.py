@@ -51,24 +51,42 @@ class ProviderError(Exception):
 BOUND = "messages.1.content.0: Invalid `signature` in `thinking` block. The block is bound to a different conversation."
 
 
+REFUSED = [
+    BOUND,
+    "messages.1.content.0: Invalid `data` in `redacted_thinking` block",
+    "messages.7.content.12: `thinking` or `redacted_thinking` blocks in the latest assistant message cannot be modified.",
+    "messages.1.content.0.thinking: each thinking block must contain thinking",
+    "messages.1.content.0.thinking.signature.str: Input should be a valid string",
+    "The encrypted content gAAA...DQ== could not be verified.",
+    "The encrypted content for item rs_0a18 could not be verified. Reason: Encrypted content could not be decrypted or parsed.",
+    "Item 'rs_1' of type 'reasoning' was provided without its required following item.",
+    "Item 'fc_1' of type 'function_call' was provided without its required 'reasoning' item: 'rs_1'.",
+    "Item 'msg_1' of type 'message' was provided without its required 'reasoning' item: 'rs_1'.",
+    "Conflicting authenticated continuation identities.",
+    "Invalid thought signature.",
+    "Corrupted thought signature.",
+    "Unable to submit request because Thought signature is not valid.. Learn more: https://cloud.google.com/vertex-ai",
+]
+NOT_CURED = [
+    "prompt is too long: 208656 tokens > 200000 maximum",
+    "messages.69.content.0.type: Expected `thinking` or `redacted_thinking`, but found `tool_use`.",
+    "The `reasoning_content` in the thinking mode must be passed back to the API.",
+    "Function call is missing a thought_signature in functionCall parts.",
+    "The encrypted content for item cmp_1 could not be verified.",
+]
+NOT_FOUND = "Item with id 'rs_1' not found. Items are not persisted when `store` is set to false."
+
+
 @pytest.mark.parametrize(
     ("error", "is_refusal"),
     [
-        (ProviderError(BOUND, 400), True),
-        (ProviderError("messages.1.content.0: Invalid `data` in `redacted_thinking` block", 400), True),
-        (
-            ProviderError(
-                "messages.7.content.12: `thinking` or `redacted_thinking` blocks in the latest assistant message cannot be "
-                "modified.",
-                400,
-            ),
-            True,
-        ),
+        *((ProviderError(text, 400), True) for text in REFUSED),
+        *((ProviderError(text, 400), False) for text in NOT_CURED),
+        (ProviderError(NOT_FOUND, 404), True),
+        (ProviderError(NOT_FOUND, 400), False),
         (ExceptionGroup("two", [ValueError("no"), ProviderError(BOUND, 400)]), True),
         (RuntimeError(f"An error occurred (ValidationException) when calling the Converse operation: {BOUND}"), True),
         (ProviderError(BOUND, 401), False),
-        (ProviderError("prompt is too long: 208656 tokens > 200000 maximum", 400), False),
-        (ProviderError("messages.9: Expected `thinking`, but found `tool_use`.", 400), False),
     ],
 )
 def test_an_error_that_refuses_reasoning_is_recognized(error: Exception, is_refusal: bool) -> None:
