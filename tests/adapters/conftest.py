@@ -1,25 +1,34 @@
-"""The provider that adapters' tests talk to, and the stage of the tests of LangChain and LangGraph, if these are installed."""
+"""The modules that each framework's tests need, and the stage of a test: its side of the provider, with models that talk to it."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
-    from tests.adapters.langchain_core_stage import Stage
     from tests.provider import LoopbackProvider
 
-MODELS = ("langchain_openai", "langchain_anthropic", "starlette", "uvicorn")
+LANGCHAIN = ("langchain_openai", "langchain_anthropic", "starlette", "uvicorn")
 NEEDS = {
-    "test_langchain_core": (*MODELS, "langgraph"),
-    "test_langchain": (*MODELS, "langchain"),
-    "test_langgraph": (*MODELS, "langgraph"),
+    "test_langchain_core": (*LANGCHAIN, "langgraph"),
+    "test_langchain": (*LANGCHAIN, "langchain"),
+    "test_langgraph": (*LANGCHAIN, "langgraph"),
+    "test_litellm": ("litellm", "tokenizers", "starlette", "uvicorn"),  # its wheel alone is there for its rank files
+    "test_pydantic_ai": ("pydantic_ai", "openai", "anthropic", "starlette", "uvicorn"),
+    "test_tinyagent": ("tinyagent", "starlette", "uvicorn"),
+    "test_otel": ("opentelemetry", "opentelemetry.sdk"),
+    "test_postgres": ("psycopg", "psycopg_pool"),
+    "test_redis": ("redis",),
+    "test_overflow_clients": ("openai", "anthropic", "starlette", "uvicorn"),
 }
 """By the beginning of a file's name: the modules without which it is not collected."""
+STAGES = {"test_litellm": "litellm_stage", "test_pydantic_ai": "pydantic_ai_stage", "test_tinyagent": "tinyagent_stage"}
+"""By the beginning of a file's name: the module of its stage."""
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
@@ -27,18 +36,12 @@ def pytest_ignore_collect(collection_path: Path) -> bool | None:
     return None if all(map(find_spec, needs)) else True
 
 
-@pytest.fixture(scope="module")
-def provider() -> Iterator[LoopbackProvider]:
-    from tests.provider import LoopbackProvider
-
-    with LoopbackProvider() as running:
-        yield running
-
-
 @pytest.fixture
-async def stage(provider: LoopbackProvider, request: pytest.FixtureRequest) -> AsyncIterator[Stage]:
-    from tests.adapters.langchain_core_stage import Stage
-
-    made = Stage(provider, request.node.name.encode("ascii", "replace").decode())
+async def stage(provider: LoopbackProvider, request: pytest.FixtureRequest) -> AsyncIterator[Any]:
+    name = next(
+        (stage for start, stage in STAGES.items() if request.path.name.startswith(start)), "langchain_core_stage"
+    )
+    module: Any = import_module(f"tests.adapters.{name}")
+    made = module.Stage(provider, request.node.name.encode("ascii", "replace").decode())
     yield made
     await made.close()

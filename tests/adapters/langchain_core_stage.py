@@ -14,30 +14,24 @@ from langchain_core.tools import BaseTool, StructuredTool, tool
 from langchain_openai import ChatOpenAI
 from pydantic import SecretStr
 
-from compaction_hooks import Summary, SummaryRequest
-from tests.provider import Answer, Call, LoopbackProvider, Received, Rejection, Side
+from tests.adapters.stage import SECRET as SECRET
+from tests.adapters.stage import WINDOW as WINDOW
+from tests.adapters.stage import CountingSummarizer as CountingSummarizer
+from tests.adapters.stage import ProviderStage
+from tests.provider import Answer, Call, LoopbackProvider, Received, Rejection
 
-WINDOW = 16_384
-SECRET = "KINGFISHER"
-"""A word that is in summaries only."""
 OUTAGE = Rejection(503, {"error": {"message": "The server is overloaded.", "type": "server_error"}})
 _timeouts = itertools.count(60)
 
 both_ways = pytest.mark.parametrize("how", ["sync", "async"])
 
 
-class Stage:
+class Stage(ProviderStage):
     """A provider's side for one test, and models that talk to it."""
 
     def __init__(self, provider: LoopbackProvider, key: str) -> None:
-        self.provider = provider
-        self.key = key
+        super().__init__(provider, key)
         self._models: list[ChatOpenAI | ChatAnthropic] = []
-
-    def side(self, *answers: Answer | Rejection, window: int = WINDOW, key: str = "", **options: Any) -> Side:
-        side = self.provider.conversation(self.key + key, window=window, answers=answers, **options)
-        side.summary_text = f"## Goal\n- {SECRET}"
-        return side
 
     def openai(self, window: int | None = WINDOW, key: str = "", **options: Any) -> ChatOpenAI:
         options = {"model": "loopback", "base_url": self.provider.openai_url, **options}
@@ -162,18 +156,6 @@ def heavy_tool(chars: int) -> BaseTool:
         return value
 
     return StructuredTool.from_function(unused, name="unused", description="Never call this. " * (chars // 17))
-
-
-class CountingSummarizer:
-    """Writes summaries and keeps the requests for them."""
-
-    def __init__(self, text: str = f"## Goal\n- {SECRET}") -> None:
-        self.text = text
-        self.asked: list[SummaryRequest] = []
-
-    def __call__(self, request: SummaryRequest) -> Summary:
-        self.asked.append(request)
-        return Summary(text=f"{self.text} {len(self.asked)}")
 
 
 def texts(messages: Sequence[Any]) -> str:

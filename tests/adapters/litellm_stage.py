@@ -14,9 +14,6 @@ from typing import Any
 import pytest
 
 os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
-pytest.importorskip("litellm")
-pytest.importorskip("starlette")
-pytest.importorskip("uvicorn")
 
 with warnings.catch_warnings():
     # litellm's own models warn while they are built, which is when they are first used.
@@ -26,8 +23,10 @@ with warnings.catch_warnings():
     litellm.ModelResponseStream()
 
 from compaction_hooks.events import CompactionEvent, CompactionFinished
+from tests.adapters.stage import SECRET as SECRET
+from tests.adapters.stage import ProviderStage
 from tests.conversations import Chat, steps, system, user
-from tests.provider import Answer, LoopbackProvider, Rejection, Side
+from tests.provider import LoopbackProvider, Side
 
 litellm.suppress_debug_info = True
 for noisy in ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy"):
@@ -46,21 +45,12 @@ QUIET = pytest.mark.filterwarnings(
 WINDOW = 8_192
 TOO_LONG = 60
 """Tool steps that are more than the window."""
-SECRET = "KINGFISHER"
-"""A word of summaries only."""
 
 
-class Stage:
+class Stage(ProviderStage):
     """A provider's side for one test, and the arguments of calls that reach it."""
 
-    def __init__(self, provider: LoopbackProvider, key: str) -> None:
-        self.provider = provider
-        self.key = key
-
-    def side(self, *answers: Answer | Rejection, window: int = WINDOW, key: str = "", **options: Any) -> Side:
-        side = self.provider.conversation(self.key + key, window=window, answers=answers, **options)
-        side.summary_text = f"## Goal\n- {SECRET}"
-        return side
+    window = WINDOW
 
     def openai(self, model: str = "gpt-4o-mini", key: str = "", **arguments: Any) -> dict[str, Any]:
         connection = {"api_base": self.provider.openai_url, "api_key": self.key + key}
@@ -76,6 +66,13 @@ class Stage:
         """An entry of a router's model list."""
         info = {} if max_input_tokens is None else {"max_input_tokens": max_input_tokens}
         return {"model_name": name, "litellm_params": self.openai(model, key), "model_info": info}
+
+    async def close(self) -> None:
+        """End everything that litellm keeps for later calls: it belongs to this test's loop."""
+        worker: Any = import_module("litellm.litellm_core_utils.logging_worker")
+        await worker.GLOBAL_LOGGING_WORKER.clear_queue()
+        await litellm.close_litellm_async_clients()
+        litellm.in_memory_llm_clients_cache.flush_cache()
 
 
 class Events(list[CompactionEvent]):
@@ -99,20 +96,6 @@ def provider() -> Iterator[LoopbackProvider]:
     # What litellm left open is collected here, where its warnings are expected, and not in the tests of others.
     litellm.in_memory_llm_clients_cache.flush_cache()
     gc.collect()
-
-
-@pytest.fixture
-async def stage(provider: LoopbackProvider, request: pytest.FixtureRequest) -> AsyncIterator[Stage]:
-    yield Stage(provider, request.node.name.encode("ascii", "replace").decode())
-    await close_clients()
-
-
-async def close_clients() -> None:
-    """End what litellm keeps for later calls, its connections and what it has still to log: they belong to this test's loop."""
-    worker: Any = import_module("litellm.litellm_core_utils.logging_worker")
-    await worker.GLOBAL_LOGGING_WORKER.clear_queue()
-    await litellm.close_litellm_async_clients()
-    litellm.in_memory_llm_clients_cache.flush_cache()
 
 
 class Model:

@@ -19,12 +19,12 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.models import ModelRequestContext
 
-from compaction_hooks import CompactionSettings, Summary, SummaryRequest
+from compaction_hooks import CompactionSettings
 from compaction_hooks.testing import Answer, Call
+from tests.adapters.stage import SECRET as SECRET
+from tests.adapters.stage import CountingSummarizer as CountingSummarizer
 from tests.conversations import prose
 
-SECRET = "KINGFISHER"
-"""A word of summaries only."""
 SUMMARISE = CompactionSettings(clear_tool_results=False)
 """Nothing but a summary makes room."""
 E = TypeVar("E", bound=CapabilityEvent)
@@ -77,17 +77,6 @@ class Changing(AbstractCapability[None]):
     ) -> ModelRequestContext:
         self._change(ctx, request_context)
         return request_context
-
-
-class CountingSummarizer:
-    """Writes summaries and keeps the requests for them."""
-
-    def __init__(self) -> None:
-        self.asked: list[SummaryRequest] = []
-
-    def __call__(self, request: SummaryRequest) -> Summary:
-        self.asked.append(request)
-        return Summary(text=f"## Goal\n- {SECRET} {len(self.asked)}")
 
 
 # -- histories

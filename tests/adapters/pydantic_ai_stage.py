@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from typing import Any
-
-import pytest
-
-pytest.importorskip("uvicorn")
 
 from anthropic import AsyncAnthropic
 from anthropic import DefaultAsyncHttpxClient as AnthropicHttpxClient
@@ -20,11 +16,10 @@ from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.anthropic import AnthropicProvider
 from pydantic_ai.providers.openai import OpenAIProvider
 
-from compaction_hooks.testing import Answer
-from tests.adapters.pydantic_ai_messages import SECRET
-from tests.provider import LoopbackProvider, Rejection, Side
+from tests.adapters.stage import WINDOW as WINDOW
+from tests.adapters.stage import ProviderStage
+from tests.provider import LoopbackProvider
 
-WINDOW = 16_384
 _NO_REUSE: Any = Limits(max_keepalive_connections=0)
 """`run_sync` may run in another event loop each time, where the connections of the one before are of no use."""
 
@@ -38,18 +33,12 @@ def own_event_loop() -> Iterator[None]:
         asyncio.set_event_loop(None)
 
 
-class Stage:
+class Stage(ProviderStage):
     """A provider's side for one test, and models that talk to it."""
 
     def __init__(self, provider: LoopbackProvider, key: str) -> None:
-        self.provider = provider
-        self.key = key
+        super().__init__(provider, key)
         self._clients: list[AsyncOpenAI | AsyncAnthropic] = []
-
-    def side(self, *answers: Answer | Rejection, window: int = WINDOW, key: str = "", **options: Any) -> Side:
-        side = self.provider.conversation(self.key + key, window=window, answers=answers, **options)
-        side.summary_text = f"## Goal\n- {SECRET}"
-        return side
 
     def openai(self, key: str = "", model: str = "scripted", **options: Any) -> OpenAIChatModel:
         url, http = self.provider.openai_url, DefaultAsyncHttpxClient(limits=_NO_REUSE)
@@ -66,16 +55,3 @@ class Stage:
     async def close(self) -> None:
         for client in self._clients:
             await client.close()
-
-
-@pytest.fixture(scope="module")
-def provider() -> Iterator[LoopbackProvider]:
-    with LoopbackProvider() as running:
-        yield running
-
-
-@pytest.fixture
-async def stage(provider: LoopbackProvider, request: pytest.FixtureRequest) -> AsyncIterator[Stage]:
-    made = Stage(provider, request.node.name.encode("ascii", "replace").decode())
-    yield made
-    await made.close()

@@ -9,9 +9,6 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-
-pytest.importorskip("litellm")
-
 from compaction_adapters.litellm import with_compaction
 
 from compaction_hooks import CompactionController

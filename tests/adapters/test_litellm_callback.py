@@ -12,12 +12,9 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
+import compaction_adapters.litellm as adapter
 import openai
 import pytest
-
-pytest.importorskip("litellm")
-
-import compaction_adapters.litellm as adapter
 from compaction_adapters.litellm import CompactionCallback, with_compaction
 from litellm.integrations.custom_logger import CustomLogger
 
@@ -38,7 +35,7 @@ from tests.cases import folded
 from tests.conversations import Scripted, steps
 
 pytestmark = litellm_stage.QUIET
-provider, stage = litellm_stage.provider, litellm_stage.stage
+provider = litellm_stage.provider
 
 
 @pytest.fixture(autouse=True)

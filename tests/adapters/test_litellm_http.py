@@ -6,9 +6,6 @@ import json
 from typing import Any
 
 import pytest
-
-pytest.importorskip("litellm")
-
 from compaction_adapters.litellm import summarizer, with_compaction
 
 from compaction_hooks import CompactionController, CompactionSettings
@@ -35,7 +32,7 @@ from tests.conversations import Scripted, prose, steps, texts, user
 from tests.provider import Answer, Call, Signer
 
 pytestmark = litellm_stage.QUIET
-provider, stage = litellm_stage.provider, litellm_stage.stage
+provider = litellm_stage.provider
 
 
 # -- summaries

@@ -8,9 +8,6 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-
-pytest.importorskip("litellm")
-
 from compaction_adapters.litellm import with_compaction
 
 from compaction_hooks.formats import OpenAIChatFormat

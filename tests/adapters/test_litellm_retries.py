@@ -5,11 +5,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
-
-pytest.importorskip("litellm")
-
 import openai
+import pytest
 from compaction_adapters.litellm import with_compaction, wrapping
 
 from compaction_hooks import (
@@ -27,7 +24,7 @@ from tests.provider import WORDINGS, Answer, Rejection
 from tests.provider.wordings import Sizes, build_rejection, openai_error
 
 pytestmark = litellm_stage.QUIET
-provider, stage = litellm_stage.provider, litellm_stage.stage
+provider = litellm_stage.provider
 
 BAD = Rejection(400, openai_error("temperature is out of range"))
 DOWN = Rejection(500, {"error": {"message": "The server had an error", "type": "server_error"}})

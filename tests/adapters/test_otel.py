@@ -12,9 +12,6 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
-
-pytest.importorskip("opentelemetry.sdk")
-
 from compaction_adapters.otel import OpenTelemetryHandler
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor

@@ -5,14 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-import pytest
-
-pytest.importorskip("starlette")
-pytest.importorskip("anthropic")
-pytest.importorskip("openai")
-
 import anthropic
 import openai
+import pytest
 
 from compaction_hooks import OverflowInfo, is_context_overflow, parse_overflow
 from compaction_hooks.testing import Answer
@@ -47,12 +42,6 @@ class Client:
             return list(self.plain(messages, stream=True))
         with self.client.messages.stream(model="m", messages=messages, max_tokens=50) as stream:
             return list(stream)
-
-
-@pytest.fixture(scope="module")
-def provider() -> Iterator[LoopbackProvider]:
-    with LoopbackProvider() as running:
-        yield running
 
 
 @pytest.fixture(scope="module", params=["openai", "anthropic"])

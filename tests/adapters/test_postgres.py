@@ -11,14 +11,10 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
-import pytest
-
-pytest.importorskip("psycopg")
-pytest.importorskip("psycopg_pool")
-
 import psycopg
 import psycopg.rows
 import psycopg_pool
+import pytest
 from compaction_adapters.postgres import TABLE, PostgresStore
 
 from compaction_hooks import CompactionController

@@ -5,9 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-
-pytest.importorskip("pydantic_ai.models.openai", exc_type=ImportError)
-
 from compaction_adapters.pydantic_ai import (
     SUMMARY_KEY,
     Compaction,
@@ -27,7 +24,6 @@ from compaction_hooks import CompactionController, CompactionFinished, Compactio
 from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.events import CompactionEvent
 from compaction_hooks.tokens import CharacterEstimator
-from tests.adapters import pydantic_ai_stage
 from tests.adapters.pydantic_ai_messages import (
     SECRET,
     SUMMARISE,
@@ -43,10 +39,6 @@ from tests.adapters.pydantic_ai_messages import (
 from tests.adapters.pydantic_ai_stage import WINDOW, Stage
 from tests.conversations import prose
 from tests.provider import Answer
-
-provider = pydantic_ai_stage.provider
-stage = pydantic_ai_stage.stage
-
 
 # -- the view
 

@@ -6,16 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-pytest.importorskip("pydantic_ai.models.openai", exc_type=ImportError)
-
 from compaction_adapters.pydantic_ai import Compaction
 from pydantic_ai import Agent, DeferredToolRequests, DeferredToolResults, Tool, ToolDenied, capture_run_messages
 from pydantic_ai import messages as ai
 from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelRequest, UserPromptPart
 
 from compaction_hooks.stores import SQLiteStore
-from tests.adapters import pydantic_ai_stage
 from tests.adapters.changes_stage import (
     REPAIR,
     SUMMARISE,
@@ -34,9 +30,6 @@ from tests.adapters.pydantic_ai_messages import stored
 from tests.adapters.pydantic_ai_stage import Stage
 from tests.cases import crossed
 from tests.provider import Answer, Side
-
-provider = pydantic_ai_stage.provider
-stage = pydantic_ai_stage.stage
 
 
 def agent_of(

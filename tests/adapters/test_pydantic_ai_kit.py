@@ -7,22 +7,16 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-
-pytest.importorskip("pydantic_ai.models.anthropic", exc_type=ImportError)
-
 from compaction_adapters.pydantic_ai import Compaction, PydanticAIFormat
 from pydantic_ai import Agent, AgentRunResult, RunContext, Tool, UsageLimits
 from pydantic_ai.messages import AgentStreamEvent, ModelMessage, PartDeltaEvent, PartStartEvent, TextPart, TextPartDelta
 
 from compaction_hooks.testing import ADAPTER_FACTS, AdapterFact, Opening, ScriptedTool, check_adapter, check_session
-from tests.adapters import pydantic_ai_stage
 from tests.adapters.pydantic_ai_stage import Stage, own_event_loop
 from tests.adapters.recorded_sessions import PATTERNS, recorded_script
 from tests.cases import crossed
 from tests.data import needs_data
 from tests.provider import LoopbackProvider
-
-provider = pydantic_ai_stage.provider
 
 
 class AgentConversation:

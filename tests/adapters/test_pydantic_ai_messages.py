@@ -8,9 +8,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-
-pytest.importorskip("pydantic_ai")
-
 from compaction_adapters.pydantic_ai import SUMMARY_KEY, PydanticAIFormat
 from pydantic_ai import messages as ai
 from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, UserPromptPart

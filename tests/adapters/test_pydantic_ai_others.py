@@ -6,9 +6,6 @@ from importlib.metadata import version
 from typing import Any
 
 import pytest
-
-pytest.importorskip("pydantic_ai.models.anthropic", exc_type=ImportError)
-
 from compaction_adapters.pydantic_ai import Compaction, PydanticAIFormat, history_processor
 from compaction_adapters.pydantic_ai.requests import count_replaced, leaf_models, model_name, pin_evidence
 from pydantic_ai import RunContext
@@ -24,7 +21,6 @@ from pydantic_ai.usage import RunUsage
 
 from compaction_hooks import CompactionController, CompactionSettings
 from compaction_hooks.events import CompactionEvent
-from tests.adapters import pydantic_ai_stage
 from tests.adapters.pydantic_ai_messages import (
     SECRET,
     SUMMARISE,
@@ -39,9 +35,6 @@ from tests.adapters.pydantic_ai_messages import (
 from tests.adapters.pydantic_ai_stage import WINDOW, Stage
 from tests.cases import crossed
 from tests.provider import Answer, Call
-
-provider = pydantic_ai_stage.provider
-stage = pydantic_ai_stage.stage
 
 
 def context(model: Any = None, **fields: Any) -> RunContext[None]:

@@ -5,24 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-
-pytest.importorskip("pydantic_ai.models.anthropic", exc_type=ImportError)
-
 from compaction_adapters.pydantic_ai import SUMMARY_KEY, Compaction, PydanticAIFormat
 from pydantic_ai import Agent
 from pydantic_ai.exceptions import ModelHTTPError
 from pydantic_ai.messages import CachePoint, ImageUrl, ModelMessage, ModelRequest, ToolReturnPart, UserPromptPart
 
 from compaction_hooks import CompactionSettings
-from tests.adapters import pydantic_ai_stage
 from tests.adapters.pydantic_ai_messages import SECRET, SUMMARISE, CountingSummarizer, reader, reads, spoken, texts
 from tests.adapters.pydantic_ai_stage import WINDOW, Stage
 from tests.cases import crossed
 from tests.conversations import prose
 from tests.provider import Answer, Rejection, Side
-
-provider = pydantic_ai_stage.provider
-stage = pydantic_ai_stage.stage
 
 MERGE = CompactionSettings(merge_user_messages=True, clear_tool_results=False)
 

@@ -8,9 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-
-pytest.importorskip("pydantic_ai.models.anthropic", exc_type=ImportError)
-
 from compaction_adapters.pydantic_ai import Compaction, ModelContextOverflowError
 from pydantic_ai import Agent, CapabilityEvent, RunContext, capabilities
 from pydantic_ai import messages as ai
@@ -35,7 +32,6 @@ from compaction_hooks import (
     parse_overflow,
 )
 from compaction_hooks.events import CompactionEvent
-from tests.adapters import pydantic_ai_stage
 from tests.adapters.large_media import IMAGES, LIMIT_BYTES, assert_images_left_out, image
 from tests.adapters.pydantic_ai_messages import (
     SECRET,
@@ -50,9 +46,6 @@ from tests.adapters.pydantic_ai_messages import (
 from tests.adapters.pydantic_ai_stage import WINDOW, Stage
 from tests.cases import crossed
 from tests.provider import WORDINGS, Answer, Rejection
-
-provider = pydantic_ai_stage.provider
-stage = pydantic_ai_stage.stage
 
 KINDS = pytest.mark.parametrize("kind", ["openai", "anthropic"])
 LATE = CompactionSettings(auto_compact=False)

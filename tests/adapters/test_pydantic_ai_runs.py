@@ -9,9 +9,6 @@ from functools import partialmethod
 from typing import Any, cast
 
 import pytest
-
-pytest.importorskip("pydantic_ai.models.openai", exc_type=ImportError)
-
 from compaction_adapters.pydantic_ai import Compaction, CompactionStatusEvent, summarizer
 from openai.types import CompletionUsage
 from pydantic import TypeAdapter
@@ -26,7 +23,6 @@ from pydantic_ai.usage import RunUsage, UsageLimits
 from compaction_hooks import CompactionController, CompactionFinished, Summary, Usage
 from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.events import CompactionEvent
-from tests.adapters import pydantic_ai_stage
 from tests.adapters.pydantic_ai_messages import (
     SECRET,
     SUMMARISE,
@@ -39,9 +35,6 @@ from tests.adapters.pydantic_ai_messages import (
 )
 from tests.adapters.pydantic_ai_stage import WINDOW, Stage
 from tests.provider import Answer, Rejection
-
-provider = pydantic_ai_stage.provider
-stage = pydantic_ai_stage.stage
 
 THREAD = "thread-1"
 

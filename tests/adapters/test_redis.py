@@ -9,9 +9,6 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
-
-pytest.importorskip("redis")
-
 from compaction_adapters.redis import RedisStore
 from redis import Redis
 from redis.asyncio import Redis as AsyncRedis

@@ -8,10 +8,6 @@ from functools import partial
 from typing import Any
 
 import pytest
-
-pytest.importorskip("tinyagent")
-pytest.importorskip("starlette")
-
 from compaction_adapters.tinyagent import compaction_hook, summarizer, usage_of
 from tinyagent import Agent, extract_text
 from tinyagent.agent_types import (
@@ -48,7 +44,6 @@ from tests.conversations import Scripted, prose
 from tests.data import needs_data
 from tests.provider import LoopbackProvider, Side
 
-provider = tinyagent_stage.provider
 BARE = Script(turns=(), system="You are careful.")
 
 

@@ -8,10 +8,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
-
-pytest.importorskip("tinyagent")
-pytest.importorskip("starlette")
-
 from compaction_adapters.tinyagent import TinyAgentFormat, usage_of
 from tinyagent.agent_types import (
     AgentMessage,
@@ -31,7 +27,7 @@ from compaction_hooks.errors import ConfigurationError, FormatError
 from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.repair import INTERRUPTED, repaired
 from compaction_hooks.testing import check_format
-from tests.adapters import repair_dialects, tinyagent_stage
+from tests.adapters import repair_dialects
 from tests.adapters.framework_repairs import check_broken_histories, check_whole_histories
 from tests.adapters.same_chain import CONVERSATIONS, chain
 from tests.adapters.tinyagent_stage import Stage, turns
@@ -42,7 +38,6 @@ from tests.provider import LoopbackProvider
 
 Chat = Mapping[str, Any]
 
-provider = tinyagent_stage.provider
 DIALECT = repair_dialects.tinyagent()
 FORMAT = TinyAgentFormat()
 MARK = CacheControl(type="ephemeral")

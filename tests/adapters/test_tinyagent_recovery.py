@@ -7,16 +7,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-
-pytest.importorskip("tinyagent")
-pytest.importorskip("starlette")
-
 from compaction_adapters.tinyagent import compaction_hook
 from tinyagent import extract_text
 from tinyagent.agent_types import AgentMessage, AssistantMessage, TextContent, UserMessage
 
 from compaction_hooks import CompactionReason, CompactionSettings, ContextOverflowError, SummaryRequest, Usage
-from tests.adapters import tinyagent_stage
 from tests.adapters.tinyagent_stage import (
     BELIEVED,
     MODEL,
@@ -32,16 +27,10 @@ from tests.adapters.tinyagent_stage import (
 from tests.cases import folded, sampled
 from tests.provider import WORDINGS, Answer, LoopbackProvider, Rejection, Signer
 
-provider = tinyagent_stage.provider
 FIRST, SECOND = SCRIPT.turns
 TOO_LONG = "prompt is too long: 20000 tokens > 16384 maximum"
 OUTAGE = Rejection(500, {"error": {"message": "Internal server error", "type": "server_error"}})
 RATE_LIMIT = Rejection(429, {"error": {"message": "Rate limit reached: too many tokens per minute.", "type": "tokens"}})
-
-
-@pytest.fixture
-def stage(provider: LoopbackProvider, request: pytest.FixtureRequest) -> Stage:
-    return Stage(provider, request.node.name)
 
 
 @pytest.fixture

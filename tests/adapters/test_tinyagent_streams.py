@@ -3,28 +3,17 @@
 from __future__ import annotations
 
 import pytest
-
-pytest.importorskip("tinyagent")
-pytest.importorskip("starlette")
-
 from compaction_adapters.tinyagent import compaction_hook
 from tinyagent.agent_types import AssistantMessage
 
 from compaction_hooks import ContextOverflowError
-from tests.adapters import tinyagent_stage
 from tests.adapters.tinyagent_http import stream_http
 from tests.adapters.tinyagent_stage import BELIEVED, SCRIPT, WINDOW, Stage, made_agent, openai_model, turns
 from tests.cases import folded
 from tests.provider import Answer, LoopbackProvider
 
-provider = tinyagent_stage.provider
 FIRST, SECOND = SCRIPT.turns
 LONG = Answer("A fairly long answer that comes in several chunks, one after the other.")
-
-
-@pytest.fixture
-def stage(provider: LoopbackProvider, request: pytest.FixtureRequest) -> Stage:
-    return Stage(provider, request.node.name)
 
 
 async def test_a_stream_is_one_run_although_the_agent_makes_two(stage: Stage) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -44,12 +44,6 @@ WINDOW = 16_384
 BELIEVED = 131_072
 """What the controller believes the window is, where it is to be wrong."""
 SCRIPT = long_script(2, steps=4, text_chars=4_000)
-
-
-@pytest.fixture(scope="module")
-def provider() -> Iterator[LoopbackProvider]:
-    with LoopbackProvider() as running:
-        yield running
 
 
 def agent_tool(tool: ScriptedTool) -> AgentTool:
@@ -129,6 +123,9 @@ class Stage:
         self.model = model(provider.anthropic_url) if model else openai_model(provider.openai_url)
         self.agent: Agent = made_agent(self.hook, self.model, key, SCRIPT, tools=self.tools)
         self.agent.subscribe(lambda event: self.told.append(event.type))
+
+    async def close(self) -> None:
+        """Close nothing: tinyagent opens a connection for each request."""
 
     @property
     def reasons(self) -> list[CompactionReason]:
