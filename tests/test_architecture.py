@@ -5,7 +5,7 @@
     formats  files  history  native  overflow  reasoning  stores  validity
     tokens  repair
     triggers  view  tiktoken_estimator
-    events  summary
+    events  recall  summary
     strategies  runtime
     settings
     engine
@@ -196,8 +196,8 @@ def test_importing_the_package_loads_only_modules_that_every_program_needs() -> 
     assert {name.split(".")[0] for name in loaded} - {"compaction_hooks"} <= sys.stdlib_module_names
     assert not {"asyncio", "sqlite3", "urllib.request"} & loaded
     rare = (
-        "engine.compaction", "events", "files.operations", "overflow", "repair", "stores", "strategies", "summary", "text.escaping",
-        "validity",
+        "engine.compaction", "events", "files.operations", "overflow", "recall", "repair", "stores", "strategies", "summary",
+        "text.escaping", "validity",
     )  # fmt: skip
     assert not {f"compaction_hooks.{module}" for module in rare} & loaded
 

@@ -48,6 +48,7 @@ class Conversation(Generic[M]):
         reasoning: The models that refuse reasoning, and the run from which on reasoning is valid.
         server_compaction: The option of a request for which the threshold was last left to the server; None: it never was.
         merges_user_messages: Whether user messages in a row are sent as one.
+        has_recall: Whether the model has the recall tool.
     """
 
     def __init__(
@@ -80,6 +81,7 @@ class Conversation(Generic[M]):
         self.reasoning = BoundReasoning()
         self.server_compaction: str | None = None
         self.merges_user_messages = False
+        self.has_recall = False
         self._needs_merging: bool | None = None
 
     def detect_format(self, messages: Sequence[M]) -> None:

@@ -65,6 +65,7 @@ def take_snapshot(conversation: Conversation[M], shared: SharedState, call: Call
         tools_tokens=tools,
         user_pins=dict(conversation.records.user_pins),
         binds_reasoning=is_bound,
+        has_recall=conversation.has_recall,
     )
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import replace
-from typing import Any, Generic, TypeVar, Unpack, cast
+from typing import Any, TypeVar, Unpack, cast
 
 from compaction_hooks import arguments
 from compaction_hooks.engine.call import Call, SharedState, budget_for
@@ -20,13 +19,13 @@ from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.formats.answers import read_answer, read_report
 from compaction_hooks.history import HistoryReader
 from compaction_hooks.messages import M, Message, MessageFormat, UsageReport
-from compaction_hooks.native import find_server_compaction
 from compaction_hooks.runtime.drivers import CallContext, Services
 from compaction_hooks.runtime.guarded_call import is_async
 from compaction_hooks.runtime.guards import GuardedSignal, Signal, guard_reader
-from compaction_hooks.session.options import CallOptions, check_options
+from compaction_hooks.session.calls import check_call
+from compaction_hooks.session.options import CallOptions
+from compaction_hooks.session.recalling import RecallMethods
 from compaction_hooks.session.state import SessionState
-from compaction_hooks.settings import CompactionSettings
 from compaction_hooks.tokens.budget import UNDO_GROWTH_RATIO, Budget
 from compaction_hooks.tokens.estimator import TokenEstimator
 from compaction_hooks.tokens.media import LearnedMedia
@@ -38,16 +37,8 @@ T = TypeVar("T")
 """The type of the messages in one list: the host's, a client's or a framework's."""
 
 
-class ConversationMethods(Generic[M]):
+class ConversationMethods(RecallMethods[M]):
     """The methods of one conversation, for `CompactionSession` and for a controller, which uses its default session."""
-
-    @property
-    def engine(self) -> Engine[Any]:
-        """The engine of the conversation; no part of it is public.
-
-        It has no single type of messages: the list of each call has its own type, and the view has the same.
-        """
-        raise NotImplementedError
 
     # -- the hook
 
@@ -69,7 +60,7 @@ class ConversationMethods(Generic[M]):
             FormatError: a message cannot be read.
         """
         engine = self.engine
-        flow = engine.transform(_check_call(engine, messages, options, engine.begin_call()))
+        flow = engine.transform(check_call(engine, messages, options, engine.begin_call()))
         return (await engine.driver.run(flow, _build_caller(signal, options))).view
 
     def transform_context_sync(
@@ -77,7 +68,7 @@ class ConversationMethods(Generic[M]):
     ) -> list[T]:
         """As `transform_context`, for callers without an event loop."""
         engine = self.engine
-        flow = engine.transform(_check_call(engine, messages, options, engine.begin_call()))
+        flow = engine.transform(check_call(engine, messages, options, engine.begin_call()))
         return engine.driver.run_sync(flow, _build_caller(signal, options)).view
 
     async def call(
@@ -105,7 +96,7 @@ class ConversationMethods(Generic[M]):
         """
         arguments.check(_KINDS, {"send": send, "answer": answer})
         engine = self.engine
-        flow = engine.call(_check_call(engine, messages, options, engine.begin_call()), _guard_reader(answer))
+        flow = engine.call(check_call(engine, messages, options, engine.begin_call()), _guard_reader(answer))
         return cast("R", await engine.driver.run(flow, _build_caller(signal, options, send)))  # what `send` gave
 
     def call_sync(
@@ -124,7 +115,7 @@ class ConversationMethods(Generic[M]):
                 f"send={arguments.format_value(send)} is async: write `await call(messages, send)`"
             )
         engine = self.engine
-        flow = engine.call(_check_call(engine, messages, options, engine.begin_call()), _guard_reader(answer))
+        flow = engine.call(check_call(engine, messages, options, engine.begin_call()), _guard_reader(answer))
         return cast("R", engine.driver.run_sync(flow, _build_caller(signal, options, send)))  # what `send` gave
 
     async def compact(
@@ -145,7 +136,7 @@ class ConversationMethods(Generic[M]):
             ContextOverflowError: the list does not fit the window and cannot be made to fit.
         """
         arguments.check(_KINDS, {"keep_recent_tokens": keep_recent_tokens, "focus": focus})
-        flow = self.engine.compact(_check_call(self.engine, messages, options), keep_recent_tokens, focus)
+        flow = self.engine.compact(check_call(self.engine, messages, options), keep_recent_tokens, focus)
         return await self.engine.driver.run(flow, _build_caller(signal, options))
 
     def compact_sync(
@@ -158,7 +149,7 @@ class ConversationMethods(Generic[M]):
     ) -> CompactionResult[T]:
         """As `compact`, for callers without an event loop."""
         arguments.check(_KINDS, {"keep_recent_tokens": keep_recent_tokens, "focus": focus})
-        flow = self.engine.compact(_check_call(self.engine, messages, options), keep_recent_tokens, focus)
+        flow = self.engine.compact(check_call(self.engine, messages, options), keep_recent_tokens, focus)
         return self.engine.driver.run_sync(flow, _build_caller(signal, options))
 
     async def recover(
@@ -172,7 +163,7 @@ class ConversationMethods(Generic[M]):
             ContextOverflowError: nothing smaller is valid; `error` is its cause.
         """
         arguments.check(_KINDS, {"error": error})
-        flow = self.engine.recover(_check_call(self.engine, messages, options), error)
+        flow = self.engine.recover(check_call(self.engine, messages, options), error)
         return (await self.engine.driver.run(flow, _build_caller(signal, options))).view
 
     def recover_sync(
@@ -180,7 +171,7 @@ class ConversationMethods(Generic[M]):
     ) -> list[T]:
         """As `recover`, for callers without an event loop."""
         arguments.check(_KINDS, {"error": error})
-        flow = self.engine.recover(_check_call(self.engine, messages, options), error)
+        flow = self.engine.recover(check_call(self.engine, messages, options), error)
         return self.engine.driver.run_sync(flow, _build_caller(signal, options)).view
 
     # -- usage, pins, undo, state
@@ -357,7 +348,9 @@ class CompactionSession(ConversationMethods[M]):
         """Discard all state, for `CompactionController.forget`; calls under way write nothing more."""
         with self._own.conversation.lock:
             self._own.conversation.queue.is_forgotten = True
+        has_recall = self._own.conversation.has_recall
         self._own = self._make_engine()
+        self._own.conversation.has_recall = has_recall
 
     # -- records and views, for adapters and stores of the host's own
 
@@ -421,43 +414,6 @@ class CompactionSession(ConversationMethods[M]):
             except RecordError as error:
                 self._own.driver.run_sync(report(self._own.conversation, "read", error))
         return self._own.import_records(readable)
-
-
-def _check_call(
-    engine: Engine[Any], messages: list[T], options: CallOptions, seconds_since_last_call: float | None = None
-) -> Call[T]:
-    """Check the messages and options of a call, and return it.
-
-    Raises:
-        ConfigurationError, TypeError: the messages or the options are invalid.
-    """
-    arguments.check_messages(messages)
-    if options:
-        check_options(options)
-    with engine.conversation.lock:
-        engine.conversation.detect_format(messages)
-    return Call(
-        messages=messages,
-        settings=_find_settings(engine.shared, options),
-        model=options.get("model"),
-        context_window=options.get("context_window"),
-        max_output_tokens=options.get("max_output_tokens"),
-        system=options.get("system"),
-        tools=options.get("tools"),
-        repair=options.get("repair"),
-        server_compaction=find_server_compaction(options.get("request") or {}),
-        seconds_since_last_call=seconds_since_last_call,
-    )
-
-
-def _find_settings(shared: SharedState, options: CallOptions) -> CompactionSettings:
-    """Return the policy of a call: that of its model, with the call's own trigger if it has one."""
-    settings = shared.find_settings(options.get("model") or shared.model)
-    tokens = options.get("trigger_tokens")
-    ratio = options.get("trigger_ratio")
-    if tokens is None and ratio is None:
-        return settings
-    return replace(settings, trigger=None, trigger_tokens=tokens, trigger_ratio=ratio)
 
 
 def _build_caller(

@@ -129,6 +129,7 @@ def unpinned_parts(snapshot: Snapshot[M], goal: Goal[M], *, results_only: bool =
         record.reductions if goal.start else snapshot.reductions,
         results_only=results_only,
         rewritten=projection.rewritten,
+        has_recall=snapshot.has_recall,
     )
     if snapshot.user_pins:
         parts = [part for part in parts if not snapshot.is_pinned_by_user(part.piece)]

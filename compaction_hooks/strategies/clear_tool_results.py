@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from compaction_hooks import arguments
 from compaction_hooks.messages import M
 from compaction_hooks.strategies.candidate import Candidate, Goal, reduce, unpinned_parts
-from compaction_hooks.view.reductions import Reducible, ToolRule, clearing_marker
+from compaction_hooks.view.markers import MARKER_CHARS, clearing_marker
+from compaction_hooks.view.reductions import Reducible, ToolRule
 from compaction_hooks.view.snapshot import Snapshot
 
 _TOKENS = arguments.whole("tokens", least=0).or_none()
@@ -64,7 +65,7 @@ def results_to_clear(
         newer_tokens += part.tokens
         if is_kept or is_protected or part.run >= last_run or part.ordinal < 0:
             continue
-        marker_chars = len(clearing_marker(part.text))
+        marker_chars = MARKER_CHARS if part.whole is not None else len(clearing_marker(part.text))
         # A result of its marker's size was cleared before; short results gain nothing.
         if part.shown_chars > marker_chars and len(part.text) > 2 * marker_chars and part.tokens > marker_chars // 2:
             chosen.append(part)

@@ -10,13 +10,8 @@ from compaction_hooks import arguments
 from compaction_hooks.messages import M
 from compaction_hooks.strategies.candidate import Candidate, Goal, reduce, start_record, unpinned_parts
 from compaction_hooks.strategies.leave_out_media import leave_out_media
-from compaction_hooks.view.reductions import (
-    MINIMUM_KEPT_CHARS,
-    Reducible,
-    Reduction,
-    ToolRule,
-    reducible_texts,
-)
+from compaction_hooks.view.markers import HINT_TOKENS, MINIMUM_KEPT_CHARS
+from compaction_hooks.view.reductions import Reducible, Reduction, ToolRule, reducible_texts
 from compaction_hooks.view.snapshot import Snapshot
 
 LEAST_KEPT_CHARS = 80
@@ -76,7 +71,14 @@ def _shorten_texts(snapshot: Snapshot[M], goal: Goal[M]) -> Candidate[M] | None:
     record = start_record(snapshot, goal)
     estimate = snapshot.estimator.estimate_message_tokens
     pinned = snapshot.user_pinned_pieces()
-    texts = reducible_texts(snapshot.history, record.covered_runs, estimate, record.reductions, excluded=pinned)
+    texts = reducible_texts(
+        snapshot.history,
+        record.covered_runs,
+        estimate,
+        record.reductions,
+        excluded=pinned,
+        has_recall=snapshot.has_recall,
+    )
     return _shorten(snapshot, goal, texts, goal.budget.trigger, LEAST_KEPT_CHARS)
 
 
@@ -118,6 +120,6 @@ def choose_shortened(
 
 def _gain(parts: Iterable[Reducible], cap_chars: int) -> int:
     """Return the tokens that a cap on characters saves, if each part has an even density."""
-    return sum(
-        int(p.tokens * (1 - cap_chars / p.shown_chars)) - MARKER_TOKENS for p in parts if p.shown_chars > cap_chars
-    )
+    larger = [part for part in parts if part.shown_chars > cap_chars]
+    hints = HINT_TOKENS * sum(part.whole is not None for part in larger)
+    return sum(int(part.tokens * (1 - cap_chars / part.shown_chars)) - MARKER_TOKENS for part in larger) - hints

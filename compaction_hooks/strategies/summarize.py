@@ -70,6 +70,7 @@ def summary_candidate(
         continuation=add_continuation and not plan.ends_with_user,
         covered=plan.host_messages,
         unseen=unseen,
+        has_recall=snapshot.has_recall,
     )
     record = replace(
         next_record(snapshot, goal),

@@ -98,7 +98,9 @@ def plan_summary(
         split_turn_min_prefix: A turn cut in two gets a summary of its own for a first part of at least so many messages.
     """
     allowance = int(goal.budget.summary / snapshot.ratio)
-    wrapper = snapshot.text_tokens(render_summary("", file_tags="", continuation=True, covered=0, unseen=0))
+    wrapper = snapshot.text_tokens(
+        render_summary("", file_tags="", continuation=True, covered=0, unseen=0, has_recall=snapshot.has_recall)
+    )
     room = snapshot.room(goal.budget.target) - int(allowance * (1 + RENDERING_RATIO)) - wrapper
     keep = int(goal.keep_tokens / snapshot.ratio)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 
 
-def shorten(text: str, head_chars: int, tail_chars: int, unread_chars: int = 0) -> str:
+def shorten(text: str, head_chars: int, tail_chars: int, unread_chars: int = 0, *, hint: str = "") -> str:
     """Return the head and the tail of a text with a marker between them that counts the characters left out.
 
     An emoji, a surrogate pair or a letter with its accents is not split: up to 32 characters less are kept for that. A
@@ -13,6 +13,7 @@ def shorten(text: str, head_chars: int, tail_chars: int, unread_chars: int = 0) 
 
     Args:
         unread_chars: Characters between the head and the tail that are not in `text`; the marker counts them too.
+        hint: Ends the marker.
 
     >>> shorten("a" * 50 + "b" * 1000 + "c" * 50, 50, 50).replace("a" * 50, "A").replace("c" * 50, "C")
     'A\\n[... 1,000 characters left out ...]\\nC'
@@ -20,7 +21,7 @@ def shorten(text: str, head_chars: int, tail_chars: int, unread_chars: int = 0) 
     head = _find_boundary(text, min(head_chars, len(text)), -1)
     tail = _find_boundary(text, max(len(text) - tail_chars, 0), 1)
     gone = tail - head + unread_chars
-    marker = f"\n[... {gone:,} characters left out ...]\n"
+    marker = f"\n[... {gone:,} characters left out{hint} ...]\n"
     if gone <= len(marker):
         return text
     return text[:head] + marker + text[tail:]

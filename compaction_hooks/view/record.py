@@ -235,14 +235,15 @@ class CompactionRecord:
 
 
 _NAMES = [each.name for each in dataclasses.fields(CompactionRecord) if each.name != "extra"]
-_RARE_FIELDS = frozenset({"takes_back", "stale_runs", "binding_models"})
+_RARE_FIELDS = frozenset({"takes_back", "stale_runs", "binding_models", "handle", "source"})
+"""Fields that are left out if they are empty."""
 _KNOWN_FIELDS = frozenset((*_NAMES, "version", "left_out"))
 
 
 def _plain(value: Any) -> Any:
     """Return a value as plain JSON: an object for named fields, a list for a tuple."""
     if hasattr(value, "_asdict"):
-        value = value._asdict()
+        value = {name: item for name, item in value._asdict().items() if item or name not in _RARE_FIELDS}
     if isinstance(value, Mapping):
         return {name: _plain(item) for name, item in cast("Mapping[str, object]", value).items()}
     return [*map(_plain, cast("Sequence[object]", value))] if isinstance(value, tuple | list) else value
@@ -300,6 +301,8 @@ def _reduction(item: Mapping[str, object]) -> Reduction:
         shown_digest=_field(item, "shown_digest", str),
         head_chars=_field(item, "head_chars", int),
         tail_chars=_field(item, "tail_chars", int),
+        handle=_field(item, "handle", str, ""),
+        source=_field(item, "source", str, ""),
     )
 
 

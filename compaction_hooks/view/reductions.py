@@ -6,19 +6,17 @@ exactly that part in any list, and it says how the new text is made, so that the
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import count, pairwise
 from json.encoder import encode_basestring_ascii as _quoted
 from types import MappingProxyType
-from typing import Generic, Literal, NamedTuple, TypeAlias, cast
+from typing import Generic, Literal, NamedTuple, TypeAlias
 
 from compaction_hooks.history import History, Piece
 from compaction_hooks.history.digests import canonical_arguments, text_digest
 from compaction_hooks.messages import M, Message, Part, Text, ToolCall, ToolResult
-from compaction_hooks.text.json_text import parse_json
-from compaction_hooks.text.shortening import shorten
 from compaction_hooks.tokens.media import describe_left_out, find_media
+from compaction_hooks.view.markers import clearing_marker, make_handle, quote_call, shorten_arguments, shorten_text
 
 PartKind: TypeAlias = Literal["result", "arguments", "text", "media"]
 Estimate: TypeAlias = Callable[[Message], int]
@@ -26,9 +24,6 @@ PartName: TypeAlias = tuple[PartKind, int, int]
 """The kind, run and ordinal of a part."""
 ToolRule: TypeAlias = Literal["never", "first"] | int
 """The rule for the results of one tool: never cleared, cleared first, or the newest n kept."""
-
-MINIMUM_KEPT_CHARS = 400
-"""Shortening leaves at least this many characters: enough for an error message and its last line."""
 
 
 class Reduction(NamedTuple):
@@ -45,6 +40,8 @@ class Reduction(NamedTuple):
         shown_digest: The digest of the text in its place; for media the same as `digest`.
         head_chars: Characters kept from the beginning; 0 together with `tail_chars` 0 is a cleared result.
         tail_chars: Characters kept from the end.
+        handle: Names the part in the text in its place, for the recall tool; empty if the record was made without that tool.
+        source: The call of a cleared result, as the text in its place quotes it next to the handle.
     """
 
     kind: PartKind
@@ -54,25 +51,26 @@ class Reduction(NamedTuple):
     shown_digest: str
     head_chars: int = 0
     tail_chars: int = 0
+    handle: str = ""
+    source: str = ""
 
     def apply(self, text: str) -> str:
         """Return the text in the place of `text`."""
-        return _reduce_text(self.kind, text, self.head_chars, self.tail_chars)
+        if self.kind == "arguments":
+            return shorten_arguments(text, self.head_chars, self.tail_chars, self.handle)
+        if self.kind == "result" and not (self.head_chars or self.tail_chars):
+            return clearing_marker(text, self.handle, self.source)
+        return shorten_text(text, self.head_chars, self.tail_chars, self.handle)
 
     def to_json(self) -> str:
-        """Return plain JSON as `json.dumps` writes it, in a fifth of the time: every record names all active reductions."""
+        """Return plain JSON as `json.dumps` writes it, in a fifth of the time: every record names all active reductions.
+
+        The handle is left out: it follows from the run and the digest, and the id of a record from what it shows.
+        """
         return (
             f'{{"kind": "{self.kind}", "run": {self.run}, "ordinal": {self.ordinal}, "digest": {_quoted(self.digest)}, '
             f'"shown_digest": {_quoted(self.shown_digest)}, "head_chars": {self.head_chars}, "tail_chars": {self.tail_chars}}}'
         )
-
-
-def _reduce_text(kind: PartKind, text: str, head_chars: int, tail_chars: int) -> str:
-    if kind == "arguments":
-        return shorten_arguments(text, head_chars, tail_chars)
-    if kind == "result" and not (head_chars or tail_chars):
-        return clearing_marker(text)
-    return shorten(text, head_chars, tail_chars)
 
 
 def by_place(reductions: Iterable[Reduction]) -> dict[PartName, Reduction]:
@@ -92,45 +90,6 @@ def part_digest(kind: PartKind, text: str) -> str:
     return text_digest(canonical_arguments(text) if kind == "arguments" else text)
 
 
-def clearing_marker(text: str) -> str:
-    """Return the marker for a result that was cleared.
-
-    >>> clearing_marker("x" * 12345)
-    '[Old tool result cleared: 12,345 characters]'
-    """
-    return f"[Old tool result cleared: {len(text):,} characters]"
-
-
-def shorten_arguments(arguments: str, head_chars: int, tail_chars: int) -> str:
-    """Return tool arguments as valid JSON whose every long string keeps only its head and tail.
-
-    Arguments that are no JSON object are wrapped as `{"shortened_arguments": ...}`, because providers want an object.
-    """
-    try:
-        value = parse_json(arguments)
-    except ValueError:
-        value = None
-    if not isinstance(value, dict):
-        return json.dumps({"shortened_arguments": shorten(arguments, head_chars, tail_chars)}, ensure_ascii=False)
-    small = json.dumps(_shorten_strings(cast("dict[str, object]", value), head_chars, tail_chars), ensure_ascii=False)
-    if len(small) <= max(2 * (head_chars + tail_chars), MINIMUM_KEPT_CHARS):
-        return small
-    return json.dumps({"shortened_arguments": shorten(arguments, head_chars, tail_chars)}, ensure_ascii=False)
-
-
-def _shorten_strings(value: object, head_chars: int, tail_chars: int) -> object:
-    match value:
-        case str():
-            return shorten(value, head_chars, tail_chars)
-        case dict():
-            fields = cast("dict[str, object]", value)
-            return {key: _shorten_strings(item, head_chars, tail_chars) for key, item in fields.items()}
-        case list():
-            return [_shorten_strings(item, head_chars, tail_chars) for item in cast("list[object]", value)]
-        case _:
-            return value
-
-
 class Reducible(NamedTuple):
     """A part that could be shown smaller.
 
@@ -141,6 +100,8 @@ class Reducible(NamedTuple):
         text: Its full text.
         tokens: Its estimate in tokens, before calibration, as the view shows it now.
         shown_chars: Its characters in the view now.
+        call: The call of a result, or the call itself; None for a text, and for a result without its call.
+        whole: The text that recall shows in its stead: of a text, all texts of its run; None without the recall tool.
     """
 
     kind: PartKind
@@ -152,19 +113,28 @@ class Reducible(NamedTuple):
     text: str
     tokens: int
     shown_chars: int
+    call: ToolCall | None = None
+    whole: str | None = None
 
     def reduction(self, head_chars: int = 0, tail_chars: int = 0) -> Reduction:
         """Return the reduction that clears this part, or keeps these many characters of it."""
-        shown = _reduce_text(self.kind, self.text, head_chars, tail_chars)
-        return Reduction(
+        handle = source = ""
+        if self.whole is not None:
+            handle = make_handle(self.kind, self.run, part_digest(self.kind, self.whole))
+            if self.kind == "result" and not (head_chars or tail_chars):
+                source = quote_call(self.call) if self.call else self.tool
+        made = Reduction(
             kind=self.kind,
             run=self.run,
             ordinal=self.ordinal,
             digest=part_digest(self.kind, self.text),
-            shown_digest=part_digest(self.kind, shown),
+            shown_digest="",
             head_chars=head_chars,
             tail_chars=tail_chars,
+            handle=handle,
+            source=source,
         )
+        return made._replace(shown_digest=part_digest(self.kind, made.apply(self.text)))
 
 
 class Place(NamedTuple):
@@ -240,6 +210,17 @@ def _call_ordinals(pieces: Iterable[Piece]) -> dict[str, int]:
     return {call_id: ordinal for ordinal, call_id in enumerate(calls)}
 
 
+def run_texts(pieces: Iterable[Piece]) -> list[str]:
+    """Return the texts of a run; joined, they are what its digest takes, since frameworks cut texts in different places."""
+    return [
+        part.text
+        for piece in pieces
+        if piece.side is not None
+        for part in piece.message.parts
+        if isinstance(part, Text) and part.text
+    ]
+
+
 def _run_places(run: _Run) -> Iterator[Place]:
     texts, media = count(), count()
     _, start, pieces, ordinals = run
@@ -266,6 +247,7 @@ def reducible_parts(
     *,
     results_only: bool = False,
     rewritten: Mapping[int, Rewritten[M]] = MappingProxyType({}),
+    has_recall: bool = False,
 ) -> list[Reducible]:
     """Return the results and call arguments from run `first_run` on, oldest first, as the view shows them.
 
@@ -274,30 +256,34 @@ def reducible_parts(
         reductions: The active reductions; a cleared part has the size of its marker.
         results_only: Whether to leave the arguments out.
         rewritten: By index, the host messages that the view is known to show smaller.
+        has_recall: Whether the model has the recall tool.
     """
     active = by_place(reductions)
     found: list[Reducible] = []
-    tools: dict[str, str] = {}
+    calls: dict[str, ToolCall] = {}
     for run, start, pieces, ordinals in _runs(history, first_run, history.run_count):
         for index, piece in enumerate(pieces, start):
             for number, part in enumerate(piece.message.parts):
                 kind: PartKind
                 if isinstance(part, ToolResult):
                     kind, call_id, text = "result", part.call_id, part.text
-                    tool = part.name or tools.get(call_id, "")
+                    call = calls.get(call_id)
+                    tool = part.name or (call.name if call else "")
                 elif isinstance(part, ToolCall):
                     kind, call_id, text = "arguments", part.id, part.arguments
-                    tools[call_id] = tool = part.name
+                    calls[call_id] = call = part
+                    tool = part.name
                     if results_only:
                         continue
                 else:
                     continue
                 ordinal = ordinals.get(call_id, -1)
-                whole = rewritten.get(piece.host)
-                shown = whole.alone if whole is not None else None
+                host = rewritten.get(piece.host)
+                shown = host.alone if host is not None else None
                 if shown is None:
                     shown = _size_in_view(piece, number, text, active.get((kind, run, ordinal)), estimate)
-                found.append(Reducible(kind, run, ordinal, index, number, tool, text, *shown))
+                whole = text if has_recall else None
+                found.append(Reducible(kind, run, ordinal, index, number, tool, text, *shown, call, whole))
     return found
 
 
@@ -308,6 +294,7 @@ def reducible_texts(
     reductions: Sequence[Reduction] = (),
     *,
     excluded: Collection[int] = (),
+    has_recall: bool = False,
 ) -> list[Reducible]:
     """Return the texts of users and the assistant from run `first_run` on, oldest first, as the view shows them.
 
@@ -315,8 +302,9 @@ def reducible_texts(
     """
     active = by_place(reductions)
     return [
-        Reducible("text", run[0], place.ordinal, place.piece, place.number, "", place.text, *shown)
+        Reducible("text", run[0], place.ordinal, place.piece, place.number, "", place.text, *shown, None, whole)
         for run in _runs(history, first_run, history.run_count)
+        for whole in ["".join(run_texts(run[2])) if has_recall else None]
         for place in _run_places(run)
         if place.kind == "text" and place.piece not in excluded and place.piece != history.request
         if (piece := history.piece(place.piece)).message.role in ("user", "assistant")

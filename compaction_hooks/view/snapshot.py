@@ -70,6 +70,7 @@ class Snapshot(NamedTuple, Generic[M]):
         user_pins: By digest, the run of each message that the host pinned; `UNKNOWN_RUN` if that is not known.
         learned: The calibration learned from usage, as a record keeps it; empty without one.
         binds_reasoning: Whether the model refuses reasoning that it made after other messages.
+        has_recall: Whether the model has the recall tool, so that markers name handles.
     """
 
     messages: list[M]
@@ -91,6 +92,7 @@ class Snapshot(NamedTuple, Generic[M]):
     user_pins: Mapping[str, int] = MappingProxyType({})
     learned: Mapping[str, object] = MappingProxyType({})
     binds_reasoning: bool = False
+    has_recall: bool = False
 
     @property
     def view(self) -> list[M]:

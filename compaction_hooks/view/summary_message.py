@@ -24,6 +24,12 @@ _CONTINUATION = (
 )
 
 
+_RECALL = (
+    "The messages that the summary covers can be read again: the recall tool finds them by their words, such as names, paths "
+    "and errors."
+)
+
+
 _PREFIXES = (
     "[Conversation summary",
     "The conversation history before this point was compacted",
@@ -37,7 +43,9 @@ _PREFIXES = (
 _OPEN, _CLOSE = "<summary>\n", "\n</summary>"
 
 
-def render_summary(summary: str, *, file_tags: str, continuation: bool, covered: int, unseen: int) -> str:
+def render_summary(
+    summary: str, *, file_tags: str, continuation: bool, covered: int, unseen: int, has_recall: bool = False
+) -> str:
     """Return the text of a summary's message.
 
     Args:
@@ -46,6 +54,7 @@ def render_summary(summary: str, *, file_tags: str, continuation: bool, covered:
         continuation: Whether to end with a line that tells the model to go on.
         covered: Host messages that it covers.
         unseen: The part of these that no summarizer read; mentioned if above zero.
+        has_recall: Whether to say that the recall tool reads them again.
     """
     from compaction_hooks.text.escaping import neutralize  # its patterns are long to compile
 
@@ -54,6 +63,8 @@ def render_summary(summary: str, *, file_tags: str, continuation: bool, covered:
     blocks = [f"{SUMMARY_MARKER}\n{_PREFACE}", f"{_OPEN}{neutralize(summary.strip())}{_CLOSE}", count]
     if file_tags:
         blocks.append(file_tags)
+    if has_recall:
+        blocks.append(_RECALL)
     if continuation:
         blocks.append(_CONTINUATION)
     return "\n\n".join(blocks)

@@ -29,6 +29,7 @@ ON_GITHUB = re.compile(rf"^\[.+\]: {re.escape(PROJECT['urls']['Homepage'])}/blob
 
 RUN_BY = {
     "docs/overflow.md": "docs/test_docs.py",
+    "docs/recall.md": "docs/test_docs.py",
     "docs/replay.md": "docs/test_docs.py",
     "docs/sessions.md": "docs/test_docs.py",
     "docs/settings.md": "docs/test_docs_settings.py",
@@ -128,13 +129,12 @@ def test_the_page_of_overflow_errors_shows_the_output_of_its_program(capsys: pyt
     assert "# 200000 213462" in program
 
 
-@pytest.mark.parametrize("page", ["docs/replay.md", "docs/sessions.md"])
+@pytest.mark.parametrize("page", ["docs/recall.md", "docs/replay.md", "docs/sessions.md"])
 def test_the_program_of_a_page_runs(
     page: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (program,) = programs(page)
     monkeypatch.chdir(ROOT)
-    exec(program, {})
+    exec("\n".join(programs(page)), {})
     assert capsys.readouterr().out
 
 

@@ -11,16 +11,8 @@ from compaction_hooks.messages import Message
 from compaction_hooks.strategies.clear_tool_results import results_to_clear
 from compaction_hooks.strategies.shorten_parts import choose_shortened
 from compaction_hooks.text.shortening import shorten
-from compaction_hooks.view.reductions import (
-    MINIMUM_KEPT_CHARS,
-    Reducible,
-    ToolRule,
-    clearing_marker,
-    places,
-    reducible_parts,
-    reducible_texts,
-    shorten_arguments,
-)
+from compaction_hooks.view.markers import MINIMUM_KEPT_CHARS, clearing_marker, shorten_arguments
+from compaction_hooks.view.reductions import Reducible, ToolRule, places, reducible_parts, reducible_texts
 from tests.conversations import Chat, assistant, call, system, tool, user
 
 TWO_TEXTS = [{"type": "text", "text": "a"}, {"type": "text", "text": ""}, {"type": "text", "text": "b"}]

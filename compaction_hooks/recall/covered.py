@@ -1,0 +1,83 @@
+"""All that a view leaves out or shortens, to be listed, searched and read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from typing import overload
+
+from compaction_hooks.recall.parts import MOST_LINE_CHARS, CoveredPart
+from compaction_hooks.recall.search import Found, Index, find_passage, show_lines
+
+MOST_CHARS = 8_000
+"""The most characters of one answer to `read` or `search`: about 2,000 tokens, as long as a screen of text."""
+PASSAGES = 5
+"""Passages in an answer to `search`, or more if they are short."""
+
+
+class Covered(Sequence[CoveredPart]):
+    """What a view leaves out or shortens, in order: a sequence of `CoveredPart`.
+
+    It is made from a list and a record, and changes neither; later messages and compactions do not change it.
+    """
+
+    def __init__(self, parts: Iterable[CoveredPart] = ()) -> None:
+        self._parts = tuple(parts)
+
+    def __repr__(self) -> str:
+        """Return the number of parts."""
+        return f"Covered({len(self):,} part{'' if len(self) == 1 else 's'})"
+
+    def __len__(self) -> int:
+        """Return the number of parts."""
+        return len(self._parts)
+
+    @overload
+    def __getitem__(self, index: int) -> CoveredPart: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[CoveredPart]: ...
+    def __getitem__(self, index: int | slice) -> CoveredPart | Sequence[CoveredPart]:
+        """Return one part, or several."""
+        return self._parts[index]
+
+    @cached_property
+    def _by_handle(self) -> dict[str, CoveredPart]:
+        return {part.handle: part for part in self._parts}
+
+    @cached_property
+    def _index(self) -> Index:
+        return Index(self._parts)
+
+    def find(self, handle: str) -> CoveredPart | None:
+        """Return the part with a handle; None if it is in view, or no longer in the list (rewound, edited, trimmed)."""
+        return self._by_handle.get(handle)
+
+    def read(self, handle: str, lines: tuple[int, int | None] | None = None, *, most_chars: int = MOST_CHARS) -> Found:
+        """Return lines of a part, as many as `most_chars` characters hold, at least one.
+
+        Args:
+            lines: The first and the last line, counted from 1, both included; None for the last: to the end. None: all lines.
+
+        Raises:
+            LookupError: no part has this handle: it is in view, or no longer in the list (rewound, edited, trimmed).
+        """
+        part = self.find(handle)
+        if part is None:
+            raise LookupError(f"{handle} is not covered: it is in view, or the list no longer has it")
+        first, last = lines or (1, None)
+        return show_lines(part, first, last, most_chars)
+
+    def search(self, query: str, *, most_chars: int = MOST_CHARS) -> list[Found]:
+        """Return the passages that have most of the query's words, the best first, in `most_chars` characters together.
+
+        Words are compared without case, as parts of words too; rare words count more. The first search reads all texts.
+        """
+        best, weights = self._index.rank(query)
+        each = max(most_chars // PASSAGES, min(most_chars, MOST_LINE_CHARS))
+        found: list[Found] = []
+        for part in best:
+            if most_chars < each:
+                break
+            found.append(find_passage(part, weights, each))
+            most_chars -= len(found[-1].text)
+        return found

@@ -1,0 +1,135 @@
+"""The parts of a conversation that a view leaves out or shortens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Set
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from compaction_hooks.history import History
+from compaction_hooks.history.digests import text_digest
+from compaction_hooks.messages import M, Opaque, Role, ToolCall, ToolResult
+from compaction_hooks.tokens.media import find_media
+from compaction_hooks.view.markers import make_handle, quote_call
+from compaction_hooks.view.projection import Projection
+from compaction_hooks.view.reductions import Place, by_place, part_digest, places, run_texts
+
+CoveredKind: TypeAlias = Literal["text", "arguments", "result", "media", "block"]
+
+MOST_LINE_CHARS = 400
+"""A longer line is read as several, so that a short passage can show any part of it: minified JSON is one line of megabytes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoveredPart:
+    """A part of a conversation that the view leaves out or shortens.
+
+    Attributes:
+        handle: Its name: the same in every process and framework, and after later compactions.
+        kind: "text" (all that one side said in a row), "arguments" of a call, "result" of a call, "media", or "block" (of a tool
+            that the provider ran).
+        role: The speaker.
+        text: Its full text; of media, their types and names.
+        message: Index of its message in the host's list; of a text, of the first one.
+        call: The call whose arguments or result it is, or None.
+        is_shortened: Whether the view still shows its ends, or a marker in its place.
+    """
+
+    handle: str
+    kind: CoveredKind
+    role: Role
+    text: str = field(repr=False)
+    message: int
+    call: ToolCall | None = field(default=None, repr=False)
+    is_shortened: bool = False
+
+    @property
+    def source(self) -> str:
+        """A short name for readers: the call in one line, escaped, or the speaker."""
+        if self.kind == "arguments":
+            return f"the arguments of {quote_call(self.call)}" if self.call else "arguments"
+        if self.call is not None:
+            return quote_call(self.call)
+        return {"user": "the user", "assistant": "the assistant"}.get(self.role, "a tool")
+
+    @property
+    def lines(self) -> list[str]:
+        """Its lines; a line of more than `MOST_LINE_CHARS` characters as several."""
+        return [
+            line[start : start + MOST_LINE_CHARS]
+            for line in self.text.split("\n")
+            for start in range(0, max(len(line), 1), MOST_LINE_CHARS)
+        ]
+
+
+def list_covered(history: History[M], projection: Projection[M], covered_runs: int) -> Iterator[CoveredPart]:
+    """Yield the parts that a projection of this history leaves out or shortens, in order.
+
+    A part that the list itself has only in a shortened form, because the host stored a view, is not among them: its text is not
+    there. Neither is reasoning.
+
+    Args:
+        covered_runs: Runs that the record covers, from the start of the conversation.
+    """
+    reduced = by_place(projection.reductions)
+    reduced_runs = {run for _, run, _ in reduced}
+    calls: dict[str, ToolCall] = {}
+    # The calls of a run are read before the results that answer them.
+    for run in sorted({*range(history.base, covered_runs), *reduced_runs, *(run - 1 for run in reduced_runs)}):
+        hidden = {piece for piece in history.run_pieces(run) if piece < projection.cut}.difference(projection.pinned)
+        found: dict[str, CoveredPart] = {}
+        for _, place in places(history, (run,)):
+            if isinstance(place.part, ToolCall):
+                calls[place.part.id] = place.part
+            is_reduced = (place.kind, run, place.ordinal) in reduced
+            if place.piece in hidden or is_reduced:
+                part = _read_part(history, run, place, calls, is_shortened=is_reduced)
+                if part.text and not _is_product(history, run, place):
+                    found.setdefault(part.handle, part)
+        yield from found.values()
+        yield from _read_blocks(history, run, hidden)
+
+
+def _read_part(
+    history: History[M], run: int, place: Place, calls: Mapping[str, ToolCall], *, is_shortened: bool
+) -> CoveredPart:
+    piece = history.piece(place.piece)
+    part, text, named = place.part, place.text, place.text
+    call = part if isinstance(part, ToolCall) else None
+    if isinstance(part, ToolResult):
+        call = calls.get(part.call_id)
+    if place.kind == "text":
+        pieces = [history.piece(index) for index in history.run_pieces(run)]
+        named = "".join(run_texts(pieces))  # as digests take them: frameworks cut texts in different places
+        text = "\n".join(run_texts(pieces))
+    elif place.kind == "media":
+        text = "\n".join(f"{media.media_type} {media.name or media.identity}" for media in find_media(part))
+    return CoveredPart(
+        handle=make_handle(place.kind, run, part_digest(place.kind, named)),
+        kind=place.kind,
+        role=piece.message.role,
+        text=text,
+        message=piece.host,
+        call=call,
+        is_shortened=is_shortened,
+    )
+
+
+def _is_product(history: History[M], run: int, place: Place) -> bool:
+    """Return whether the list has only our shortened form of a part."""
+    digest = part_digest(place.kind, place.text)
+    return (place.kind, run, place.ordinal, digest) in history.known.originals and place.kind != "media"
+
+
+def _read_blocks(history: History[M], run: int, hidden: Set[int]) -> Iterator[CoveredPart]:
+    """Yield the readable content of all hidden blocks of a run, as one part."""
+    held = [
+        (history.piece(index), part.content)
+        for index in sorted(hidden)
+        for part in history.piece(index).message.parts
+        if isinstance(part, Opaque) and part.content
+    ]
+    if held:
+        first, text = held[0][0], "\n".join(content for _, content in held)
+        handle = make_handle("block", run, text_digest(text))
+        yield CoveredPart(handle=handle, kind="block", role=first.message.role, text=text, message=first.host)

@@ -1,0 +1,82 @@
+"""Reading again what the view of a conversation leaves out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from compaction_hooks import arguments
+from compaction_hooks.engine.call import budget_for
+from compaction_hooks.engine.engine import Engine
+from compaction_hooks.history import HistoryReader
+from compaction_hooks.messages import M
+from compaction_hooks.session.calls import check_call
+from compaction_hooks.view.projection import apply_record
+from compaction_hooks.view.summary_message import SUMMARY_MARKER
+
+if TYPE_CHECKING:  # most programs recall nothing
+    from compaction_hooks.recall import Covered, RecallTool
+    from compaction_hooks.recall.tool import Recallable
+
+T = TypeVar("T")
+
+
+class RecallMethods(Generic[M]):
+    """The methods of a conversation by which the program and the model read again what its view leaves out."""
+
+    @property
+    def engine(self) -> Engine[Any]:
+        """The engine of the conversation; no part of it is public.
+
+        It has no single type of messages: the list of each call has its own type, and the view has the same.
+        """
+        raise NotImplementedError
+
+    def covered(self, messages: Sequence[T]) -> Covered:
+        """Return what the view of a list leaves out or shortens: a sequence of parts, with `search` and `read`.
+
+        It is read from this list alone, and neither the list nor the session is changed. The records of a store are known after
+        the first call, or after `load`. Reasoning is not among the parts, nor is text that the list itself no longer has.
+
+        Raises:
+            FormatError: a message cannot be read.
+        """
+        return self._find_recallable(messages).covered
+
+    def recall_tool(self, messages: Callable[[], Sequence[T]]) -> RecallTool:
+        """Return a tool by which the model reads again what its view leaves out: its name, description, JSON schema and function.
+
+        From now on the markers of this session's new records name the tool. In a new process make the tool before the first call.
+
+        Args:
+            messages: Returns the whole list of the run, as `transform_context` gets it.
+        """
+        from compaction_hooks.recall import RecallTool
+
+        arguments.check({"messages": arguments.FUNCTION}, {"messages": messages})
+        with self.engine.conversation.lock:
+            self.engine.conversation.has_recall = True
+        return RecallTool(lambda: self._find_recallable(messages()))
+
+    def _find_recallable(self, messages: Sequence[T]) -> Recallable:
+        from compaction_hooks.recall.covered import Covered
+        from compaction_hooks.recall.parts import list_covered
+        from compaction_hooks.recall.tool import Recallable, count_answers
+
+        engine = self.engine
+        conversation, shared = engine.conversation, engine.shared
+        call = check_call(engine, [*messages], {})
+        with conversation.lock:
+            listed = conversation.repair(call.messages) if call.settings.repair else call.messages
+            # A reading of its own, without sizes: the session's reading is that of the list to send.
+            history = HistoryReader(conversation.format, lambda _: 0, SUMMARY_MARKER).read(
+                listed, conversation.records.known
+            )
+            record = conversation.records.find_active(history)
+            budget = budget_for(conversation, shared, call)
+            form = conversation.format
+        if record is None:
+            return Recallable(Covered())
+        projection = apply_record(history, record, form, lambda _: 0)
+        covered = Covered(list_covered(history, projection, record.covered_runs))
+        return Recallable(covered, budget.window if budget else 0, count_answers(history))

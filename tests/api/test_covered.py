@@ -1,0 +1,147 @@
+"""`session.covered(messages)`: all that a view leaves out or shortens, to be listed, searched and read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from compaction_hooks import CompactionSession
+from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat
+from compaction_hooks.testing import as_anthropic
+from tests.conversations import (
+    Chat,
+    Controller,
+    Scripted,
+    assistant,
+    call,
+    controller,
+    prose,
+    steps,
+    system,
+    talk,
+    tool,
+    user,
+)
+
+SECRET = "the door opens with TX-48213\nand closes with TX-48214"
+TASK = [
+    system(),
+    user("Port the parser. Never touch the public API."),
+    assistant("I read the notes.", call("notes", path="notes.md")),
+    tool("notes", SECRET),
+    *steps(30),
+]
+
+
+def summarized(messages: list[Chat] = TASK, **more: Any) -> tuple[Controller, CompactionSession[Chat]]:
+    """Return a controller, and its session after a compaction of these messages."""
+    hooks = controller(200_000, summarizer=Scripted("- facts"), **more)
+    session = hooks.session("thread")
+    session.compact_sync(messages, keep_recent_tokens=600)
+    return hooks, session
+
+
+def test_parts_are_in_the_order_of_the_list_with_their_place_and_source() -> None:
+    _, session = summarized()
+    covered = session.covered(TASK)
+    first = covered[:3]
+    assert [(part.kind, part.message, part.source) for part in first] == [
+        ("text", 2, "the assistant"),
+        ("arguments", 2, 'the arguments of read_file("notes.md")'),
+        ("result", 3, 'read_file("notes.md")'),
+    ]
+    assert first[2].text == SECRET
+    assert [part.message for part in covered] == sorted(part.message for part in covered)
+    assert len({part.handle for part in covered}) == len(covered)
+
+
+def test_nothing_is_covered_before_a_compaction_and_after_an_undo() -> None:
+    hooks = controller(200_000, summarizer=Scripted())
+    assert list(hooks.covered(TASK)) == []
+    hooks.compact_sync(TASK, keep_recent_tokens=600)
+    assert len(hooks.covered(TASK)) > 0
+    hooks.undo()
+    assert list(hooks.covered(TASK)) == []
+
+
+def test_a_part_is_read_by_its_handle_line_by_line() -> None:
+    messages = [user("go"), assistant(None, call("a")), tool("a", "\n".join(map(str, range(5_000)))), *steps(20)]
+    _, session = summarized(messages)
+    covered = session.covered(messages)
+    handle = covered[1].handle
+    first = covered.read(handle)
+    assert (first.first_line, first.text[:4]) == (1, "0\n1\n")
+    assert len(first.text) <= 8_000
+    read, last = first.text, first.last_line
+    while last < 5_000:
+        following = covered.read(handle, lines=(last + 1, None))
+        read, last = f"{read}\n{following.text}", following.last_line
+    assert read == messages[2]["content"]
+    assert covered.read(handle, lines=(12, 13)).text == "11\n12"
+    with pytest.raises(LookupError, match="r1-abcdef is not covered"):
+        covered.read("r1-abcdef")
+
+
+def test_a_search_finds_the_passage_with_the_rare_words() -> None:
+    _, session = summarized()
+    covered = session.covered(TASK)
+    found = covered.search("which code closes the door? TX-48214")
+    assert (found[0].part.text, found[0].text) == (SECRET, SECRET)
+    assert sum(len(each.text) for each in found) <= 8_000
+    assert covered.search("zyzzyva") == []
+    assert covered.search("") == []
+
+
+def test_cleared_and_shortened_parts_are_covered_and_read_whole() -> None:
+    long = "\n".join(f"{n}: {prose(20)}" for n in range(400))
+    messages = [user("go"), assistant(None, call("x", path="a.py")), tool("x", long), *steps(40, 400)]
+    hooks = controller(16_384)
+    hooks.transform_context_sync(messages)
+    part = next(part for part in hooks.covered(messages) if part.kind == "result")
+    assert (part.text, part.is_shortened) == (long, True)
+
+
+def test_handles_are_the_same_in_another_process_and_another_format() -> None:
+    _, session = summarized()
+    handles = {part.handle for part in session.covered(TASK)}
+    chat, anthropic = OpenAIChatFormat(), AnthropicFormat()
+    other = controller(200_000).session("elsewhere", anthropic)
+    other.import_records(session.export_records())
+    elsewhere = as_anthropic(piece for message in TASK for piece in chat.read(message))
+    assert {part.handle for part in other.covered(elsewhere)} == handles
+    session.compact_sync([*TASK, *steps(20, first=30)], keep_recent_tokens=600)
+    assert handles < {part.handle for part in session.covered([*TASK, *steps(20, first=30)])}
+
+
+def test_handles_of_a_rewound_edited_or_trimmed_list_are_not_there() -> None:
+    _, session = summarized()
+    handle = next(part.handle for part in session.covered(TASK) if part.text == SECRET)
+    edited = [*TASK[:3], tool("notes", "nothing"), *TASK[4:]]
+    stored = session.compact_sync([*TASK, *talk(2)], keep_recent_tokens=600).messages
+    for messages in (TASK[:2], TASK[:4], edited, TASK[10:], stored):
+        assert session.covered(messages).find(handle) is None
+    assert session.covered([*TASK, *talk(4)]).read(handle).text == SECRET
+
+
+def test_neither_the_list_nor_the_session_is_changed() -> None:
+    _, session = summarized()
+    before, state = json.dumps(TASK), session.state()
+    view = session.transform_context_sync(TASK)
+    session.covered([*TASK[:8], user("something else")])
+    assert json.dumps(TASK) == before
+    assert session.state().compaction_count == state.compaction_count
+    assert session.transform_context_sync(TASK) == view
+    assert session.record is not None
+
+
+def test_pinned_messages_and_the_current_request_are_in_view_and_not_covered() -> None:
+    rule = user("Never touch the public API.")
+    messages: list[Mapping[str, Any]] = [rule, assistant("Understood."), user("Port it."), *steps(30)]
+    hooks = controller(200_000, summarizer=Scripted("- facts"))
+    hooks.pin(rule)
+    hooks.compact_sync(messages, keep_recent_tokens=600)
+    said = [part.text for part in hooks.covered(messages) if part.kind == "text" and part.role == "user"]
+    assert said == []
