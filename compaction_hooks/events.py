@@ -59,7 +59,8 @@ class CompactionFinished:
         summary_messages: Messages that hold the summary: 1, or 0 if only tool results were cleared.
         duration_seconds: From start to finish, the summarizer's time included.
         usage: The tokens that the summary cost, or None if unknown or free.
-        used_fallback: Whether the summarizer failed in this attempt, so that strategies without a model were used.
+        used_fallback: Whether the summarizer failed in this attempt, so that the summary is made by rule or there is none.
+        fallback_reason: Its error, or the reason why the provider gave no native summary; "" without a failure.
         left_out: Images, documents and sounds that the view replaces by a line with their names.
         record: The record. Its summary quotes the conversation; `repr` leaves it out.
     """
@@ -78,6 +79,7 @@ class CompactionFinished:
     record: CompactionRecord = field(repr=False)
     unseen_messages: int = 0
     left_out: int = 0
+    fallback_reason: str = ""
 
     def __str__(self) -> str:
         tokens = f"{self.tokens_before:,} to {self.tokens_after:,} tokens"

@@ -322,6 +322,15 @@ class UntyingFormat(DroppingFormat[M], Protocol[M]):
 
 
 @runtime_checkable
+class NativeFormat(MessageFormat[M], Protocol[M]):
+    """A format whose messages can carry a provider's own compaction items."""
+
+    def native(self, items: Sequence[Mapping[str, object]], /) -> list[M]:
+        """Return new messages with these items, unchanged, for the beginning of a request."""
+        ...
+
+
+@runtime_checkable
 class TidyingFormat(MessageFormat[M], Protocol[M]):
     """A format with faults that no part shows. Only `repair=True` asks for it."""
 

@@ -8,6 +8,7 @@ from typing import Generic, NamedTuple
 from compaction_hooks.engine.conversation import Conversation
 from compaction_hooks.files import FileOperations
 from compaction_hooks.messages import M
+from compaction_hooks.native import Issuer
 from compaction_hooks.settings import CompactionSettings
 from compaction_hooks.tokens.budget import Budget
 from compaction_hooks.tokens.calibration import Calibration
@@ -30,6 +31,7 @@ class Call(NamedTuple, Generic[M]):
         repair: Whether to repair a broken history in the view; None: as in the settings.
         server_compaction: The option of the request that makes the server compact; None without one.
         seconds_since_last_call: Seconds since the last call began; None if unknown.
+        issuer: The API that reads the views and compacts by itself, without a model; None: no native items.
         cut_at: Input and output, in tokens, at which the window ended the answer of this very call; None: it did not.
     """
 
@@ -43,6 +45,7 @@ class Call(NamedTuple, Generic[M]):
     repair: bool | None = None
     server_compaction: str | None = None
     seconds_since_last_call: float | None = None
+    issuer: Issuer | None = None
     cut_at: int | None = None
 
 
@@ -60,6 +63,7 @@ class SharedState(NamedTuple):
         calibrations: By model, how the estimator differs from reported usage.
         host_files: Returns the files that the host keeps track of itself.
         has_store: Whether records are kept in a store too.
+        summarizer: The controller's own summarizer, or None.
     """
 
     find_settings: Callable[[str | None], CompactionSettings]
@@ -71,6 +75,7 @@ class SharedState(NamedTuple):
     calibrations: dict[str | None, Calibration]
     host_files: Callable[[], FileOperations]
     has_store: bool
+    summarizer: object
 
 
 def budget_for(conversation: Conversation[M], shared: SharedState, call: Call[M]) -> Budget | None:

@@ -60,6 +60,7 @@ class Compaction(Generic[M]):
         self._order = order
         self._has_waited = False
         self._failure: SummaryFailed | None = None
+        self._fallback_reason = ""
         self._spent: Usage | None = None
         self._summary: str | None = None
         self._rejected: list[tuple[Candidate[M], str]] = []
@@ -186,7 +187,7 @@ class Compaction(Generic[M]):
             return (yield from self._skip(start, CompactionOutcome.FAILED, "breaker open")) if self._can_wait else None
 
         self._has_waited = True
-        answer = yield from summarize(self._snapshot, self._budget, self._settings, plan, self._order.focus)
+        answer = yield from summarize(self._snapshot, self._budget, self._call, plan, self._order.focus)
         if isinstance(answer, Aborted):
             return (yield from self._skip(start, CompactionOutcome.ABORTED, "aborted"))
         if self._shared.has_store:  # another worker may have undone the record that the summary builds on
@@ -196,7 +197,14 @@ class Compaction(Generic[M]):
         if isinstance(answer, SummaryFailed):
             return (yield from self._fail(start)) if self._can_wait else None
         self._summary = answer.text
-        return strategy.from_summary(self._snapshot, goal, plan, answer)
+        return self._without_large_items(strategy.from_summary(self._snapshot, goal, plan, answer))
+
+    def _without_large_items(self, candidate: Candidate[M] | None) -> Candidate[M] | None:
+        """Return a candidate without its native items if these make it too large."""
+        if candidate is None or candidate.projection.native is None or self._reject(candidate) is None:
+            return candidate
+        self._fallback_reason = "the provider's own summary is too large"
+        return replace(candidate, record=replace(candidate.record, native=None))
 
     def _record_answer(self, answer: Summarized | SummaryFailed, now: Instant) -> None:
         """Record the cost of an answer, and a success or a failure of the summarizer."""
@@ -207,18 +215,22 @@ class Compaction(Generic[M]):
             cooldown.breaker.record_failure(
                 describe_error(answer.error), self._settings.breaker_failures, now.monotonic
             )
-            logger.warning("summarizer failed (%s)", describe_error(answer.error))
+            self._fallback_reason = describe_error(answer.error)
+            logger.warning("summarizer failed (%s)", self._fallback_reason)
         else:
             cooldown.breaker = Breaker()
+            self._fallback_reason = answer.fallback_reason
 
     def _evaluate(self, candidate: Candidate[M]) -> bool:
-        budget = self._budget
-        why = rejection(self._snapshot, candidate, limit=budget.trigger, window=budget.window)
+        why = self._reject(candidate)
         if why is None:
             self._passing.append(candidate)
         else:
             self._rejected.append((candidate, why))
         return why is None
+
+    def _reject(self, candidate: Candidate[M]) -> str | None:
+        return rejection(self._snapshot, candidate, limit=self._budget.trigger, window=self._budget.window)
 
     def _rank(self, candidate: Candidate[M]) -> tuple[int, bool, int]:
         """Return the rank of a candidate above the target, the best first.
@@ -245,7 +257,8 @@ class Compaction(Generic[M]):
         conversation.reasoning.awaits_answer = self._may_get_answer
         if candidate.projection.unpinned_request is None:  # otherwise the view depends on the user's present request
             log = self._snapshot.history.log
-            conversation.projected = (made.id, log, log.replaced), candidate.projection
+            name = made.as_shown_to(self._snapshot.issuer, 0).id
+            conversation.projected = (name, log, log.replaced), candidate.projection
         if not self._has_waited:  # every message was read again, and no other code ran since
             conversation.records.active_id = made.id
         cooldown_until = int(made.tokens_after * (1 + MINIMUM_GROWTH_RATIO))
@@ -384,7 +397,8 @@ class Compaction(Generic[M]):
             summary_messages=1 if record.rendered else 0,
             duration_seconds=seconds,
             usage=self._spent,
-            used_fallback=self._failure is not None,
+            used_fallback=bool(self._fallback_reason),
+            fallback_reason=self._fallback_reason,
             left_out=sum(item.kind == "media" for item in after.projection.reductions),
             record=record,
         )

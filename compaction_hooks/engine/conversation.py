@@ -17,6 +17,7 @@ from compaction_hooks.formats import format_of
 from compaction_hooks.history import History, HistoryReader
 from compaction_hooks.history.digests import message_digest
 from compaction_hooks.messages import M, Media, MergingFormat, Message, MessageFormat
+from compaction_hooks.native import Issuer
 from compaction_hooks.runtime.effects import InFlight
 from compaction_hooks.tokens.media import LearnedMedia
 from compaction_hooks.view.notes import undo_note
@@ -184,8 +185,9 @@ class Conversation(Generic[M]):
         # The size is that of the unmerged messages: a merge saves a few tokens each, so if they fit, the merged view fits.
         merges = self.merges_user_messages or (not snapshot.projection.is_identity and self.needs_merging())
         merged = cast("MergingFormat[M]", self.format).merge(view) if merges else view
-        self.last_sent = LastSent(merged, view, snapshot.key, snapshot.tokens, snapshot.budget)
-        note = self.reasoning.record_sent(snapshot.history, snapshot.record, is_bound=snapshot.binds_reasoning)
+        stored = snapshot.stored_view if snapshot.key.has_native else view
+        self.last_sent = LastSent(merged, stored, snapshot.key, snapshot.tokens, snapshot.budget)
+        note = self.reasoning.record_sent(snapshot.history, snapshot.shown_record, is_bound=snapshot.binds_reasoning)
         if note is not None:
             replaced = self.records.add_reasoning(note)
             if self.queue.was_loaded:  # there is a store
@@ -259,10 +261,14 @@ class Conversation(Generic[M]):
         return False
 
     def update_projection(
-        self, history: History[M], record: CompactionRecord | None, stale: StaleRuns = NOT_STALE
+        self,
+        history: History[M],
+        record: CompactionRecord | None,
+        stale: StaleRuns = NOT_STALE,
+        issuer: Issuer | None = None,
     ) -> Projection[M]:
         """Return the projection of a history with a record. It is cached, and reused for histories that grow from this one."""
-        name = (record.id if record else None, history.log, history.log.replaced)
+        name = (record.as_shown_to(issuer, 0).id if record else None, history.log, history.log.replaced)
         made_of, projected = self.projected or (None, None)
         earlier = projected if made_of is not None and made_of[1:] == name[1:] else None
         if (
@@ -276,7 +282,7 @@ class Conversation(Generic[M]):
             projection = earlier
         else:
             estimate = self.estimator.estimate_message_tokens
-            projection = apply_record(history, record, self.format, estimate, earlier, stale_runs=stale)
+            projection = apply_record(history, record, self.format, estimate, earlier, stale, issuer=issuer)
             self.projected = name, projection
 
         if projection.reused is not history.log.shown:

@@ -9,7 +9,8 @@ from compaction_hooks.engine.conversation import Conversation
 from compaction_hooks.engine.learning import find_calibration, learn_from_embedded_usage
 from compaction_hooks.engine.sizes import UsageBaseline
 from compaction_hooks.errors import ConfigurationError, describe_error
-from compaction_hooks.messages import M
+from compaction_hooks.messages import M, NativeFormat
+from compaction_hooks.native import Issuer
 from compaction_hooks.tokens.calibration import Calibration
 from compaction_hooks.view.reasoning import NOT_STALE, spare_open_turn
 from compaction_hooks.view.snapshot import Snapshot, ViewKey
@@ -27,17 +28,20 @@ def take_snapshot(conversation: Conversation[M], shared: SharedState, call: Call
     history, record = conversation.read(messages)
 
     model = call.model or shared.model
+    issuer = _find_issuer(conversation, call, model)
+    shown = record.as_shown_to(issuer, history.run_count) if record else None
     is_bound = conversation.reasoning.binds(model, conversation.format, settings.sealed_reasoning)
     stale = (
-        spare_open_turn(conversation.reasoning.stale_runs(history, record), history, model) if is_bound else NOT_STALE
+        spare_open_turn(conversation.reasoning.stale_runs(history, shown), history, model) if is_bound else NOT_STALE
     )
-    projection = conversation.update_projection(history, record, stale)
+    projection = conversation.update_projection(history, record, stale, issuer)
 
     system, tools = _fixed_tokens(conversation, call)
     fixed = system + tools
     estimated = projection.tokens(history) + fixed
     record_id = record.id if record else None
-    key = ViewKey(history.log, history.piece_count, record_id, estimated, model, stale)
+    is_native = projection.native is not None
+    key = ViewKey(history.log, history.piece_count, record_id, estimated, model, stale, is_native)
     budget = budget_for(conversation, shared, call)
 
     # Before the size is taken: an answer in the list may carry the count of this very view.
@@ -66,7 +70,18 @@ def take_snapshot(conversation: Conversation[M], shared: SharedState, call: Call
         user_pins=dict(conversation.records.user_pins),
         binds_reasoning=is_bound,
         has_recall=conversation.has_recall,
+        issuer=issuer,
     )
+
+
+def _find_issuer(conversation: Conversation[M], call: Call[M], model: str | None) -> Issuer | None:
+    """Return the API and the model that read the view, if they compact by themselves and the messages can carry their items."""
+    if call.issuer is None or model is None or not isinstance(conversation.format, NativeFormat):
+        return None
+    from compaction_hooks.validity import provider_of  # its rules are needed by few callers
+
+    is_same = provider_of(conversation.format) == call.issuer.provider
+    return call.issuer._replace(model=model) if is_same else None
 
 
 def _measure_view(

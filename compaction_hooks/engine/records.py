@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Set
+from dataclasses import replace
 
 from compaction_hooks.history import History, Known
 from compaction_hooks.messages import M
-from compaction_hooks.view.notes import pin_note
+from compaction_hooks.view.notes import pin_note, undo_note
 from compaction_hooks.view.projection import is_true
 from compaction_hooks.view.record import (
     UNKNOWN_RUN,
@@ -26,7 +27,7 @@ class Records:
         known: The summaries that may be at the head of a list.
         active_id: Id of the record last found true of a list whose messages were all read to verify it, or of its parent if it
             was undone since.
-        undone: Ids of undone records; they are not added again from elsewhere.
+        undone: Ids of undone records, which are not added again from elsewhere, and `native_id` of refused native items.
         user_pins: By digest, the run of each message that the host pinned; `UNKNOWN_RUN` if it is unknown.
         unseen_pins: The digests of each message that was pinned while it was not in the list, until the next list is read.
     """
@@ -87,6 +88,11 @@ class Records:
         self.all = [*(old for old in self.all if old.id != record.id), record]
         self._refresh(known)
 
+    def refuse_native(self, record: CompactionRecord) -> CompactionRecord:
+        """Forget the native items of a record, which the provider refuses; return the note for the store."""
+        self.undo({record.native_id})
+        return undo_note([record.native_id], 0, 0)
+
     def add_reasoning(self, note: CompactionRecord) -> list[CompactionRecord]:
         """Add a note of stale reasoning; return the earlier ones of the same record, which it replaces."""
         earlier = [old for old in self.all if old.stale_runs is not None and old.parent == note.parent]
@@ -118,14 +124,13 @@ class Records:
         return [old for old in siblings if is_true(history, old)]
 
     def undo(self, ids: Set[str]) -> bool:
-        """Remove records for good; return whether any one was here."""
+        """Remove records and native items for good; return whether any record was here."""
         self.undone |= ids
         kept = [old for old in self.all if old.id not in ids]
-        if len(kept) == len(self.all):
-            return False
+        is_gone = len(kept) < len(self.all)
         self.all = kept
-        self._refresh(collect_products(self.all))
-        return True
+        self._refresh(collect_products(self.all) if is_gone else self.known)
+        return is_gone
 
     def forget_pins(self) -> None:
         """Forget the pins that no record holds."""
@@ -133,6 +138,7 @@ class Records:
         self._refresh(self.known)
 
     def _refresh(self, known: Known) -> None:
+        self.all = [replace(old, native=None) if old.native_id in self.undone else old for old in self.all]
         self.all.sort(key=precedence)
         self.known = known
         self.keep_pins(pin for record in self.all for pin in record.pins if pin.is_users)

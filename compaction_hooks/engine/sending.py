@@ -17,6 +17,7 @@ from compaction_hooks.foreign import read_attribute
 from compaction_hooks.formats.answers import is_cut_by_window
 from compaction_hooks.formats.usage import context_tokens
 from compaction_hooks.messages import M, Message
+from compaction_hooks.native import is_native_refusal
 from compaction_hooks.reasoning import is_reasoning_refusal
 from compaction_hooks.runtime.effects import (
     Failure,
@@ -79,24 +80,44 @@ class SendingFlow(ConversationFlow[M]):
         return (yield from self._recover_view(call, error, self.conversation.last_sent))
 
     def _send(self, call: Call[M], sent: LastSent[M]) -> Flow[tuple[Success | Failure, LastSent[M]]]:
-        """Send a view; if the provider refuses its reasoning, send once more without. Return the answer and the view last sent."""
+        """Send a view, and once more without what the provider refuses. Return the answer and the view last sent."""
         answer: Success | Failure = yield Send(sent.view)
-        if isinstance(answer, Failure) and self._is_reasoning_refused(call, answer.error):
-            bare = yield from self._drop_reasoning(call, sent)
-            if bare is not None:
-                sent = bare
-                answer = yield Send(bare.view)
+        while isinstance(answer, Failure):
+            accepted = yield from self._drop_refused(call, answer.error, sent)
+            if accepted is None:
+                break
+            sent = accepted
+            answer = yield Send(sent.view)
         return answer, sent
 
-    def _is_reasoning_refused(self, call: Call[M], error: BaseException) -> bool:
-        return call.settings.sealed_reasoning != "keep" and is_reasoning_refusal(error)
+    def _drop_refused(
+        self, call: Call[M], error: BaseException, refused: LastSent[M] | None
+    ) -> Flow[LastSent[M] | None]:
+        """Return a view without the reasoning or the native items that an error refuses; None if it refuses neither."""
+        bare: LastSent[M] | None = None
+        if call.settings.sealed_reasoning != "keep" and is_reasoning_refusal(error):
+            bare = yield from self._drop_reasoning(call, refused)
+        if bare is None and refused is not None and refused.key.has_native and is_native_refusal(error):
+            bare = yield from self._drop_native(call)
+        return bare
+
+    def _drop_native(self, call: Call[M]) -> Flow[LastSent[M]]:
+        """Show the text of the summary in place of the native items from now on. Return the view."""
+        conversation = self.conversation
+        record = self.take_snapshot(call).record
+        if record is not None and record.native is not None:  # another caller may have been refused too
+            note = conversation.records.refuse_native(record)
+            if self.shared.has_store:
+                conversation.queue.save(note)
+            logger.warning("session %s: the provider refused its own summary: going on with the text", conversation.id)
+        return (yield from self.hand_out(self.take_snapshot(call)))
 
     def _drop_reasoning(self, call: Call[M], refused: LastSent[M] | None) -> Flow[LastSent[M] | None]:
         """Leave out all reasoning so far, from now on. Return the view, or None if the refused one held no reasoning."""
-        before = refused.unmerged if refused else self.take_snapshot(call).view
+        before = refused.unmerged if refused else self.take_snapshot(call).stored_view
         self.conversation.reasoning.record_refusal(call.model or self.shared.model)
         snapshot = self.take_snapshot(call)
-        if snapshot.view == before:
+        if snapshot.stored_view == before:
             return None
         logger.warning(
             "session %s: the provider refused the reasoning that was sent: going on without it", self.conversation.id
@@ -104,12 +125,10 @@ class SendingFlow(ConversationFlow[M]):
         return (yield from self.hand_out(snapshot))
 
     def _recover_view(self, call: Call[M], error: BaseException, sent: LastSent[M] | None) -> Flow[LastSent[M]]:
-        """Return a view that cures `error`: compacted harder, or without reasoning. Raise `error` if neither is a cure."""
-        if self._is_reasoning_refused(call, error):
-            bare = yield from self._drop_reasoning(call, sent)
-            if bare is None:
-                raise error
-            return bare
+        """Return a view that cures `error`: compacted harder, or without what it refuses. Raise `error` if neither is a cure."""
+        accepted = yield from self._drop_refused(call, error, sent)
+        if accepted is not None:
+            return accepted
 
         settings = call.settings
         info = _parse(error, settings.overflow_patterns)

@@ -17,7 +17,8 @@ class LastSent(NamedTuple, Generic[M]):
 
     Attributes:
         view: The list to send.
-        unmerged: The same list for hosts to store, without merging user messages; `view` itself if none were merged.
+        unmerged: The same list for hosts to store: without merging user messages, with the text in place of native items; `view`
+            itself if neither is in it.
         key: The key of the view.
         tokens: Its size in tokens of the model, by estimate.
         budget: The budget of the call, or None if the window was unknown.

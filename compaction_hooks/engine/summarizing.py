@@ -10,13 +10,14 @@ from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
+from compaction_hooks.engine.call import Call
 from compaction_hooks.errors import SummaryRefusedError, describe_error
 from compaction_hooks.messages import M, Message, Usage
 from compaction_hooks.overflow import is_context_overflow
 from compaction_hooks.runtime.effects import Aborted, Failure, Flow, Instant, Now, Success, Summarize, Work
-from compaction_hooks.settings import CompactionSettings
 from compaction_hooks.strategies.summary_plan import Summarized, SummaryPlan
 from compaction_hooks.summary.summarizers import (
+    LiveCall,
     SummaryKind,
     SummaryRequest,
     count_shown_messages,
@@ -27,6 +28,7 @@ from compaction_hooks.summary.summarizers import (
     unwrap_answer,
 )
 from compaction_hooks.tokens.budget import Budget
+from compaction_hooks.validity import provider_of
 from compaction_hooks.view.snapshot import Snapshot
 from compaction_hooks.view.summary_message import merge_turn_prefix
 
@@ -48,23 +50,24 @@ class SummaryFailed(NamedTuple):
 
 
 def summarize(
-    snapshot: Snapshot[M], budget: Budget, settings: CompactionSettings, plan: SummaryPlan, focus: str | None
+    snapshot: Snapshot[M], budget: Budget, call: Call[M], plan: SummaryPlan, focus: str | None
 ) -> Flow[Summarized | SummaryFailed | Aborted]:
     """Request a summary of the history and, if the plan splits a turn, another one of the turn's first part.
 
     If the messages do not fit the summarizer's window, further requests update the summary so far. Messages left after `MAX_PARTS`,
     at the deadline or after the failure of a later request are summarized by rule.
     """
-    left = min(settings.summary_timeout_seconds, threading.TIMEOUT_MAX)
+    left = min(call.settings.summary_timeout_seconds, threading.TIMEOUT_MAX)
     messages = (*plan.history, *plan.prefix)
     text = plan.previous_summary or ""
     usage: Usage | None = None
     done = 0
+    reason = ""
     for _ in range(MAX_PARTS):
         if done == len(messages) or not left:
             break
         start: Instant = yield Now()
-        request = _build_request(snapshot, budget, settings, plan, text, focus, done, start.monotonic + left)
+        request = _build_request(snapshot, budget, call, plan, text, focus, done, start.monotonic + left)
         answer = yield from _ask(snapshot, request, left)
         if isinstance(answer, Aborted):
             return answer
@@ -77,6 +80,11 @@ def summarize(
             )
             break
 
+        reason = answer.fallback_reason or reason
+        if answer.native is not None:  # it covers all messages of the plan
+            complete: Summarized = yield Work(partial(_complete_native, snapshot, plan, answer))
+            return replace(complete, usage=usage)
+
         text = merge_turn_prefix(text, answer.text) if request.kind == "turn_prefix" else answer.text
         done += len(request.messages) - answer.unseen
         end: Instant = yield Now()
@@ -88,7 +96,16 @@ def summarize(
     if unseen:
         by_rule: str = yield Work(partial(summarize_by_rule, messages[done:], text, plan.allowance))
         text = by_rule or text
-    return Summarized(text, usage, unseen)
+    return Summarized(text, usage, unseen, fallback_reason=reason)
+
+
+def _complete_native(snapshot: Snapshot[M], plan: SummaryPlan, answer: Summarized) -> Summarized:
+    """Return an answer of native items with the text and the size that it lacks."""
+    assert answer.native is not None
+    text = answer.text or summarize_by_rule((*plan.history, *plan.prefix), plan.previous_summary, plan.allowance)
+    tokens = answer.native.tokens
+    native = answer.native._replace(tokens=snapshot.text_tokens(text) if tokens is None else tokens)
+    return replace(answer, text=text, native=native)
 
 
 def summarize_by_rule(messages: Sequence[Message], previous_summary: str | None, max_tokens: int) -> str:
@@ -111,7 +128,7 @@ def summarize_by_rule(messages: Sequence[Message], previous_summary: str | None,
 def _build_request(
     snapshot: Snapshot[M],
     budget: Budget,
-    settings: CompactionSettings,
+    call: Call[M],
     plan: SummaryPlan,
     text: str,
     focus: str | None,
@@ -130,7 +147,7 @@ def _build_request(
             kind = "turn_prefix"
             max_tokens = prefix_tokens
 
-    window = settings.summarizer_window or budget.window
+    window = call.settings.summarizer_window or budget.window
     return summary_request(
         messages,
         kind=kind,
@@ -141,7 +158,18 @@ def _build_request(
         request_tokens=int(window / max(snapshot.ratio, 1.0)) - max_tokens,
         estimate=snapshot.estimator.estimate_tokens,
         deadline=deadline,
-        form=settings.summary_prompt,
+        form=call.settings.summary_prompt,
+        live=partial(_live_call, snapshot, plan, call),
+    )
+
+
+def _live_call(snapshot: Snapshot[M], plan: SummaryPlan, call: Call[M]) -> LiveCall:
+    return LiveCall(
+        messages=snapshot.view_before(plan.cut),
+        provider=provider_of(snapshot.format),
+        model=snapshot.model,
+        system=call.system,
+        tools=call.tools,
     )
 
 
@@ -169,9 +197,16 @@ def _check_answer(value: object, request: SummaryRequest, snapshot: Snapshot[M])
     why = refusal(value, request, snapshot.estimator.estimate_tokens)
     if why is None and not seen:
         why = "the summarizer's window has no room for a single message"
-    if why is not None:
+    summary = unwrap_answer(value)
+    if why is not None and summary.native is None:
         return SummaryFailed(SummaryRefusedError(why), usage)
-    return Summarized(unwrap_answer(value).text, usage, len(request.messages) - seen)
+    return Summarized(
+        "" if why else summary.text,
+        usage,
+        len(request.messages) - seen,
+        summary.native,
+        summary.fallback_reason,
+    )
 
 
 def add_usage(one: Usage | None, other: Usage | None) -> Usage | None:

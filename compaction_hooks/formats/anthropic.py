@@ -5,7 +5,7 @@ Shapes: https://docs.claude.com/en/api/messages.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from compaction_hooks.formats._block_format import BlockFormat
@@ -48,6 +48,10 @@ class AnthropicFormat(BlockFormat):
             "code_execution_tool_result",
         }
     )
+
+    def native(self, items: Sequence[Mapping[str, object]], /) -> list[Fields]:
+        """Return an assistant message of these blocks."""
+        return [{"role": "assistant", "content": [*items]}]
 
     def _owns(self, block: Fields) -> bool:
         """Return whether a block is Anthropic's own: also images and documents, but only with Anthropic's `source`."""

@@ -102,6 +102,10 @@ class OpenAIResponsesFormat(DictFormat):
         """Return a new user message with this text."""
         return {"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]}
 
+    def native(self, items: Sequence[Mapping[str, object]], /) -> list[Fields]:
+        """Return these input items."""
+        return [*items]
+
     def answer(self, message: Fields, call: PartAddress, text: str, /) -> Fields:
         """Return the output item for this type of tool call; for a computer a blank screenshot, without the text.
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Final, cast
 
@@ -19,6 +19,8 @@ from compaction_hooks.overflow.words import READ_CHARS
 
 _VALUES: Final = 200
 """The most values read inside one error: a bound for objects that invent attributes, far above the size of real errors."""
+_ERRORS: Final = 32
+"""The most errors of one chain to read."""
 _ITEMS: Final = 64
 """The most items read of one list or mapping."""
 _TEXTS: Final = 16
@@ -96,6 +98,18 @@ class Evidence:
         self.codes += other.codes
         self.statuses |= other.statuses
         self.providers += other.providers
+
+
+def read_chain(error: object) -> Iterator[Evidence]:
+    """Yield the evidence of an error, then of those in its group and of those it was raised from; at most `_ERRORS`."""
+    waiting, seen = deque([error]), set[int]()
+    while waiting and len(seen) < _ERRORS:
+        current = waiting.popleft()
+        if id(current) not in seen:
+            seen.add(id(current))
+            evidence = read_evidence(current)
+            yield evidence
+            waiting.extend((*evidence.members, *evidence.wrapped))
 
 
 def read_evidence(error: object) -> Evidence:

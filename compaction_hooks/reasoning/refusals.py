@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import deque
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:  # needed only when a call failed
@@ -51,9 +50,6 @@ REFUSALS: Final[tuple[Refusal, ...]] = (
 """Not here are errors that ask for more reasoning, not less: DeepSeek's "must be passed back", Gemini's "missing a
 thought_signature", and the "Expected thinking, but found tool_use" of Anthropic's manual thinking."""
 
-_ERRORS: Final = 32
-"""The most errors of one chain to read, as for overflows."""
-
 
 def is_reasoning_refusal(error: object) -> bool:
     """Return whether the provider's error refuses the reasoning in a request. Never raises.
@@ -66,19 +62,9 @@ def is_reasoning_refusal(error: object) -> bool:
     >>> is_reasoning_refusal("messages.1.content.0: The block is bound to a different conversation.")
     True
     """
-    from compaction_hooks.overflow.evidence import read_evidence
+    from compaction_hooks.overflow.evidence import read_chain
 
-    waiting, seen = deque([error]), set[int]()
-    while waiting and len(seen) < _ERRORS:
-        current = waiting.popleft()
-        if id(current) in seen:
-            continue
-        seen.add(id(current))
-        evidence = read_evidence(current)
-        if _refuses(evidence):
-            return True
-        waiting.extend((*evidence.members, *evidence.wrapped))
-    return False
+    return any(map(_refuses, read_chain(error)))
 
 
 def _refuses(evidence: Evidence) -> bool:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from compaction_hooks import arguments
 from compaction_hooks.engine.call import Call, SharedState
 from compaction_hooks.engine.engine import Engine
-from compaction_hooks.native import find_server_compaction
+from compaction_hooks.native import find_server_compaction, issuer_of
 from compaction_hooks.session.options import CallOptions, check_options
 from compaction_hooks.settings import CompactionSettings
 
@@ -39,6 +39,7 @@ def check_call(
         repair=options.get("repair"),
         server_compaction=find_server_compaction(options.get("request") or {}),
         seconds_since_last_call=seconds_since_last_call,
+        issuer=issuer_of(engine.shared.summarizer or options.get("summarizer")),
     )
 
 

@@ -157,6 +157,7 @@ class CompactionController(ConversationMethods[M]):
             calibrations={},
             host_files=guard_files(host_files or FileOperations),
             has_store=store is not None,
+            summarizer=summarizer,
         )
         self._services = Services(
             summarizer=summarizer,

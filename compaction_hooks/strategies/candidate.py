@@ -44,7 +44,9 @@ class Candidate(Generic[M]):
         estimate = now.estimator.estimate_message_tokens
         made = stale_runs_of(self.record) if now.binds_reasoning else NOT_STALE
         stale = spare_open_turn(made, now.history, now.model)
-        return apply_record(now.history, self.record, now.format, estimate, now.projection, stale, self.made_here)
+        return apply_record(
+            now.history, self.record, now.format, estimate, now.projection, stale, self.made_here, now.issuer
+        )
 
     @cached_property
     def tokens(self) -> int:

@@ -88,6 +88,7 @@ def summary_candidate(
         modified_files=plan.files.modified,
         digest=plan.digest,
         usage=summary.usage,
+        native=summary.native,
         reductions=(),
     )
     kept = [reduction for reduction in snapshot.reductions if reduction.run >= plan.cut]

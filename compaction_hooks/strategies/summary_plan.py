@@ -14,6 +14,7 @@ from compaction_hooks.files.tags import file_tags
 from compaction_hooks.history.digests import message_names
 from compaction_hooks.history.facts import is_only_reasoning
 from compaction_hooks.messages import M, Message, NativeSummary, Usage
+from compaction_hooks.native import NativeItems
 from compaction_hooks.strategies.candidate import Goal
 from compaction_hooks.strategies.cut_point import find_cut
 from compaction_hooks.tokens.budget import SPLIT_TURN_MIN_PREFIX, Budget
@@ -82,11 +83,15 @@ class Summarized:
 
     Attributes:
         unseen: The number of the plan's newest messages that the summarizer did not read: they are summarized by rule.
+        native: The provider's own summary of the same messages, or None.
+        fallback_reason: The reason why another summarizer than the intended one wrote it; "" if none did.
     """
 
     text: str
     usage: Usage | None
     unseen: int = 0
+    native: NativeItems | None = None
+    fallback_reason: str = ""
 
 
 def plan_summary(

@@ -6,12 +6,13 @@ import logging
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from compaction_hooks.errors import describe_error
 from compaction_hooks.formats.answers import read_report
 from compaction_hooks.formats.usage import is_counted
-from compaction_hooks.messages import Message, Usage, UsageReport
+from compaction_hooks.messages import Message, Provider, Usage, UsageReport
+from compaction_hooks.native import NativeItems
 from compaction_hooks.summary.prompts import SYSTEM_PROMPT, Prompt, make_user_prompt
 from compaction_hooks.summary.prompts import SummaryKind as SummaryKind
 from compaction_hooks.summary.transcript import Transcript, transcript
@@ -26,10 +27,17 @@ class _Filling:
     Args:
         blank: The request without the texts made here.
         room: Returns the most tokens a transcript in this prompt may have.
+        make_live: Returns the call whose older messages are summarized; None if there is none.
     """
 
-    def __init__(self, blank: SummaryRequest, room: Callable[[Prompt], int], estimate: Callable[[str], int]) -> None:
-        self._blank, self._room, self._estimate = blank, room, estimate
+    def __init__(
+        self,
+        blank: SummaryRequest,
+        room: Callable[[Prompt], int],
+        estimate: Callable[[str], int],
+        make_live: Callable[[], LiveCall] | None = None,
+    ) -> None:
+        self._blank, self._room, self._estimate, self._make_live = blank, room, estimate, make_live
         self._shown: Transcript | None = None
 
     @property
@@ -49,6 +57,9 @@ class _Filling:
     def omitted_items(self) -> int:
         return len(self._blank.messages) - self.excerpt.shown_messages
 
+    def live(self) -> LiveCall | None:
+        return self._make_live() if self._make_live else None
+
     def count_shown(self) -> int:
         """Return the number of messages a summarizer saw: those in the text it read; all of them if it read no text."""
         return len(self._blank.messages) if self._shown is None else self._shown.shown_messages
@@ -61,11 +72,30 @@ class _Fillable:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LiveCall:
+    """The call whose older messages are summarized, for summarizers that send these messages as they are.
+
+    Attributes:
+        messages: The older part of the view last sent, in the host's own form: it begins with the summary or the native items in
+            force, and no tool call in it is without its result.
+        provider: The provider of the messages' format; None if a client library translates them.
+        model: The model of the call, or None if unknown.
+        system, tools: The call's options of these names.
+    """
+
+    messages: Sequence[Any]
+    provider: Provider | None
+    model: str | None
+    system: object
+    tools: object
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SummaryRequest(_Fillable):
     """One question to a summarizer. A model needs `system`, `prompt` and `max_tokens` only.
 
-    `prompt`, `transcript` and `omitted_items` are made at their first access: never for a summarizer that is no model and reads
-    `messages`.
+    `prompt`, `transcript`, `omitted_items` and `live` are made at their first access: never for a summarizer that is no model and
+    reads `messages`.
 
     Attributes:
         system: The system prompt that makes the model a summarizer.
@@ -80,6 +110,7 @@ class SummaryRequest(_Fillable):
         form: Says how the summary is written, in place of our headings; None: with them.
         omitted_items: Of those messages, the newest ones that are not in `transcript`, because it is bounded: if it was read, a
             later request brings them.
+        live: The call whose older messages are summarized: all that this compaction covers, also if `messages` are a part of them.
     """
 
     system: str
@@ -93,6 +124,7 @@ class SummaryRequest(_Fillable):
     messages: tuple[Message, ...] = ()
     form: str | None = None
     omitted_items: int = 0
+    live: LiveCall | None = None
 
     if not TYPE_CHECKING:
 
@@ -105,7 +137,7 @@ class SummaryRequest(_Fillable):
             return value
 
 
-_MADE: Final = ("prompt", "transcript", "omitted_items")
+_MADE: Final = ("prompt", "transcript", "omitted_items", "live")
 _GIVEN: Final = tuple(name for name in SummaryRequest.__dataclass_fields__ if name not in _MADE)
 
 
@@ -124,12 +156,17 @@ class Summary:
             unknown.
         finish_reason: The provider's word for how the answer ended; "length" and its synonyms refuse it.
         tool_calls: Tool calls that the model made instead of an answer; one is enough to refuse it.
+        native: The provider's own summary of all messages of `SummaryRequest.live`. `text` is then its readable form; if that is
+            empty or refused, a text is made by rule.
+        fallback_reason: The reason why another summarizer than the intended one wrote the text, for the event; "" if none did.
     """
 
     text: str
     usage: UsageReport = None
     finish_reason: str | None = None
     tool_calls: tuple[Mapping[str, object], ...] = ()
+    native: NativeItems | None = None
+    fallback_reason: str = ""
 
 
 class Summarizer(Protocol):
@@ -155,6 +192,7 @@ def summary_request(
     estimate: Callable[[str], int],
     deadline: float | None = None,
     form: str | None = None,
+    live: Callable[[], LiveCall] | None = None,
 ) -> SummaryRequest:
     """Return the question that asks for a summary of these messages.
 
@@ -165,6 +203,7 @@ def summary_request(
             the rest of them leaves, and at least `MINIMUM_TRANSCRIPT_TOKENS`.
         estimate: Size of a text in tokens.
         form: Says how the summary is written, in place of our headings.
+        live: Returns the call whose older messages these are.
     """
     blank = SummaryRequest(
         system=SYSTEM_PROMPT,
@@ -183,7 +222,7 @@ def summary_request(
         taken = estimate(SYSTEM_PROMPT) + estimate(prompt.fill_with(()))
         return max(request_tokens - taken, MINIMUM_TRANSCRIPT_TOKENS)
 
-    return _attach_filling(blank, _Filling(blank, room, estimate))
+    return _attach_filling(blank, _Filling(blank, room, estimate, live))
 
 
 def halve(request: SummaryRequest, estimate: Callable[[str], int]) -> SummaryRequest | None:
@@ -193,7 +232,9 @@ def halve(request: SummaryRequest, estimate: Callable[[str], int]) -> SummaryReq
     """
     filling = _filling_of(request)
     tokens = (estimate(request.transcript) if filling is None else filling.excerpt.tokens) // 2
-    blank = replace(request, prompt="", transcript="", omitted_items=0)  # else it would hold the text that overflowed
+    blank = replace(
+        request, prompt="", transcript="", omitted_items=0, live=None
+    )  # else it would hold the text that overflowed
     smaller = _Filling(blank, lambda _: tokens, estimate)
     return _attach_filling(blank, smaller) if smaller.excerpt.pieces else None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from itertools import groupby
 from types import MappingProxyType
 from typing import Any, Final, Generic, NamedTuple, cast
@@ -13,7 +14,17 @@ from compaction_hooks.formats import OpenAIChatFormat, format_of
 from compaction_hooks.history import History, HistoryReader
 from compaction_hooks.history.digests import DIGEST_RULE, FIRST_RULE, message_names
 from compaction_hooks.history.facts import is_only_reasoning
-from compaction_hooks.messages import DroppingFormat, M, MergingFormat, Message, MessageFormat, PartAddress
+from compaction_hooks.messages import (
+    DroppingFormat,
+    M,
+    MergingFormat,
+    Message,
+    MessageFormat,
+    NativeFormat,
+    NativeSummary,
+    PartAddress,
+)
+from compaction_hooks.native import Issuer, NativeItems
 from compaction_hooks.reasoning import binds_reasoning
 from compaction_hooks.view.cache_marks import MovedMark, move_mark
 from compaction_hooks.view.reasoning import NOT_STALE, StaleReasoning, stale_runs_of
@@ -44,6 +55,18 @@ def is_true(history: History[M], record: CompactionRecord) -> bool:
     return record.covered_runs == history.base or history.is_boundary(record.covered_runs)
 
 
+class NativeHead(NamedTuple, Generic[M]):
+    """The native items of a view.
+
+    Attributes:
+        messages: The messages that begin the view.
+        place: Index in the prefix of the summary that is left out for them.
+    """
+
+    messages: Sequence[M]
+    place: int
+
+
 class Projection(NamedTuple, Generic[M]):
     """One record applied to one history; true of that history and of all that grow from it.
 
@@ -62,6 +85,7 @@ class Projection(NamedTuple, Generic[M]):
             grow again.
         stale: The runs whose reasoning the view leaves out.
         moved_mark: The cache mark that the summary has from a message it covers, or None.
+        native: The native items in place of the summary, or None. `prefix` has the summary, `prefix_tokens` the items.
     """
 
     prefix: Sequence[M]
@@ -75,6 +99,7 @@ class Projection(NamedTuple, Generic[M]):
     is_settled: bool = True
     stale: StaleRuns = NOT_STALE
     moved_mark: MovedMark[M] | None = None
+    native: NativeHead[M] | None = None
 
     @property
     def is_identity(self) -> bool:
@@ -83,6 +108,13 @@ class Projection(NamedTuple, Generic[M]):
 
     def view(self, messages: Sequence[M]) -> list[M]:
         """Return the view of the list that the history was read from, or of a list with copies of the same messages."""
+        if self.native is None:
+            return self.portable(messages)
+        items, place = self.native
+        return [*items, *self.prefix[:place], *self.prefix[place + 1 :], *messages[self.tail_start :]]
+
+    def portable(self, messages: Sequence[M]) -> list[M]:
+        """Return the view with the summary, whether or not there are native items."""
         prefix, moved = self.prefix, self.moved_mark
         # Providers allow few cache marks: the summary has one only while the covered message still has it.
         if moved is not None and moved.find(messages[moved.host]) != moved.mark:
@@ -110,6 +142,7 @@ class _ViewBuilder(Generic[M]):
         self.reused: list[int] = []
         self.tokens = 0
         self.moved_mark: MovedMark[M] | None = None
+        self.native: NativeHead[M] | None = None
 
     def add(self, pieces: Iterable[int], rewritten: Mapping[int, Rewritten[M]] = MappingProxyType({})) -> None:
         """Add single pieces: their messages, or new ones with only these pieces."""
@@ -125,9 +158,13 @@ class _ViewBuilder(Generic[M]):
             self.tokens += sum(self.history.piece(index).tokens for index in chosen) - saved
 
     def add_summary(
-        self, record: CompactionRecord, estimate: Callable[[Message], int], earlier: Projection[M] | None
+        self,
+        record: CompactionRecord,
+        estimate: Callable[[Message], int],
+        earlier: Projection[M] | None,
+        issuer: Issuer | None,
     ) -> tuple[int, tuple[int, ...]]:
-        """Add system messages, summary and pins; return the first piece after the cut, and the pinned pieces."""
+        """Add system messages, summary or native items, and pins; return the first piece after the cut, and the pinned pieces."""
         history = self.history
         if record.covered_runs <= history.base:
             return 0, ()
@@ -138,10 +175,22 @@ class _ViewBuilder(Generic[M]):
         self.add(history.systems(cut))
         summary = self.format.summary(record.rendered)
         self.moved_mark = move_mark(history, self.format, summary, self._hosts_with_marks(cut, pinned, earlier))
+        native = record.native_for(issuer)
+        if native is not None:
+            self._add_native(native, estimate)
+        else:
+            self.tokens += sum(map(estimate, self.format.read(summary)))
         self.messages.append(summary if self.moved_mark is None else self.moved_mark.marked)
-        self.tokens += sum(map(estimate, self.format.read(summary)))
         self.add(pinned)
         return cut, pinned
+
+    def _add_native(self, native: NativeItems, estimate: Callable[[Message], int]) -> None:
+        """Put native items in front; next to the provider's summary they may have messages that the provider kept."""
+        messages = cast("NativeFormat[M]", self.format).native(deepcopy(native.items))
+        self.native = NativeHead(messages, place=len(self.messages))
+        read = (piece for message in messages for piece in self.format.read(message))
+        kept = (piece for piece in read if not any(isinstance(part, NativeSummary) for part in piece.parts))
+        self.tokens += (native.tokens or 0) + sum(map(estimate, kept))
 
     def _hosts_with_marks(self, cut: int, pinned: Iterable[int], earlier: Projection[M] | None) -> Iterator[int]:
         """Yield the covered host messages that may have a cache mark, the newest first.
@@ -183,6 +232,7 @@ def apply_record(
     earlier: Projection[M] | None = None,
     stale_runs: StaleRuns = NOT_STALE,
     made_here: Iterable[Reduction] = (),
+    issuer: Issuer | None = None,
 ) -> Projection[M]:
     """Apply a record that is true of this history; None is the host's own list.
 
@@ -191,12 +241,13 @@ def apply_record(
         earlier: Another record applied to this history, or to one that it grew from; its rewritten messages are reused.
         stale_runs: The runs whose reasoning is left out.
         made_here: Reductions that were made of this history, so that their parts need not be hashed again.
+        issuer: The API and the model whose native items are shown; the format can write them.
     """
     if record is None and stale_runs == NOT_STALE:
         return Projection((), 0, 0, (), 0)
     stale = StaleReasoning(history, format, estimate, stale_runs)
     builder = _ViewBuilder(history, format, stale)
-    cut, pinned = builder.add_summary(record, estimate, earlier) if record else (0, ())
+    cut, pinned = builder.add_summary(record, estimate, earlier, issuer) if record else (0, ())
     wanted = by_place(record.reductions if record else ())
     rewritten = _reusable(history, wanted, cut, earlier) if earlier and earlier.is_settled else {}
     shown = by_place(item for message in rewritten.values() for item in message.reductions)
@@ -227,6 +278,7 @@ def apply_record(
         is_settled,
         stale_runs,
         builder.moved_mark,
+        builder.native,
     )
 
 

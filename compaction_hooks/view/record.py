@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, NamedTuple, TypeVar, cast, get_args
 
@@ -13,7 +13,8 @@ from compaction_hooks.arguments import format_value
 from compaction_hooks.errors import RecordError
 from compaction_hooks.history import Known, Origin
 from compaction_hooks.history.digests import DIGEST_RULE, FIRST_RULE, text_digest
-from compaction_hooks.messages import Usage
+from compaction_hooks.messages import Provider, Usage
+from compaction_hooks.native import Issuer, NativeItems
 from compaction_hooks.view.reductions import PartKind, Reduction
 
 T = TypeVar("T")
@@ -107,6 +108,7 @@ class CompactionRecord:
         takes_back: Ids of records that were undone; only a note has them.
         stale_runs: The runs whose reasoning was made behind other views than that of the record `parent`; only a note has them.
         binding_models: Models whose provider refused reasoning in this conversation, "" is the controller's own; as above.
+        native: The provider's own summary of the covered messages, or None. Its issuer is shown it in place of `rendered`.
         extra: Fields of a later version, kept as they came.
     """
 
@@ -138,7 +140,26 @@ class CompactionRecord:
     unseen_message_count: int = 0
     stale_runs: StaleRuns | None = None
     binding_models: tuple[str, ...] = ()
+    native: NativeItems | None = None
     extra: Mapping[str, object] = field(default_factory=dict[str, object])
+
+    @property
+    def native_id(self) -> str:
+        """The name of the view that shows the native items; `id` is the name of the view that shows the text."""
+        return f"{self.id}/native"
+
+    def native_for(self, issuer: Issuer | None) -> NativeItems | None:
+        """Return the native items if this issuer made them, else None."""
+        return self.native if self.native is not None and self.native.issuer == issuer else None
+
+    def as_shown_to(self, issuer: Issuer | None, run_count: int) -> CompactionRecord:
+        """Return the record as the record of the one view that an issuer is shown, of native items or of the text.
+
+        The view of native items has a name of its own. Reasoning before the other view may have been made behind the items.
+        """
+        if self.native is None:
+            return self
+        return replace(self, id=self.native_id) if self.native_for(issuer) else replace(self, seen_runs=run_count)
 
     @property
     def is_note(self) -> bool:
@@ -156,12 +177,16 @@ class CompactionRecord:
         # Media that are left out have a field of their own: an older reader shows them in full, and reads the other reductions.
         reductions = [item for item in self.reductions if item.kind != "media"]
         usage = None if self.usage is None else dataclasses.asdict(self.usage)
-        given = {"reason": self.reason.value, "usage": usage, "reductions": reductions}
+        given: dict[str, object] = {"reason": self.reason.value, "usage": usage, "reductions": reductions}
+        if left_out:
+            given["left_out"] = left_out
+        if self.native is not None:  # an older version copies it onto its own records, which cover more
+            given["native"] = {**self.native._asdict(), "covered_digest": self.covered_digest}
         fields = {name: value for name in _NAMES if (value := getattr(self, name)) or name not in _RARE_FIELDS}
         return {
             **self.extra,
             "version": RECORD_VERSION,
-            **_plain(fields | given | ({"left_out": left_out} if left_out else {})),
+            **_plain(fields | given),
         }
 
     def to_json(self) -> str:
@@ -230,12 +255,13 @@ class CompactionRecord:
             unseen_message_count=_field(fields, "unseen_message_count", int, 0),
             stale_runs=_optional(fields, "stale_runs", _stale_runs),
             binding_models=_texts(fields, "binding_models"),
+            native=_native(fields),
             extra={name: value for name, value in fields.items() if name not in _KNOWN_FIELDS},
         )
 
 
 _NAMES = [each.name for each in dataclasses.fields(CompactionRecord) if each.name != "extra"]
-_RARE_FIELDS = frozenset({"takes_back", "stale_runs", "binding_models", "handle", "source"})
+_RARE_FIELDS = frozenset({"takes_back", "stale_runs", "binding_models", "handle", "source", "native"})
 """Fields that are left out if they are empty."""
 _KNOWN_FIELDS = frozenset((*_NAMES, "version", "left_out"))
 
@@ -308,6 +334,21 @@ def _reduction(item: Mapping[str, object]) -> Reduction:
 
 def _stale_runs(fields: Mapping[str, object]) -> StaleRuns:
     return StaleRuns(first=_field(fields, "first", int), end=_field(fields, "end", int))
+
+
+def _native(fields: Mapping[str, object]) -> NativeItems | None:
+    """Return a record's native items; None if they cover other messages than it, or are damaged: it is true without them."""
+    try:
+        native = _mapping(fields["native"], "native")
+        issuer = _mapping(native["issuer"], "issuer")
+        if native["covered_digest"] != fields["covered_digest"]:
+            return None
+        made_by = Issuer(
+            cast("Provider", issuer["provider"]), _field(issuer, "address", str), _field(issuer, "model", str)
+        )
+        return NativeItems(made_by, tuple(_objects(native, "items")), _field(native, "tokens", int))
+    except (KeyError, RecordError):
+        return None
 
 
 def _parent_summary(fields: Mapping[str, object]) -> ParentSummary:

@@ -10,6 +10,7 @@ from typing import Generic, NamedTuple
 from compaction_hooks.history import History
 from compaction_hooks.history.digests import message_names
 from compaction_hooks.messages import M, Message, MessageFormat, Text
+from compaction_hooks.native import Issuer
 from compaction_hooks.tokens.budget import Budget
 from compaction_hooks.tokens.estimator import TokenEstimator
 from compaction_hooks.tokens.prices import Prices, find_prices
@@ -29,6 +30,7 @@ class ViewKey(NamedTuple):
         estimated: The view's estimate, system prompt and tools included, before calibration.
         model: The model of the call, or None for the controller's own.
         stale: The runs whose reasoning it left out.
+        has_native: Whether it has native items in place of the summary.
     """
 
     log: object
@@ -37,6 +39,7 @@ class ViewKey(NamedTuple):
     estimated: int
     model: str | None
     stale: StaleRuns = NOT_STALE
+    has_native: bool = False
 
     def is_prefix_of(self, later: ViewKey) -> bool:
         """Whether `later` is this view with more messages at its end, for the same model."""
@@ -46,6 +49,7 @@ class ViewKey(NamedTuple):
             and self.record_id == later.record_id
             and self.model == later.model
             and self.stale == later.stale
+            and self.has_native == later.has_native
         )
 
 
@@ -71,6 +75,7 @@ class Snapshot(NamedTuple, Generic[M]):
         learned: The calibration learned from usage, as a record keeps it; empty without one.
         binds_reasoning: Whether the model refuses reasoning that it made after other messages.
         has_recall: Whether the model has the recall tool, so that markers name handles.
+        issuer: The API and the model whose native items the view may have; None: no items.
     """
 
     messages: list[M]
@@ -93,11 +98,22 @@ class Snapshot(NamedTuple, Generic[M]):
     learned: Mapping[str, object] = MappingProxyType({})
     binds_reasoning: bool = False
     has_recall: bool = False
+    issuer: Issuer | None = None
 
     @property
     def view(self) -> list[M]:
         """The view, before user messages are merged: the host's own list while nothing is compacted."""
         return self.messages if self.projection.is_identity else self.projection.view(self.messages)
+
+    @property
+    def shown_record(self) -> CompactionRecord | None:
+        """The active record as the record of this very view: it may have another one, with or without native items."""
+        return self.record.as_shown_to(self.issuer, self.history.run_count) if self.record else None
+
+    @property
+    def stored_view(self) -> list[M]:
+        """The view for any store and provider: with the text of the summary in place of native items."""
+        return self.view if self.projection.native is None else self.projection.portable(self.messages)
 
     @property
     def window(self) -> int:
@@ -198,6 +214,20 @@ class Snapshot(NamedTuple, Generic[M]):
             else:
                 found += [history.piece(number).message for number in history.host_pieces(index)]
         return found + [piece.message for piece in history.pieces(history.first_piece(projection.tail_start))]
+
+    def view_before(self, run: int) -> list[M]:
+        """Return the part of the view before a run that it keeps: of a message that the run begins in, the pieces before."""
+        history, shown = self.history, self.projection
+        start = history.run_start(run)
+        first = history.piece(start)
+        kept = history.host_count - max(first.host, shown.tail_start) + sum(host >= first.host for host in shown.reused)
+        view = shown.view(history.hosts())
+        before = view[: len(view) - kept]
+        if first.number:
+            rewritten = shown.rewritten.get(first.host)
+            message = rewritten.message if rewritten else history.host(first.host)
+            before.append(self.format.take(message, range(first.number)))
+        return before
 
     def text_tokens(self, text: str) -> int:
         """Return the estimate of a user message with this text, before calibration."""

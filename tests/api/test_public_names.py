@@ -35,6 +35,7 @@ NAMES = {
     "compaction_hooks.messages": """
         Media Message MessageFormat Opaque RepairingFormat Text Thinking ToolCall ToolResult Usage
     """,
+    "compaction_hooks.native": "Issuer NativeItems NativeSummarizer is_native_refusal",
     "compaction_hooks.repair": "INTERRUPTED NO_REQUEST NO_WORDS repaired",
     "compaction_hooks.stores": "KeyValue KeyValueStore MemoryStore RecordStore SQLiteStore",
     "compaction_hooks.strategies": "ClearToolResults DropOldest ShortenParts Strategy Summarize",

@@ -1,4 +1,4 @@
-"""The compaction that a provider makes on its own side: the options of a request that ask for it."""
+"""The options of a request that make the provider compact on its own side."""
 
 from __future__ import annotations
 

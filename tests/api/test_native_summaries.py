@@ -1,0 +1,224 @@
+"""A summarizer that answers with the provider's own items: `Summary(native=...)`, their issuer, and the text for all others."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from compaction_hooks import (
+    CompactionController,
+    CompactionFinished,
+    CompactionRecord,
+    Summary,
+    SummaryRequest,
+    project,
+)
+from compaction_hooks.formats import AnthropicFormat
+from compaction_hooks.native import Issuer, NativeItems
+from compaction_hooks.stores import MemoryStore
+from tests.conversations import prose
+
+MODEL = "claude-opus-5"
+API = Issuer("anthropic", "https://api.anthropic.com")
+TEXT = "The user reads a long report."
+BLOCK = {"type": "compaction", "content": TEXT, "signature": "EuYB" * 40}
+HEAD = {"role": "assistant", "content": [BLOCK]}
+
+
+class Native:
+    """A summarizer whose provider compacts by itself; it keeps its requests."""
+
+    def __init__(self, issuer: Issuer = API, text: str = TEXT, tokens: int | None = None) -> None:
+        self.issuer = issuer
+        self.text = text
+        self.tokens = tokens
+        self.asked: list[SummaryRequest] = []
+
+    def __call__(self, request: SummaryRequest) -> Summary:
+        self.asked.append(request)
+        assert request.live is not None
+        issuer = self.issuer._replace(model=request.live.model or "")
+        return Summary(text=self.text, native=NativeItems(issuer, (BLOCK,), self.tokens))
+
+
+def controller(summarizer: Any = None, **more: Any) -> CompactionController[Any]:
+    return CompactionController(
+        **{"model": MODEL, "context_window": 8_000, "format": AnthropicFormat(), "summarizer": summarizer} | more
+    )
+
+
+def conversation(turns: int = 24) -> list[Any]:
+    return [
+        message
+        for n in range(turns)
+        for message in (
+            {"role": "user", "content": f"Part {n}?"},
+            {"role": "assistant", "content": f"{n}: {prose(300)}"},
+        )
+    ]
+
+
+def compacted(**more: Any) -> tuple[CompactionRecord, list[Any]]:
+    """Return the record of a conversation that the provider summarized, and its messages."""
+    hooks, messages = controller(Native(**more)), conversation()
+    hooks.transform_context_sync(messages)
+    record = hooks.session("default").record
+    assert record is not None
+    return record, messages
+
+
+def view_of(
+    record: CompactionRecord, messages: list[Any], hooks: CompactionController[Any], **options: Any
+) -> list[Any]:
+    hooks.session("default").import_records([record.to_dict()])
+    return hooks.transform_context_sync(messages, **options)
+
+
+def test_the_issuer_is_sent_its_items_word_for_word_in_front_of_the_recent_messages() -> None:
+    record, messages = compacted()
+    view = view_of(record, messages, controller(Native()))
+    assert view[0] == HEAD
+    assert view[1:] == messages[-len(view) + 1 :]
+    assert view[1:] == project(messages, record)[1:]
+
+
+@pytest.mark.parametrize(
+    ("hooks", "options"),
+    [
+        (controller(), {}),
+        (controller(lambda request: "unused"), {}),
+        (controller(Native(Issuer("anthropic", "https://gateway.example"))), {}),
+        (controller(Native()), {"model": "claude-sonnet-5"}),
+        (controller(Native(), model=None), {}),
+    ],
+    ids=["no summarizer", "text summarizer", "another address", "another model", "an unknown model"],
+)
+def test_any_other_issuer_is_sent_the_view_of_a_record_without_items(hooks: Any, options: Any) -> None:
+    record, messages = compacted()
+    portable = project(messages, record)
+    assert view_of(record, messages, hooks, **options) == portable
+    assert portable == project(messages, replace(record, native=None))
+    assert "EuYB" not in json.dumps(portable)
+
+
+def test_the_text_is_made_by_rule_if_the_provider_gives_none_or_one_that_is_refused() -> None:
+    by_rule, _ = compacted(text="")
+    assert "Part 3?" in by_rule.summary
+    too_long, _ = compacted(text="word " * 9_000)
+    assert too_long.summary == by_rule.summary
+    assert too_long.native is not None
+    assert too_long.native.items == (BLOCK,)
+
+
+def test_the_summarizer_gets_the_older_part_of_the_view_last_sent_and_the_rest_of_the_call() -> None:
+    native, messages = Native(), conversation()
+    hooks = controller(native)
+    first = hooks.transform_context_sync(messages, system="Be brief.", tools=[{"name": "read"}])
+    second = hooks.transform_context_sync(
+        [*messages, *conversation()[1:]], system="Be brief.", tools=[{"name": "read"}]
+    )
+    before, after = (request.live for request in native.asked)
+    assert before is not None
+    assert after is not None
+    assert [*before.messages, *first[1:]] == messages
+    assert after.messages[: len(first)] == first
+    assert [*after.messages, *second[1:]] == [HEAD, *first[1:], *conversation()[1:]]
+    assert (after.model, after.provider, after.system, after.tools) == (
+        MODEL,
+        "anthropic",
+        "Be brief.",
+        [{"name": "read"}],
+    )
+
+
+def test_a_compaction_by_hand_returns_a_list_for_any_provider() -> None:
+    hooks, messages = controller(Native()), conversation()
+    result = hooks.compact_sync(messages)
+    assert result.record is not None
+    assert result.messages == project(messages, result.record)
+    assert hooks.transform_context_sync(messages)[0] == HEAD
+
+
+def test_the_view_is_counted_with_the_items_and_not_with_the_text() -> None:
+    sizes: list[int] = []
+    for tokens in (100, 1_100):
+        hooks = controller(Native())
+        view_of(*compacted(tokens=tokens), hooks)
+        sizes.append(hooks.state().context_tokens or 0)
+    assert sizes[1] - sizes[0] == 1_000
+
+
+def test_items_larger_than_the_room_give_way_to_the_text() -> None:
+    events: list[Any] = []
+    hooks = controller(Native(tokens=7_000), on_event=events.append)
+    hooks.transform_context_sync(conversation())
+    made = hooks.session("default").record
+    assert made is not None
+    assert (made.summary, made.native) == (TEXT, None)
+    (finished,) = [event for event in events if isinstance(event, CompactionFinished)]
+    assert (finished.used_fallback, finished.fallback_reason) == (True, "the provider's own summary is too large")
+
+
+def test_items_copied_onto_a_record_of_more_messages_are_not_shown() -> None:
+    record, _ = compacted()
+    fields = record.to_dict()
+    assert CompactionRecord.from_dict(fields) == record
+    assert CompactionRecord.from_dict({**fields, "covered_digest": "0" * 64}).native is None
+    assert CompactionRecord.from_dict({**fields, "native": {"issuer": 1}}).native is None
+    assert "native" not in replace(record, native=None).to_dict()
+
+
+REFUSALS = [
+    "Error code: 400 - `compaction` is not one of the expected content block types",
+    "Error code: 400 - {'error': {'details': {'error_code': 'compaction_signature_invalid'}}}",
+    "Error code: 400 - {'error': {'code': 'invalid_encrypted_content'}}",
+]
+
+
+@pytest.mark.parametrize("refusal", REFUSALS)
+def test_refused_items_are_replaced_by_the_text_at_once_and_after_a_restart(refusal: str) -> None:
+    store, messages, sent = MemoryStore(), conversation(), list[list[Any]]()
+
+    def send(view: list[Any]) -> dict[str, Any]:
+        sent.append(view)
+        if view[0] == HEAD:
+            raise ValueError(refusal)
+        return {}
+
+    hooks = controller(Native(), store=store)
+    hooks.call_sync(messages, send)
+    record = hooks.session("default").record
+    assert record is not None
+    assert [view[0] == HEAD for view in sent] == [True, False]
+    assert sent[1] == project(messages, record)
+    for restarted in (hooks, controller(Native(), store=store)):
+        restarted.call_sync(messages, send)
+        assert sent[-1] == sent[1]
+    assert len(sent) == 4
+
+
+def test_a_host_that_catches_the_refusal_itself_recovers_the_text() -> None:
+    hooks, messages = controller(Native()), conversation()
+    assert hooks.transform_context_sync(messages)[0] == HEAD
+    view = hooks.recover_sync(ValueError(REFUSALS[0]), messages)
+    assert view == hooks.transform_context_sync(messages)
+    assert "EuYB" not in json.dumps(view)
+
+
+def test_an_error_about_something_else_keeps_the_items() -> None:
+    hooks, messages = controller(Native()), conversation()
+    hooks.transform_context_sync(messages)
+    error = ValueError("Error code: 400 - tools: Input should be a valid list")
+    with pytest.raises(ValueError, match="tools"):
+        hooks.recover_sync(error, messages)
+    assert hooks.transform_context_sync(messages)[0] == HEAD
+
+
+def test_an_undo_takes_the_items_back_with_the_text() -> None:
+    hooks, messages = controller(Native()), conversation(16)
+    hooks.compact_sync(messages)
+    hooks.undo()
+    assert hooks.transform_context_sync(messages) == messages
