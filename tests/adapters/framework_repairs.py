@@ -1,10 +1,13 @@
-"""What each framework's test of `repair` runs: the same faults as the core's formats, in its own messages."""
+"""Checks of each framework's messages: the same faults and the same digests as in the core's formats."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 from compaction_hooks.repair import repaired
+from tests.adapters.same_chain import chain
+from tests.dialects import CHAT
 from tests.repairs import Dialect, broken, check_prefix, check_repair, history
 
 HISTORIES = 60
@@ -29,3 +32,11 @@ def check_whole_histories(dialect: Dialect) -> None:
     for seed in range(HISTORIES):
         messages = history(Random(seed), dialect)
         assert repaired(messages, dialect.format) is messages
+
+
+def check_same_chain(dialect: Dialect) -> None:
+    """A conversation has one digest chain, in these messages and as OpenAI chat dicts: a record applies to both."""
+    as_chat = replace(CHAT, system=CHAT.user) if dialect.system is dialect.user else CHAT
+    for seed in range(HISTORIES):
+        messages, dicts = (history(Random(seed), each) for each in (dialect, as_chat))
+        assert chain(dialect.format, messages) == chain(CHAT.format, dicts)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from pydantic_ai import Agent, CapabilityEvent, RunContext
-from pydantic_ai import messages as ai
 from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.messages import (
     ModelMessage,
@@ -99,51 +98,3 @@ def texts(messages: Sequence[Any]) -> str:
 def stored(messages: list[ModelMessage]) -> list[ModelMessage]:
     """Messages as they come back from a database."""
     return ModelMessagesTypeAdapter.validate_json(ModelMessagesTypeAdapter.dump_json(messages))
-
-
-def from_chat(messages: Sequence[Mapping[str, Any]]) -> list[ModelMessage]:
-    """An OpenAI chat conversation as pydantic-ai writes it: what users and tools say in a row is one request."""
-    names: dict[str, str] = {}
-    made: list[ModelMessage] = []
-    parts: list[ai.ModelRequestPart] = []
-    for message in messages:
-        if message["role"] == "assistant":
-            if parts:
-                made.append(ModelRequest(parts=parts))
-            parts = []
-            made.append(ModelResponse(parts=_answer_parts(message, names)))
-        else:
-            parts.append(_request_part(message, names))
-    return [*made, ModelRequest(parts=parts)] if parts else made
-
-
-def _answer_parts(message: Mapping[str, Any], names: dict[str, str]) -> list[ai.ModelResponsePart]:
-    content = message.get("content")
-    blocks = [{"text": content}] if isinstance(content, str) else content or []
-    parts: list[ai.ModelResponsePart] = [TextPart(block["text"]) for block in blocks if block.get("text")]
-    for call in message.get("tool_calls") or ():
-        names[call["id"]] = call["function"]["name"]
-        parts.append(ai.ToolCallPart(call["function"]["name"], call["function"]["arguments"], call["id"]))
-    return parts
-
-
-def _request_part(message: Mapping[str, Any], names: Mapping[str, str]) -> ai.ModelRequestPart:
-    content = message.get("content")
-    if message["role"] == "system":
-        return ai.SystemPromptPart(
-            content if isinstance(content, str) else "".join(block["text"] for block in content or ())
-        )
-    blocks = [content or ""] if content is None or isinstance(content, str) else list(map(_content, content))
-    if message["role"] == "tool":
-        call_id = message["tool_call_id"]
-        result: Any = content if isinstance(content, str) else blocks
-        outcome: Any = "failed" if message.get("is_error") else "success"
-        return ai.ToolReturnPart(names.get(call_id, "unknown"), result, call_id, outcome=outcome)
-    return UserPromptPart(content if isinstance(content, str) else blocks)
-
-
-def _content(block: Mapping[str, Any]) -> ai.UserContent:
-    if block["type"] == "text":
-        return str(block["text"])
-    url = block["image_url"]["url"]
-    return ai.BinaryContent.from_data_uri(url) if url.startswith("data:") else ai.ImageUrl(url)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import pytest
 from compaction_adapters.langchain_core import LangChainFormat
 from langchain_core.messages import (
     AIMessage,
@@ -17,18 +20,15 @@ from langchain_core.messages.tool import tool_call, tool_call_chunk
 from compaction_hooks.messages import ToolCall
 from compaction_hooks.repair import INTERRUPTED, repaired
 from tests.adapters import repair_dialects
-from tests.adapters.framework_repairs import check_broken_histories, check_whole_histories
+from tests.adapters.framework_repairs import check_broken_histories, check_same_chain, check_whole_histories
+from tests.repairs import Dialect
 
-DIALECT = repair_dialects.langchain()
 FORMAT = LangChainFormat()
 
 
-def test_broken_histories_are_repaired() -> None:
-    check_broken_histories(DIALECT)
-
-
-def test_whole_histories_come_back_unchanged() -> None:
-    check_whole_histories(DIALECT)
+@pytest.mark.parametrize("check", [check_broken_histories, check_whole_histories, check_same_chain])
+def test_histories(check: Callable[[Dialect], None]) -> None:
+    check(repair_dialects.langchain())
 
 
 def test_a_call_without_an_answer_gets_a_failed_tool_message() -> None:

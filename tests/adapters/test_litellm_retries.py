@@ -100,15 +100,6 @@ async def test_a_second_overflow_is_raised_with_the_providers_error(stage: Stage
     assert statuses(side) == [400, 400]
 
 
-@BOTH
-async def test_without_recovery_litellms_own_error_is_raised_at_once(stage: Stage, function: Any) -> None:
-    side = stage.side()
-    made = compacted(function, settings={"gpt-4o*": CompactionSettings(compact_on_overflow=False)})
-    with pytest.raises(litellm.ContextWindowExceededError):
-        await got(made(messages=task(40), num_retries=2, **stage.openai()))
-    assert statuses(side) == [400]
-
-
 # -- other errors
 
 
@@ -170,19 +161,6 @@ async def test_retries_of_the_whole_process_are_kept(
     assert statuses(side)[3:] == [400, 200]
 
 
-@BOTH
-async def test_a_retry_after_a_compaction_pays_for_one_summary(stage: Stage, function: Any) -> None:
-    side = stage.side(DOWN, DOWN)
-    made = with_compaction(function, context_window=WINDOW)
-    assert said(await got(made(messages=task(60), num_retries=1, max_retries=0, **stage.openai()))) == "Done."
-    assert [(request.is_summary, request.status) for request in side.requests] == [
-        (True, 200),
-        (False, 500),
-        (False, 500),
-        (False, 200),
-    ]
-
-
 # -- fallbacks
 
 
@@ -211,13 +189,6 @@ async def test_another_error_falls_back_to_views_that_fit_each_model(
         "falling back to openai/gpt-4o (BadRequestError)",
         "falling back to openai/nobody-knows (BadRequestError)",
     ]
-
-
-def test_if_all_models_fail_the_last_error_is_raised(stage: Stage) -> None:
-    stage.side(BAD)
-    stage.side(Rejection(404, {"error": {"message": "no such model", "type": "not_found_error"}}), key="-other")
-    with pytest.raises(litellm.NotFoundError):
-        compacted(litellm.completion)(messages=task(2), fallbacks=[stage.openai(key="-other")], **stage.openai())
 
 
 @BOTH

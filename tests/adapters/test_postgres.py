@@ -190,15 +190,6 @@ def test_says_when_no_server_is_there() -> None:
     assert "start PostgreSQL" in text
 
 
-async def test_says_when_no_server_is_there_to_async_callers() -> None:
-    async with psycopg_pool.AsyncConnectionPool(
-        url_of(free_port()), min_size=0, max_size=1, timeout=0.2, open=False
-    ) as pool:
-        answer: Any = PostgresStore(pool).load("s")
-        with pytest.raises(RecordError, match="start PostgreSQL"):
-            await answer
-
-
 def test_says_when_the_password_is_wrong(server: Server) -> None:
     assert "user name and password" in error_of(PostgresStore(url_of(server.port, password="guess")))
 
@@ -226,11 +217,6 @@ def test_says_when_the_user_may_not_make_the_table_and_works_where_it_was_made(s
     assert store.load("s") == []
     connection.execute("DROP OWNED BY clerk")
     connection.execute("DROP USER clerk")
-
-
-def test_says_when_something_else_has_the_tables_name(url: str, connection: Any) -> None:
-    connection.execute("CREATE TABLE compaction_records (notes text)")
-    assert "search_path" in error_of(PostgresStore(url))
 
 
 def test_uses_the_search_path_it_is_given(url: str, connection: Any) -> None:

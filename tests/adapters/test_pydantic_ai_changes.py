@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from compaction_adapters.pydantic_ai import Compaction
-from pydantic_ai import Agent, DeferredToolRequests, DeferredToolResults, Tool, ToolDenied, capture_run_messages
+from pydantic_ai import Agent, Tool, capture_run_messages
 from pydantic_ai import messages as ai
 from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelRequest, UserPromptPart
 
@@ -141,29 +141,4 @@ async def test_a_run_whose_tool_raises_is_continued(goes_on: str, settings: Any,
         talk.history = [*captured, ModelRequest(parts=[UserPromptPart(marked())])]
     await talk.say_until_summarised()
     await talk.say()
-    check_never_rejected(talk.side)
-
-
-async def test_calls_that_wait_for_approval(stage: Stage, tmp_path: Path) -> None:
-    """Approved or denied in another process, with the messages from JSON and a compaction in between."""
-    answers = [answer for _ in range(8) for answer in (looks(2), Answer(marked("a")))]
-    store = SQLiteStore(tmp_path / "records.db")
-    options: Any = {
-        "tool": Tool(look, requires_approval=True),
-        "output_type": [str, DeferredToolRequests],
-        "store": store,
-    }
-    talk = opened(stage, *answers, **options)
-    for turn in range(8):
-        text = marked(tokens=500)
-        stopped = await talk.agent.run(text, message_history=talk.history)
-        assert isinstance(stopped.output, DeferredToolRequests)
-        demand(talk.side, stopped.all_messages()[:-1], text)
-        talk.history = stored(stopped.all_messages())
-        talk.agent = agent_of(stage.openai(), **options)
-        decision: Any = ToolDenied(f"{marked('r', 5)}: no.") if turn % 2 else True
-        decided = DeferredToolResults(approvals={call.tool_call_id: decision for call in stopped.output.approvals})
-        done = await talk.agent.run(message_history=talk.history, deferred_tool_results=decided)
-        talk.take(done.all_messages(), text)
-    assert summarised(talk.side)
     check_never_rejected(talk.side)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import itertools
-from collections.abc import Sequence
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,16 +14,16 @@ from pydantic_ai.usage import RequestUsage
 
 from compaction_hooks import Message, Usage
 from compaction_hooks.errors import ConfigurationError, FormatError
-from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat
+from compaction_hooks.formats import AnthropicFormat
 from compaction_hooks.messages import Media, Opaque, Text, Thinking, ToolCall, ToolResult
 from compaction_hooks.repair import INTERRUPTED, NO_WORDS, repaired
 from compaction_hooks.testing import check_format
 from tests.adapters import repair_dialects
-from tests.adapters.framework_repairs import check_broken_histories, check_whole_histories
-from tests.adapters.pydantic_ai_messages import from_chat, stored
-from tests.adapters.same_chain import CONVERSATIONS, HOSTED, HOSTED_CALLS, chain
+from tests.adapters.framework_repairs import check_broken_histories, check_same_chain, check_whole_histories
+from tests.adapters.pydantic_ai_messages import stored
+from tests.adapters.same_chain import HOSTED, HOSTED_CALLS, chain
 from tests.cases import folded
-from tests.data import needs_data, sessions
+from tests.repairs import Dialect
 
 FORMAT = PydanticAIFormat()
 PIXELS = ai.BinaryContent(b"pixels", media_type="image/png")
@@ -257,23 +256,6 @@ def test_usage_measures_the_context(usage: Any, noted: int | None, unmeasured: i
 # -- digests
 
 
-def assert_same_chain(messages: Sequence[Any]) -> int:
-    made, wanted = from_chat(messages), chain(OpenAIChatFormat(), messages)
-    assert chain(FORMAT, made) == wanted
-    assert chain(FORMAT, stored(made)) == wanted
-    return len(wanted)
-
-
-@needs_data
-def test_recorded_sessions_have_the_same_chain_as_chat_dicts_have() -> None:
-    assert sum(assert_same_chain(session["messages"]) for session in itertools.islice(sessions(), 0, None, 6)) > 2_000
-
-
-@pytest.mark.parametrize("messages", CONVERSATIONS)
-def test_generated_conversations_have_the_same_chain_as_chat_dicts_have(messages: list[Any]) -> None:
-    assert assert_same_chain(messages) > 1
-
-
 def test_tools_that_the_provider_ran_have_the_chain_of_its_own_blocks() -> None:
     """As the framework's Anthropic model keeps them: an MCP call wrapped, results dumped with their empty fields."""
     wrapped = {"action": "call_tool", "tool_name": "find", "tool_args": {"words": "parser"}}
@@ -296,10 +278,9 @@ ASKED = ModelResponse([ai.ToolCallPart("read", {}, "a"), ai.ToolCallPart("read",
 BOTH = [ai.ToolReturnPart("read", "ok", "a"), ai.ToolReturnPart("read", "ok", "b")]
 
 
-def test_broken_histories_are_repaired_and_whole_ones_come_back_themselves() -> None:
-    dialect = repair_dialects.pydantic_ai()
-    check_broken_histories(dialect)
-    check_whole_histories(dialect)
+@pytest.mark.parametrize("check", [check_broken_histories, check_whole_histories, check_same_chain])
+def test_histories(check: Callable[[Dialect], None]) -> None:
+    check(repair_dialects.pydantic_ai())
 
 
 def test_a_call_without_a_result_is_answered_as_interrupted() -> None:

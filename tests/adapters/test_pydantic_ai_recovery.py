@@ -303,16 +303,6 @@ async def test_an_answer_cut_short_by_its_own_limit_is_an_answer(stage: Stage) -
     assert len(side.requests) == 1
 
 
-async def test_silent_truncation_compacts_before_the_next_request(stage: Stage) -> None:
-    """Accepted although it was too long: the answer counts, the next request is smaller."""
-    side = stage.side(*steps(3), window=6_000, overflow="truncate")
-    agent = reader(stage.openai(), Compaction(context_window=6_000, settings=LATE), tokens=300)
-    assert (await agent.run("Go on.", message_history=spoken(9))).output == "All read."
-    first, *others = [request.input_tokens for request in side.model_requests]
-    assert first > 6_000
-    assert max(others) < 4_000
-
-
 # -- media
 
 

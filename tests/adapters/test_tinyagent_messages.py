@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -24,19 +22,14 @@ from tinyagent.agent_types import (
 
 from compaction_hooks import CompactionSettings
 from compaction_hooks.errors import ConfigurationError, FormatError
-from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.repair import INTERRUPTED, repaired
 from compaction_hooks.testing import check_format
 from tests.adapters import repair_dialects
-from tests.adapters.framework_repairs import check_broken_histories, check_whole_histories
-from tests.adapters.same_chain import CONVERSATIONS, chain
+from tests.adapters.framework_repairs import check_broken_histories, check_same_chain, check_whole_histories
 from tests.adapters.tinyagent_stage import Stage, turns
 from tests.cases import folded
-from tests.conversations import assistant, call, tool, user
-from tests.data import needs_data, sessions
 from tests.provider import LoopbackProvider
-
-Chat = Mapping[str, Any]
+from tests.repairs import Dialect
 
 DIALECT = repair_dialects.tinyagent()
 FORMAT = TinyAgentFormat()
@@ -119,12 +112,9 @@ def test_cached_tokens_are_counted_once(usage: dict[str, Any] | None, api: str |
 # -- repair
 
 
-def test_broken_histories_are_repaired() -> None:
-    check_broken_histories(DIALECT)
-
-
-def test_whole_histories_come_back_themselves() -> None:
-    check_whole_histories(DIALECT)
+@pytest.mark.parametrize("check", [check_broken_histories, check_whole_histories, check_same_chain])
+def test_histories(check: Callable[[Dialect], None]) -> None:
+    check(DIALECT)
 
 
 def test_a_call_without_a_result_gets_a_failed_one() -> None:
@@ -167,79 +157,3 @@ def test_merged_messages_keep_the_places_of_images_and_cache_marks() -> None:
     assert first.content == [IMAGE, two, TextContent(text="Three."), IMAGE]
     assert view == before
     assert FORMAT.merge(merged) is merged
-
-
-# -- the same conversation as chat dicts
-
-
-def as_tinyagent(messages: Sequence[Chat]) -> list[AgentMessage]:
-    """Return the same conversation as tinyagent holds it: its system prompt is no message."""
-    return [_message(message) for message in messages if message["role"] != "system"]
-
-
-def _message(message: Chat) -> AgentMessage:
-    if message["role"] == "tool":
-        is_error = message.get("is_error") is True
-        return ToolResultMessage(tool_call_id=message["tool_call_id"], content=_blocks(message), is_error=is_error)
-    if message["role"] == "user":
-        return UserMessage(content=_blocks(message))
-    texts = [block for block in _blocks(message) if isinstance(block, TextContent)]
-    return AssistantMessage(content=[*texts, *(_call(call) for call in message.get("tool_calls") or ())])
-
-
-def _blocks(message: Chat) -> list[TextContent | ImageContent]:
-    content: Any = message.get("content") or []
-    blocks: Sequence[Chat] = [{"type": "text", "text": content}] if isinstance(content, str) else content
-    return [
-        TextContent(text=block["text"]) if block["type"] == "text" else ImageContent(url=block["image_url"]["url"])
-        for block in blocks
-    ]
-
-
-def _call(call: Chat) -> ToolCallContent:
-    """Return a call; tinyagent leaves arguments that are no JSON object as text."""
-    name, text = call["function"]["name"], call["function"]["arguments"]
-    try:
-        arguments = json.loads(text)
-    except ValueError:
-        arguments = None
-    if isinstance(arguments, dict):
-        return ToolCallContent(id=call["id"], name=name, arguments=arguments)
-    return ToolCallContent.model_construct(type="tool_call", id=call["id"], name=name, arguments=text)
-
-
-def check_chain(messages: Sequence[Chat]) -> int:
-    """Check that both forms have one chain; return its length."""
-    wanted = chain(OpenAIChatFormat(), messages)
-    assert chain(FORMAT, as_tinyagent(messages)) == wanted
-    return len(wanted)
-
-
-@needs_data
-def test_recorded_sessions_have_the_same_digests() -> None:
-    assert sum(check_chain(session["messages"]) for session in itertools.islice(sessions(), 0, None, 6)) > 2_000
-
-
-@pytest.mark.parametrize("messages", CONVERSATIONS)
-def test_a_conversation_has_the_same_digests(messages: list[Chat]) -> None:
-    assert check_chain(messages) > 1
-
-
-def test_thinking_usage_and_split_texts_do_not_change_digests() -> None:
-    chats = [user("Go."), assistant("One and two.", call("c", path="a")), tool("c", "read"), assistant("Done.")]
-    messages = as_tinyagent(chats)
-    messages[1] = AssistantMessage(
-        content=[
-            ThinkingContent(thinking="hm", thinking_signature="sig"),
-            TextContent(text="One "),
-            None,
-            TextContent(text="and two."),
-            ToolCallContent(id="another id", name="read_file", arguments={"path": "a"}),
-        ],
-        usage={"input": 10, "output": 2},
-        model="m",
-    )
-    messages[2] = ToolResultMessage(
-        tool_call_id="another id", tool_name="read_file", content=[TextContent(text="read")]
-    )
-    assert chain(FORMAT, messages) == chain(OpenAIChatFormat(), chats)
