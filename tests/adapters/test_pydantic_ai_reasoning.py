@@ -6,9 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-
-pytest.importorskip("pydantic_ai")
-
 from compaction_adapters.pydantic_ai import Compaction
 from pydantic_ai import Agent, UsageLimits
 from pydantic_ai.messages import ModelMessage, ThinkingPart
@@ -16,14 +13,10 @@ from pydantic_ai.messages import ModelMessage, ThinkingPart
 from compaction_hooks import CompactionFinished
 from compaction_hooks.events import CompactionEvent
 from compaction_hooks.stores import MemoryStore
-from tests.adapters import pydantic_ai_stage
 from tests.adapters.pydantic_ai_stage import Stage
 from tests.adapters.signed_reasoning import BINDING, HIDDEN, RESULT, SETTINGS, STEPS, TURNS, WINDOW, Reading
 from tests.adapters.test_pydantic_ai_recovery import by_iter_streaming, by_run, by_run_with_a_handler
 from tests.cases import crossed
-
-provider = pydantic_ai_stage.provider
-stage = pydantic_ai_stage.stage
 
 
 def read_file(path: str) -> str:
