@@ -12,7 +12,7 @@ from compaction_hooks import CompactionRecord, Message
 from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.history import HistoryReader, Known
 from compaction_hooks.history.digests import message_digest
-from compaction_hooks.messages import Opaque, Text
+from compaction_hooks.messages import NativeSummary, Text
 from compaction_hooks.strategies.candidate import Goal
 from compaction_hooks.strategies.clear_tool_results import ClearToolResults
 from compaction_hooks.strategies.drop_oldest import drop_marker
@@ -122,7 +122,7 @@ def words(messages: Sequence[Message]) -> list[str]:
 
 
 def test_the_providers_summary_may_be_the_newest_message() -> None:
-    item = Opaque("compaction", "{}", content="so far")
+    item = NativeSummary("compaction", "{}", content="so far")
     said = Message(role="assistant", parts=(Text("Before."), item, Text("After.")))
     native = find_native_summary([Message(role="user", parts=(Text("Go on."),)), said])
     assert native is not None
