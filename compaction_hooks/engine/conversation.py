@@ -116,7 +116,7 @@ class Conversation(Generic[M]):
         """
         new = {record.id: record for record in records if self.records.is_new(record)}
         kept = [record for record in new.values() if not record.takes_back]
-        for note in (record for record in kept if record.stale_runs is not None):
+        for note in (record for record in kept if record.is_note and record.stale_runs is not None):
             self.reasoning.learn_from_note(note)
         if kept:
             self.records.add(kept)

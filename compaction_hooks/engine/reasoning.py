@@ -56,9 +56,15 @@ class BoundReasoning:
             known = known._replace(end=run_count)
         left_at = self._left_at.get(name, 0)
         is_first = self._shown is None and not self.awaits_answer
-        if is_first or self._shown == (name,) or run_count <= left_at:
+        if is_first or self._shown == (name,) or run_count <= left_at or self._goes_on_with(record, run_count):
             return known
         return StaleRuns(known.first if known.end else left_at, end)
+
+    def _goes_on_with(self, record: CompactionRecord | None, run_count: int) -> bool:
+        """Return whether a record takes the place of the view last sent without any cost of reasoning."""
+        if record is None or record.stale_runs is None or self.awaits_answer:
+            return False
+        return self._shown == (record.parent,) and run_count <= record.seen_runs
 
     def record_refusal(self, model: str | None) -> None:
         """Record that this model's provider refused the reasoning in the history."""

@@ -12,8 +12,8 @@ from compaction_hooks.history.digests import text_digest
 from compaction_hooks.messages import M, ToolCall
 from compaction_hooks.tokens.budget import Budget
 from compaction_hooks.view.projection import Projection, apply_record
-from compaction_hooks.view.reasoning import NOT_STALE, spare_open_turn, stale_runs_of
-from compaction_hooks.view.record import CompactionReason, CompactionRecord, ParentSummary, record_id
+from compaction_hooks.view.reasoning import NOT_STALE, newest_reasoning, spare_open_turn
+from compaction_hooks.view.record import CompactionReason, CompactionRecord, ParentSummary, StaleRuns, record_id
 from compaction_hooks.view.reductions import Reducible, Reduction, ToolRule, reducible_parts
 from compaction_hooks.view.snapshot import Snapshot
 from compaction_hooks.view.summary_message import PROMPT_VERSION
@@ -38,14 +38,35 @@ class Candidate(Generic[M]):
     is_enough: bool = False
 
     @cached_property
+    def stale(self) -> StaleRuns:
+        """The runs whose reasoning its view leaves out: no others than before if only messages behind all reasoning change."""
+        now = self.snapshot
+        if not now.binds_reasoning:
+            return NOT_STALE
+        if self.costs_no_reasoning:
+            return now.projection.stale
+        return spare_open_turn(StaleRuns(0, now.history.run_count), now.history, now.model)
+
+    @cached_property
+    def costs_no_reasoning(self) -> bool:
+        """Whether it only reduces parts behind the newest reasoning of the active view."""
+        now, record = self.snapshot, self.record
+        active = now.record
+        if (record.rendered, record.covered_runs) != (
+            (active.rendered, active.covered_runs) if active else ("", now.history.base)
+        ):
+            return False
+        newest = newest_reasoning(now.history, now.projection.stale)
+        changed = {*record.reductions} ^ {*(active.reductions if active else ())}
+        return all(item.run > newest for item in changed)
+
+    @cached_property
     def projection(self) -> Projection[M]:
         """The record, applied to the history of the snapshot."""
         now = self.snapshot
         estimate = now.estimator.estimate_message_tokens
-        made = stale_runs_of(self.record) if now.binds_reasoning else NOT_STALE
-        stale = spare_open_turn(made, now.history, now.model)
         return apply_record(
-            now.history, self.record, now.format, estimate, now.projection, stale, self.made_here, now.issuer
+            now.history, self.record, now.format, estimate, now.projection, self.stale, self.made_here, now.issuer
         )
 
     @cached_property
@@ -59,7 +80,8 @@ class Candidate(Generic[M]):
         The size is in proportion to the provider's count of the view before, so that the two numbers can be compared.
         """
         after = round(self.tokens * self.snapshot.tokens / self.snapshot.estimated_tokens)
-        return replace(self.record, tokens_after=after)
+        is_free = self.snapshot.binds_reasoning and self.costs_no_reasoning
+        return replace(self.record, tokens_after=after, stale_runs=self.stale if is_free else None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,7 @@ from compaction_hooks import arguments
 from compaction_hooks.messages import M
 from compaction_hooks.strategies.candidate import Candidate, Goal, reduce, unpinned_parts
 from compaction_hooks.view.markers import MARKER_CHARS, clearing_marker
+from compaction_hooks.view.reasoning import newest_reasoning
 from compaction_hooks.view.reductions import Reducible, ToolRule
 from compaction_hooks.view.snapshot import Snapshot
 
@@ -40,10 +41,25 @@ class ClearToolResults:
             rules=goal.tool_rules,
             last_run=snapshot.history.run_count - 1,
         )
-        if sum(part.tokens for part in chosen) * snapshot.ratio < minimum:
+        chosen = _prefer_free(chosen, snapshot, goal, minimum)
+        if _saved(chosen, snapshot) < minimum:
             return None
         most_saved = sum(part.tokens + 1 for part in chosen)  # estimates of parts are rounded up
         return reduce(snapshot, goal, [part.reduction() for part in chosen], most_saved=most_saved)
+
+
+def _saved(parts: Iterable[Reducible], snapshot: Snapshot[M]) -> float:
+    return sum(part.tokens for part in parts) * snapshot.ratio
+
+
+def _prefer_free(chosen: list[Reducible], snapshot: Snapshot[M], goal: Goal[M], minimum: int) -> list[Reducible]:
+    """Return the results behind all reasoning if they are enough, since a model that binds it refuses it behind a cleared one."""
+    if not snapshot.binds_reasoning:
+        return chosen
+    newest = newest_reasoning(snapshot.history, snapshot.projection.stale)
+    free = [part for part in chosen if part.run > newest]
+    needed = max(minimum, snapshot.tokens - goal.budget.target)
+    return free if _saved(free, snapshot) >= needed else chosen
 
 
 def results_to_clear(

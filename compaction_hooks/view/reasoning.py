@@ -21,10 +21,21 @@ NOT_STALE: Final = StaleRuns()
 def stale_runs_of(record: CompactionRecord | None) -> StaleRuns:
     """Return the runs whose reasoning a record's view leaves out for a model that binds it; without a record none.
 
-    All reasoning of before is stale, even that before the first changed message. If the record does not tell when it was made (an
-    older version), all reasoning is.
+    All reasoning of before is stale, even that before the first changed message, unless the record tells that it changed only
+    messages behind all reasoning. If the record does not tell when it was made (an older version), all reasoning is.
     """
-    return StaleRuns(0, record.seen_runs or sys.maxsize) if record else NOT_STALE
+    if record is None:
+        return NOT_STALE
+    return record.stale_runs or StaleRuns(0, record.seen_runs or sys.maxsize)
+
+
+def newest_reasoning(history: History[Any], stale: StaleRuns) -> int:
+    """Return the run of the newest reasoning that is not stale; -1 if there is none."""
+    for index in history.answers():
+        run = history.run_of(index)
+        if not stale.first <= run < stale.end and _has_reasoning(history.piece(index).message):
+            return run
+    return -1
 
 
 def spare_open_turn(stale: StaleRuns, history: History[Any], model: str | None) -> StaleRuns:
@@ -112,4 +123,8 @@ class StaleReasoning(NamedTuple, Generic[M]):
 
 
 def _is_affected(message: Message, *, unties: bool) -> bool:
-    return (unties and message.role == "assistant") or any(map(is_reasoning, message.parts))
+    return (unties and message.role == "assistant") or _has_reasoning(message)
+
+
+def _has_reasoning(message: Message) -> bool:
+    return any(map(is_reasoning, message.parts))

@@ -106,7 +106,8 @@ class CompactionRecord:
         calibration: The calibration learned from usage when it was made: `Calibration.to_dict()`, with the names of its
             estimator, format and model; empty if nothing was learned.
         takes_back: Ids of records that were undone; only a note has them.
-        stale_runs: The runs whose reasoning was made behind other views than that of the record `parent`; only a note has them.
+        stale_runs: The runs whose reasoning was made behind other views: of the record `parent` if this is a note. None:
+            all runs before `seen_runs`.
         binding_models: Models whose provider refused reasoning in this conversation, "" is the controller's own; as above.
         native: The provider's own summary of the covered messages, or None. Its issuer is shown it in place of `rendered`.
         extra: Fields of a later version, kept as they came.

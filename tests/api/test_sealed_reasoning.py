@@ -32,6 +32,8 @@ class RefusedError(Exception):
 class Run:
     """An agent on a provider that binds the reasoning of its models, in a process that may be started again."""
 
+    turn_length = 7
+
     def __init__(self, seed: int, **settings: Any) -> None:
         self.random = Random(seed)
         self.signer = Signer(redacted_every=3)
@@ -65,7 +67,11 @@ class Run:
         self.calls += 1
         call = {"type": "tool_use", "id": f"toolu_{self.calls}", "name": "read", "input": {"part": self.calls}}
         said: list[Any] = [{"type": "text", "text": f"Part {self.calls}."}]
-        return [*(self.signer.sign(body) if model != PLAIN else ()), *said, *([call] if self.calls % 7 else [])]
+        return [
+            *(self.signer.sign(body) if model != PLAIN else ()),
+            *said,
+            *([call] if self.calls % self.turn_length else []),
+        ]
 
     def rewind(self) -> None:
         """Go back to one of the user's words."""
@@ -111,6 +117,32 @@ def test_a_model_that_is_not_known_is_refused_at_most_once_in_a_session_restarts
             if step % 6 == 5:
                 run.restart()
         assert len(run.signer.refusals) <= 1, seed
+
+
+class RareThinker(Run):
+    """An agent whose model reasons about each request, and not between its tool calls."""
+
+    turn_length = 30
+
+    def _answer(self, view: list[Any], model: str) -> list[Any]:
+        answer = super()._answer(view, model)
+        is_asked = isinstance(self.messages[-1]["content"], str)
+        return (
+            answer
+            if is_asked
+            else [block for block in answer if block["type"] not in ("thinking", "redacted_thinking")]
+        )
+
+
+def test_results_behind_the_reasoning_are_cleared_first() -> None:
+    run = RareThinker(2)
+    for step in range(26):
+        run.step()
+        if step == 17:  # a new process reads from the record that its view costs no reasoning
+            run.restart()
+    assert len([record for record in run.session.records if record.reductions]) == 2
+    assert run.signer.refusals == []
+    assert [kept for kept, _ in run.signer.sent] == [0] + [1] * 25
 
 
 def test_models_that_bind_reasoning_and_others_take_turns() -> None:
