@@ -139,36 +139,6 @@ def test_a_run_may_be_cancelled_wherever_it_waits(name: str, kind: str) -> None:
     assert waits >= 5, "the walk saw summariser, store and handlers"
 
 
-def test_a_cancelled_recovery_leaves_the_session_ready() -> None:
-    """Cancelled while the summary of an overflow recovery is written; the next call compacts and sends."""
-    started = asyncio.Event()
-    asked: list[int] = []
-
-    async def slow_once(request: SummaryRequest) -> str:
-        asked.append(1)
-        if len(asked) == 1:
-            started.set()
-            await asyncio.Event().wait()
-        return "## Goal\n- port the parser"
-
-    async def run() -> None:
-        driven = rig("async", summarizer=slow_once, settings=fallback_settings())
-        messages = heavy()
-        task = asyncio.ensure_future(driven.session.call(messages, send_to_a_small_model))
-        await started.wait()
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        await no_tasks_left()
-        driven.check_idle()
-        answer = await driven.session.call(messages, send_to_a_small_model)
-        assert answer["content"] == "done"
-        assert len(asked) == 2
-        assert driven.hooks.state().compaction_count == 1
-
-    asyncio.run(run())
-
-
 def test_a_cancelled_waiter_may_be_cancelled_wherever_it_waits() -> None:
     """It waits for another caller's compaction, which goes on."""
 

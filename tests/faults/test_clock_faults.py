@@ -15,7 +15,7 @@ from compaction_hooks.engine.persistence import STORE_COOLDOWN_SECONDS
 from compaction_hooks.runtime.effects import Instant
 from compaction_hooks.stores import MemoryStore
 from tests.cases import crossed
-from tests.conversations import assistant, talk, texts, user
+from tests.conversations import talk, texts
 from tests.faults.harness import SIDES, Chat, Side, above_threshold, fallback_settings, raises, rig, works
 from tests.faults.test_store_faults import Store, raising
 
@@ -127,28 +127,3 @@ def test_a_store_is_asked_again_although_the_clock_jumped(jump: float, side: Sid
     driven.clock.jump(STORE_COOLDOWN_SECONDS)
     driven.transform(messages)
     assert len(store.load("default")) == 1
-
-
-@pytest.mark.parametrize("side", SIDES)
-def test_the_messages_own_timestamps_decide_nothing(side: Side) -> None:
-    """Hosts write monotonic milliseconds on one message and epoch milliseconds on the next; usage is found by place."""
-
-    def list_stamps(messages: list[Chat], stamps: Iterator[float]) -> list[Chat]:
-        return [{**message, "timestamp": next(stamps)} for message in messages]
-
-    epoch = 1_770_000_000_000.0
-    mixed = itertools.cycle([5_000.0, epoch, 12.0, epoch + 1, -1.0])
-    usage = {"prompt_tokens": 3_000, "completion_tokens": 20}
-    views: list[list[Chat]] = []
-    for stamps in (mixed, itertools.repeat(epoch)):
-        driven = rig(side, summarizer=works, settings=fallback_settings())
-        messages = list_stamps(above_threshold(), stamps)
-        driven.transform(messages)
-        answer: Chat = {**assistant("done"), "usage": usage, "timestamp": next(stamps)}
-        messages = [*messages, answer, *list_stamps([user("go on")], stamps)]
-        view = driven.transform(messages)
-        views.append([{key: value for key, value in message.items() if key != "timestamp"} for message in view])
-        state = driven.hooks.state()
-        assert state.context_tokens is not None
-        assert state.compaction_count == 1
-    assert views[0] == views[1]

@@ -96,18 +96,6 @@ def test_a_run_goes_on_with_an_estimator_that_lies(factor: float, reports: bool,
         assert rejections[-1] - rejections[30] <= 1, "and what they taught is remembered"
 
 
-@pytest.mark.parametrize("factor", [0.3, 1.0, 3.0])
-def test_every_view_fits_by_the_estimator_in_use(factor: float) -> None:
-    estimator = Lying(factor)
-    driven = rig("sync", summarizer=works, settings=fallback_settings(), estimator=estimator)
-    messages: list[Chat] = [user("go")]
-    for n in range(40):
-        view = driven.session.transform_context_sync(messages)
-        read = [piece for message in view for piece in driven.session.engine.conversation.format.read(message)]
-        assert sum(map(estimator.estimate_message_tokens, read)) <= WINDOW
-        messages = [*messages, *steps(1, 300, first=n)]
-
-
 class Odd:
     """An estimator with an answer of no use."""
 

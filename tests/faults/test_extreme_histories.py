@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from compaction_hooks import CompactionController, ContextOverflowError
-from compaction_hooks.formats import AnthropicFormat, OpenAIResponsesFormat
+from compaction_hooks import ContextOverflowError
 from tests.cases import crossed
 from tests.conversations import assistant, call, prose, step, steps, system, talk, tool, user
 from tests.faults.harness import OVERFLOW, PATHS, SIDES, WINDOW, Chat, Path, Side, leaving_threads, rig
@@ -229,42 +228,6 @@ def check_many(side: Side, count: int) -> None:
     driven.handed_in.clear()
     assert driven.transform(messages)[-1] is messages[-1]
     assert driven.hooks.state().compaction_count == 1
-
-
-OTHER_FORMATS: dict[str, tuple[Any, Callable[[int], list[Any]]]] = {
-    "anthropic": (
-        AnthropicFormat,
-        lambda n: [
-            {"role": "assistant", "content": [{"type": "tool_use", "id": f"t{n}", "name": "write", "input": deep_object()}]},
-            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": f"t{n}", "content": ODD + prose(900)}]},
-        ],
-    ),
-    "openai_responses": (
-        OpenAIResponsesFormat,
-        lambda n: [
-            {"type": "function_call", "call_id": f"t{n}", "name": "write", "arguments": deep()},
-            {"type": "function_call_output", "call_id": f"t{n}", "output": ODD + prose(900)},
-        ],
-    ),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", OTHER_FORMATS)
-def test_other_formats_take_deep_arguments_and_odd_texts(name: str) -> None:
-    """An input nested deeper than JSON can be written is measured and shown by its readable values, and never fails the run."""
-    make, some = OTHER_FORMATS[name]
-    messages: list[Any] = [
-        {"role": "user", "content": "go"},
-        *some(0),
-        *some(1),
-        *some(2),
-        {"role": "user", "content": "on"},
-    ]
-    hooks: CompactionController[Any] = CompactionController(context_window=WINDOW, format=make())
-    view = hooks.transform_context_sync(messages)
-    assert len(hooks.session("default").export_records()) == 1
-    assert view[-1] is messages[-1]
-    hooks.compact_sync(messages[:5])
 
 
 def test_a_message_of_no_known_shape_is_a_typed_error_that_names_the_field() -> None:

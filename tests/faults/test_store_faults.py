@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import errno
 import json
-import re
 import sqlite3
 from collections.abc import Callable, Sequence
 from pathlib import Path as FilePath
@@ -15,7 +14,6 @@ import pytest
 
 from compaction_hooks import CompactionFinished, SummaryRequest
 from compaction_hooks.engine.persistence import STORE_COOLDOWN_SECONDS
-from compaction_hooks.errors import RecordError
 from compaction_hooks.events import StoreFailed
 from compaction_hooks.stores import MemoryStore, SQLiteStore
 from tests.cases import crossed
@@ -34,7 +32,6 @@ from tests.faults.harness import (
     works,
 )
 from tests.stores.later import LaterStore
-from tests.stores.opened import make_read_only
 
 
 class Store(MemoryStore):
@@ -284,14 +281,6 @@ SPOILED = pytest.mark.parametrize(
 )
 
 
-@SPOILED
-def test_a_spoiled_file_is_said_when_the_store_is_made(spoil: Callable[[FilePath], None], file: FilePath) -> None:
-    """A typed error that names the path, before any conversation runs."""
-    spoil(file)
-    with pytest.raises(RecordError, match=re.escape(str(file))):
-        SQLiteStore(str(file)).load("default")
-
-
 @pytest.mark.parametrize("side", SIDES)
 @SPOILED
 def test_a_file_that_is_spoiled_later_does_not_fail_the_run(
@@ -305,15 +294,4 @@ def test_a_file_that_is_spoiled_later_does_not_fail_the_run(
     driven = rig(side, summarizer=works, settings=fallback_settings(), store=store)
     assert "port the parser" in texts(driven.transform(above_threshold()))
     assert str(file) in list_told(driven)[0].error
-    store.close()
-
-
-@pytest.mark.parametrize("side", SIDES)
-def test_a_read_only_file_does_not_fail_the_run(side: Side, file: FilePath) -> None:
-    SQLiteStore(str(file)).close()
-    make_read_only(file)
-    store = SQLiteStore(str(file))
-    driven = rig(side, summarizer=works, settings=fallback_settings(), store=store)
-    assert "port the parser" in texts(driven.transform(above_threshold()))
-    assert "make the file and its folder writable" in list_told(driven)[-1].error
     store.close()
