@@ -46,6 +46,7 @@ PUBLIC_MODULES = {
     "compaction_hooks.formats",
     "compaction_hooks.messages",
     "compaction_hooks.native",
+    "compaction_hooks.recall",
     "compaction_hooks.repair",
     "compaction_hooks.replay",
     "compaction_hooks.replay.__main__",

@@ -70,8 +70,8 @@ class RecallTool:
     def __init__(self, recallable: Callable[[], Recallable]) -> None:
         self._recallable = recallable
 
-    def __call__(self, query: str = "", lines: str = "") -> str:
-        """Return the answer to a call of the model: escaped, marked as old, and of limited length."""
+    def __call__(self, query: str = "", lines: str = "", **_: object) -> str:
+        """Return the answer to a call of the model: escaped, marked as old, and of limited length. Other arguments are ignored."""
         try:
             return self._answer(str(query or ""), str(lines or ""))
         except Exception as error:  # noqa: BLE001 - `messages` is the host's function, and the model's run must go on

@@ -105,6 +105,7 @@ class Side:
         fail_summaries: Whether summary requests get status 500.
         summary_text: The summary in responses to summary requests.
         summarize: Makes the summary from the request; None: `summary_text`.
+        think: Makes the answer to a model request; None: the next one of `answers`.
         stream_fail_after: The next streamed model request breaks off after this many chunks, with the event of an overflow.
             Anthropic's first chunk is "message_start". The answer is given again next time.
         wants_turns: Whether chat messages out of turn are rejected, as by the chat template of a model.
@@ -122,6 +123,7 @@ class Side:
     fail_summaries: bool = False
     summary_text: str = SUMMARY_TEXT
     summarize: Callable[[Received], str] | None = None
+    think: Callable[[Received], Answer] | None = None
     stream_fail_after: int | None = None
     wants_turns: bool = False
     signer: Signer | None = None
@@ -193,6 +195,8 @@ class Side:
             reply = self._reply(received, self.answers[0] if self.answers else LAST_ANSWER)
             error = self._fake_overflow(received, wording)
             return replace(reply, error=error, chunks_before_error=chunks) if isinstance(reply, Reply) else reply
+        if self.think is not None:
+            return self._reply(received, self.think(received))
         reply = self._reply(received, self.answers[0] if self.answers else LAST_ANSWER)
         if self.overflow == "cut" and isinstance(reply, Reply):
             room = self.window - received.input_tokens

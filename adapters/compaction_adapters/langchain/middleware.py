@@ -26,7 +26,7 @@ from compaction_adapters.langchain.records import CHANNEL, RUN_CHANNEL, Compacti
 from compaction_adapters.langchain.requests import call_options, with_view
 from compaction_adapters.langchain.sizes import controller_keywords
 from compaction_adapters.langchain.streaming import HandlerWatch
-from compaction_adapters.langchain_core import FORMAT, Conversations, Task, ThreadMethods, make_call
+from compaction_adapters.langchain_core import FORMAT, Conversations, Task, ThreadMethods, make_call, recall_tool
 from compaction_hooks import CallOptions, CompactionController, CompactionSession
 from compaction_hooks.errors import ConfigurationError
 
@@ -64,6 +64,7 @@ class CompactionMiddleware(ThreadMethods[Conversations], AgentMiddleware[AgentSt
         trigger: Compact above this size of the whole request: `("fraction", 0.8)` of the window of the model that is called,
             or `("tokens", n)`, or any of a list of these. None: above the window less a reserve.
         keep: `("tokens", n)`: recent messages that are kept word for word, at most 35 % of the window. None: 20,000.
+        recall: Whether the agent gets a tool by which the model reads again what its views leave out.
         name: The middleware's name in the graph. "SummarizationMiddleware" replaces the one of `deepagents.create_deep_agent`;
             with any other name both would compact.
         **keywords: The controller's own: `context_window`, `summarizer`, `settings`, `store`, `on_event`, `estimator`,
@@ -86,6 +87,7 @@ class CompactionMiddleware(ThreadMethods[Conversations], AgentMiddleware[AgentSt
         model: str | BaseChatModel | None = None,
         trigger: Trigger | None = None,
         keep: ContextSize | None = None,
+        recall: bool = False,
         name: str = "CompactionMiddleware",
         **keywords: Unpack[PolicyKeywords],
     ) -> None:
@@ -94,10 +96,10 @@ class CompactionMiddleware(ThreadMethods[Conversations], AgentMiddleware[AgentSt
             raise ConfigurationError('name="" must not be empty: LangGraph names nodes and traces after it')
         translated = controller_keywords(model, trigger, keep, keywords)
         self.controller = controller_from(controller, translated, FORMAT, taker=type(self), sees_model=True)
-        self.tools = []
         self._name = name
-        self._sessions = Conversations(self.controller, CHANNEL, RUN_CHANNEL)
+        self._sessions = Conversations(self.controller, CHANNEL, RUN_CHANNEL, has_recall=recall)
         self._messages_key = "messages"
+        self.tools = [recall_tool(self._sessions, self._messages_key)] if recall else []
 
     @property
     def name(self) -> str:

@@ -15,6 +15,7 @@ from compaction_adapters.langchain_core.models import (
     model_options,
     summarizer,
 )
+from compaction_adapters.langchain_core.recalling import recall_tool
 from compaction_adapters.langchain_core.records import records_update, union_records
 from compaction_adapters.langchain_core.tasks import Task
 from compaction_adapters.langchain_core.threads import ThreadMethods
@@ -34,6 +35,7 @@ __all__ = [
     "max_output_tokens",
     "model_of_run",
     "model_options",
+    "recall_tool",
     "records_update",
     "summarizer",
     "union_records",

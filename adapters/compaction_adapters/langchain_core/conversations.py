@@ -61,10 +61,20 @@ class Conversations(Sessions[BaseMessage]):
         records_key: The channel of the records.
         run_key: The channel of the run's name.
         suffix: Distinguishes the conversations of one thread.
+        has_recall: Whether the model has the recall tool.
     """
 
-    def __init__(self, controller: CompactionController[Any], records_key: str, run_key: str, suffix: str = "") -> None:
+    def __init__(
+        self,
+        controller: CompactionController[Any],
+        records_key: str,
+        run_key: str,
+        suffix: str = "",
+        *,
+        has_recall: bool = False,
+    ) -> None:
         super().__init__(controller, FORMAT)
+        self._has_recall = has_recall
         self.records_key, self._run_key, self._suffix = records_key, run_key, suffix
         self._lock = threading.Lock()
         self._checkpointed: WeakSet[CompactionSession[BaseMessage]] = WeakSet()
@@ -111,6 +121,8 @@ class Conversations(Sessions[BaseMessage]):
             session = self.open(name)
         self._fill(session, messages)
         session.import_records(saved)
+        if self._has_recall:
+            session.recall_tool(lambda: messages)
         return session
 
     def _fill(self, session: CompactionSession[BaseMessage], messages: Sequence[BaseMessage]) -> None:

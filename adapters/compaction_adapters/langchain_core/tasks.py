@@ -26,10 +26,12 @@ class Task:
 
     Args:
         config: The task's configuration.
+        is_tool: Whether it runs a tool: even if it was started by `Send`, its conversation is that of its graph.
     """
 
-    def __init__(self, config: RunnableConfig) -> None:
+    def __init__(self, config: RunnableConfig, *, is_tool: bool = False) -> None:
         self.config = config
+        self._is_tool = is_tool
         self.configurable = cast("Mapping[str, Any]", config.get("configurable") or {})
         self._metadata = cast("Mapping[str, Any]", config.get("metadata") or {})
         parts: tuple[object, ...] = getattr(self.configurable.get(_READ), "args", ())
@@ -72,7 +74,7 @@ class Task:
         if base is None:
             return None
         segments = str(self.configurable.get("checkpoint_ns") or "").split(_NAMESPACE_SEPARATOR)
-        is_own = _PUSH in cast("Sequence[object]", self._metadata.get("langgraph_path") or ())[:1]
+        is_own = not self._is_tool and _PUSH in cast("Sequence[object]", self._metadata.get("langgraph_path") or ())[:1]
         return _NAMESPACE_SEPARATOR.join([base, *(segments if is_own else segments[:-1])])
 
     def read_hidden(self, key: str) -> Any:

@@ -22,6 +22,7 @@ from compaction_adapters.langchain_core import (
     is_configurable,
     model_of_run,
     model_options,
+    recall_tool,
     without_response_ids,
 )
 from compaction_adapters.langgraph.channels import RECORDS_KEY, RUN_KEY, VIEW_KEY, has_reducer, node_schema, takes_view
@@ -57,6 +58,8 @@ class CompactionNode(ThreadMethods[NodeConversations], Runnable[Any, dict[str, A
             the state. No other node may write the key in the same step.
         system: A system prompt outside the messages, for its size.
         tools: Tools for their size, as for `bind_tools`.
+        recall: Whether `compact.tools` has a tool by which the model reads again what its views leave out: add them to the tools
+            of the graph, `ToolNode([*tools, *compact.tools])` and `bind_tools`. Not with `trim`, which leaves the state no others.
         **keywords: The controller's own: `context_window`, `summarizer`, `settings`, `store`, `on_event`, `estimator`.
 
     Raises:
@@ -73,9 +76,14 @@ class CompactionNode(ThreadMethods[NodeConversations], Runnable[Any, dict[str, A
         trim: bool = False,
         system: str | SystemMessage | None = None,
         tools: Sequence[BaseTool | Mapping[str, Any] | Callable[..., Any]] = (),
+        recall: bool = False,
         **keywords: Unpack[PolicyKeywords],
     ) -> None:
         _check_keys(messages_key, output_key)
+        if recall and trim:
+            raise ConfigurationError(
+                "recall=True and trim=True exclude one another: recall reads the messages in the state, which trim removes"
+            )
         self._pick_model = _picker(model)
         self._options = _options(None if self._pick_model else model, system, tools)
         self._is_fixed = frozenset(name for name in ("context_window", "summarizer") if keywords.get(name) is not None)
@@ -88,7 +96,9 @@ class CompactionNode(ThreadMethods[NodeConversations], Runnable[Any, dict[str, A
         self.schema = node_schema(messages_key)
         """Schema of the node's state, for a function around the node: `add_node(..., input_schema=node.schema)`."""
         self._messages_key, self._output_key, self._trim = messages_key, output_key, trim
-        self._sessions = NodeConversations(self.controller, messages_key)
+        self._sessions = NodeConversations(self.controller, messages_key, has_recall=recall)
+        self.tools: list[BaseTool] = [recall_tool(self._sessions, messages_key)] if recall else []
+        """The recall tool, with `recall=True`."""
         setattr(self, "__call__", self._annotate_call())  # noqa: B010 - of this instance only
 
     # -- the node

@@ -20,10 +20,12 @@ class NodeConversations(Conversations):
 
     Args:
         messages_key: The state's key for messages. It distinguishes the conversations of one state.
+        has_recall: Whether the model has the recall tool.
     """
 
-    def __init__(self, controller: CompactionController[Any], messages_key: str) -> None:
-        super().__init__(controller, RECORDS_KEY, RUN_KEY, "" if messages_key == "messages" else f"#{messages_key}")
+    def __init__(self, controller: CompactionController[Any], messages_key: str, *, has_recall: bool = False) -> None:
+        suffix = "" if messages_key == "messages" else f"#{messages_key}"
+        super().__init__(controller, RECORDS_KEY, RUN_KEY, suffix, has_recall=has_recall)
         self._messages_key = messages_key
         self._views: WeakKeyDictionary[CompactionSession[BaseMessage], tuple[_Lists, ...]] = WeakKeyDictionary()
 

@@ -12,9 +12,10 @@ from contextvars import ContextVar
 from importlib import import_module
 from typing import Any, Final, TypeAlias, cast
 
-from compaction_adapters.kit import positive
+from compaction_adapters.kit import positive, tool_schema
 from compaction_hooks import CallOptions
 from compaction_hooks.errors import ConfigurationError
+from compaction_hooks.recall import RecallTool
 
 Arguments: TypeAlias = Mapping[str, object]
 """The arguments of a call, by name."""
@@ -129,6 +130,16 @@ def messages_of(arguments: Arguments) -> list[Arguments] | None:
     if isinstance(messages, tuple):
         return list(messages)
     return messages if isinstance(messages, list) else None
+
+
+def with_recall(arguments: Arguments) -> Arguments:
+    """Return a call's arguments with the recall tool among its tools."""
+    tools = cast("Sequence[object]", arguments.get("tools") or ())
+    names = {as_mapping(as_mapping(tool).get("function")).get("name") for tool in tools}
+    if RecallTool.name in names:
+        return arguments
+    function = tool_schema(RecallTool.name, RecallTool.description, RecallTool.parameters)
+    return {**arguments, "tools": [*tools, {"type": "function", "function": function}]}
 
 
 def options_of(arguments: Arguments, router: Any = None) -> CallOptions:

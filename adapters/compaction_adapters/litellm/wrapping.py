@@ -18,11 +18,12 @@ from importlib import import_module
 from typing import Any, Final, ParamSpec, Protocol, TypeVar, Unpack, cast
 
 from compaction_adapters.kit import ControllerKeywords, Flow, Twin, controller_from, run, run_async
-from compaction_adapters.litellm.calls import Arguments, Callee, as_mapping, messages_of
+from compaction_adapters.litellm.calls import Arguments, Callee, as_mapping, messages_of, with_recall
 from compaction_adapters.litellm.conversations import FORMAT, ChatMessage, Conversations, SessionId
 from compaction_adapters.litellm.summaries import call_options
 from compaction_hooks import CompactionController, CompactionSession, ContextOverflowError, Message
 from compaction_hooks.formats import read_answer
+from compaction_hooks.recall import RecallTool
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -49,12 +50,17 @@ class CompactingFunction(Protocol[P, R_co]):
         """Return the session of a conversation by its id, for use between calls; with a store, `load()` it in a new process."""
         ...
 
+    def recall_tool(self, messages: Sequence[ChatMessage], **arguments: object) -> RecallTool:
+        """Return the recall tool of a conversation, for its whole list; `arguments` are those of its calls that name it."""
+        ...
+
 
 def with_compaction(
     function: Callable[P, R],
     controller: CompactionController[Any] | None = None,
     *,
     session_id: SessionId | None = None,
+    recall: bool = False,
     **keywords: Unpack[ControllerKeywords],
 ) -> CompactingFunction[P, R]:
     """Return a function with the same arguments that sends messages that fit; its `session(id)` gives access to a conversation.
@@ -69,6 +75,8 @@ def with_compaction(
         controller: A controller, shared or not, of any format. None: make one from the keywords.
         session_id: The conversation's id, or a function that finds it in the call's arguments. None: the id in the call's
             `metadata` or `litellm_session_id`, else a hash of the text up to the first user message.
+        recall: Whether each call offers a tool by which the model reads again what its views leave out. Your program runs it, as
+            its other tools: `completion.recall_tool(messages)(**json.loads(call.function.arguments))`.
 
     Raises:
         ConfigurationError: `function` takes no messages; or both a controller and keywords are given.
@@ -77,14 +85,26 @@ def with_compaction(
     shared = controller_from(controller, keywords, FORMAT, taker=with_compaction, sees_model=True)
     conversations = Conversations(shared, session_id)
 
+    def find_recall_tool(messages: Sequence[ChatMessage], **arguments: object) -> RecallTool:
+        return conversations.of(arguments, messages).recall_tool(lambda: messages)
+
+    def start(args: tuple[object, ...], kwargs: Arguments) -> Flow[object]:
+        arguments = callee.bind(args, kwargs)
+        messages = messages_of(arguments)
+        if recall and messages is not None:
+            find_recall_tool(messages, **{name: arguments[name] for name in arguments.keys() - {"messages"}})
+            arguments = with_recall(arguments)
+        return _answer(callee, conversations, arguments)
+
     async def answer(*args: P.args, **kwargs: P.kwargs) -> object:
-        return await run_async(_answer(callee, conversations, callee.bind(args, kwargs)))
+        return await run_async(start(args, kwargs))
 
     def answer_sync(*args: P.args, **kwargs: P.kwargs) -> object:
-        return run(_answer(callee, conversations, callee.bind(args, kwargs)))
+        return run(start(args, kwargs))
 
     wrapper = functools.update_wrapper(answer if callee.is_async else answer_sync, function)
     wrapper.__dict__["session"] = conversations.open
+    wrapper.__dict__["recall_tool"] = find_recall_tool
     # R is the function's own result: for an async function, a coroutine.
     return cast("CompactingFunction[P, R]", wrapper)
 

@@ -14,7 +14,8 @@ from pydantic_ai import RunContext
 from pydantic_ai.capabilities import AbstractCapability, durable_operation
 from pydantic_ai.messages import ModelMessage, ModelResponse
 from pydantic_ai.models import Model, ModelRequestContext
-from pydantic_ai.tools import AgentDepsT
+from pydantic_ai.tools import AgentDepsT, Tool
+from pydantic_ai.toolsets import FunctionToolset
 from pydantic_ai.usage import RunUsage
 
 from compaction_adapters.kit import ControllerKeywords, Settings, controller_from, settings_from
@@ -45,6 +46,7 @@ from compaction_hooks import (
 )
 from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.events import EventHandler
+from compaction_hooks.recall import RecallTool
 from compaction_hooks.stores import RecordStore
 
 _KEYWORDS = ControllerKeywords.__optional_keys__ - {"on_event"}
@@ -77,6 +79,8 @@ class Compaction(AbstractCapability[AgentDepsT]):
             `CompactionStatusEvent` too.
         estimator: Sizes texts and messages.
         summary_prompt: Instructions for a summary, instead of our headings: short for the setting of that name.
+        recall: Whether the agent gets a tool by which the model reads again what its views leave out. Not with `persist`, which
+            leaves the run no other messages.
         id: Part of the names of durable operations, so it must not change while workflows run.
 
     Raises:
@@ -94,6 +98,7 @@ class Compaction(AbstractCapability[AgentDepsT]):
     on_compaction: EventHandler | Sequence[EventHandler] = ()
     estimator: TokenEstimator | None = None
     summary_prompt: str | None = None
+    recall: bool = False
     id: str | None = "compaction_hooks"
 
     _sessions: RunSessions = field(init=False, repr=False, compare=False)
@@ -104,6 +109,10 @@ class Compaction(AbstractCapability[AgentDepsT]):
 
     def __post_init__(self) -> None:
         """Make the controller."""
+        if self.recall and self.persist:
+            raise ConfigurationError(
+                "recall=True and persist=True exclude one another: recall reads the run's own messages, which persist replaces"
+            )
         given: dict[str, object] = {name: getattr(self, name) for name in _KEYWORDS}
         given["on_event"] = self.on_compaction or None
         if isinstance(self.summarizer, Model):
@@ -124,6 +133,7 @@ class Compaction(AbstractCapability[AgentDepsT]):
         model: str | None = None,
         context_window: int | None = None,
         settings: Mapping[str, object] | None = None,
+        recall: bool = False,
         id: str | None = "compaction_hooks",
     ) -> Compaction[Any]:
         """Return the capability for an agent that is defined in YAML or JSON.
@@ -133,12 +143,34 @@ class Compaction(AbstractCapability[AgentDepsT]):
             settings: The fields of `CompactionSettings`; or such fields by model, with "*" for all other models.
         """
         policy = None if settings is None else settings_from(settings)
-        window = context_window
-        return cls(persist=persist, summarizer=summarizer, model=model, context_window=window, settings=policy, id=id)
+        return cls(
+            persist=persist,
+            summarizer=summarizer,
+            model=model,
+            context_window=context_window,
+            settings=policy,
+            recall=recall,
+            id=id,
+        )
 
     async def for_run(self, ctx: RunContext[AgentDepsT]) -> Compaction[AgentDepsT]:
         """Return a copy, whose state is that of one run."""
         return copy.copy(self)
+
+    def get_toolset(self) -> FunctionToolset[AgentDepsT] | None:
+        """Return the recall tool, if the agent is to have it."""
+        if not self.recall:
+            return None
+        tool = Tool(self._recall, name=RecallTool.name, description=RecallTool.description, takes_ctx=True)
+        return FunctionToolset([tool], id=f"{self.id or 'compaction_hooks'}_recall")
+
+    def _recall(self, ctx: RunContext[AgentDepsT], query: str, lines: str = "") -> str:
+        return self._recallable(ctx, ctx.messages)(query, lines)
+
+    def _recallable(self, ctx: RunContext[AgentDepsT], messages: list[ModelMessage]) -> RecallTool:
+        """Return the session's tool, for these messages of a run."""
+        session = self._session or self._sessions.of(ctx, messages)
+        return session.recall_tool(lambda: messages[count_replaced(messages, ctx.model) :])
 
     async def before_model_request(
         self, ctx: RunContext[AgentDepsT], request_context: ModelRequestContext
@@ -151,6 +183,8 @@ class Compaction(AbstractCapability[AgentDepsT]):
 
         session = self._session = self._session or self._sessions.of(ctx, messages)
         pin_evidence(session, messages[self._seen :] if self._seen < len(messages) else messages)
+        if self.recall:
+            self._recallable(ctx, messages)
         self._seen = len(messages)
 
         shows_run = len(messages) == len(ctx.messages) and all(map(is_, messages, ctx.messages))

@@ -23,6 +23,7 @@ from tinyagent.agent_types import (
 from compaction_adapters.kit import ControllerKeywords, Sessions, controller_from, positive, tool_schema
 from compaction_adapters.tinyagent.messages import TinyAgentFormat
 from compaction_adapters.tinyagent.models import ModelCallError, summarizer
+from compaction_adapters.tinyagent.recalling import recall_tool
 from compaction_adapters.tinyagent.recovery import (
     EndedRun,
     events_during,
@@ -32,6 +33,7 @@ from compaction_adapters.tinyagent.recovery import (
 )
 from compaction_hooks import CallOptions, CompactionController, CompactionSession, ContextOverflowError
 from compaction_hooks.errors import ConfigurationError
+from compaction_hooks.recall import RecallTool
 
 
 @overload
@@ -41,6 +43,7 @@ def compaction_hook(
     session_id: str | None = ...,
     system: str | None = ...,
     tools: object = ...,
+    recall: bool = ...,
 ) -> CompactionHook: ...
 
 
@@ -51,6 +54,7 @@ def compaction_hook(
     session_id: str | None = ...,
     system: str | None = ...,
     tools: object = ...,
+    recall: bool = ...,
     **keywords: Unpack[ControllerKeywords],
 ) -> CompactionHook: ...
 
@@ -61,6 +65,7 @@ def compaction_hook(
     session_id: str | None = None,
     system: str | None = None,
     tools: object = None,
+    recall: bool = False,
     **keywords: Unpack[ControllerKeywords],
 ) -> CompactionHook:
     """Return the hook of one agent, to pass as `AgentOptions(transform_context=...)`.
@@ -71,6 +76,7 @@ def compaction_hook(
             unique id.
         system: The system prompt, for its size; None: that of the attached agent.
         tools: The tool schemas, for their size; None: those of the attached agent.
+        recall: Whether an attached agent gets a tool by which it reads again what its views leave out.
 
     Raises:
         ConfigurationError: the arguments are contradictory, or a trigger is a ratio of a window that is not known.
@@ -81,7 +87,7 @@ def compaction_hook(
         fixed["system"] = system
     if tools is not None:
         fixed["tools"] = tools
-    return CompactionHook(Sessions(chosen, TinyAgentFormat()), session_id, fixed)
+    return CompactionHook(Sessions(chosen, TinyAgentFormat()), session_id, fixed, recall=recall)
 
 
 class CompactionHook:
@@ -97,7 +103,11 @@ class CompactionHook:
     or with `compact_on_overflow=False`.
     """
 
-    def __init__(self, sessions: Sessions[AgentMessage], session_id: str | None, fixed: CallOptions) -> None:
+    def __init__(
+        self, sessions: Sessions[AgentMessage], session_id: str | None, fixed: CallOptions, *, recall: bool = False
+    ) -> None:
+        self._recall = recall_tool(self._recallable) if recall else None
+        self._messages: list[AgentMessage] = []
         self._sessions = sessions
         self._session_id = session_id
         self._own_id = f"tinyagent-{uuid4()}"
@@ -127,6 +137,9 @@ class CompactionHook:
         if self._agent is not None and (signal is None or signal is not self._signal):
             # A run keeps the options it started with, even if the agent's are changed meanwhile.
             self._signal, self._options = signal, self._options_of(self._agent)
+        self._messages = messages
+        if self._agent is not None and self._recall in self._agent.state.tools:
+            self._recallable()
         view = await self.session.transform_context(messages, signal, **self._options)
         if self._aborted.is_set():
             # tinyagent's loop does not check its own signal: it would make all further model calls of the run.
@@ -142,6 +155,7 @@ class CompactionHook:
             ConfigurationError: the hook is attached to another agent that is running: each needs a hook of its own.
         """
         if self._agent is agent:
+            self._offer_recall(agent)
             return agent
         if self._agent is not None and self._agent.state.is_streaming:
             raise ConfigurationError(
@@ -151,7 +165,16 @@ class CompactionHook:
             self._unsubscribe()
         self._agent, self._unsubscribe = agent, agent.subscribe(self._watch)
         self._signal, self._options = None, self._fixed
+        self._offer_recall(agent)
         return agent
+
+    def _offer_recall(self, agent: Agent) -> None:
+        if self._recall is not None and self._recall not in agent.state.tools:
+            agent.set_tools([*agent.state.tools, self._recall])
+
+    def _recallable(self) -> RecallTool:
+        """Return the session's tool, for the list of the run's last call."""
+        return self.session.recall_tool(lambda: self._messages)
 
     def _watch(self, event: AgentEvent) -> None:
         if event.type == "turn_start":

@@ -1,0 +1,39 @@
+"""An agent that needs a fact from an early tool result, after its view has left that out."""
+
+from __future__ import annotations
+
+import json
+
+from tests.provider import Answer, Call, Received
+
+FACT = "TX-48213"
+REQUEST = "Read all pages, then say which code opens the vault."
+KNOWN, UNKNOWN = f"The vault opens with {FACT}.", "I do not know."
+PAGES = 8
+"""Pages of about 3,000 tokens: more than the window of the stages."""
+
+
+def read_page(page: int) -> str:
+    """Return a page; the fact is on the first one."""
+    first = f"The code that opens the vault is {FACT}.\n" if page == 1 else ""
+    return first + f"Page {page}. " + f"Nothing of note on line {page}. " * 360
+
+
+class Reader:
+    """The model: it reads all pages, answers if it sees the fact, and searches for it once if it has a tool for that."""
+
+    def __init__(self) -> None:
+        self.pages = 0
+        self.recalled = False
+
+    def __call__(self, received: Received) -> Answer:
+        if self.pages < PAGES:
+            self.pages += 1
+            return Answer(calls=(Call("read_page", {"page": self.pages}),))
+        if FACT in json.dumps(received.messages):
+            return Answer(KNOWN)
+        names = {tool.get("name") or tool["function"]["name"] for tool in received.tools}
+        if self.recalled or "recall" not in names:
+            return Answer(UNKNOWN)
+        self.recalled = True
+        return Answer(calls=(Call("recall", {"query": "code that opens the vault"}),))

@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+import pytest
+from compaction_adapters.pydantic_ai import Compaction
+from pydantic_ai import Agent
+
+from compaction_hooks.errors import ConfigurationError
+from tests.adapters.pydantic_ai_stage import WINDOW, Stage
+from tests.adapters.recall_scene import KNOWN, REQUEST, UNKNOWN, Reader, read_page
+
+
+@pytest.mark.parametrize(
+    ("api", "recall", "said"), [("openai", True, KNOWN), ("anthropic", True, KNOWN), ("openai", False, UNKNOWN)]
+)
+async def test_an_agent_that_needs_a_covered_fact_recalls_it(stage: Stage, api: str, recall: bool, said: str) -> None:
+    side = stage.side()
+    side.think = reader = Reader()
+    compaction = Compaction[None](context_window=WINDOW, recall=recall)
+    agent = Agent(getattr(stage, api)(), capabilities=[compaction], tools=[read_page])
+    result = await agent.run(REQUEST)
+    assert result.output == said
+    assert reader.recalled is recall
+    assert ("recall" in str(side.model_requests[-1].messages)) is recall
+
+
+async def test_the_next_run_recalls_from_the_run_before(stage: Stage) -> None:
+    side = stage.side()
+    compaction = Compaction[None](context_window=WINDOW, recall=True)
+    agent = Agent(stage.openai(), capabilities=[compaction], tools=[read_page])
+    side.think = reader = Reader()
+    first = await agent.run("Read all pages.")
+    reader.recalled = False
+    again = await agent.run("Which code opens the vault?", message_history=first.all_messages())
+    assert again.output == KNOWN
+
+
+def test_recall_excludes_persist() -> None:
+    with pytest.raises(ConfigurationError, match="exclude one another"):
+        Compaction[None](context_window=WINDOW, recall=True, persist=True)
