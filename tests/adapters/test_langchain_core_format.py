@@ -26,7 +26,7 @@ from langchain_core.messages.tool import invalid_tool_call, tool_call, tool_call
 
 from compaction_hooks import CompactionController, CompactionSettings, Usage
 from compaction_hooks.errors import FormatError
-from compaction_hooks.messages import Media, Opaque, Text, Thinking, ToolCall, ToolResult
+from compaction_hooks.messages import Media, NativeSummary, Opaque, Text, Thinking, ToolCall, ToolResult
 from compaction_hooks.testing import check_format
 from tests.cases import folded
 from tests.conversations import prose
@@ -186,8 +186,8 @@ ITEM = {"type": "reasoning", "id": "rs_1", "summary": [{"text": "a"}, {"text": "
             Opaque("server_tool_result", '{"type":"server_tool_result","tool_call_id":"s"}'),
         ),
         (
-            {"type": "compaction", "content": "sealed"},
-            Opaque("compaction", '{"type":"compaction","content":"sealed"}', content="sealed"),
+            {"type": "compaction", "content": "so far"},
+            NativeSummary("compaction", '{"type":"compaction","content":"so far"}', content="so far"),
         ),
         (
             {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "read", "arguments": "{}"},
