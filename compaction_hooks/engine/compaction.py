@@ -149,10 +149,9 @@ class Compaction(Generic[M]):
         return self._snapshot.surely_fits_window and self._order.reason is not CompactionReason.OVERFLOW
 
     def _may_ask(self, now: Instant) -> bool:
-        if not self._order.may_ask or (self._is_known_overflow() and not self._is_manual):
-            return False
         cooldown = self._settings.breaker_cooldown_seconds
-        return self._is_manual or self._conversation.cooldown.breaker.allows(now.monotonic, cooldown)
+        is_allowed = self._conversation.cooldown.breaker.allows(now.monotonic, cooldown)
+        return self._order.may_ask and (self._is_manual or (is_allowed and not self._is_known_overflow()))
 
     def _is_known_overflow(self) -> bool:
         known = self._conversation.cooldown.known_overflow

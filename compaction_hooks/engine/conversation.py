@@ -48,7 +48,6 @@ class Conversation(Generic[M]):
         host_files: Returns the files that the host keeps track of in this conversation.
         reasoning: The models that refuse reasoning, and the run from which on reasoning is valid.
         server_compaction: The option of a request for which the threshold was last left to the server; None: it never was.
-        merges_user_messages: Whether user messages in a row are sent as one.
         has_recall: Whether the model has the recall tool.
     """
 
@@ -81,7 +80,6 @@ class Conversation(Generic[M]):
         self.host_files: Callable[[], FileOperations] = FileOperations
         self.reasoning = BoundReasoning()
         self.server_compaction: str | None = None
-        self.merges_user_messages = False
         self.has_recall = False
         self._needs_merging: bool | None = None
 
@@ -183,8 +181,7 @@ class Conversation(Generic[M]):
         """Return the view of a snapshot, and remember it, to compare it with the provider's count."""
         view = snapshot.view
         # The size is that of the unmerged messages: a merge saves a few tokens each, so if they fit, the merged view fits.
-        merges = self.merges_user_messages or (not snapshot.projection.is_identity and self.needs_merging())
-        merged = cast("MergingFormat[M]", self.format).merge(view) if merges else view
+        merged = cast("MergingFormat[M]", self.format).merge(view) if snapshot.merges_user_messages else view
         stored = snapshot.stored_view if snapshot.key.has_native else view
         self.last_sent = LastSent(merged, stored, snapshot.key, snapshot.tokens, snapshot.budget)
         note = self.reasoning.record_sent(snapshot.history, snapshot.shown_record, is_bound=snapshot.binds_reasoning)

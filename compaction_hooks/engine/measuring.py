@@ -24,7 +24,6 @@ def take_snapshot(conversation: Conversation[M], shared: SharedState, call: Call
     settings = call.settings
     is_mended = settings.repair if call.repair is None else call.repair
     messages = conversation.repair(call.messages) if is_mended else call.messages
-    conversation.merges_user_messages = settings.merge_user_messages or (is_mended and conversation.needs_merging())
     history, record = conversation.read(messages)
 
     model = call.model or shared.model
@@ -35,6 +34,7 @@ def take_snapshot(conversation: Conversation[M], shared: SharedState, call: Call
         spare_open_turn(conversation.reasoning.stale_runs(history, shown), history, model) if is_bound else NOT_STALE
     )
     projection = conversation.update_projection(history, record, stale, issuer)
+    is_changed = is_mended or not projection.is_identity
 
     system, tools = _fixed_tokens(conversation, call)
     fixed = system + tools
@@ -68,9 +68,11 @@ def take_snapshot(conversation: Conversation[M], shared: SharedState, call: Call
         fixed_tokens=fixed,
         tools_tokens=tools,
         user_pins=dict(conversation.records.user_pins),
+        learned={},
         binds_reasoning=is_bound,
         has_recall=conversation.has_recall,
         issuer=issuer,
+        merges_user_messages=settings.merge_user_messages or (is_changed and conversation.needs_merging()),
     )
 
 

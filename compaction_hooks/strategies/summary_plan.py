@@ -200,8 +200,7 @@ class Update(NamedTuple):
 
 def find_native_summary(messages: Sequence[Message]) -> Update | None:
     """Return the newest readable summary of the provider's own compaction in these messages, or None."""
-    for place in range(len(messages) - 1, -1, -1):
-        message = messages[place]
+    for place, message in reversed([*enumerate(messages)]):
         found = [at for at, part in enumerate(message.parts) if isinstance(part, NativeSummary) and part.content]
         if found:
             item = cast("NativeSummary", message.parts[found[-1]])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Generic, NamedTuple
 
 from compaction_hooks.history import History
@@ -76,6 +75,7 @@ class Snapshot(NamedTuple, Generic[M]):
         binds_reasoning: Whether the model refuses reasoning that it made after other messages.
         has_recall: Whether the model has the recall tool, so that markers name handles.
         issuer: The API and the model whose native items the view may have; None: no items.
+        merges_user_messages: Whether user messages in a row are sent as one.
     """
 
     messages: list[M]
@@ -88,17 +88,18 @@ class Snapshot(NamedTuple, Generic[M]):
     budget: Budget | None
     format: MessageFormat[M]
     estimator: TokenEstimator
-    cached_tokens: int | None = None
-    seconds_since_last_call: float | None = None
-    ratio: float = 1.0
-    overhead_tokens: int = 0
-    fixed_tokens: int = 0
-    tools_tokens: int = 0
-    user_pins: Mapping[str, int] = MappingProxyType({})
-    learned: Mapping[str, object] = MappingProxyType({})
-    binds_reasoning: bool = False
-    has_recall: bool = False
-    issuer: Issuer | None = None
+    cached_tokens: int | None
+    seconds_since_last_call: float | None
+    ratio: float
+    overhead_tokens: int
+    fixed_tokens: int
+    tools_tokens: int
+    user_pins: Mapping[str, int]
+    learned: Mapping[str, object]
+    binds_reasoning: bool
+    has_recall: bool
+    issuer: Issuer | None
+    merges_user_messages: bool
 
     @property
     def view(self) -> list[M]:

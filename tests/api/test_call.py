@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from compaction_hooks import CompactionSettings
+from compaction_hooks import CompactionFailed, CompactionSettings, CompactionStarted
+from compaction_hooks.events import CompactionEvent
 from tests.conversations import Chat, Scripted, controller, steps, texts, user
 from tests.too_long import Answers
 
@@ -73,6 +74,18 @@ def test_an_answer_that_its_own_limit_ended_is_left_alone(
     model = Model(answer_with("length", 7_000, 800))
     controller(window, settings=settings).call_sync(conversation(), model, max_output_tokens=asked)
     assert len(model.sent) == 1
+
+
+def test_a_cut_answer_is_returned_if_nothing_can_be_left_out() -> None:
+    """And the next call does not try again to leave something out."""
+    events: list[CompactionEvent] = []
+    hooks = controller(None, events=events, settings=CompactionSettings(auto_compact=False))
+    cut = answer_with("model_context_window_exceeded", 7_000, 800)
+    assert hooks.call_sync([user("go")], Model(cut)) is cut
+    ended = [*events]
+    assert [type(event) for event in ended] == [CompactionStarted, CompactionFailed]
+    hooks.transform_context_sync([user("go")])
+    assert events == ended
 
 
 def test_only_the_providers_own_word_teaches_a_window() -> None:

@@ -119,7 +119,7 @@ async def test_a_list_that_is_there_from_the_start_is_read_as_it_is_written(name
     assert find_breaches(view, format) == []
 
 
-@pytest.mark.parametrize("name", ["chat", "anthropic", "responses"])
+@pytest.mark.parametrize("name", ["chat", "anthropic", "responses", "converse"])
 def test_plain_text_leaves_open_how_the_rest_is_written(name: str) -> None:
     """A chat is compacted before its first tool call: the record stays valid for the messages after it."""
     made, format = RUNS[name]
@@ -127,8 +127,10 @@ def test_plain_text_leaves_open_how_the_rest_is_written(name: str) -> None:
     hooks = controller()
     hooks.transform_context_sync(talk)
     assert hooks.state().compaction_count == 1
-    view = hooks.transform_context_sync([*talk, *made(3)])
+    grown = [*talk, *made(3)]
+    view = hooks.transform_context_sync(grown)
     assert hooks.state().compaction_count == 1
+    assert view == project(grown, hooks.history()[-1], format=format)
     assert find_breaches(view, format) == []
     assert len(view) < len(talk)
 

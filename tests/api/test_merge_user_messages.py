@@ -12,7 +12,7 @@ import pytest
 
 from compaction_hooks import CompactionController, CompactionSettings
 from compaction_hooks.errors import ConfigurationError
-from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat, OpenAIResponsesFormat
+from compaction_hooks.formats import AnthropicFormat, BedrockConverseFormat, OpenAIChatFormat, OpenAIResponsesFormat
 from compaction_hooks.messages import MessageFormat, Usage
 from compaction_hooks.tokens import CharacterEstimator
 from tests.conversations import Scripted, assistant, steps, system, talk, user
@@ -54,6 +54,15 @@ def test_the_summary_a_pin_and_the_next_request_are_one_message(form: Any) -> No
     assert places == sorted(places)
     assert messages == before
     assert all(any(message is kept for kept in messages) for message in merged[1:])
+
+
+def test_a_provider_that_refuses_user_messages_in_a_row_gets_them_as_one_without_the_setting() -> None:
+    messages = [{**message, "content": [{"text": message["content"]}]} for message in talk(20)]
+    hooks = hooks_for(merges=False, format=BedrockConverseFormat())
+    hooks.pin(messages[2])
+    view = hooks.transform_context_sync(messages)
+    assert rows(view) == 0
+    assert text_of(messages[2]) in text_of(view[0])
 
 
 def test_plain_texts_stay_plain_text() -> None:

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from compaction_hooks import CompactionOutcome, CompactionSettings, ContextOverflowError
+from compaction_hooks import CompactionOutcome, CompactionSettings, ContextOverflowError, Usage
 from compaction_hooks.events import CompactionEvent, CompactionFailed, CompactionSkipped
 from compaction_hooks.formats import OpenAIChatFormat
-from compaction_hooks.messages import M, PartAddress
+from compaction_hooks.messages import M, Message, PartAddress, Text
 from compaction_hooks.strategies import (
     AnyStrategy,
     Candidate,
@@ -28,6 +28,7 @@ from compaction_hooks.strategies import (
     reduce,
     unpinned_parts,
 )
+from compaction_hooks.tokens import CharacterEstimator
 from tests.conversations import (
     Chat,
     Controller,
@@ -109,6 +110,27 @@ def test_clearing_must_gain_as_much_as_it_is_told() -> None:
     assert hooks(ClearToolResults(minimum_gain_tokens=7_000)).transform_context_sync(AT_WORK) is AT_WORK
 
 
+@pytest.mark.parametrize(
+    ("counted", "gains", "newest_cleared"), [((300, 1_460, 2_620), False, 22), ((450, 2_190, 3_930), True, 24)]
+)
+def test_tokens_to_protect_and_to_gain_are_those_that_the_model_counts(
+    counted: Sequence[int], gains: bool, newest_cleared: int
+) -> None:
+    """Another conversation taught how many they are: as many as estimated, or a quarter more."""
+    messages = [user("go"), *steps(16, 300)]
+
+    def clear(**limits: int) -> list[int]:
+        only = hooks(ClearToolResults(**limits))
+        session = only.session("another")
+        for number, tokens in zip((1, 5, 9), counted, strict=True):
+            view = session.transform_context_sync([user("go"), *steps(number, 200)])
+            session.report_usage(Usage(input_tokens=tokens), view)
+        return list_cleared(only.transform_context_sync(messages))
+
+    assert bool(clear(protect_tokens=0, minimum_gain_tokens=6_000)) == gains
+    assert max(clear(protect_tokens=1_500, minimum_gain_tokens=1_000)) == newest_cleared
+
+
 def test_of_each_part_so_many_characters_stay() -> None:
     view = hooks(ShortenParts(least_chars=600)).transform_context_sync(AT_WORK)
     results = [str(message["content"]) for message in view if message["role"] == "tool"]
@@ -126,6 +148,31 @@ def test_a_split_turn_gets_a_summary_of_its_own_from_so_many_messages_on() -> No
 
     assert kinds(1) == ["history", "turn_prefix"]
     assert kinds(500) == ["history"]
+
+
+class DropWatched:
+    """`DropOldest`, with the tokens that are left for the line in front of its extract."""
+
+    line_tokens = 0
+
+    def propose(self, snapshot: Snapshot[M], goal: Goal[M], /) -> SummaryPlan | None:
+        plan = DropOldest().propose(snapshot, goal)
+        assert plan is not None
+        self.line_tokens = _plan(snapshot, goal).allowance - plan.allowance
+        return plan
+
+    from_summary = DropOldest().from_summary
+
+
+def test_an_extract_leaves_room_for_the_line_that_counts_the_dropped_messages() -> None:
+    watched = DropWatched()
+    only = hooks(watched)
+    only.transform_context_sync(IN_TALK)
+    line = only.history()[-1].summary.partition("\n")[0]
+    assert "messages: " in line
+    assert watched.line_tokens == CharacterEstimator().estimate_message_tokens(
+        Message(role="user", parts=(Text(line),))
+    )
 
 
 class CountingRewrites(OpenAIChatFormat):
@@ -202,6 +249,9 @@ def test_with_shorten_parts_older_messages_are_shortened_before_it_fails() -> No
     assert len(view) == len(messages)
     assert "characters left out" in texts(view)
     assert view[-1] is messages[-1]
+    with pytest.raises(ContextOverflowError) as raised:
+        hooks(ShortenParts()).compact_sync([*messages, user(prose(7_000))])
+    assert 7_000 < raised.value.tokens < 11_000
 
 
 def test_without_shorten_parts_the_part_that_is_larger_than_the_window_is_named() -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from compaction_hooks import CompactionSettings, StoreFailed, SummaryRequest
+from compaction_hooks import CompactionSettings, StoreFailed, SummaryRequest, Usage
 from compaction_hooks.events import CompactionEvent
 from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat
 from compaction_hooks.stores import MemoryStore
 from tests.conversations import (
     PLAIN,
     Chat,
+    Numbered,
     Scripted,
     above_threshold,
     controller,
@@ -18,6 +19,7 @@ from tests.conversations import (
     system,
     talk,
     texts,
+    tokens_of,
     user,
 )
 from tests.stores.later import OfOneLoop
@@ -73,6 +75,17 @@ def test_exported_records_carry_the_rest_after_an_undo() -> None:
     assert "- again" in texts(there.transform_context_sync([*MESSAGES, *talk(10)]))
 
 
+def test_an_imported_undo_does_not_lengthen_the_rest_of_a_compaction_made_here() -> None:
+    settings = CompactionSettings(trigger_tokens=3_000, keep_recent_tokens=300)
+    here, there = (controller(100_000, summarizer=Numbered(), settings=settings).session("a") for _ in range(2))
+    longer = [*MESSAGES, *talk(10, first=20)]
+    assert here.transform_context_sync(longer) is not longer
+    here.undo()
+    there.transform_context_sync(MESSAGES)
+    there.import_records(here.export_records())
+    assert "summary number 2" in texts(there.transform_context_sync(longer))
+
+
 def test_undo_gives_back_the_view_of_before_and_rests() -> None:
     hooks = controller(8_192, summarizer=Scripted())
     messages = above_threshold()
@@ -82,6 +95,10 @@ def test_undo_gives_back_the_view_of_before_and_rests() -> None:
     assert undone.compaction_count == 1
     assert hooks.transform_context_sync(messages) is messages
     assert hooks.undo() is None
+    enough = int(tokens_of(hooks) * 1.1)
+    for counted, waits in ((enough - 1, True), (enough, False)):
+        hooks.report_usage(Usage(input_tokens=counted))
+        assert (hooks.transform_context_sync(messages) is messages) == waits
 
 
 def test_undo_of_a_stored_list_keeps_its_summary() -> None:

@@ -77,10 +77,20 @@ def situation(
         tokens=1,
         most_tokens=1,
         budget=None,
-        ratio=ratio,
         format=chat,
         estimator=flat,
+        cached_tokens=None,
+        seconds_since_last_call=None,
+        ratio=ratio,
+        overhead_tokens=0,
+        fixed_tokens=0,
+        tools_tokens=0,
         user_pins=digests,
+        learned={},
+        binds_reasoning=False,
+        has_recall=False,
+        issuer=None,
+        merges_user_messages=False,
     )
     bounds = budget(**tokens)
     return snapshot, Goal(reason=CompactionReason.THRESHOLD, budget=bounds, keep_tokens=keep, at="2026-01-01T00:00:00Z")
