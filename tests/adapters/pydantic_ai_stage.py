@@ -12,7 +12,7 @@ from anthropic import DefaultAsyncHttpxClient as AnthropicHttpxClient
 from httpx import Limits
 from openai import AsyncOpenAI, DefaultAsyncHttpxClient
 from pydantic_ai.models.anthropic import AnthropicModel
-from pydantic_ai.models.openai import OpenAIChatModel
+from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
 from pydantic_ai.providers.anthropic import AnthropicProvider
 from pydantic_ai.providers.openai import OpenAIProvider
 
@@ -41,10 +41,16 @@ class Stage(ProviderStage):
         self._clients: list[AsyncOpenAI | AsyncAnthropic] = []
 
     def openai(self, key: str = "", model: str = "scripted", **options: Any) -> OpenAIChatModel:
+        return OpenAIChatModel(model, provider=self._openai_provider(key), **options)
+
+    def responses(self, key: str = "", model: str = "scripted", **options: Any) -> OpenAIResponsesModel:
+        return OpenAIResponsesModel(model, provider=self._openai_provider(key), **options)
+
+    def _openai_provider(self, key: str) -> OpenAIProvider:
         url, http = self.provider.openai_url, DefaultAsyncHttpxClient(limits=_NO_REUSE)
         client = AsyncOpenAI(base_url=url, api_key=self.key + key, max_retries=0, http_client=http)
         self._clients.append(client)
-        return OpenAIChatModel(model, provider=OpenAIProvider(openai_client=client), **options)
+        return OpenAIProvider(openai_client=client)
 
     def anthropic(self, key: str = "", model: str = "scripted", **options: Any) -> AnthropicModel:
         url, http = self.provider.anthropic_url, AnthropicHttpxClient(limits=_NO_REUSE)

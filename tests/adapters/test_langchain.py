@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated, Any, TypedDict, cast
 
 import openai
@@ -233,22 +232,6 @@ async def test_a_model_without_a_name_or_a_profile_is_recovered_only(caplog: pyt
     for _ in range(2):
         assert agent.invoke(LONG)["messages"][-1].text == "Fine."
     assert [record.message.count("context window") for record in caplog.records] == [1]
-
-
-def test_a_compacted_view_is_not_replaced_by_the_history_that_the_provider_keeps(stage: Stage) -> None:
-    """With `use_previous_response_id` the provider goes on from its own history, and no summary would be sent."""
-    model, spy, talk = stage.openai(use_previous_response_id=True), Spy(answer="Fine."), asked()
-    for number, message in enumerate(talk):
-        if isinstance(message, AIMessage):
-            message.response_metadata["id"] = f"resp_{number}"
-    agent = agent_of(model, CompactionMiddleware(summarizer=CountingSummarizer()), spy)
-    agent.invoke({"messages": [*talk[:4], talk[-1]]})
-    agent.invoke({"messages": talk})
-    whole, compacted = (model._get_request_payload(request.messages) for request in spy.requests)
-    assert whole["previous_response_id"] == "resp_3"
-    assert "previous_response_id" not in compacted
-    assert SECRET in json.dumps(compacted["input"])
-    assert cast("AIMessage", talk[-2]).response_metadata["id"] == "resp_59"
 
 
 def test_messages_may_be_in_a_delta_channel(stage: Stage) -> None:

@@ -4,6 +4,7 @@ The examples use it, so it needs no pytest.
 """
 
 from compaction_hooks.testing import Answer, Call, Script, Turn, long_script, tools_of
+from tests.provider.item_signing import ItemSigner
 from tests.provider.server import LoopbackProvider
 from tests.provider.sides import Overflow, Received, Side
 from tests.provider.signing import Signer
@@ -13,6 +14,7 @@ __all__ = [
     "WORDINGS",
     "Answer",
     "Call",
+    "ItemSigner",
     "LoopbackProvider",
     "Overflow",
     "Received",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from tests.provider import anthropic_wire, openai_wire
+from tests.provider import anthropic_wire, openai_wire, responses_wire
 from tests.provider.sides import Reply, Side
 from tests.provider.validation import anthropic_fault, openai_fault
 from tests.provider.wordings import Rejection
@@ -31,6 +31,7 @@ class _Wire:
     whole: Callable[[Reply, Mapping[str, Any]], dict[str, Any]]
     events: Callable[[Reply, Mapping[str, Any]], Iterator[str]]
     auth_error: Callable[[], dict[str, Any]]
+    messages_of: Callable[[Mapping[str, Any]], Sequence[Mapping[str, Any]]] = lambda body: body.get("messages") or ()
 
 
 _OPENAI = _Wire(
@@ -51,6 +52,16 @@ _ANTHROPIC = _Wire(
     events=anthropic_wire.events,
     auth_error=anthropic_wire.auth_error,
 )
+_RESPONSES = _Wire(
+    path="/v1/responses",
+    wording="openai",
+    system_of=responses_wire.system_of,
+    fault=responses_wire.fault,
+    whole=responses_wire.whole,
+    events=responses_wire.events,
+    auth_error=responses_wire.auth_error,
+    messages_of=responses_wire.messages_of,
+)
 
 
 class HttpServer:
@@ -61,7 +72,9 @@ class HttpServer:
     """
 
     def __init__(self, sides: Mapping[str, Side]) -> None:
-        routes = [Route(wire.path, _endpoint(wire, sides), methods=["POST"]) for wire in (_OPENAI, _ANTHROPIC)]
+        routes = [
+            Route(wire.path, _endpoint(wire, sides), methods=["POST"]) for wire in (_OPENAI, _ANTHROPIC, _RESPONSES)
+        ]
         config = uvicorn.Config(
             Starlette(routes=routes),
             log_config=None,
@@ -88,7 +101,9 @@ def _endpoint(wire: _Wire, sides: Mapping[str, Side]) -> Callable[[Request], Awa
         if side is None:
             return JSONResponse(wire.auth_error(), 401)
         body = await request.json()
-        reply = side.answer(request.url.path, body, wire.system_of(body), wire.wording, wire.fault)
+        reply = side.answer(
+            request.url.path, body, wire.system_of(body), wire.wording, wire.fault, wire.messages_of(body)
+        )
         if isinstance(reply, Rejection):
             return Response(status_code=reply.status) if reply.body is None else JSONResponse(reply.body, reply.status)
         if body.get("stream"):

@@ -12,6 +12,7 @@ from compaction_hooks import Usage
 from compaction_hooks.summary.prompts import SYSTEM_PROMPT
 from compaction_hooks.testing import Answer
 from tests.provider.counting import count, count_cached, pieces_of, text_tokens
+from tests.provider.item_signing import ItemSigner
 from tests.provider.signing import Signer
 from tests.provider.validation import template_fault
 from tests.provider.wordings import WORDINGS, Rejection, Sizes, anthropic_error, build_rejection
@@ -44,8 +45,8 @@ class Received:
 
     @property
     def messages(self) -> list[dict[str, Any]]:
-        """The messages, as sent."""
-        return list(self.body.get("messages") or ())
+        """The messages, or the items of Responses, as sent."""
+        return list(self.body.get("messages") or self.body.get("input") or ())
 
     @property
     def tools(self) -> list[dict[str, Any]]:
@@ -73,14 +74,16 @@ class Reply:
     """The response to one request, independently of the API.
 
     Attributes:
+        number: Its number among the answers, from 1 on.
         ids: The ids of the answer's tool calls.
-        thoughts: Blocks of reasoning and of hosted tools, in Anthropic's form.
+        thoughts: Blocks of reasoning and of hosted tools, in the form of the API.
         dropped: The reasoning of the request that was left out, in Anthropic's form.
         error: Sent after the first `chunks_before_error` chunks of a stream, instead of the rest.
     """
 
     answer: Answer
     usage: Usage
+    number: int = 0
     ids: tuple[str, ...] = ()
     thoughts: Sequence[Mapping[str, Any]] = ()
     dropped: Sequence[Mapping[str, Any]] = ()
@@ -126,11 +129,13 @@ class Side:
     think: Callable[[Received], Answer] | None = None
     stream_fail_after: int | None = None
     wants_turns: bool = False
-    signer: Signer | None = None
+    signer: Signer | ItemSigner | None = None
     blocks: Sequence[Mapping[str, Any]] = ()
     requests: list[Received] = field(default_factory=list[Received])
     _read: list[tuple[str, ...]] = field(default_factory=list[tuple[str, ...]])
+    _kept: dict[str, list[Mapping[str, Any]]] = field(default_factory=dict[str, list[Mapping[str, Any]]])
     _calls_made: int = 0
+    _answers_given: int = 0
 
     @property
     def model_requests(self) -> list[Received]:
@@ -154,6 +159,7 @@ class Side:
         system: str,
         wording: str,
         fault: Callable[[Mapping[str, Any]], Rejection | None],
+        messages: Sequence[Mapping[str, Any]],
     ) -> Reply | Rejection:
         """Record a request and return its response.
 
@@ -161,8 +167,9 @@ class Side:
             system: The request's system prompt.
             wording: The API's own wording.
             fault: Returns the rejection of a malformed request.
+            messages: The messages that count, in addition to those of an earlier response that the request names.
         """
-        messages: Sequence[Mapping[str, Any]] = body.get("messages") or ()
+        messages = [*self._kept.get(str(body.get("previous_response_id")), ()), *messages]
         pieces = pieces_of(body.get("tools"), system, [one for one in messages if one.get("role") not in SYSTEM_ROLES])
         cached = count_cached(pieces, self._read)
         received = Received(path=path, body=body, system=system, input_tokens=count(pieces), cached_tokens=cached)
@@ -171,6 +178,8 @@ class Side:
             received.status = decided.status
         else:
             self._read.append(pieces)
+            answer = {"role": "assistant", "content": decided.answer.text}
+            self._kept[f"resp_{decided.number:04}"] = [*messages, answer]
         self.requests.append(received)
         return decided
 
@@ -244,7 +253,8 @@ class Side:
             cache_read_tokens=received.cached_tokens,
         )
         ids = tuple(f"call_{number:04}" for number in range(first, self._calls_made))
-        reply = Reply(answer=answer, usage=answer.usage or counted, ids=ids)
+        self._answers_given += 1
+        reply = Reply(answer=answer, usage=answer.usage or counted, number=self._answers_given, ids=ids)
         if received.is_summary:
             return reply
         if self.signer is None:

@@ -55,8 +55,9 @@ class CompactionMiddleware(ThreadMethods[Conversations], AgentMiddleware[AgentSt
     Kept messages are the same objects as in the state. For a model that binds its thinking to the messages before it (the newest
     Claude models do), those from before the compaction are copies without their thinking; if another model refuses the thinking,
     the request is sent once more without it, and the thread continues without it.
-    With `ChatOpenAI(use_previous_response_id=True)` the kept answers of a compacted view are copies without the id, since the
-    provider would otherwise continue from the history it keeps.
+    If the model or the call makes the server compact (`context_management`, `use_previous_response_id` ...), only overflows are
+    recovered from. The kept answers of a compacted view are then copies without OpenAI's response id, since the provider would
+    otherwise continue from the history it keeps.
 
     Args:
         controller: A controller, shared or not, of any format. None: make one from the keywords.

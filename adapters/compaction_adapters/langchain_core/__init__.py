@@ -13,6 +13,7 @@ from compaction_adapters.langchain_core.models import (
     max_output_tokens,
     model_of_run,
     model_options,
+    request_options,
     summarizer,
 )
 from compaction_adapters.langchain_core.recalling import recall_tool
@@ -37,6 +38,7 @@ __all__ = [
     "model_options",
     "recall_tool",
     "records_update",
+    "request_options",
     "summarizer",
     "union_records",
     "without_response_ids",

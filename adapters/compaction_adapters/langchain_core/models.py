@@ -140,8 +140,24 @@ def model_options(model: object, settings: Mapping[str, object] | None = None) -
         "context_window": positive(_profile(inner).get("max_input_tokens")),
         "max_output_tokens": max_output_tokens(model, settings),
         "tools": _bound_arguments(model).get("tools"),
+        "request": request_options(model, settings),
         "summarizer": summarizer(inner),
     }
+
+
+_SERVER_FIELDS: Final = ("context_management", "use_previous_response_id", "truncation", "model_kwargs", "extra_body")
+"""The fields of chat models that may make the server compact (OpenAI, Anthropic)."""
+
+
+def request_options(model: object, settings: Mapping[str, object] | None = None) -> Mapping[str, object]:
+    """Return the options of a call, and those of the model's fields that may make the server compact.
+
+    Args:
+        settings: As for `max_output_tokens`.
+    """
+    inner = chat_model_in(model)
+    fields = {name: getattr(inner, name, None) for name in _SERVER_FIELDS}
+    return {**fields, **_bound_arguments(model), **(settings or {})}
 
 
 def max_output_tokens(model: object, settings: Mapping[str, object] | None = None) -> int | None:

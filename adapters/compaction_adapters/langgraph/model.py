@@ -23,6 +23,7 @@ from compaction_adapters.langchain_core import (
     max_output_tokens,
     model_of_run,
     model_options,
+    request_options,
     without_response_ids,
 )
 from compaction_adapters.langgraph.runs import run_options
@@ -114,6 +115,7 @@ class CompactingModel(Runnable[LanguageModelInput, Answer]):
             model=given.get("model"),
             context_window=given.get("context_window"),
             max_output_tokens=max_output_tokens(model, arguments),
+            request=request_options(model, arguments),
         )
         summarizer, tools = (
             given.get("summarizer") or known.get("summarizer"),

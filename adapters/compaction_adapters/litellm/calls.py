@@ -159,6 +159,7 @@ def options_of(arguments: Arguments, router: Any = None) -> CallOptions:
         context_window=min(filter(None, map(_window, calls)), default=None),
         max_output_tokens=positive(arguments.get("max_completion_tokens") or arguments.get("max_tokens")),
         tools=arguments.get("tools") or arguments.get("functions"),
+        request={name: value for call in [*calls, arguments] for name, value in call.items()},
     )
 
 

@@ -28,6 +28,7 @@ from compaction_adapters.pydantic_ai.requests import (
     count_replaced,
     find_conversation,
     is_continuation,
+    native_capability,
     options_of,
     pin_evidence,
     request_in,
@@ -293,13 +294,15 @@ class Compaction(AbstractCapability[AgentDepsT]):
         return request_model(model) if writes_text(model) else None
 
     def _in_run(self, ctx: RunContext[AgentDepsT], model: object, options: CallOptions) -> CallOptions:
-        """Return the options, with the run's summarizer and event handler."""
+        """Return the options, with the run's summarizer, event handler and capabilities."""
 
         async def ask(request: SummaryRequest) -> Summary:
             run = replace(ctx, model=request_model(model) or ctx.model)  # the model of this request
             return await self._summarize(run, request.system, request.prompt, request.max_tokens)
 
-        return {**options, "on_event": tell_run(ctx), "summarizer": None if self._writer(model) is None else ask}
+        summarizer = None if self._writer(model) is None else ask
+        asked = {**(options.get("request") or {}), "compaction": native_capability(ctx)}
+        return {**options, "on_event": tell_run(ctx), "summarizer": summarizer, "request": asked}
 
     @durable_operation("summarize")
     async def _summarize(self, ctx: RunContext[AgentDepsT], system: str, prompt: str, max_tokens: int) -> Summary:

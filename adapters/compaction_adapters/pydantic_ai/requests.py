@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import ChainMap
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, TypeAlias, cast
 from uuid import uuid4
@@ -71,13 +72,24 @@ def options_of(request: ModelRequestContext, is_shown: Callable[[ToolDefinition]
     client, parameters = request_model(request.model), request.model_request_parameters
     tools = [*parameters.function_tools, *parameters.output_tools]
     shown = [tool for tool in tools if not tool.defer_loading or is_shown(tool)]
+    settings: Mapping[str, object] = request.model_settings or {}
+    own = [dict(leaf.settings or {}) for leaf in leaf_models(request.model)]
     return CallOptions(
         model=model_name(client, request.messages) if client else None,
         context_window=client.context_window if client else None,
-        max_output_tokens=positive((request.model_settings or {}).get("max_tokens")),
+        max_output_tokens=positive(settings.get("max_tokens")),
         system="\n\n".join(part.content for part in parameters.instruction_parts or ()),
         tools=[tool_schema(tool.name, tool.description, tool.parameters_json_schema) for tool in shown],
+        request=ChainMap({**settings}, *own),
     )
+
+
+def native_capability(ctx: RunContext[Any]) -> str | None:
+    """Return the name of the run's capability that asks OpenAI to compact between requests; no option of a request shows it."""
+    names: list[str] = []
+    if ctx.root_capability is not None:
+        ctx.root_capability.apply(lambda capability: names.append(type(capability).__name__))
+    return "OpenAICompaction" if "OpenAICompaction" in names else None
 
 
 def request_in(ctx: RunContext[Any], messages: list[ModelMessage]) -> ModelRequestContext:

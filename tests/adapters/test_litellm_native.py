@@ -1,0 +1,77 @@
+"""Calls whose provider compacts on its own side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from compaction_adapters.litellm import with_compaction
+
+from compaction_hooks.events import CompactionEvent
+from tests.adapters import litellm_stage
+from tests.adapters.litellm_stage import Stage, litellm
+from tests.adapters.server_compaction import (
+    CLEARS,
+    COMPACTS,
+    OPENAI_COMPACTS,
+    SETTINGS,
+    WINDOW,
+    check_left_to_server,
+    three_requests,
+)
+from tests.adapters.stage import CountingSummarizer
+from tests.conversations import Chat, assistant, talk, user
+
+pytestmark = litellm_stage.QUIET
+provider = litellm_stage.provider
+LONG: list[Chat] = talk(12, tokens=1_000)
+
+
+def compacting(function: Callable[..., Any], events: list[CompactionEvent]) -> Any:
+    return with_compaction(
+        function,
+        context_window=WINDOW,
+        settings=SETTINGS,
+        summarizer=CountingSummarizer(),
+        session_id="thread",
+        on_event=events.append,
+    )
+
+
+def router(stage: Stage) -> Callable[..., Any]:
+    """Return the method of a router, whose deployment has the option."""
+    parameters = stage.anthropic(context_management=COMPACTS)
+    made = litellm.Router(model_list=[{"model_name": "group", "litellm_params": parameters}], num_retries=0)
+    function: Callable[..., Any] = made.acompletion
+    return function
+
+
+OPTIONS: dict[str, Any] = {
+    "context_management": lambda stage: (litellm.acompletion, stage.anthropic(context_management=COMPACTS)),
+    "context_management of a router": lambda stage: (router(stage), {"model": "group"}),
+    "context_management in extra_body": lambda stage: (
+        litellm.acompletion,
+        stage.openai(extra_body={"context_management": OPENAI_COMPACTS}),
+    ),
+    "previous_response_id": lambda stage: (litellm.acompletion, stage.openai(previous_response_id="resp_0")),
+}
+"""By the option that is named: the function and the arguments."""
+
+
+@pytest.mark.parametrize("case", OPTIONS)
+async def test_a_server_that_compacts_is_left_to_do_so(stage: Stage, case: str) -> None:
+    side, events = stage.side(), list[CompactionEvent]()
+    function, arguments = OPTIONS[case](stage)
+    complete, messages = compacting(function, events), [*LONG, user("And now?")]
+    for _ in three_requests(side):
+        await complete(messages=messages, **arguments)
+        messages = [*messages, assistant("Done."), user("And now?")]
+    check_left_to_server(side, events, case.partition(" ")[0])
+
+
+async def test_a_server_that_only_clears_results_changes_nothing(stage: Stage) -> None:
+    side = stage.side(window=200_000)
+    arguments = stage.anthropic(context_management=CLEARS)
+    await compacting(litellm.acompletion, [])(messages=[*LONG, user("And now?")], **arguments)
+    assert len(side.requests[0].messages) < len(LONG)

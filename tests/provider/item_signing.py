@@ -1,0 +1,82 @@
+"""Encrypted reasoning items of OpenAI's Responses: bound to an account, and to the items after them.
+
+The rules and wordings are those of https://github.com/openai/codex/issues/8145 and https://github.com/continuedev/continue/issues/8933.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any
+
+from tests.provider.wordings import Rejection, openai_error
+
+
+@dataclass(slots=True)
+class ItemSigner:
+    """Encrypts the reasoning of answers, and rejects reasoning of other accounts, and reasoning and items without their partners.
+
+    Attributes:
+        account: Names the account; reasoning of earlier ones is rejected.
+        refusals: The texts of all rejections.
+        sent: For each accepted request, the number of reasoning items in it.
+    """
+
+    account: str = "first"
+    refusals: list[str] = field(default_factory=list)
+    sent: list[int] = field(default_factory=list)
+    _made: int = 0
+
+    def refusal(self, body: Mapping[str, Any]) -> Rejection | None:
+        """Return the rejection of the first such item; None if all are valid."""
+        items = body.get("input") if isinstance(body.get("input"), list) else []
+        runs = [list(run) for is_output, run in groupby(items or (), _is_output) if is_output]
+        for run in runs:
+            if text := self._broken(run):
+                self.refusals.append(text)
+                code = "invalid_encrypted_content" if "encrypted content" in text else None
+                return Rejection(400, openai_error(text, None if code else "input", code))
+        self.sent.append(sum(item.get("type") == "reasoning" for run in runs for item in run))
+        return None
+
+    def sign(self, _: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Return the reasoning of the answer to a request."""
+        self._made += 1
+        id_ = f"rs_{self._made:04}"
+        return [{"type": "reasoning", "id": id_, "summary": [], "encrypted_content": self._encrypt(id_)}]
+
+    def dropped(self, _: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Return the reasoning that the provider leaves out: none."""
+        return []
+
+    def _encrypt(self, id_: str) -> str:
+        return "gAAAA" + hmac.new(self.account.encode(), id_.encode(), hashlib.sha256).hexdigest()
+
+    def _broken(self, run: list[Mapping[str, Any]]) -> str | None:
+        """Return the reason why items of the model in a row are rejected; None if they are valid."""
+        reasoning = [item for item in run if item.get("type") == "reasoning"]
+        for item in reasoning:
+            if item["encrypted_content"] != self._encrypt(item["id"]):
+                return _UNREADABLE.format(**item)
+            if item is run[-1]:
+                return _ALONE.format(**item)
+        named = next((item for item in run if item.get("id")), None)
+        if named is not None and named["type"] != "reasoning":
+            return _WITHOUT.format(**named)
+        return None
+
+
+_UNREADABLE = (
+    "The encrypted content for item {id} could not be verified. "
+    "Reason: Encrypted content could not be decrypted or parsed."
+)
+_ALONE = "Item '{id}' of type 'reasoning' was provided without its required following item."
+_WITHOUT = "Item '{id}' of type '{type}' was provided without its required 'reasoning' item."
+
+
+def _is_output(item: Mapping[str, Any]) -> bool:
+    """Return whether the model made an item."""
+    return item.get("role", "assistant") == "assistant" and not str(item.get("type")).endswith("_output")
