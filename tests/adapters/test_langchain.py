@@ -131,7 +131,6 @@ async def test_the_limit_of_an_answer_is_left_free(stage: Stage, options: Any, o
 
 
 async def test_a_fallback_is_compacted_for_its_own_window(stage: Stage) -> None:
-    """Its window is smaller; the request of the first model is not compacted."""
     first, second = stage.side(OUTAGE, window=8 * WINDOW), stage.side(key="small")
     fallback = ModelFallbackMiddleware(stage.openai(key="small"))
     result = agent_of(stage.openai(8 * WINDOW, model="large"), fallback, CompactionMiddleware()).invoke(LONG)
@@ -198,7 +197,6 @@ async def test_a_structured_answer_is_made_of_the_view(stage: Stage, form: Any) 
 
 
 async def test_subagents_have_conversations_of_their_own(stage: Stage) -> None:
-    """Two at once, and their caller: one controller serves all three."""
     events: list[CompactionEvent] = []
     controller = CompactionController(on_event=events.append)
     for name in "ab":

@@ -57,7 +57,6 @@ def test_the_configuration_names_the_conversation() -> None:
 
 
 def test_each_task_that_send_starts_is_a_conversation_of_its_own() -> None:
-    """A subgraph or a node."""
     for kind in ("graph", "node"):
         names = Names()
         inner: Any = StateGraph(MessagesState).add_node("node", names.node).add_edge(START, "node")

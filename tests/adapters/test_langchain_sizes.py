@@ -92,7 +92,6 @@ def test_wrong_arguments_are_refused(keywords: dict[str, Any], message: str) -> 
 
 
 def test_two_of_one_name_are_refused_by_langchain() -> None:
-    """Both would compact."""
     assert CompactionMiddleware(name="SummarizationMiddleware").name == "SummarizationMiddleware"
     with pytest.raises(AssertionError, match="duplicate middleware"):
         create_agent(MODEL, middleware=[CompactionMiddleware(), CompactionMiddleware()])

@@ -93,7 +93,6 @@ async def test_an_edit(stage: Stage, change: Callable[[list[BaseMessage]], list[
 
 
 async def test_two_workers(stage: Stage) -> None:
-    """Two processes take turns on one thread, by one checkpointer: each uses the other's summary."""
     saver = InMemorySaver()
     one = opened(a_graph, stage, checkpointer=saver)
     other = Talk(a_graph(stage, saver), one.side)
@@ -144,7 +143,6 @@ def store_of(folder: object, durability: str) -> dict[str, Any]:
 
 @pytest.mark.full
 async def test_a_process_that_is_killed_in_the_model_call(stage: Stage, tmp_path: Path) -> None:
-    """Its summary is found again, in each of LangGraph's durability modes."""
     sides = {name: marking(stage.side(window=WINDOW, key=name)) for name in DURABILITIES}
     done = await asyncio.to_thread(
         subprocess.run,

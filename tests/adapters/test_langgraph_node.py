@@ -172,7 +172,6 @@ async def test_status_goes_to_the_custom_stream_without_message_text(stage: Stag
 
 @pytest.mark.parametrize(("how", "trim"), [("sync", False), ("async", True)])
 async def test_no_part_of_a_summary_is_on_the_stream_of_messages(stage: Stage, how: str, trim: bool) -> None:
-    """Neither the summarizer's tokens nor the summary as a message that a node returns."""
     stage.side(Answer("The answer."))
     model = stage.openai()
     graph = chat_graph(CompactionNode(model=model, trim=trim), calls(model, VIEW))

@@ -276,7 +276,6 @@ class Verdict(BaseModel):
 async def test_create_react_agent_makes_a_structured_answer_of_the_view(
     stage: Stage, how: str, has_tools: bool
 ) -> None:
-    """After the whole run, of the whole conversation, which does not fit."""
     side = stage.side(reads("a.py"), Answer("Read."), Answer('{"missing": 3}'))
     node, model = node_of(), stage.openai()
     wrapped = node.wrap(model.bind_tools([file_tool()]) if has_tools else model)

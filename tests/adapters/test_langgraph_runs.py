@@ -112,7 +112,6 @@ async def test_the_node_follows_the_model_that_a_run_picks(stage: Stage) -> None
 
 @pytest.mark.parametrize("kind", ["configurable_fields", "init_chat_model, wrapped", "init_chat_model, of the node"])
 async def test_a_configurable_model_is_followed(stage: Stage, kind: str) -> None:
-    """A field of its configuration sets the model of each run, and so its window."""
     if kind == "configurable_fields":
         model: Any = stage.openai(LARGE).configurable_fields(profile=ConfigurableField(id="profile"))
     else:

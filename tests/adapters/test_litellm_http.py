@@ -58,7 +58,6 @@ async def test_the_called_model_writes_the_summary(stage: Stage, api: str) -> No
 
 @BOTH
 async def test_a_summarizer_asks_its_own_model(stage: Stage, function: Any) -> None:
-    """Twice, on connections that are kept."""
     side, other = stage.side(), stage.side(key="-other")
     made = with_compaction(function, context_window=WINDOW, summarizer=summarizer(**stage.openai(key="-other")))
     for text in ("Go.", "Come."):

@@ -131,7 +131,6 @@ def talk(topic: str, number: int) -> list[Chat]:
 
 
 def test_a_long_conversation_stays_inside_the_window(proxy: Proxy) -> None:
-    """The client sends the whole history each time; no request is refused, by the provider or by the router's own check."""
     side = proxy.side(*[Answer(f"answer {number}") for number in range(6)])
     messages: list[Chat] = [system(), user("Port the parser, and never touch the public API.")]
     for number in range(6):

@@ -58,7 +58,6 @@ def programs(page: str) -> list[str]:
 
 
 def test_the_programs_of_the_pages_run(model: Side) -> None:
-    """Each continues where the one before it on the page ended; in a process outside the tests', as users run them."""
     here = {page: calls for page, (modules, calls) in PAGES.items() if all(map(_is_installed, modules))}
     told = json.dumps({page: "\n".join(programs(page)) for page in here})
     done = subprocess.run([sys.executable, "-c", RUNNER], input=told, capture_output=True, text=True, check=False)
@@ -78,7 +77,6 @@ def _is_installed(module: str) -> bool:
 
 
 def test_every_page_that_shows_an_adapter_is_run() -> None:
-    """The pages of stores and of adapters to be written have tests of their own."""
     shown = {
         page.stem for page in (ROOT / "docs").glob("*.md") if "compaction_adapters" in "".join(programs(page.stem))
     }

@@ -250,7 +250,6 @@ def test_goes_on_when_the_server_is_back(server: Server, url: str) -> None:
 
 
 async def test_a_store_that_is_down_fails_no_call() -> None:
-    """The agent goes on; the event says what failed."""
     events: list[Any] = []
     store = PostgresStore(url_of(free_port()))
     controller = CompactionController(context_window=8_192, store=store, on_event=events.append)

@@ -44,7 +44,6 @@ from tests.provider import Answer
 
 
 async def test_a_long_run_stays_inside_the_window_and_its_history_whole(stage: Stage) -> None:
-    """The request's own model writes the summary: it counts in the run's usage, and handlers of the run hear of it."""
     side, events = stage.side(*steps(26)), list[CompactionEvent]()
     compaction = Compaction[None](
         context_window=WINDOW, settings=SUMMARISE, summary_prompt="In French, please.", on_compaction=events.append
@@ -80,7 +79,6 @@ async def test_a_long_run_stays_inside_the_window_and_its_history_whole(stage: S
 
 
 async def test_a_request_costs_only_its_new_messages(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also across runs: a message is sized once, and read again only near the end of the list."""
     sized, read = list[Message](), list[ModelMessage]()
 
     class Counting(CharacterEstimator):
@@ -161,7 +159,6 @@ async def test_messages_for_one_request_are_compacted_with_it_and_not_kept(stage
 
 
 async def test_persisted_messages_hold_one_summary_and_go_on_here_and_elsewhere(stage: Stage) -> None:
-    """`all_messages()` can be stored, loaded and continued, by this agent or by one without `Compaction`."""
     side = stage.side(*steps(50), *steps(1), Answer("Alone."))
     agent = reader(stage.openai(), Compaction(context_window=WINDOW, settings=SUMMARISE, persist=True))
     result = await agent.run("Read everything.", usage_limits=UsageLimits(request_limit=None))
@@ -180,7 +177,6 @@ async def test_persisted_messages_hold_one_summary_and_go_on_here_and_elsewhere(
 
 
 async def test_a_history_processor_keeps_a_run_inside_the_window(stage: Stage) -> None:
-    """`ProcessHistory` makes the processor's result the run's messages; a short history is left alone."""
     side = stage.side(Answer("Done."), *steps(30))
     model = stage.openai(profile={"context_window": WINDOW})
     agent = reader(model, ProcessHistory(history_processor(settings=SUMMARISE)), instructions=prose(2_000))

@@ -83,7 +83,6 @@ def opened(stage: Stage, *first: Answer, **options: Any) -> Talk:
 
 
 async def test_a_rewind_and_back_here_and_in_another_process(stage: Stage, tmp_path: Path) -> None:
-    """Cut to before the first compaction, to between two, and whole again; there with messages from JSON."""
     talk = opened(stage, store=SQLiteStore(tmp_path / "records.db"))
     await talk.say(20)
     whole, paid = talk.history, len(summarised(talk.side))

@@ -40,7 +40,6 @@ def read(*parts: Any) -> tuple[Message, ...]:
 
 
 def test_the_format_keeps_its_contract_before_and_after_a_store() -> None:
-    """A request with several speakers gives several pieces; `take` and `rewrite` keep the part objects."""
     messages: list[ModelMessage] = [
         ModelRequest(
             parts=[
@@ -305,7 +304,6 @@ def test_only_the_wrong_part_of_a_request_goes() -> None:
 
 
 def test_blank_prompts_are_repaired() -> None:
-    """A blank item goes, a cache point stays; an empty prompt gets the same words each time."""
     image = ai.ImageUrl("https://example.org/a.png")
     messages: list[ModelMessage] = [ModelRequest([UserPromptPart([" ", ai.CachePoint(), image])])]
     (part,) = repaired(messages, FORMAT)[0].parts

@@ -64,7 +64,6 @@ REVEALS = {
 
 @crossed(revealed_by=REVEALS, kind=["openai", "anthropic"], persist=[False, True])
 async def test_tools_stay_available_after_a_summary(revealed_by: str, persist: bool, kind: str, stage: Stage) -> None:
-    """Found by a search, or of a capability that the model or the user's code loaded."""
     if revealed_by == "code" and not hasattr(RunContext, "load_capability"):
         pytest.skip("this pydantic-ai loads no capability by code")
     ask = Call("weather", {"city": "Rome"})
@@ -239,7 +238,6 @@ async def test_it_is_a_tier_of_the_harness(stage: Stage) -> None:
 
 
 async def test_the_harness_compacts_with_it_between_runs(stage: Stage) -> None:
-    """`compact_now`, with a focus and a pinned message; the run goes on from there."""
     harness = pytest.importorskip("pydantic_ai_harness.compaction")
     side = stage.side(Answer("Done."))
     model, usage, compaction = stage.openai(), RunUsage(), Compaction[None](context_window=WINDOW)
@@ -260,7 +258,6 @@ async def test_the_harness_compacts_with_it_between_runs(stage: Stage) -> None:
 
 
 async def test_a_summary_of_the_harness_is_carried_on() -> None:
-    """Our summary is made from it and takes its place."""
     theirs = ai.CompactionPart(
         "they said: port the parser", metadata={"pydantic-ai-harness.compaction.summary.v1": True}
     )

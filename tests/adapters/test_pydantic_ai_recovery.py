@@ -121,7 +121,6 @@ whole_and_streamed = pytest.mark.parametrize("way", [by_run, by_run_stream], ids
 
 @crossed(way=WAYS, persist=[False, True], kind=["openai", "anthropic"])
 async def test_each_overflow_of_a_run_is_recovered_once(way: Any, persist: bool, kind: str, stage: Stage) -> None:
-    """The failed attempt is in no history; tools that ran do not run again."""
     side, ran = stage.side(*steps(4)), list[str]()
     compaction = Compaction[None](context_window=WINDOW, persist=persist)
     agent: Agent[None, str] = Agent(getattr(stage, kind)(), capabilities=[compaction])
@@ -214,7 +213,6 @@ async def test_a_stream_that_breaks_before_its_first_chunk_is_recovered(kind: st
 
 @KINDS
 async def test_errors_of_every_wording_are_recognized(kind: str, stage: Stage) -> None:
-    """Alone, and in the group that a fallback makes of them; with the limit if the sentence has it."""
     model = getattr(stage, kind)()
     for wording in sorted(WORDINGS.keys() - {"cerebras"}):  # that one has no words at all
         stage.side(wording=wording).reject_next = 3

@@ -102,7 +102,6 @@ async def test_another_model_writes_the_summary_and_counts_in_the_run(is_shared:
 
 
 async def test_a_summarizer_outside_a_run_counts_in_none(stage: Stage) -> None:
-    """The same controller in another framework."""
     writer = stage.side(key="writer")
     controller = CompactionController[Any](context_window=WINDOW, summarizer=summarizer(stage.openai("writer")))
     chat = [{"role": role, "content": "word " * 3_000} for role in ("user", "assistant") * 4]
@@ -190,7 +189,6 @@ async def test_a_compaction_is_a_span_of_the_runs_trace() -> None:
 
 
 async def test_between_two_runs_a_conversation_is_compacted_by_hand(stage: Stage) -> None:
-    """The model that answered writes the summary; the next run sends it in place of the messages it covers."""
     side = stage.side(*steps(6), Answer("Gone on."), Answer("Undone."))
     compaction = Compaction[None](context_window=WINDOW)
     agent = reader(stage.openai(), compaction)

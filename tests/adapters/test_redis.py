@@ -233,7 +233,6 @@ def test_names_the_address_it_knows(client: Any, where: str) -> None:
 
 
 async def test_a_store_that_is_down_fails_no_call() -> None:
-    """The agent goes on; the event says what failed."""
     events: list[Any] = []
     with Redis.from_url(url_of(free_port())) as client:
         controller = CompactionController(context_window=8_192, store=RedisStore(client), on_event=events.append)

@@ -126,7 +126,6 @@ async def test_abort_of_the_hook_ends_the_run_and_no_other(how: str) -> None:
 
 
 async def test_abort_during_a_summary_continues_uncompacted() -> None:
-    """The summarizer is cancelled; no error reaches the agent."""
     cancelled = asyncio.Event()
 
     async def slow(request: SummaryRequest) -> str:
@@ -228,7 +227,6 @@ def due(
 async def test_the_agents_model_writes_no_summary(
     is_attached: bool, summarize: Scripted | None, provider: LoopbackProvider
 ) -> None:
-    """If the controller has a summarizer, and if the hook is not attached."""
     side, _, agent = due(provider, "given", attach=is_attached, summarizer=summarize)
     await agent.prompt("Is that so?")
     assert summarize is None or len(summarize.requests) == 1

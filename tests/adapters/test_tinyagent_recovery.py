@@ -80,8 +80,6 @@ async def test_an_overflow_of_anthropics_api_is_continued(provider: LoopbackProv
 
 @pytest.mark.parametrize("wording", sampled(sorted(WORDINGS), 4))
 async def test_an_overflow_in_the_middle_of_tool_work_is_continued(wording: str, provider: LoopbackProvider) -> None:
-    """`API returned error: 400 - {json}` is known in every wording; one resend, tool work kept."""
-
     def model(url: str) -> Any:
         return openai_model(f"{url}/v1", provider="cerebras" if wording == "cerebras" else "openai")
 
@@ -221,7 +219,6 @@ async def test_recover_continues_a_restored_conversation(stage: Stage) -> None:
 
 @pytest.mark.parametrize("how", ["abort", "cancel"])
 async def test_a_recovery_that_is_given_up_leaves_the_run_as_it_ended(stage: Stage, how: str) -> None:
-    """The summarizer is cancelled, and the run can be recovered later."""
     cancelled = asyncio.Event()
 
     async def wait(request: SummaryRequest) -> str:
@@ -248,7 +245,6 @@ async def test_a_recovery_that_is_given_up_leaves_the_run_as_it_ended(stage: Sta
 
 
 async def test_a_silent_truncation_is_noticed_before_the_next_call(provider: LoopbackProvider) -> None:
-    """The answer stays, nothing is sent again; the next call is compacted first."""
     stage = Stage(provider, "silent", context_window=WINDOW)
     await stage.hook.prompt(stage.agent, FIRST.user)
     stage.side.answers.appendleft(Answer("Seen.", usage=Usage(input_tokens=WINDOW + 1, output_tokens=2)))

@@ -46,7 +46,6 @@ def test_results_that_are_hardly_larger_than_the_marker_are_not_cleared() -> Non
     ],
 )
 def test_a_tool_has_its_own_rule(rules: dict[str, Any], cleared: list[int]) -> None:
-    """Never cleared, cleared however new, or all but so many of the newest."""
     messages = [user("go")]
     for number in range(8):
         messages += steps(1, 1_000, first=number, name="grep" if number % 2 else "read")

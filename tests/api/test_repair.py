@@ -67,7 +67,6 @@ def test_repair_is_a_setting_that_a_call_can_switch_off() -> None:
 
 
 def test_a_repaired_view_is_the_same_on_the_next_call() -> None:
-    """Its beginning is byte-identical, so that prompt caches hold."""
     messages = broken(2)
     hooks = controller(settings=CompactionSettings(repair=True))
     first = texts(hooks.transform_context_sync(messages))

@@ -26,7 +26,6 @@ def test_kept_tail_is_at_most_a_third_of_the_window_and_a_fifth_after_an_overflo
 
 
 def test_summary_and_clearing_scale_with_the_window() -> None:
-    """With the numbers of small windows; the summary's bound is the same in every round."""
     small, large = CompactionSettings().budget(16_384), CompactionSettings().budget(1_000_000)
     assert (small.summary, small.protect_results, small.minimum_clear) == (1_638, 3_276, 1_638)
     assert (large.summary, large.protect_results, large.minimum_clear) == (4_096, 40_000, 20_000)

@@ -60,7 +60,6 @@ async def test_an_async_store_serves_async_and_sync_callers() -> None:
 
 
 def test_a_second_worker_uses_the_first_ones_summary_instead_of_paying_for_another() -> None:
-    """Both had loaded the records before either compacted."""
     store, asked = MemoryStore(), Scripted("- made once")
     one, other = summarizing(asked, store=store), summarizing(asked, store=store)
     short, messages = one_task(4), one_task()

@@ -113,7 +113,6 @@ def test_a_refused_answer_is_paid_for_all_the_same() -> None:
 
 
 def test_file_lists_are_appended_by_code_and_cumulative() -> None:
-    """From tool calls, over several compactions; read, then modified, is modified only."""
     hooks = controller(8_192, summarizer=Scripted("- one", "- two"), settings=PLAIN)
     messages = [user("go"), *steps(14, 300)]
     first = hooks.compact_sync(messages, keep_recent_tokens=500)

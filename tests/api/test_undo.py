@@ -150,7 +150,6 @@ def test_an_undo_holds_in_the_other_formats_of_the_conversation() -> None:
 
 
 def test_an_undo_while_the_next_compaction_runs_holds() -> None:
-    """A summary that continues the undone one does not become active."""
     undone: list[object] = []
 
     def summarize(request: SummaryRequest) -> str:

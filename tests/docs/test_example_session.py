@@ -54,7 +54,6 @@ def test_is_long_enough_to_be_compacted_three_times_in_a_16k_window() -> None:
 
 
 def test_has_parallel_calls_errors_and_a_user_who_interrupts() -> None:
-    """Parallel calls, refused calls, red tests that turn green, and a user who speaks while the agent works."""
     assert max(len(message.get("tool_calls", ())) for message in MESSAGES) >= 3
     assert sum(message.get("is_error", False) for message in MESSAGES) >= 5
     outcomes = [message["content"].rsplit("\n", 1)[-1] for message in MESSAGES if message.get("name") == "run_tests"]

@@ -36,7 +36,6 @@ def modules() -> Iterator[dict[str, ModuleType]]:
 
 
 def test_the_adapter_has_fewer_than_60_lines() -> None:
-    """Imports and blank lines included."""
     assert list(BLOCKS) == ["parley", "parley_compaction", "test_parley_compaction"]
     assert len(BLOCKS["parley_compaction"].splitlines()) < 60
 

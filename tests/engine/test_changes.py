@@ -41,7 +41,6 @@ from tests.conversations import (
 
 
 def test_a_rewind_falls_back_to_the_newest_record_that_is_still_true() -> None:
-    """Back to before the second compaction, the first is active again; forward again, the second is."""
     hooks = summarizing()
     messages = one_task()
     hooks.transform_context_sync(messages)
@@ -261,7 +260,6 @@ def test_a_message_of_the_user_during_a_compaction_is_in_the_view() -> None:
 
 
 def test_a_list_that_cannot_be_made_to_fit_is_summarized_once() -> None:
-    """The summary is paid for once; an edited list gets another try."""
     asked = Numbered()
     hooks = summarizing(asked)
     messages = [system(prose(9_000)), *talk(4)]

@@ -28,7 +28,6 @@ conversations = openai_chats(st.one_of(histories(most_turns=6), hostile_historie
 @settings(examples(80), suppress_health_check=SLOW)
 @given(conversations, st.sampled_from([2_048, 4_096, 8_192]), st.booleans(), st.booleans())
 def test_every_view_keeps_every_promise(messages: list[Chat], window: int, reports_usage: bool, clears: bool) -> None:
-    """Fits, valid, smaller, the same objects, the same result again, a stable prefix."""
     policy = CompactionSettings(clear_tool_results=clears)
     run_and_check(
         {"messages": messages}, window, estimate_message, reports_usage=reports_usage, settings=policy, is_hostile=True
@@ -38,7 +37,6 @@ def test_every_view_keeps_every_promise(messages: list[Chat], window: int, repor
 @settings(examples(60), suppress_health_check=SLOW)
 @given(conversations, st.integers(100, 4_000))
 def test_a_manual_compaction_travels(messages: list[Chat], keep: int) -> None:
-    """The record gives the same view from its JSON, from equal messages, and from the stored list."""
     hooks = controller(200_000, summarizer=Scripted("- facts"))
     result = hooks.compact_sync(messages, keep_recent_tokens=keep)
     if result.record is None:
@@ -54,7 +52,6 @@ def test_a_manual_compaction_travels(messages: list[Chat], keep: int) -> None:
 @settings(examples(30), suppress_health_check=SLOW)
 @given(conversations, st.data())
 def test_a_rewind_never_shows_a_stale_summary_or_loses_a_message(messages: list[Chat], data: st.DataObject) -> None:
-    """After a cut of the list at any place, the view is true of the list."""
     hooks = controller(4_096, summarizer=Scripted("- facts"))
     hooks.transform_context_sync(messages)
     rewound = [*messages[: data.draw(st.integers(1, len(messages)))], user("something new " + prose(10))]

@@ -12,6 +12,5 @@ SAMPLE = 96
 
 @pytest.mark.parametrize("first", sampled(range(0, SAMPLE, 16), 2))
 def test_generated_histories_keep_every_promise(first: int) -> None:
-    """Fits, valid, smaller, nothing changed or lost, the same again, and no compaction soon after another."""
     broken = {seed: broken for seed in range(first, first + 16) if (broken := run_generated(seed).report.broken)}
     assert not broken

@@ -36,7 +36,6 @@ TestConversations.settings = settings(
 
 @pytest.mark.parametrize("seed", sampled(range(WALKS), 5))
 def test_a_walk_keeps_every_promise(seed: int, tmp_path: Path) -> None:
-    """Each promise of `compaction_hooks.testing` holds on every path, over restarts and between two workers."""
     choose = random.Random(seed).randrange
     with SQLiteStore(tmp_path / "records.db") as store:
         host = Rehearsal(

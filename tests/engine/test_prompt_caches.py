@@ -60,7 +60,6 @@ def pairs(made: list[Sent]) -> list[tuple[Sent, Sent]]:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_below_the_threshold_every_request_begins_with_the_whole_one_before(seed: int) -> None:
-    """No compaction is due, so the view is the host's own list, byte for byte."""
     messages = generated_history(seed)
     hooks = controller(10_000_000)
     made: list[Sent] = []
@@ -74,7 +73,6 @@ def test_below_the_threshold_every_request_begins_with_the_whole_one_before(seed
 
 @pytest.mark.parametrize("window", [8_192, 16_384])
 def test_a_compaction_changes_the_prefix_once(window: int) -> None:
-    """If a prefix changes, the same call has announced a compaction; the next request begins with its result."""
     runs = [requests(generated_history(seed), window) for seed in SEEDS]
     compactions = sum(sent.compactions for made in runs for sent in made)
     changed = [later for made in runs for earlier, later in pairs(made) if not later.begins_with(earlier)]

@@ -117,7 +117,6 @@ async def cancel_at(way: Way, kind: str, at: int) -> tuple[Rig, list[Chat], int,
 
 @crossed(name=WAYS, kind=["coroutine helpers", "plain helpers"])
 def test_a_run_may_be_cancelled_wherever_it_waits(name: str, kind: str) -> None:
-    """Each time it raises CancelledError, nothing runs on, and the same conversation compacts in its next call."""
     way = WAYS[name]
 
     async def walk() -> int:
@@ -140,8 +139,6 @@ def test_a_run_may_be_cancelled_wherever_it_waits(name: str, kind: str) -> None:
 
 
 def test_a_cancelled_waiter_may_be_cancelled_wherever_it_waits() -> None:
-    """It waits for another caller's compaction, which goes on."""
-
     async def cancel(at: int) -> int:
         started, release = asyncio.Event(), asyncio.Event()
 
@@ -236,7 +233,6 @@ def test_a_signal_may_be_set_at_every_effect(name: str, side: Side) -> None:
 
 @crossed(name=FLOWS, side=SIDES)
 def test_an_interrupt_may_come_at_every_effect(name: str, side: Side) -> None:
-    """Ctrl-C between any two steps: it goes to the caller, and the conversation is ready for the next call."""
     for at in range(1, count_of_effects(side, name) + 1):
         driven = rig(side, summarizer=at_once, store=MemoryStore(), settings=fallback_settings())
         messages = above_threshold()

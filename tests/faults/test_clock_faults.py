@@ -74,7 +74,6 @@ CLOCKS = [
 
 @crossed(clock=CLOCKS, side=SIDES)
 def test_a_conversation_is_compacted_as_with_a_good_clock(clock: Any, side: Side) -> None:
-    """Nothing that is decided depends on the time but how long the breaker and the store rest."""
     views: list[list[str]] = []
     for instants in (clock(), standing_still()):
         driven = rig(side, summarizer=works, settings=fallback_settings(), store=MemoryStore(), clock=instants.__next__)

@@ -77,7 +77,6 @@ class Model:
 
 @crossed(factor=[0.3, 0.5, 0.8, 1.5, 3.0], reports=[True, False], says_limit=[True, False], side=SIDES)
 def test_a_run_goes_on_with_an_estimator_that_lies(factor: float, reports: bool, says_limit: bool, side: Side) -> None:
-    """Every call is answered; an overflow corrects the estimate, so that the next calls fit."""
     driven = rig(side, summarizer=works, settings=fallback_settings(), estimator=Lying(factor))
     model = Model(reports, says_limit)
     messages: list[Chat] = [user("go")]
@@ -128,7 +127,6 @@ USELESS = {
 
 @crossed(name=USELESS, side=SIDES)
 def test_an_estimator_that_is_of_no_use_is_replaced(name: str, side: Side, caplog: pytest.LogCaptureFixture) -> None:
-    """The views are those of the default estimator, on each path; one warning says why."""
     answer, named = USELESS[name]
     for path in PATHS:
         driven, plain = (
@@ -147,7 +145,6 @@ def test_an_estimator_that_is_of_no_use_is_replaced(name: str, side: Side, caplo
 
 @pytest.mark.parametrize("side", SIDES)
 def test_an_estimate_beyond_all_bounds_is_loud(side: Side) -> None:
-    """Nothing fits by it: the host's own list goes out with an event, for by hand a typed error says so."""
     driven = rig(side, summarizer=works, settings=fallback_settings(), estimator=Odd(lambda: 10**15))
     messages = [user("go"), *steps(4, 300)]
     view = driven.run(

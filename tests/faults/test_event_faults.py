@@ -51,7 +51,6 @@ def raising(error: BaseException, is_async: bool) -> Callable[[CompactionEvent],
 def test_a_handler_that_raises_does_not_fail_the_run(
     name: str, is_async: bool, side: Side, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Any error of a handler is logged; the handlers after it, and the controller, go on."""
     after: list[CompactionEvent] = []
     for path in PATHS:
         handlers = [raising(ERRORS[name], is_async), after.append]
@@ -68,7 +67,6 @@ def test_a_handler_that_raises_does_not_fail_the_run(
 def test_a_handler_that_hangs_does_not_hang_the_run(
     path: Path, is_async: bool, side: Side, short_timeouts: float, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It is reported once, and hears of nothing for a while; a hung function costs one daemon thread, a coroutine none."""
     hang = Hang()
     after: list[CompactionEvent] = []
     handlers = [hang.later if is_async else hang, after.append]

@@ -182,7 +182,6 @@ def test_an_extreme_list_is_compacted_or_is_said_not_to_fit(name: str, side: Sid
 @pytest.mark.parametrize("side", SIDES)
 @pytest.mark.parametrize("name", ["surrogates, NUL and controls everywhere", "arguments nested ten thousand deep"])
 def test_an_extreme_record_survives_json(name: str, side: Side) -> None:
-    """Its record can be stored, read in another process, and gives the same view there."""
     messages = LARGE[name]()
     driven, other = rig(side), rig(side)
     view = driven.transform(messages)
@@ -210,13 +209,11 @@ def many(count: int) -> list[Chat]:
 
 @crossed(make=[large_result, large_request], side=SIDES)
 def test_megabytes_in_one_message(make: Callable[[int], list[Chat]], side: Side) -> None:
-    """Cut to what fits, in time that grows with its length; 50 MB are run in the soak session."""
     check_run(side, "over the window", make(1_000_000))
 
 
 @pytest.mark.parametrize("side", SIDES)
 def test_many_thousands_of_messages(side: Side) -> None:
-    """Compacted once, and the next call reads only new messages; the soak session runs 100,000."""
     check_many(side, 6_000)
 
 

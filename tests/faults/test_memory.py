@@ -54,7 +54,6 @@ def test_compacted_messages_are_freed_when_the_host_drops_them(how: str, side: S
 
 
 def test_a_record_holds_no_text_of_cleared_results() -> None:
-    """Reductions name a result by place and digest; the record's size does not grow with the cleared texts."""
     sizes: list[int] = []
     for size in (1_200, 12_000):
         driven = rig("sync", window=size * 24)

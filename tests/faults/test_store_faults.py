@@ -123,7 +123,6 @@ def list_told(driven: Rig) -> list[StoreFailed]:
 
 @crossed(name=FAULTS, is_async=[False, True], side=SIDES)
 def test_a_store_that_fails_does_not_fail_the_run(name: str, is_async: bool, side: Side) -> None:
-    """On each path the view is as it is without a store; an event names the action and the cause."""
     fault, named = FAULTS[name]
     for path in PATHS:
         driven = rig(side, summarizer=works, settings=fallback_settings(), store=both(Store(fault), is_async))
@@ -136,7 +135,6 @@ def test_a_store_that_fails_does_not_fail_the_run(name: str, is_async: bool, sid
 
 @crossed(side=SIDES, is_async=[False, True])
 def test_a_store_that_works_again_gets_the_missed_records(is_async: bool, side: Side) -> None:
-    """The record is not lost: it is written by a later call, and another process then pays for no second summary."""
     store = Store(raising(OSError(errno.ENOSPC, "No space left on device")))
     asked: list[SummaryRequest] = []
 
@@ -158,7 +156,6 @@ def test_a_store_that_works_again_gets_the_missed_records(is_async: bool, side: 
 
 @crossed(side=SIDES, is_async=[False, True])
 def test_a_store_that_hangs_is_left_alone(is_async: bool, side: Side, short_timeouts: float) -> None:
-    """It is abandoned after its timeout, costs one daemon thread if it is sync, and is not tried again with every call."""
     hang = Hang()
 
     class Hung:

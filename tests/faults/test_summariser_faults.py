@@ -122,7 +122,6 @@ def make(fault: Fault, is_async: bool) -> Callable[[SummaryRequest], Any]:
 
 @crossed(name=FAULTS, is_async=[False, True], side=SIDES)
 def test_a_summariser_that_fails_does_not_fail_the_run(name: str, is_async: bool, side: Side) -> None:
-    """A list that fits goes out as it is, another is compacted without a model, and an event says why."""
     fault = FAULTS[name]
     for path in PATHS:
         driven = rig(side, summarizer=make(fault, is_async), settings=fallback_settings())
@@ -142,7 +141,6 @@ def test_a_summariser_that_fails_does_not_fail_the_run(name: str, is_async: bool
 
 @crossed(name=["raises", "returns nothing", "returns a huge text", "raises SystemExit"], side=SIDES)
 def test_the_breaker_opens_and_heals(name: str, side: Side) -> None:
-    """Open after three failures in a row, and says why; after its cooldown one attempt is let through, and closes it."""
     is_down = True
 
     def summarise(request: SummaryRequest) -> Any:
@@ -164,7 +162,6 @@ def test_the_breaker_opens_and_heals(name: str, side: Side) -> None:
 
 @crossed(side=SIDES, is_async=[False, True])
 def test_a_summariser_that_hangs_is_given_up(is_async: bool, side: Side) -> None:
-    """After `summary_timeout_seconds`, on each path; a hung function costs one daemon thread, a hung coroutine none."""
     for path in PATHS:
         hang = Hang()
         settings = fallback_settings(summary_timeout_seconds=TIMEOUT)
@@ -187,7 +184,6 @@ def test_a_summariser_that_hangs_is_given_up(is_async: bool, side: Side) -> None
 
 @pytest.mark.parametrize("side", SIDES)
 def test_a_summariser_that_comes_back_is_asked_again(side: Side) -> None:
-    """The late answer is thrown away, and the next attempt asks anew."""
     hang = Hang()
     answers: list[Callable[[SummaryRequest], str]] = [hang, works]
     settings = fallback_settings(summary_timeout_seconds=TIMEOUT)
@@ -233,7 +229,6 @@ def test_a_summariser_that_does_not_let_itself_be_cancelled_is_left_behind() -> 
 
 
 def test_hung_summarisers_of_many_conversations_cost_a_few_threads_together() -> None:
-    """One for each conversation, and no more than a few for a controller: a dead model must not eat the host's threads."""
     hang = Hang()
     driven = rig("sync", summarizer=hang, settings=fallback_settings(summary_timeout_seconds=0.01))
     messages = above_threshold()
@@ -247,7 +242,6 @@ def test_hung_summarisers_of_many_conversations_cost_a_few_threads_together() ->
 
 
 def test_a_keyboard_interrupt_in_the_callers_loop_ends_the_program_and_leaves_the_conversation_clean() -> None:
-    """A keyboard interrupt is never swallowed; the next run of the same conversation compacts."""
     answers: list[Callable[[SummaryRequest], str]] = [raises(KeyboardInterrupt()), works]
 
     async def summarise(request: SummaryRequest) -> str:
@@ -262,7 +256,6 @@ def test_a_keyboard_interrupt_in_the_callers_loop_ends_the_program_and_leaves_th
 
 
 def test_a_keyboard_interrupt_while_a_sync_caller_waits_goes_to_the_caller() -> None:
-    """Ctrl-C while the summarizer works: raised at once, the conversation is clean, the call counts as left behind."""
     hang = Hang()
     driven = rig("sync", summarizer=hang, settings=fallback_settings())
     messages = above_threshold()
@@ -285,7 +278,6 @@ def test_a_keyboard_interrupt_while_a_sync_caller_waits_goes_to_the_caller() -> 
 
 @pytest.mark.parametrize("side", SIDES)
 def test_a_summariser_that_overflows_gets_less_and_is_given_up_after_three_tries(side: Side) -> None:
-    """Its own window is not the conversation's: the transcript is halved, twice, then it counts as failed."""
     asked: list[int] = []
 
     def overflows(request: SummaryRequest) -> str:

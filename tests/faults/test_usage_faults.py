@@ -74,7 +74,6 @@ def run(driven: Rig, report: Report, model: str | None = None) -> tuple[int, lis
 
 @crossed(name=REPORTS, side=SIDES)
 def test_no_report_fails_a_call_or_lets_a_view_overflow(name: str, side: Side) -> None:
-    """Every call is answered, an overflow that a false report led to is recovered from, and compactions stay rare."""
     driven = rig(side, summarizer=works, settings=fallback_settings())
     compactions, sizes = run(driven, REPORTS[name])
     assert len(sizes) == CALLS
@@ -100,7 +99,6 @@ IGNORED = (
 
 @crossed(name=IGNORED, side=SIDES)
 def test_a_report_that_says_nothing_true_changes_nothing(name: str, side: Side) -> None:
-    """Every view is the same as without any report."""
     one, other = (rig(side, summarizer=works, settings=fallback_settings()) for _ in range(2))
     assert run(one, REPORTS[name]) == run(other, REPORTS["missing"])
 

@@ -30,7 +30,6 @@ any_json = st.recursive(
 @given(data=st.data())
 @settings(deadline=None)
 def test_a_damaged_message_is_read_or_refused(format_: Any, data: st.DataObject) -> None:
-    """Any value in any place gives a reading or a FormatError, and the message stays as it was."""
     message = deepcopy(data.draw(st.sampled_from(samples(format_.name))))
     for _ in range(data.draw(st.integers(1, 3))):
         holder, key = data.draw(st.sampled_from(places(message)))

@@ -37,7 +37,6 @@ def read_all(message_format: Any, messages: list[dict[str, Any]]) -> list[Messag
 
 
 def test_every_message_of_every_session_is_read() -> None:
-    """Roles, calls and results are those of the recording, and no content is unknown."""
     count = 0
     for session in sessions():
         messages = session["messages"]

@@ -113,7 +113,6 @@ def test_never_reads_the_text_of_an_answer(response: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("status", [401, 402, 403, 429])
 def test_a_status_of_permission_or_rate_vetoes(status: int) -> None:
-    """429 never counts as overflow, with any text."""
     text = "prompt is too long: 213462 tokens > 200000 maximum"
 
     assert parse_overflow(text, status=status) == OverflowInfo(kind="too_large")

@@ -127,7 +127,6 @@ def test_a_new_step_calls_as_many_functions_whatever_the_length() -> None:
 
 
 def test_earlier_compactions_cost_a_call_nothing() -> None:
-    """The same live messages behind one compaction and behind thirty."""
     counts: list[int] = []
     for compactions in (1, 30):
         hooks, messages = controller(8_192, summarizer=Scripted()), [system(), user("go")]
@@ -258,7 +257,6 @@ def test_a_covered_message_takes_no_more() -> None:
 
 @pytest.mark.parametrize("read", ["prompt", "transcript"])
 def test_a_compaction_takes_at_most_twice_the_transcript_that_its_summarizer_reads(read: str) -> None:
-    """One of the two texts and its parts, most of them the host's own objects."""
     lengths: list[int] = []
 
     def summarise(request: SummaryRequest) -> str:

@@ -62,7 +62,6 @@ def touched(name: str, arguments: object, result: str | None = "ok") -> tuple[li
     ],
 )
 def test_an_edit_is_known_by_its_arguments(name: str, arguments: object) -> None:
-    """Whatever the tool is called."""
     assert touched(name, arguments) == ([], ["a.py"])
 
 
@@ -189,7 +188,6 @@ def test_of_several_commands_the_failing_one_need_not_be_the_one_that_wrote() ->
 
 
 def test_files_are_in_the_order_of_their_last_use_and_a_read_is_promoted() -> None:
-    """Read, then modified, is modified only."""
     messages = [
         *step("read", {"path": "a"}),
         *step("read", {"path": "b"}),
@@ -208,7 +206,6 @@ def test_parallel_calls_are_taken_in_their_order_with_their_own_results() -> Non
 
 
 def test_merging_is_cumulative() -> None:
-    """The library's own record, the host's snapshot, this batch: all are merged the same way."""
     earlier = FileOperations(read=("a", "b", "c"), modified=("x", "y"))
     newer = FileOperations(read=("x", "d", "a"), modified=("b",))
     merged = merge(earlier, newer)

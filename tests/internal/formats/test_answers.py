@@ -48,7 +48,6 @@ def as_object(value: Any) -> Any:
     ],
 )
 def test_usage_counts_the_whole_input_once(response: Any, model: str, stop_reason: StopReason, shape: Any) -> None:
-    """Whichever way the provider counts its cache."""
     answer = read_answer(shape(response))
     assert answer is not None
     assert answer.usage == Usage(input_tokens=120, output_tokens=4, cache_read_tokens=100)

@@ -195,7 +195,6 @@ def test_a_message_that_only_looks_like_a_summary_is_an_ordinary_message(head: C
 
 @pytest.mark.parametrize("is_swapped", [False, True])
 def test_results_belong_to_the_chain_in_the_order_of_their_calls(is_swapped: bool) -> None:
-    """Also where the chain is asked for behind them only."""
     calls = assistant(None, call("1", path="a"), call("2", path="b"))
     first, second = ("B", "A") if is_swapped else ("A", "B")
     one = [user("go"), calls, tool("1", "A"), tool("2", "B"), assistant("x"), user("y")]

@@ -66,7 +66,6 @@ class Interrupting(OpenAIChatFormat):
 @pytest.mark.parametrize("kind", [dict, Held])
 @pytest.mark.parametrize("is_copied", [False, True])
 def test_a_list_in_which_nothing_is_new_is_the_one_that_was_read(kind: type[dict[str, Any]], is_copied: bool) -> None:
-    """Call after call: nothing is read into a new history, whichever way the messages are recognized."""
     messages: list[Chat] = [kind(message) for message in (system(), user("go"), *steps(5), assistant("so"), user("?"))]
     for format in (FORMAT, CountingFormat()):
         reads = HistoryReader(format, lambda _: 1, "[S]")

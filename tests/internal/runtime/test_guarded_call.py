@@ -73,8 +73,6 @@ def test_a_cancelled_caller_is_cancelled() -> None:
 
 @SIDES
 def test_where_no_thread_can_be_begun_it_fails(side: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Too many threads, or an interpreter that shuts down: a failure like any other."""
-
     def refuse(self: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 

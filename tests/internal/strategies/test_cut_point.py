@@ -25,13 +25,11 @@ def kept(messages: Sequence[Chat], keep_tokens: int, *, after: int = 0, room: in
 
 @pytest.mark.parametrize("keep_tokens", [100, 150, 200, 250, 300, 350, 450])
 def test_never_begins_with_a_tool_result(keep_tokens: int) -> None:
-    """Wherever the number falls, the kept part begins where no call is open."""
     messages = [user("go"), *steps(6)]
     assert kept(messages, keep_tokens)[0]["role"] == "assistant"
 
 
 def test_a_turn_that_begins_nearby_is_preferred() -> None:
-    """Giving up a little of what is kept to begin with the user's words."""
     messages = [user("a"), *steps(4), assistant("x"), user("b"), *steps(5), assistant("y")]
     assert kept(messages, 1_300)[0] == user("b")
 
@@ -46,13 +44,11 @@ def test_exactly_as_much_is_kept_as_was_asked_for_but_for_a_turn_nearby(count: i
 
 
 def test_a_turn_that_costs_too_much_is_not_waited_for() -> None:
-    """The cut may fall inside a turn, after a completed step."""
     messages = [user("a"), *steps(10), assistant("x"), user("b"), assistant("y")]
     assert kept(messages, 1_500)[0]["role"] == "assistant"
 
 
 def test_trailing_results_larger_than_the_number_keep_their_step() -> None:
-    """The results at the end alone exceed what is to be kept; the step stays whole and the cut is still found."""
     messages = [user("a"), *steps(3), assistant(None, call("a"), call("b")), tool("a", "1"), tool("b", "2")]
     assert kept(messages, 100) == messages[-3:]
 
@@ -63,7 +59,6 @@ def test_the_cut_moves_on_until_the_view_fits() -> None:
 
 
 def test_when_nothing_fits_the_last_step_is_kept_alone() -> None:
-    """The force floor; nothing that the model has not answered yet is given up."""
     messages = [user("a"), *steps(3)]
     assert kept(messages, 1_500, room=0) == messages[-2:]
 
@@ -83,5 +78,4 @@ def test_a_short_history_is_cut_at_its_first_boundary_when_asked() -> None:
     ],
 )
 def test_where_no_context_may_begin_there_is_no_cut(messages: list[Chat]) -> None:
-    """Nothing to summarize."""
     assert kept(messages, 10) == []

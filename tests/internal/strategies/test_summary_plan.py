@@ -140,14 +140,12 @@ def test_the_providers_summary_may_be_the_newest_message() -> None:
 
 
 def test_tokens_to_keep_are_the_models() -> None:
-    """Where the model counts twice what we estimate, half as much by estimate reaches the number."""
     messages = [user("go"), *steps(10)]
     assert kept(messages, keep=800) == messages[-8:]
     assert kept(messages, keep=800, ratio=2.0) == messages[-4:]
 
 
 def test_kept_messages_fill_the_target_to_the_token() -> None:
-    """After a compaction the view holds at most the target, and what is kept is not less than it could be."""
     messages = [system(), *talk(8), user("now")]
     room = WRAPPER + int(2_000 * 1.25)
     exactly = {"keep": 10_000, "summary": 2_000}
@@ -170,7 +168,6 @@ def test_the_summary_is_allowed_its_part_of_the_budget_in_the_models_tokens() ->
 
 
 def test_the_summary_is_allowed_what_is_left_under_the_trigger_beside_what_cannot_shrink() -> None:
-    """What is kept cannot shrink where it is what was said; results and arguments can, and do not count."""
     said = [*talk(8), user("now")]
     assert plan(said, keep=100, target=0, trigger=100 + WRAPPER + 400).allowance == 400
     worked = [user("go"), *(message for n in range(8) for message in long_step(n))]
@@ -221,7 +218,6 @@ def apply_view(messages: Sequence[Chat], record: CompactionRecord) -> list[Chat]
 
 @pytest.mark.parametrize(("least", "is_split"), [(9, True), (10, False)])
 def test_a_turns_first_part_gets_a_summary_of_its_own_when_it_is_long_enough(least: int, is_split: bool) -> None:
-    """Counted in messages of the host, the request included; the turns before it stay in the history summary."""
     messages = [*talk(3), user("the request"), *steps(6)]
     found = plan(messages, keep=400, split=least)
     before = words(OpenAIChatFormat().read(messages[0])) + [str(message["content"]) for message in messages[1:6]]
@@ -260,7 +256,6 @@ def test_files_of_earlier_summaries_stay_and_take_their_part_of_the_allowance() 
 
 
 def test_the_file_lists_take_a_fifth_of_the_allowance_at_most() -> None:
-    """At 2.5 characters a token."""
     messages = [user("go"), *steps(60), *talk(4)]
     found = plan(messages)
     assert 400 < len(found.tags) <= 500
@@ -309,7 +304,6 @@ def test_a_pinned_request_is_a_pin_of_the_user() -> None:
 
 
 def test_a_pinned_result_keeps_the_whole_step_it_belongs_to() -> None:
-    """Never a result without its call, nor a call without all its results."""
     parallel = [assistant("look", call("a"), call("b")), tool("a", "one"), tool("b", "two")]
     messages = [user("go"), *steps(2), *parallel, *steps(8, first=2)]
     start = len(messages) - 4

@@ -76,7 +76,6 @@ def test_base64_is_counted_by_its_disorder() -> None:
 
 @pytest.mark.parametrize("text", ["\ud83d", "a\udc00b", "\ud83d tail"], ids=["high", "low", "high before text"])
 def test_half_an_emoji_is_counted_not_refused(text: str) -> None:
-    """Texts cut in the middle of a character reach us."""
     assert text_tokens(text) >= 1
 
 
@@ -129,7 +128,6 @@ def test_a_long_text_of_mixed_classes_takes_what_its_pieces_take(kind: str) -> N
 
 @pytest.mark.parametrize("size", [WHOLE_CHARS + 1, 2_000, 10_000, 100_000, 1_000_000])
 def test_the_longer_a_text_the_smaller_the_part_that_is_read(size: int) -> None:
-    """Counted in characters: a twelfth of a long text and the least number of stretches."""
     text = Watched("x" * size)
     text_tokens(text)
     assert text.read == STRETCH_CHARS * (LEAST_STRETCHES + size // CHARS_PER_STRETCH)

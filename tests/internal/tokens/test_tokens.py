@@ -115,7 +115,6 @@ def test_a_signature_is_the_same_thinking_once_more() -> None:
     },
 )
 def test_only_sound_usage_is_believed(usage: Usage, stop_reason: StopReason | None, expected: bool) -> None:
-    """The last call that succeeded and was counted, never zeros, nonsense, failures or aborts."""
     assert is_usable(usage, stop_reason) is expected
 
 
@@ -197,7 +196,6 @@ EXACT = [pytest.param("openhands*", id="Claude"), pytest.param("miniswe*", id="D
 @needs_data
 @pytest.mark.parametrize("pattern", EXACT)
 def test_requests_are_estimated_near_what_providers_count_before_any_report(pattern: str) -> None:
-    """Within 12 % at the median, and not below 90 % at the 5th percentile."""
     recorded = list(sessions(pattern))[::3]
     ratios = [found.ratio for session in recorded for found in projections(session, reporting=False)]
     assert quantiles(abs(ratio - 1) for ratio in ratios)[MEDIAN] <= 0.12
@@ -207,7 +205,6 @@ def test_requests_are_estimated_near_what_providers_count_before_any_report(patt
 @needs_data
 @pytest.mark.parametrize("pattern", EXACT)
 def test_after_three_reports_the_next_request_is_known_within_a_third_of_a_percent(pattern: str) -> None:
-    """0.3 % at the median, 3 % at the 95th percentile."""
     recorded = list(sessions(pattern))[::3]
     off = [abs(found.ratio - 1) for one in recorded for found in projections(one) if found.reports >= 3]
     assert quantiles(off)[MEDIAN] <= 0.003
@@ -217,7 +214,6 @@ def test_after_three_reports_the_next_request_is_known_within_a_third_of_a_perce
 @needs_data
 @pytest.mark.parametrize("pattern", EXACT)
 def test_the_first_request_after_a_compaction_is_known_within_five_percent(pattern: str) -> None:
-    """5 % at the median, 12 % at the 95th percentile."""
     tokenizer = real_tokenizer("cl100k_base")
     recorded = list(sessions(pattern))[:20]
     off = [

@@ -90,7 +90,6 @@ def genai_prices(site: Path) -> Path:
 
 
 def test_without_any_table_every_window_is_unknown() -> None:
-    """No guess of 128k or 200k; unknown means no threshold."""
     assert find_window("gpt-5") is None
 
 

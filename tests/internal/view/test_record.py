@@ -55,7 +55,6 @@ def test_the_reductions_under_a_stored_summary_are_known_too() -> None:
 
 
 def test_a_record_keeps_the_founding_fields_under_their_names() -> None:
-    """JSON fields exactly; the first record has no previous summary; the time is ISO 8601 in UTC."""
     fields = json.loads(RECORD.to_json())
     assert fields["previous_summary"] is None
     assert {
@@ -146,7 +145,6 @@ def test_lone_surrogates_are_stored() -> None:
 
 
 def test_a_later_record_of_a_stored_list_survives_json() -> None:
-    """With an earlier summary, its own count, and what the summary at the head of its list stood for."""
     base = (RECORD.base or ParentSummary(text_digest="t", runs=3, digest="e"))._replace(reductions=RECORD.reductions)
     later = replace(RECORD, previous_summary="## Goal\n- before", compaction_count=3, base=base)
     assert CompactionRecord.from_json(later.to_json()) == later
