@@ -36,7 +36,6 @@ MARK = re.compile(r"mark-\d+-\d+;")
 
 
 def marks(text: str) -> set[str]:
-    """Return the marks of conversations in a text."""
     return set(MARK.findall(text))
 
 
@@ -56,8 +55,6 @@ class Echo:
 
 
 class AsyncEcho(Echo):
-    """The same as an async summarizer, which lets other tasks run."""
-
     async def __call__(self, request: SummaryRequest) -> str:  # type: ignore[override]
         await asyncio.sleep(0)
         return self.answer(request)

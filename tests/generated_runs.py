@@ -15,8 +15,6 @@ HOSTILE_EVERY = 4
 
 @dataclass(frozen=True, slots=True)
 class GeneratedRun:
-    """The replay of one history."""
-
     kind: Literal["realistic", "hostile"]
     window: int
     report: Report

@@ -107,7 +107,6 @@ def test_the_call_of_a_tool_refuses_a_summary() -> None:
 
 
 def adapt(controller: Any = None, *, session_id: str | None = None, **keywords: Any) -> CompactionController[Any]:
-    """An adapter's constructor."""
     return controller_from(controller, cast("Any", keywords), OpenAIChatFormat(), taker=adapt, sees_model=False)
 
 

@@ -31,19 +31,16 @@ PERCENTS = (0, 1, 5, 50, 95, 99, 100)
 
 
 def quantiles(ratios: Iterable[float]) -> tuple[float, ...]:
-    """Return the `PERCENTS` quantiles of some ratios."""
     ordered = sorted(ratios)
     return tuple(ordered[round((len(ordered) - 1) * percent / 100)] for percent in PERCENTS)
 
 
 def read(session: Mapping[str, Any]) -> list[Message]:
-    """Return the neutral messages of a recorded conversation."""
     chat = OpenAIChatFormat()
     return [piece for message in session["messages"] for piece in chat.read(message)]
 
 
 def texts(messages: Iterable[Message]) -> Iterator[str]:
-    """Yield all texts in messages that a tokenizer counts."""
     for part in (part for message in messages for part in message.parts):
         match part:
             case Text(text) | Thinking(text) | Opaque(text=text) | ToolResult(text=text):

@@ -19,8 +19,6 @@ class TooLongError(Exception):
 
 
 class Provider:
-    """Takes what fits and rejects the rest."""
-
     def __init__(self, limit_chars: int, error: Exception | None = None) -> None:
         self.limit_chars = limit_chars
         self.error = error or TooLongError()

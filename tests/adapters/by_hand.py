@@ -38,14 +38,12 @@ def above_the_trigger() -> dict[str, Any]:
 
 
 async def do(how: str, adapter: Any, name: str, *arguments: Any, **options: Any) -> Any:
-    """Call a method of the adapter, or its sync twin."""
     if how == "sync":
         return getattr(adapter, f"{name}_sync")(*arguments, **options)
     return await getattr(adapter, name)(*arguments, **options)
 
 
 async def check_next_process(process: Process, side: Side, how: str, channel: str) -> None:
-    """Manual work is there in the next process."""
     saver = InMemorySaver()
     adapter, graph = process(saver)
     graph.invoke(TALK, thread())
@@ -119,7 +117,6 @@ async def check_deleted_thread(process: Process, side: Side, how: str, channel: 
 
 
 async def check_summarizer(process: Process, side: Side, how: str, channel: str) -> None:
-    """The model of the last call writes the summary."""
     adapter, graph = process(InMemorySaver())
     graph.invoke({"messages": spoken(4)}, thread())
     await do(how, adapter, "compact", graph, thread(), keep_recent_tokens=500)

@@ -32,7 +32,6 @@ def marked(kind: str = "u", tokens: int = 400) -> str:
 
 
 def marks(*found_in: object) -> set[str]:
-    """The marks in texts, and in messages of any kind."""
     return set(_MARK.findall(" ".join(one if isinstance(one, str) else repr(one) for one in found_in)))
 
 
@@ -42,7 +41,6 @@ def look(item: str) -> str:
 
 
 def looks(count: int = 1) -> Answer:
-    """The model looks so many items up, all at once."""
     return Answer(calls=tuple(Call("look", {"item": f"t{next(_numbers):04}"}) for _ in range(count)))
 
 

@@ -25,8 +25,6 @@ LOOK = StructuredTool.from_function(look, name="look")
 
 
 class Talk:
-    """A thread of a graph."""
-
     def __init__(self, graph: Any, side: Side, name: str = "thread") -> None:
         self.graph = graph
         self.side = side
@@ -37,7 +35,6 @@ class Talk:
         return list(self.graph.get_state(self.config).values.get("messages", ()))
 
     def say(self, turns: int = 1, *, start: Any = None) -> None:
-        """Say something, at the tip of the thread or from an earlier checkpoint."""
         for _ in range(turns):
             text, before = marked(), self.graph.get_state(start or self.config).values.get("messages", [])
             self.graph.invoke({"messages": [HumanMessage(text)]}, start or self.config)

@@ -27,8 +27,6 @@ both_ways = pytest.mark.parametrize("how", ["sync", "async"])
 
 
 class Stage(ProviderStage):
-    """A provider's side for one test, and models that talk to it."""
-
     def __init__(self, provider: LoopbackProvider, key: str) -> None:
         super().__init__(provider, key)
         self._models: list[ChatOpenAI | ChatAnthropic] = []
@@ -52,7 +50,6 @@ class Stage(ProviderStage):
         return model
 
     def configurable(self, window: int) -> Any:
-        """Return a model of `init_chat_model` whose profile a run may set."""
         from langchain.chat_models import init_chat_model
 
         like = self.openai(window)  # has the same clients, by its time-out: they are closed with the stage
@@ -61,7 +58,6 @@ class Stage(ProviderStage):
         return init_chat_model("loopback", model_provider="openai", configurable_fields=("profile",), **fields)
 
     def keep(self, model: ChatOpenAI) -> None:
-        """Close the clients of a model with the stage."""
         self._models.append(model)
 
     async def close(self) -> None:
@@ -111,7 +107,6 @@ def records_in(graph: Any, config: RunnableConfig | None = None, channel: str = 
 
 
 def said(*texts: str) -> dict[str, Any]:
-    """Return the input of a graph: the user's words."""
     return {"messages": [HumanMessage(text) for text in texts]}
 
 

@@ -16,8 +16,6 @@ from tests.provider import LoopbackProvider
 
 
 class GraphConversation:
-    """One thread of a graph."""
-
     def __init__(self, graph: Any, opening: Opening) -> None:
         self.graph = graph
         self.session_id = opening.conversation_id
@@ -44,8 +42,6 @@ Build = Callable[[Any, Sequence[StructuredTool], Opening], Any]
 
 
 class GraphHarness:
-    """A harness for a kind of graph, with models of one client."""
-
     format = LangChainFormat()
     has_sync = has_streaming = True
 

@@ -49,7 +49,6 @@ def calls(
 def chat_graph(
     compact: Any, model: Any, state: Any = MessagesState, model_input: Any = ModelInput, **compile_options: Any
 ) -> Any:
-    """Return a graph of a compaction node in front of a model node."""
     builder: StateGraph[Any, Any, Any, Any] = StateGraph(state)
     builder.add_node("compact", compact)
     builder.add_node("model", RunnableLambda(model) if isinstance(model, Model) else model, input_schema=model_input)
@@ -79,7 +78,6 @@ def node_of(summarizer: CountingSummarizer | None = None, **options: Any) -> Com
 
 
 def sessions_of(events: Sequence[CompactionEvent]) -> list[str]:
-    """Return the conversations that were compacted, in order."""
     return [event.session_id for event in events if isinstance(event, CompactionFinished)]
 
 

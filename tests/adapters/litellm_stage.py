@@ -48,8 +48,6 @@ TOO_LONG = 60
 
 
 class Stage(ProviderStage):
-    """A provider's side for one test, and the arguments of calls that reach it."""
-
     window = WINDOW
 
     def openai(self, model: str = "gpt-4o-mini", key: str = "", **arguments: Any) -> dict[str, Any]:
@@ -63,7 +61,6 @@ class Stage(ProviderStage):
     def deployment(
         self, name: str, key: str = "", model: str = "gpt-4o-mini", max_input_tokens: int | None = None
     ) -> dict[str, Any]:
-        """An entry of a router's model list."""
         info = {} if max_input_tokens is None else {"max_input_tokens": max_input_tokens}
         return {"model_name": name, "litellm_params": self.openai(model, key), "model_info": info}
 
@@ -76,8 +73,6 @@ class Stage(ProviderStage):
 
 
 class Events(list[CompactionEvent]):
-    """Keeps every event."""
-
     __call__ = list.append
 
     @property
@@ -119,18 +114,15 @@ BOTH = pytest.mark.parametrize("function", [litellm.completion, litellm.acomplet
 
 
 async def got(answer: Any) -> Any:
-    """Return an answer of a sync or async function."""
     return await answer if isinstance(answer, Awaitable) else answer
 
 
 async def whole(stream: Any) -> str:
-    """Return the text of a stream, sync or async."""
     chunks = [chunk async for chunk in stream] if isinstance(stream.completion_stream, AsyncIterator) else [*stream]
     return said(litellm.stream_chunk_builder(chunks))
 
 
 def offered(name: str, **properties: object) -> dict[str, Any]:
-    """Return a tool with these parameters, as a call offers it."""
     parameters = {"type": "object", "properties": properties}
     return {"type": "function", "function": {"name": name, "description": "", "parameters": parameters}}
 
@@ -145,10 +137,8 @@ def task(tool_steps: int = 30) -> list[Chat]:
 
 
 def said(response: Any) -> str:
-    """Return the text of an answer."""
     return str(response.choices[0].message.content)
 
 
 def statuses(side: Side) -> list[int]:
-    """Return the status of each model request, in order."""
     return [request.status for request in side.model_requests]

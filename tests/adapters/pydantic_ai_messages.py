@@ -33,7 +33,6 @@ E = TypeVar("E", bound=CapabilityEvent)
 
 
 def reads(*paths: str, text: str = "") -> Answer:
-    """The model asks for files, all at once."""
     return Answer(text, tuple(Call("read_file", {"path": path}) for path in paths))
 
 
@@ -66,8 +65,6 @@ def listen(agent: Agent[None, str], kind: type[E]) -> list[E]:
 
 
 class Changing(AbstractCapability[None]):
-    """Changes each request by a function."""
-
     def __init__(self, change: Callable[[RunContext[None], ModelRequestContext], object]) -> None:
         self._change = change
 
@@ -96,5 +93,4 @@ def texts(messages: Sequence[Any]) -> str:
 
 
 def stored(messages: list[ModelMessage]) -> list[ModelMessage]:
-    """Messages as they come back from a database."""
     return ModelMessagesTypeAdapter.validate_json(ModelMessagesTypeAdapter.dump_json(messages))

@@ -34,8 +34,6 @@ def own_event_loop() -> Iterator[None]:
 
 
 class Stage(ProviderStage):
-    """A provider's side for one test, and models that talk to it."""
-
     def __init__(self, provider: LoopbackProvider, key: str) -> None:
         super().__init__(provider, key)
         self._clients: list[AsyncOpenAI | AsyncAnthropic] = []

@@ -111,8 +111,6 @@ async def test_the_rest_of_the_request_counts(stage: Stage, counted: dict[str, A
 
 
 class AsksForLess(AgentMiddleware[Any, Any, Any]):
-    """Gives settings of one call."""
-
     def wrap_model_call(self, request: Any, handler: Any) -> Any:
         return handler(request.override(model_settings={"max_tokens": 7_000}))
 

@@ -37,8 +37,6 @@ EMPTY: dict[str, Any] = {"messages": []}
 
 
 class Names:
-    """Collects the names of the conversations of a graph's nodes."""
-
     def __init__(self) -> None:
         self.seen: list[str | None] = []
 

@@ -45,7 +45,6 @@ def agent_of(stage: Stage, *middleware: Any, **options: Any) -> Any:
 
 
 def within(agent: Any) -> Any:
-    """Return a graph with the agent as its only node."""
     outer: Any = StateGraph(MessagesState)
     return outer.add_node("agent", agent).add_edge(START, "agent").compile(checkpointer=InMemorySaver())
 

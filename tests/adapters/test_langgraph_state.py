@@ -155,7 +155,6 @@ def test_a_run_without_a_thread_is_one_conversation() -> None:
 
 
 def append(base: list[BaseMessage], writes: list[Any]) -> list[BaseMessage]:
-    """Return the value of a delta channel."""
     return [*base, *(message for write in writes for message in (write if isinstance(write, list) else [write]))]
 
 

@@ -83,8 +83,6 @@ class AgentLoop:
 
 
 class Harness:
-    """One way to call a model through litellm."""
-
     format = OpenAIChatFormat()
     has_sync = has_streaming = keeps_history = True
 

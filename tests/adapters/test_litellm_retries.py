@@ -36,7 +36,6 @@ BELIEVED = 4 * WINDOW
 
 
 def compacted(function: Any, window: int | None = BELIEVED, **keywords: Any) -> Any:
-    """Return the function, with a summarizer that costs no request."""
     return with_compaction(function, context_window=window, summarizer=Scripted(f"- {SECRET}"), **keywords)
 
 

@@ -49,7 +49,6 @@ class Traced:
 
     @property
     def spans(self) -> list[ReadableSpan]:
-        """Those of compactions, oldest first."""
         return [span for span in self._exporter.get_finished_spans() if span.name == "compact conversation"]
 
 
@@ -73,7 +72,6 @@ def attributes(span: ReadableSpan) -> dict[str, object]:
 
 
 def figures(event: CompactionEvent) -> dict[str, object]:
-    """The numbers of an event, as attributes."""
     values = {f"compaction.{field.name}": getattr(event, field.name) for field in fields(event)}
     return {name: value for name, value in values.items() if isinstance(value, int | float)}
 
@@ -179,8 +177,6 @@ def test_a_failed_summariser_is_an_error_without_its_text(traced: Traced) -> Non
 
 
 class TooLongError(Exception):
-    """An overflow as Anthropic words it."""
-
     status_code = 400
 
     def __init__(self) -> None:

@@ -32,12 +32,10 @@ class Client:
         )
 
     def plain(self, messages: Any, **options: Any) -> Any:
-        """Return the whole answer."""
         chat = self.client.chat.completions if self.name == "openai" else self.client.messages
         return chat.create(model="m", messages=messages, max_tokens=50, **options)
 
     def streamed(self, messages: Any) -> list[Any]:
-        """Return the chunks of a streamed answer."""
         if self.name == "openai":
             return list(self.plain(messages, stream=True))
         with self.client.messages.stream(model="m", messages=messages, max_tokens=50) as stream:
@@ -46,7 +44,6 @@ class Client:
 
 @pytest.fixture(scope="module", params=["openai", "anthropic"])
 def client(provider: LoopbackProvider, request: pytest.FixtureRequest) -> Iterator[Client]:
-    """Each client in turn."""
     opened = Client(provider, request.param)
     yield opened
     opened.client.close()
@@ -59,7 +56,6 @@ def error_of(call: Callable[[], object]) -> Any:
 
 
 def wrap(error: Exception) -> Exception:
-    """Return the error as a framework passes it on."""
     try:
         raise RuntimeError("the agent failed") from error
     except RuntimeError as outer:

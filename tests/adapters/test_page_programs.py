@@ -52,7 +52,6 @@ def model(monkeypatch: pytest.MonkeyPatch) -> Iterator[Side]:
 
 
 def programs(page: str) -> list[str]:
-    """The programs of a page, in their order."""
     text = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
     return re.findall(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
 

@@ -48,8 +48,6 @@ def dumped(messages: list[ModelMessage]) -> list[Any]:
 
 
 class Talk:
-    """A conversation whose messages the user keeps."""
-
     def __init__(self, side: Side, agent: Agent[None, Any]) -> None:
         self.side = side
         self.agent = agent

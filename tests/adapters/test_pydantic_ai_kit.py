@@ -61,8 +61,6 @@ class AgentConversation:
 
 
 class AgentHarness:
-    """An `Agent` with the capability and one kind of model."""
-
     format = PydanticAIFormat()
     has_sync = has_streaming = True
 

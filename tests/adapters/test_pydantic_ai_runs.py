@@ -156,8 +156,6 @@ async def test_a_model_that_cannot_write_text_is_not_asked() -> None:
 
 
 class Tracing:
-    """A tracer that keeps its spans."""
-
     def __init__(self) -> None:
         self.spans: list[tuple[str, dict[str, Any]]] = []
 

@@ -35,7 +35,6 @@ RATE_LIMIT = Rejection(429, {"error": {"message": "Rate limit reached: too many 
 
 @pytest.fixture
 async def begun(stage: Stage) -> Stage:
-    """A stage whose first turn is over."""
     await stage.hook.prompt(stage.agent, FIRST.user)
     return stage
 
@@ -57,7 +56,6 @@ def check_ended(stage: Stage, ended: AgentMessage, reason: str = "error") -> Non
 
 
 async def restored(stage: Stage) -> str:
-    """Recover the run with another agent that has its messages, as after a crash; return the answer."""
     hook = compaction_hook(context_window=BELIEVED)
     agent = made_agent(hook, stage.model, stage.key, SCRIPT, tools=stage.tools)
     agent.replace_messages([message.model_copy(deep=True) for message in stage.agent.state.messages])

@@ -56,8 +56,6 @@ def _chat(message: AgentMessage) -> dict[str, Any]:
 
 
 class HttpAnswer:
-    """An answer as it is streamed."""
-
     def __init__(self, model: Model, body: Mapping[str, Any], key: str) -> None:
         self._model = model
         self._text = ""

@@ -47,8 +47,6 @@ SCRIPT = long_script(2, steps=4, text_chars=4_000)
 
 
 def agent_tool(tool: ScriptedTool) -> AgentTool:
-    """A scripted tool as tinyagent takes it."""
-
     async def execute(call_id: str, arguments: Mapping[str, Any], *_: object) -> AgentToolResult:
         return AgentToolResult(content=[TextContent(text=tool.run(arguments))])
 
@@ -57,7 +55,6 @@ def agent_tool(tool: ScriptedTool) -> AgentTool:
 
 
 def openai_model(url: str, **fields: Any) -> Model:
-    """A model for OpenAI's API."""
     return OpenAICompatModel(**{"provider": "openai", "id": MODEL, **fields}, base_url=f"{url}/chat/completions")
 
 
@@ -97,7 +94,6 @@ def made_agent(
 
 
 def turns(count: int, tokens: int) -> list[AgentMessage]:
-    """An earlier conversation."""
     messages: list[AgentMessage] = []
     for number in range(count):
         messages += [
@@ -108,8 +104,6 @@ def turns(count: int, tokens: int) -> list[AgentMessage]:
 
 
 class Stage:
-    """One agent, its hook, the provider's side of its conversation, and what was told of it."""
-
     def __init__(
         self, provider: LoopbackProvider, key: str, *, model: Callable[[str], Any] | None = None, **hook: Any
     ) -> None:
@@ -129,7 +123,6 @@ class Stage:
 
     @property
     def reasons(self) -> list[CompactionReason]:
-        """Why compactions were made."""
         return [event.reason for event in self.events if isinstance(event, CompactionFinished)]
 
     def demand_whole_history(self, said: int) -> None:
@@ -144,8 +137,6 @@ class Stage:
 
 
 class TinyAgentConversation:
-    """One agent for the adapter kit."""
-
     def __init__(self, opening: Opening) -> None:
         self.session_id = opening.conversation_id
         self._hook = compaction_hook(opening.controller) if opening.controller is not None else None
@@ -185,8 +176,6 @@ class TinyAgentConversation:
 
 
 class TinyAgentHarness:
-    """tinyagent for `check_adapter`."""
-
     name = "tinyagent"
     format = TinyAgentFormat()
     has_sync = False
@@ -199,5 +188,4 @@ class TinyAgentHarness:
 
 
 def shown(messages: Sequence[AgentMessage]) -> str:
-    """All that stands in these messages, for looking something up in it."""
     return "\n".join(message.model_dump_json() for message in messages)

@@ -33,8 +33,6 @@ def test_the_strategies_of_the_package_pass(strategy: AnyStrategy) -> None:
 
 
 class Own:
-    """A strategy with the given proposals."""
-
     def __init__(self, propose: Propose) -> None:
         self._propose = propose
 

@@ -28,8 +28,6 @@ class AnswersTrue:
 
 
 class Counts:
-    """Due on every third call."""
-
     calls = 0
 
     def due(self, snapshot: SnapshotFigures) -> Due | None:

@@ -40,7 +40,6 @@ def anthropic(count: int) -> Dicts:
 
 
 def responses(count: int) -> Dicts:
-    """Return the same run in the form of OpenAI Responses."""
     run: Dicts = [user("Fix the parser.")]
     for n in range(count):
         run += [
@@ -56,7 +55,6 @@ def responses(count: int) -> Dicts:
 
 
 def gemini(count: int) -> Dicts:
-    """Return the same run as Gemini contents."""
     run: Dicts = [{"role": "user", "parts": [{"text": "Mend the parser."}]}]
     for n in range(count):
         call = {"functionCall": {"name": "read_file", "args": {"path": f"src/{n}.py"}}, "thoughtSignature": "c2ln"}
@@ -66,7 +64,6 @@ def gemini(count: int) -> Dicts:
 
 
 def converse(count: int) -> Dicts:
-    """Return the same run as Bedrock Converse messages."""
     run: Dicts = [{"role": "user", "content": [{"text": "Mend the parser."}]}]
     for n in range(count):
         call = {"toolUse": {"toolUseId": f"t{n}", "name": "read_file", "input": {"path": f"src/{n}.py"}}}

@@ -14,7 +14,6 @@ WINDOW = 200_000
 
 
 def list_kept(messages: list[Chat], **settings: Any) -> list[Chat]:
-    """Return the messages that stay after the threshold of the window was passed."""
     policy = CompactionSettings(clear_tool_results=False, **settings)
     hooks = CompactionController(context_window=WINDOW, settings=policy)
     view = hooks.transform_context_sync(messages)

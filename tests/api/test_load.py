@@ -18,7 +18,6 @@ def process(store: MemoryStore | None, events: list[CompactionEvent] | None = No
 
 @pytest.fixture
 def store() -> MemoryStore:
-    """A store with one compaction."""
     made = MemoryStore()
     process(made).session("thread").compact_sync(MESSAGES, keep_recent_tokens=300)
     return made

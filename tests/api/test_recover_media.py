@@ -30,8 +30,6 @@ PDF = data("pdf")
 
 
 class Chat:
-    """How OpenAI chat messages are written."""
-
     format: MessageFormat[Any] = OpenAIChatFormat()
 
     def user(self, text: str, *media: object) -> Message:
@@ -49,8 +47,6 @@ class Chat:
 
 
 class Anthropic(Chat):
-    """How Anthropic messages are written."""
-
     format: MessageFormat[Any] = AnthropicFormat()
 
     def document(self) -> object:
@@ -62,8 +58,6 @@ class Anthropic(Chat):
 
 
 class Responses(Chat):
-    """How items of OpenAI Responses are written."""
-
     format: MessageFormat[Any] = OpenAIResponsesFormat()
 
     def user(self, text: str, *media: object) -> Message:
@@ -88,8 +82,6 @@ dialects = pytest.mark.parametrize("dialect", [Chat(), Anthropic(), Responses()]
 
 
 class TooLargeError(Exception):
-    """The error that a provider raises."""
-
     def __init__(self, text: str, status_code: int = 400) -> None:
         super().__init__(text)
         self.status_code = status_code

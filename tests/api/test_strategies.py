@@ -265,8 +265,6 @@ def test_without_shorten_parts_the_part_that_is_larger_than_the_window_is_named(
 
 @dataclass(frozen=True)
 class KeepNewest:
-    """Clears all results of one tool but the newest."""
-
     tool: str
 
     def propose(self, snapshot: Snapshot[M], goal: Goal[M], /) -> Candidate[M] | None:
@@ -303,8 +301,6 @@ def test_a_strategy_of_ones_own_asks_for_a_summary() -> None:
 
 
 class Broken:
-    """A strategy with the given proposals."""
-
     def __init__(self, propose: Callable[[Snapshot[Any], Goal[Any]], Any]) -> None:
         self._propose = propose
 
@@ -313,8 +309,6 @@ class Broken:
 
 
 class BrokenSummary(Broken):
-    """The same, with a summary."""
-
     def from_summary(self, *_: object) -> Any:
         raise RuntimeError("no use for that")
 

@@ -13,7 +13,6 @@ from tests.conversations import Scripted, controller, talk
 
 
 def record_of(usage: Any, events: list[CompactionEvent] | None = None) -> CompactionRecord:
-    """Return the record of a summary with this usage, as stored and read again."""
     hooks = controller(8_192, summarizer=Scripted(Summary(text="## Goal\n- go on", usage=usage)), events=events)
     hooks.transform_context_sync(talk(20))
     (record,) = hooks.session("default").export_records()

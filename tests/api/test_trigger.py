@@ -122,8 +122,6 @@ def test_a_trigger_of_ones_own_decides_when_and_how_far() -> None:
 
 
 class Always:
-    """Due before each call."""
-
     def due(self, snapshot: SnapshotFigures) -> Due | None:
         return Due("always")
 
@@ -184,8 +182,6 @@ def test_a_trigger_sees_the_models_prices() -> None:
 
 
 class Broken:
-    """A trigger with a mistake."""
-
     def __init__(self, answer: object) -> None:
         self._answer = answer
 

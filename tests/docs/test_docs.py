@@ -49,7 +49,6 @@ def text(page: str) -> str:
 
 
 def prose(page: str) -> str:
-    """A page without its blocks of code."""
     return re.sub(r"^```.*?^```$", "", text(page), flags=re.DOTALL | re.MULTILINE)
 
 

@@ -22,7 +22,6 @@ def names(header: str) -> list[str]:
 
 
 def texts(path: Path) -> set[str]:
-    """Return all texts in a module."""
     nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
     return {node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)}
 

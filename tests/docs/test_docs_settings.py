@@ -32,7 +32,6 @@ def rows(heading: str, first: str, page: Path = PAGE) -> list[list[str]]:
 
 
 def code(cell: str) -> str:
-    """The text of a cell between backticks."""
     return cell.removeprefix("`").removesuffix("`")
 
 

@@ -13,7 +13,6 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def blocks(heading: str, language: str = "") -> list[str]:
-    """The fenced blocks under a heading."""
     section = README.split(f"## {heading}\n", 1)[1].split("\n## ", 1)[0]
     return re.findall(rf"^```{language}\n(.*?)^```$", section, re.DOTALL | re.MULTILINE)
 

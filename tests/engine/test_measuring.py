@@ -83,7 +83,6 @@ def test_usage_in_a_list_that_begins_with_an_unknown_summary_is_not_believed() -
 
 
 def answer_with_usage(tokens: int) -> Chat:
-    """Return an answer that carries its usage."""
     return {**assistant("Noted."), "usage": {"prompt_tokens": tokens, "completion_tokens": 3}}
 
 

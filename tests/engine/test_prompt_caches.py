@@ -26,17 +26,14 @@ class Sent:
     compactions: int
 
     def begins_with(self, earlier: Sent) -> bool:
-        """Return whether the whole earlier request is the beginning of this one."""
         return self.messages[: len(earlier.messages)] == earlier.messages
 
     @property
     def cleared(self) -> int:
-        """Tool results that are sent as a marker."""
         return sum(CLEARED in message for message in self.messages)
 
 
 def requests(messages: Sequence[Chat], window: int) -> list[Sent]:
-    """Return the request for each answer of a conversation, in order."""
     events: list[CompactionEvent] = []
     hooks = controller(window, events=events)
     made: list[Sent] = []
@@ -49,12 +46,10 @@ def requests(messages: Sequence[Chat], window: int) -> list[Sent]:
 
 
 def calls(messages: Sequence[Chat]) -> list[int]:
-    """Return the answers of a conversation."""
     return [index for index, message in enumerate(messages) if index and message["role"] == "assistant"]
 
 
 def pairs(made: list[Sent]) -> list[tuple[Sent, Sent]]:
-    """Return each request with the one after it."""
     return list(pairwise(made))
 
 

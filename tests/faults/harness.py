@@ -53,7 +53,6 @@ def above_threshold() -> list[Chat]:
 
 
 def over_window() -> list[Chat]:
-    """Return a list larger than `WINDOW`, which must be compacted."""
     return [system(), user("Port the parser."), *steps(30, 400)]
 
 
@@ -62,8 +61,6 @@ def list_for(path: Path) -> list[Chat]:
 
 
 class Clock:
-    """A clock that only moves when told to."""
-
     def __init__(self) -> None:
         self.seconds = 1_000.0
         self.utc = datetime(2026, 2, 10, 21, 30, tzinfo=UTC)
@@ -119,7 +116,6 @@ class Rig:
 
     @property
     def failures(self) -> list[str]:
-        """Errors named by the failure events."""
         return [event.error for event in self.events if isinstance(event, CompactionFailed)]
 
     # -- the four ways in
@@ -262,7 +258,6 @@ def tokens(messages: Sequence[Chat]) -> int:
 
 
 def is_free(lock: Any) -> bool:
-    """Return whether another thread could take a lock at once."""
     taken: list[bool] = []
 
     def take() -> None:
@@ -285,7 +280,6 @@ async def no_tasks_left() -> None:
 
 
 def helper_threads() -> list[threading.Thread]:
-    """Return the running threads that this package started."""
     return [thread for thread in threading.enumerate() if thread.name.startswith("compaction-")]
 
 
@@ -364,13 +358,10 @@ def fallback_settings(**more: Any) -> CompactionSettings:
 
 
 def works(request: SummaryRequest) -> str:
-    """Return a summarizer that works."""
     return "## Goal\n- port the parser"
 
 
 def raises(error: BaseException) -> Callable[..., Any]:
-    """Return a function that raises an error, whatever it is called with."""
-
     def fail(*arguments: object) -> Any:
         raise error
 

@@ -295,8 +295,6 @@ def test_a_signal_ends_the_wait_for_another_threads_compaction() -> None:
         return "## Goal\n- port the parser"
 
     class SetWhenWaitedFor:
-        """Not set when the call begins, set when it is looked at again."""
-
         looks = 0
 
         def is_set(self) -> bool:

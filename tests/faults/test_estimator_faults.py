@@ -36,8 +36,6 @@ TRUE = CharacterEstimator()
 
 @dataclass
 class Lying:
-    """An estimator that gives `factor` times the true size."""
-
     factor: float
     name: str = "liar"
 
@@ -96,8 +94,6 @@ def test_a_run_goes_on_with_an_estimator_that_lies(factor: float, reports: bool,
 
 
 class Odd:
-    """An estimator with an answer of no use."""
-
     name = "odd"
 
     def __init__(self, answer: Callable[[], Any]) -> None:

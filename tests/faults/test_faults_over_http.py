@@ -22,7 +22,6 @@ WINDOW = 16_384
 
 
 def run(provider: LoopbackProvider, key: str, side: Side, overflow: Overflow = "reject", **keywords: Any) -> Any:
-    """Play the whole script; return the provider's side and the events."""
     there = provider.conversation(key, window=WINDOW, answers=SCRIPT.answers, overflow=overflow)
     events: list[CompactionEvent] = []
     controller: CompactionController[Chat] = CompactionController(

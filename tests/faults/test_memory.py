@@ -12,13 +12,10 @@ from tests.faults.harness import SIDES, Chat, Side, fallback_settings, rig, toke
 
 
 class Output(str):
-    """A tool's output whose end can be seen."""
-
     __slots__ = ("__weakref__",)
 
 
 def conversation(count: int, size: int) -> tuple[list[Chat], list[weakref.ref[Output]]]:
-    """Return tool steps whose outputs are watched."""
     messages: list[Chat] = [system(), user("Read everything.")]
     watched: list[weakref.ref[Output]] = []
     for n in range(count):

@@ -14,7 +14,6 @@ TEST = re.compile(r"`((?:\w+/)*test_\w+\.py::test_[^`]+)`")
 
 
 def rows() -> list[list[str]]:
-    """Return the cells of every row of the tables of faults."""
     found: list[list[str]] = []
     is_inside = False
     for line in PAGE.splitlines():

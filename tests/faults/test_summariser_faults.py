@@ -41,8 +41,6 @@ TIMEOUT = 0.05
 
 @dataclass(frozen=True)
 class Fault:
-    """A summarizer's fault, and the words that name it in the event."""
-
     answer: Callable[[SummaryRequest], Any]
     named: str
 
@@ -62,8 +60,6 @@ def coroutine_of_a_coroutine(request: SummaryRequest) -> Any:
 
 
 class UnprintableError(Exception):
-    """An error whose text cannot be had."""
-
     def __str__(self) -> str:
         raise RuntimeError("no text")
 

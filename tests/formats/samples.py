@@ -36,7 +36,6 @@ IMAGE_HASH = hashlib.sha256(bytes(range(48))).hexdigest()
 
 
 def samples(name: str) -> list[dict[str, Any]]:
-    """Return messages of the format with this name."""
     found: list[dict[str, Any]] = CASES[name]["samples"]
     return found
 

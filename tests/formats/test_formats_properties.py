@@ -47,7 +47,6 @@ def test_a_damaged_message_is_read_or_refused(format_: Any, data: st.DataObject)
 
 
 def places(node: Any) -> list[tuple[Any, Any]]:
-    """Return every (container, key) inside a message."""
     keys = list(node) if isinstance(node, dict) else list(range(len(node))) if isinstance(node, list) else []
     return [(node, key) for key in keys] + [place for key in keys for place in places(node[key])]
 

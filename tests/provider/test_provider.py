@@ -34,8 +34,6 @@ def client() -> Iterator[httpx.Client]:
 
 
 class Caller:
-    """Sends requests of one conversation without a client library."""
-
     def __init__(self, provider: LoopbackProvider, client: httpx.Client) -> None:
         self.provider = provider
         self.client = client

@@ -19,7 +19,6 @@ OLD_ORDER = "TX-48213"
 
 
 def session(messages: Sequence[Mapping[str, Any]], **fields: Any) -> RecordedSession:
-    """Return a session of OpenAI chat messages."""
     given: dict[str, Any] = {
         "id": "s1",
         "format_name": "OpenAI chat messages",

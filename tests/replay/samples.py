@@ -22,13 +22,11 @@ def write(path: Path, *objects: object) -> Path:
 
 
 def read_one(path: Path) -> RecordedSession:
-    """Return the only session of a file."""
     (session,) = read_sessions(path)
     return session
 
 
 def blocks(message: Fields) -> list[Json]:
-    """Return the content blocks of an Anthropic message; none for text."""
     content = message["content"]
     return cast(list[Json], content) if isinstance(content, list) else []
 

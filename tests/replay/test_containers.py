@@ -21,7 +21,6 @@ SHAPES = {
 
 
 def values(kind: str) -> list[Json]:
-    """Return the entries of one turn."""
     (found,) = (each for each in KINDS if each.name == kind)
     return [record.value for record in found.records(1)]
 

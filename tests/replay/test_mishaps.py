@@ -32,7 +32,6 @@ def file(tmp_path: Path) -> Path:
 
 
 def command(*arguments: object, output: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """Run the command in a process of its own."""
     line = [sys.executable, "-m", "compaction_hooks", *map(str, arguments)]
     if output is None:
         return subprocess.run(line, capture_output=True, text=True, check=False)
@@ -125,8 +124,6 @@ def test_the_bar_fits_a_narrow_terminal(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 class InterruptAt:
-    """Ctrl-C at the n-th call of any Python function."""
-
     def __init__(self, calls: int) -> None:
         self._left = calls
 

@@ -31,7 +31,6 @@ SUMMARISING = CompactionSettings(clear_tool_results=False)
 
 
 def replay_with_summary(conversation: Sequence[Mapping[str, Any]], summary: str) -> Replay:
-    """Return a replay with a summarizer that always returns the same summary."""
     text = f"## Goal\n- {summary}"
     return replay(session(conversation), window=10_000, summarizer=lambda _: text, settings=SUMMARISING)
 

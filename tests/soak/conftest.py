@@ -12,18 +12,15 @@ from tests.soak.figures import Figures, table
 
 @pytest.fixture
 def note_figures(record_property: Callable[[str, object], None]) -> Callable[[str, Figures], None]:
-    """Puts figures into the row of this name."""
     return lambda name, figures: record_property("figures", [name, asdict(figures)])
 
 
 @pytest.fixture
 def note_line(record_property: Callable[[str, object], None]) -> Callable[[str], None]:
-    """Prints a line below the table."""
     return lambda line: record_property("line", line)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print the table and the lines."""
     reports = [report for kind in ("passed", "failed") for report in terminalreporter.stats.get(kind, ())]
     noted = [pair for report in reports for pair in getattr(report, "user_properties", ())]
     rows = [value for name, value in noted if name == "figures"]

@@ -12,13 +12,11 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "stores.md"
 
 
 def blocks(heading: str) -> list[str]:
-    """The Python blocks under a heading."""
     section = PAGE.read_text(encoding="utf-8").split(f"# {heading}\n", 1)[1].split("\n## ", 1)[0]
     return re.findall(r"^```python\n(.*?)^```$", section, re.DOTALL | re.MULTILINE)
 
 
 def run(*code: str) -> dict[str, object]:
-    """Run blocks one after the other, and return their names."""
     names: dict[str, object] = {}
     for block in code:
         awaited = eval(compile(block, str(PAGE), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), names)

@@ -32,7 +32,6 @@ class Server:
     process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Start it and wait until it answers."""
         with (self.folder / "log").open("ab") as log:
             self.process = subprocess.Popen(
                 self.command, cwd=self.folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log, user=self.user
@@ -45,7 +44,6 @@ class Server:
                 raise RuntimeError(f"{self.command[0]} did not start:\n{(self.folder / 'log').read_text()}")
 
     def stop(self, signal: int) -> None:
-        """Send a signal and wait for the end."""
         assert self.process is not None
         self.process.send_signal(signal)
         self.process.wait(START_SECONDS)
@@ -66,7 +64,6 @@ def _existing(patterns: tuple[str, ...]) -> list[str]:
 
 
 def free_port() -> int:
-    """A free loopback port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

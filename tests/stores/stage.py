@@ -47,23 +47,19 @@ class Worker:
         self._said.put("")
 
     def tell(self, **what: object) -> None:
-        """Write one line."""
         assert self._process.stdin is not None
         print(json.dumps(what), file=self._process.stdin, flush=True)
 
     def hear(self) -> dict[str, Any]:
-        """Read one line."""
         line = self._said.get(timeout=PATIENCE_SECONDS)
         assert line, "the worker ended"
         heard: dict[str, Any] = json.loads(line)
         return heard
 
     def begin(self, messages: Chat, session: str = "shared") -> None:
-        """Let it call `transform_context`."""
         self.tell(session=session, messages=messages)
 
     def demand_asked(self) -> None:
-        """It is in its summarizer now."""
         assert self.hear() == {"asked": True}
 
     def view(self, summary: str | None = None) -> Chat:

@@ -37,8 +37,6 @@ class Folders:
 
 
 class AsyncFolders:
-    """The same with async methods."""
-
     def __init__(self) -> None:
         self._folders = Folders()
 

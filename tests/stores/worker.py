@@ -18,12 +18,10 @@ WINDOW = 8_192
 
 
 def say(**what: object) -> None:
-    """Write one line to the parent."""
     print(json.dumps(what), flush=True)
 
 
 async def hear() -> Any:
-    """Read one line of the parent."""
     line = await asyncio.to_thread(sys.stdin.readline)
     if not line:
         raise SystemExit
@@ -31,7 +29,6 @@ async def hear() -> Any:
 
 
 async def summarize(request: SummaryRequest) -> str:
-    """Leave the summary to the parent."""
     say(asked=True)
     summary: str = (await hear())["summary"]
     return summary

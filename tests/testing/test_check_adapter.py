@@ -80,15 +80,11 @@ def test_recorded_sessions_run_to_their_end(provider: LoopbackProvider) -> None:
 
 
 class AddsAField(PlainConversation):
-    """Changes the request although nothing is due."""
-
     def body(self, view: list[Chat]) -> Body:
         return {**super().body(view), **({"metadata": {"compacted": "no"}} if self.opening.controller else {})}
 
 
 class CompactsEarly(PlainConversation):
-    """Compacts at any size."""
-
     async def answer(self) -> Body:
         session = self.session()
         if session is not None and len(self.messages) > 6:
@@ -97,15 +93,11 @@ class CompactsEarly(PlainConversation):
 
 
 class NeverCompacts(PlainConversation):
-    """Forgets the controller."""
-
     def session(self) -> None:
         return None
 
 
 class CompactsAtTheStartOfATurn(PlainConversation):
-    """Calls the controller only at the start of a turn, not between tool calls."""
-
     async def answer(self) -> Body:
         session = self.session()
         if session is None or self.messages[-1]["role"] == "user":
@@ -114,16 +106,12 @@ class CompactsAtTheStartOfATurn(PlainConversation):
 
 
 class UsesNoModel(PlainConversation):
-    """Leaves the controller with its default summarizer."""
-
     async def answer(self) -> Body:
         session = self.session()
         return await (session.call(self.messages, self.send) if session else self.send(self.messages))
 
 
 class RunsToolsTwice(PlainConversation):
-    """Runs every tool call twice."""
-
     def take(self, answer: Body) -> bool:
         for call in answer.get("tool_calls") or ():
             self.tools[call["function"]["name"]].run({})
@@ -131,8 +119,6 @@ class RunsToolsTwice(PlainConversation):
 
 
 class DoesNotRecover(PlainConversation):
-    """Has only the hook before the call."""
-
     async def answer(self) -> Body:
         session = self.session()
         view = await session.transform_context(self.messages, summarizer=self.summarize) if session else self.messages
@@ -140,8 +126,6 @@ class DoesNotRecover(PlainConversation):
 
 
 class KeepsTheAttempt(PlainConversation):
-    """Leaves a trace of the failed attempt in the history."""
-
     async def send(self, view: list[Chat]) -> Body:
         try:
             return await super().send(view)
@@ -151,8 +135,6 @@ class KeepsTheAttempt(PlainConversation):
 
 
 class TriesForEver(PlainConversation):
-    """Sends again until the provider accepts."""
-
     async def answer(self) -> Body:
         while True:
             try:
@@ -162,8 +144,6 @@ class TriesForEver(PlainConversation):
 
 
 class HidesTheError(PlainConversation):
-    """Hides the reason of a failure."""
-
     async def answer(self) -> Body:
         try:
             return await super().answer()
@@ -172,8 +152,6 @@ class HidesTheError(PlainConversation):
 
 
 class DiesOfAnOutage(PlainConversation):
-    """Lets the run fail if there is no summary."""
-
     outage: Exception | None = None
 
     async def summarize(self, request: SummaryRequest) -> str:
@@ -190,8 +168,6 @@ class DiesOfAnOutage(PlainConversation):
 
 
 class KeepsTheView(PlainConversation):
-    """Stores the view instead of the history."""
-
     async def answer(self) -> Body:
         session = self.session()
         if session is not None:
@@ -200,15 +176,11 @@ class KeepsTheView(PlainConversation):
 
 
 class ForgetsSync(PlainConversation):
-    """Has the controller in the async methods only."""
-
     def answer_sync(self) -> Body:
         return self.send_sync(self.messages)
 
 
 class StreamsTheSummary(PlainConversation):
-    """Streams the summary to the user."""
-
     async def say_streamed(self, text: str, /) -> list[str]:
         seen: list[str] = []
 
@@ -222,15 +194,11 @@ class StreamsTheSummary(PlainConversation):
 
 
 class StreamsAtTheEnd(PlainConversation):
-    """Collects the whole stream first."""
-
     async def say_streamed(self, text: str, /) -> list[str]:
         return ["".join(await super().say_streamed(text))]
 
 
 class SwallowsCancellation(PlainConversation):
-    """Ends a cancelled run like a finished one."""
-
     async def say(self, text: str, /) -> str:
         try:
             return await super().say(text)
@@ -239,8 +207,6 @@ class SwallowsCancellation(PlainConversation):
 
 
 class LosesTheHistoryWhenCancelled(PlainConversation):
-    """Deletes the history when cancelled."""
-
     async def say(self, text: str, /) -> str:
         try:
             return await super().say(text)
@@ -250,8 +216,6 @@ class LosesTheHistoryWhenCancelled(PlainConversation):
 
 
 class PrefersItsOwnModel(PlainConversation):
-    """Ignores the controller's own summarizer."""
-
     async def answer(self) -> Body:
         if self.opening.controller is None:
             return await super().answer()
@@ -264,15 +228,11 @@ class PrefersItsOwnModel(PlainConversation):
 
 
 class SharesASession(PlainConversation):
-    """Uses one session for all conversations."""
-
     def session(self) -> CompactionSession[Chat] | None:
         return self.opening.controller.session("default") if self.opening.controller else None
 
 
 class AsksTheFirstModel(PlainConversation):
-    """Makes all summaries with the first conversation's model."""
-
     first: PlainConversation | None = None
 
     def summarizer(self) -> PlainConversation:
@@ -288,8 +248,6 @@ class AsksTheFirstModel(PlainConversation):
 
 
 class NumbersTheMessages(PlainConversation):
-    """Gives the controller changed texts."""
-
     async def answer(self) -> Body:
         session = self.session()
         if session is None:
@@ -302,15 +260,11 @@ class NumbersTheMessages(PlainConversation):
 
 
 class FormatThatForgetsResults(OpenAIChatFormat):
-    """Reads results as empty."""
-
     def read(self, message: Chat, /) -> Any:
         return super().read({**message, "content": ""} if message["role"] == "tool" else message)
 
 
 class UsesAnotherFormat(PlainConversation):
-    """Opens its session with a format that reads too little."""
-
     def session(self) -> CompactionSession[Chat] | None:
         controller = self.opening.controller
         return controller.session(self.session_id, format=FormatThatForgetsResults()) if controller else None

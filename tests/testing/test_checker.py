@@ -130,8 +130,6 @@ Answer = Callable[[list[Chat], list[Chat], EventHandler], list[Chat]]
 
 
 class Lying:
-    """A real session whose views are falsified."""
-
     def __init__(self, answer: Answer, summarizer: Summarizer) -> None:
         self._session = controller(4_096, summarizer=summarizer).session("lying")
         self._answer = answer

@@ -356,8 +356,6 @@ def test_a_legacy_call_is_answered_by_a_function_message() -> None:
 
 
 class Reader:
-    """A format that can be read and written, and not mended."""
-
     name = "minimal"
 
     def read(self, message: str, /) -> Sequence[Message]:

@@ -40,8 +40,6 @@ def test_which_models_bind_their_reasoning(model: str | None, binds: bool) -> No
 
 
 class ProviderError(Exception):
-    """An error as clients of providers raise it."""
-
     def __init__(self, message: str, status: int) -> None:
         super().__init__(f"Error code: {status} - {message}")
         self.status_code = status
@@ -341,8 +339,6 @@ def test_the_checker_finds_reasoning_from_before_a_rewrite() -> None:
 
 def test_a_view_with_stale_reasoning_is_rejected() -> None:
     class Keeping(AnthropicFormat):
-        """Leaves nothing out."""
-
         def drop(self, message: Any, parts: Any, /) -> Any:
             return {**message}
 

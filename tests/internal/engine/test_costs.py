@@ -88,8 +88,6 @@ def show_growing(hooks: Controller, messages: list[Chat]) -> None:
 
 
 class Counting(CharacterEstimator):
-    """Counts the characters it is asked about."""
-
     def __init__(self) -> None:
         object.__setattr__(self, "chars", 0)
 

@@ -81,7 +81,6 @@ WINDOW_SAID = Message(role="assistant", parts=(), stop_reason="window")
 
 
 def stopped(output: int, input: int = 4_000, *parts: Part, reason: StopReason = "length") -> Message:
-    """An answer with these sizes."""
     usage = Usage(input_tokens=input, output_tokens=output)
     return Message(role="assistant", parts=parts, usage=usage, stop_reason=reason)
 

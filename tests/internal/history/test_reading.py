@@ -52,8 +52,6 @@ def compacted(messages: list[Chat], keep: int = 500) -> Controller:
 
 
 class Interrupting(OpenAIChatFormat):
-    """Is interrupted at a certain reading."""
-
     left = -1
 
     def read(self, message: Mapping[str, object], /) -> tuple[Message, ...]:
@@ -81,8 +79,6 @@ def test_a_list_in_which_nothing_is_new_is_the_one_that_was_read(kind: type[dict
 
 
 class Noted(OpenAIChatFormat):
-    """Reads a field more than its parent does."""
-
     def read(self, message: Mapping[str, object], /) -> tuple[Message, ...]:
         (said,) = super().read(message)
         return (replace(said, parts=(*said.parts, Text(str(message.get("note", ""))))),)

@@ -79,7 +79,6 @@ class Host:
         return [*found]
 
     def append(self) -> None:
-        """Say more, in the same list object or in a new one."""
         if self.choose(2):
             self.lists[0] = [*self.messages]
         self.messages.extend(self.write())
@@ -102,14 +101,12 @@ class Host:
         self.taken_back = self.taken_back[count:]
 
     def copies(self) -> None:
-        """Make equal objects anew: all, or some."""
         start = self.choose(len(self.messages) + 1)
         end = start + self.choose(len(self.messages) - start + 1)
         made = copy.deepcopy(self.messages[start:end])
         self.lists[0] = [*self.messages[:start], *made, *self.messages[end:]]
 
     def switch(self) -> None:
-        """Go on with the other list."""
         self.is_edited = True
         if not self.lists[1] or self.choose(4) == 3:
             self.lists[1] = [*self.messages]
@@ -200,7 +197,6 @@ def counted_up(request: SummaryRequest) -> str:
 
 
 def opened(window: int, dialect: Dialect, *, clears: bool) -> CompactionSession[Chat]:
-    """A conversation of a new controller."""
     controller: CompactionController[Chat] = CompactionController(
         context_window=window,
         settings=CompactionSettings(clear_tool_results=clears),

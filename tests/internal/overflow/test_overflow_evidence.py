@@ -11,8 +11,6 @@ SENTENCE = "This model's maximum context length is 8192 tokens. However, your me
 
 
 class SilentError(Exception):
-    """An error whose own text says nothing."""
-
     def __str__(self) -> str:
         return "failed"
 
@@ -22,8 +20,6 @@ class ContextWindowExceededError(SilentError):
 
 
 class Response:
-    """An HTTP response as clients hand it on."""
-
     def __init__(self, text: str, status_code: object = 400) -> None:
         self.text = text
         self.status_code = status_code

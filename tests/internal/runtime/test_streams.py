@@ -39,8 +39,6 @@ class Chunks:
 
 
 class AsyncChunks(Chunks):
-    """The same, of an async client."""
-
     __iter__ = None  # type: ignore[assignment]  # an async stream is no iterator
     __next__ = None  # type: ignore[assignment]
 

@@ -39,7 +39,6 @@ def says(role: Role, *parts: Part | str) -> Message:
 def called(
     *, name: str = "fetch", arguments: str = "{}", result: str = "done", is_error: bool = False
 ) -> list[Message]:
-    """A call and its result."""
     return [
         says("assistant", ToolCall("c1", name, arguments)),
         says("tool", ToolResult("c1", result, is_error=is_error)),

@@ -17,7 +17,6 @@ from tests.injection_attacks import ATTACKS, Attack, an_attack, labels_seen, tag
 
 
 def paths(count: int) -> list[str]:
-    """What `steps` reads."""
     return [f"src/module_{number}.py" for number in range(count)]
 
 
@@ -38,7 +37,6 @@ def attacked(text: str) -> list[Chat]:
 
 
 def opened(summarizer: Summarizer | None = None) -> CompactionSession[Mapping[str, object]]:
-    """A session of a small window in which every compaction makes a summary."""
     return controller(4_096, summarizer=summarizer, settings=PLAIN).session("s")
 
 
