@@ -291,9 +291,7 @@ class Compaction(Generic[M]):
         sent = self._conversation.last_sent
         if sent is None:  # another worker may have sent it
             history = self._snapshot.history
-            return (
-                self._shared.has_store and history.run_count > 0 and history.run_side(history.run_count - 1) == "host"
-            )
+            return self._shared.has_store and history.run_side(history.run_count - 1) == "host"
         is_same = sent.key.is_prefix_of(self._snapshot.key)
         return is_same and sent.key.piece_count == self._snapshot.key.piece_count
 

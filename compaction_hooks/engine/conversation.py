@@ -131,10 +131,8 @@ class Conversation(Generic[M]):
         """Return all records, with the notes of pins and a note of the undone records."""
         if not self.records.undone:
             return [*self.records.all]
-        is_cooling = self.cooldown.why == UNDONE
-        until = self.cooldown.until if is_cooling else 0
-        window = (self.cooldown.window or 0) if is_cooling else 0
-        return [*self.records.all, undo_note(self.records.undone, until, window)]
+        cooldown = self.cooldown if self.cooldown.why == UNDONE else Cooldown()
+        return [*self.records.all, undo_note(self.records.undone, cooldown.until, cooldown.window or 0)]
 
     def merge_from(self, sibling: Conversation[Any]) -> None:
         """Add the records and the undone ids of the same conversation in another format."""

@@ -215,7 +215,7 @@ def _split_turn(snapshot: Snapshot[M], cut: int, covered: Sequence[int], min_pre
     none = history.piece_count
     if history.starts_turn(cut):
         return none
-    turn = next((run for run in range(cut - 1, snapshot.covered_runs - 1, -1) if history.starts_turn(run)), None)
+    turn = next((run for run in reversed(range(snapshot.covered_runs, cut)) if history.starts_turn(run)), None)
     if turn is None:
         return none
     start = history.run_start(turn)

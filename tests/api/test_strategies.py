@@ -251,7 +251,7 @@ def test_with_shorten_parts_older_messages_are_shortened_before_it_fails() -> No
     assert view[-1] is messages[-1]
     with pytest.raises(ContextOverflowError) as raised:
         hooks(ShortenParts()).compact_sync([*messages, user(prose(7_000))])
-    assert 7_000 < raised.value.tokens < 11_000
+    assert 7_000 < (raised.value.tokens or 0) < 11_000
 
 
 def test_without_shorten_parts_the_part_that_is_larger_than_the_window_is_named() -> None:

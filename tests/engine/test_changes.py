@@ -26,6 +26,7 @@ from tests.conversations import (
     assistant,
     call,
     controller,
+    elsewhere,
     one_task,
     prose,
     steps,
@@ -225,6 +226,22 @@ def test_a_history_changed_while_it_is_summarized_does_not_get_that_summary(reas
     assert [event.why for event in skipped] == ["the history was changed meanwhile"]
     assert "summary number 1" in texts(hooks.transform_context_sync(old))
     assert len(asked.requests) == 2
+
+
+def test_a_history_changed_while_its_summary_fails_is_compacted_as_it_is_now() -> None:
+    events: list[CompactionEvent] = []
+    messages, writable = mutable()
+
+    def editing(request: SummaryRequest) -> str:
+        writable[3]["content"] = "edited meanwhile"
+        raise ConnectionError("down")
+
+    hooks = summarizing(editing, events=events)
+    view = hooks.recover_sync(OverflowError("prompt is too long: 9000 tokens > 8192 maximum"), messages)
+    whys = [event.why for event in events if isinstance(event, CompactionSkipped)]
+    assert whys == ["the history was changed meanwhile"]
+    assert view == elsewhere(hooks, messages)
+    assert len(view) < len(messages)
 
 
 def test_a_history_changed_while_its_second_summary_is_written_does_not_get_that_one() -> None:

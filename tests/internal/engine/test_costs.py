@@ -31,6 +31,7 @@ from tests.conversations import (
     prose,
     steps,
     system,
+    talk,
     tool,
     user,
 )
@@ -103,11 +104,16 @@ class Counting(CharacterEstimator):
         return super().estimate_message_tokens(message)
 
 
-def test_a_call_with_nothing_due_calls_as_many_functions_whatever_the_length() -> None:
+@pytest.mark.parametrize(
+    "listed", [conversation, lambda length: talk(length // 2, 40)], ids=["with tools", "plain text"]
+)
+def test_a_call_with_nothing_due_calls_as_many_functions_whatever_the_length(
+    listed: Callable[[int], list[Chat]],
+) -> None:
     """Earlier messages cost one comparison in C, and no call of a function."""
     counts: list[int] = []
     for length in (100, 1_000, 10_000):
-        hooks, messages = controller(HUGE_WINDOW), conversation(length)
+        hooks, messages = controller(HUGE_WINDOW), listed(length)
         hooks.transform_context_sync(messages)
         counts.append(count_calls(hooks, messages))
     assert counts[0] == counts[1] == counts[2]
