@@ -61,6 +61,8 @@ class CompactionFinished:
         usage: The tokens that the summary cost, or None if unknown or free.
         used_fallback: Whether the summarizer failed in this attempt, so that the summary is made by rule or there is none.
         fallback_reason: Its error, or the reason why the provider gave no native summary; "" without a failure.
+        native_summaries: Summaries of the provider's own among the newly covered messages: ours updates them, and those that only
+            the provider can read stay in front of ours.
         left_out: Images, documents and sounds that the view replaces by a line with their names.
         record: The record. Its summary quotes the conversation; `repr` leaves it out.
     """
@@ -78,6 +80,7 @@ class CompactionFinished:
     used_fallback: bool
     record: CompactionRecord = field(repr=False)
     unseen_messages: int = 0
+    native_summaries: int = 0
     left_out: int = 0
     fallback_reason: str = ""
 

@@ -116,18 +116,13 @@ class NativeSummary(Opaque):
     """The provider's own summary of the messages before it: a `compaction` block of Anthropic, or such an item of OpenAI or xAI.
 
     Attributes:
-        content: The summary; "" if only the provider can read it.
-        sealed_chars: Characters of the encrypted summary; 0 if it is readable.
+        content: The summary; "" if only the provider can read it: then it is a piece of its own.
+        sealed: The encrypted summary; "" if it is readable.
         is_first: Whether no message may be sent before it, system messages excepted; else the provider ignores such messages.
     """
 
-    sealed_chars: int = 0
+    sealed: str = ""
     is_first: bool = False
-
-    @property
-    def is_sealed(self) -> bool:
-        """Whether only the provider can read it."""
-        return self.sealed_chars > 0
 
 
 Part: TypeAlias = Text | Thinking | Media | ToolCall | ToolResult | Opaque

@@ -31,6 +31,7 @@ from compaction_hooks.strategies.leave_out_media import LeaveOutMedia
 from compaction_hooks.strategies.shorten_parts import last_resort
 from compaction_hooks.strategies.summary_plan import Summarized, SummaryPlan
 from compaction_hooks.tokens.budget import KEEP_RECENT_RATIO, MANUAL_KEEP_RATIO, MINIMUM_GROWTH_RATIO, Budget
+from compaction_hooks.view.native import covered_pieces
 from compaction_hooks.view.record import CompactionReason, CompactionRecord
 from compaction_hooks.view.snapshot import Snapshot
 
@@ -396,9 +397,16 @@ class Compaction(Generic[M]):
             usage=self._spent,
             used_fallback=bool(self._fallback_reason),
             fallback_reason=self._fallback_reason,
+            native_summaries=self._count_natives(after),
             left_out=sum(item.kind == "media" for item in after.projection.reductions),
             record=record,
         )
+
+    def _count_natives(self, after: Snapshot[M]) -> int:
+        """Return how many summaries of the provider's own are newly covered."""
+        runs = [each.record.covered_runs if each.record else 0 for each in (self._snapshot, after)]
+        first, end = (covered_pieces(after.history, covered) for covered in runs)
+        return sum(first <= piece < end for piece in after.history.natives())
 
     def _fail(self, start: Instant, error: ContextOverflowError | None = None) -> Flow[CompactionResult[M]]:
         """Hand out the view unchanged, with an event that says whether it is too large.

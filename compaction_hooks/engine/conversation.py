@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Iterable, Sequence, Set
 from typing import Any, Final, Generic, cast
 
 from compaction_hooks.engine.cooldown import Cooldown
+from compaction_hooks.engine.natives import NativeSummaries
 from compaction_hooks.engine.reasoning import BoundReasoning
 from compaction_hooks.engine.records import Records
 from compaction_hooks.engine.sizes import LastSent, Sizes
@@ -20,6 +22,7 @@ from compaction_hooks.messages import M, Media, MergingFormat, Message, MessageF
 from compaction_hooks.native import Issuer
 from compaction_hooks.runtime.effects import InFlight
 from compaction_hooks.tokens.media import LearnedMedia
+from compaction_hooks.view.native import NativeStart
 from compaction_hooks.view.notes import undo_note
 from compaction_hooks.view.projection import Projection, apply_record
 from compaction_hooks.view.reasoning import NOT_STALE
@@ -31,6 +34,8 @@ from compaction_hooks.view.record import (
 )
 from compaction_hooks.view.snapshot import Snapshot
 from compaction_hooks.view.summary_message import SUMMARY_MARKER
+
+logger = logging.getLogger("compaction_hooks")
 
 UNDONE: Final = "undone"
 """The reason for the cooldown after `undo`."""
@@ -46,6 +51,7 @@ class Conversation(Generic[M]):
         projected: The newest projection with its key: record, log, and how often copies replaced messages.
         called_at: When the last call began, in monotonic seconds.
         host_files: Returns the files that the host keeps track of in this conversation.
+        natives: The provider's own summaries in the list: their issuers, and their text for other ones.
         reasoning: The models that refuse reasoning, and the run from which on reasoning is valid.
         server_compaction: The option of a request for which the threshold was last left to the server; None: it never was.
         has_recall: Whether the model has the recall tool.
@@ -78,6 +84,7 @@ class Conversation(Generic[M]):
         self.projected: tuple[tuple[str | None, object, int], Projection[M]] | None = None
         self.called_at: float | None = None
         self.host_files: Callable[[], FileOperations] = FileOperations
+        self.natives = NativeSummaries()
         self.reasoning = BoundReasoning()
         self.server_compaction: str | None = None
         self.has_recall = False
@@ -116,6 +123,8 @@ class Conversation(Generic[M]):
         kept = [record for record in new.values() if not record.takes_back]
         for note in (record for record in kept if record.is_note and record.stale_runs is not None):
             self.reasoning.learn_from_note(note)
+        for note in (record for record in kept if record.seal is not None):
+            self.natives.learn_from_note(note)
         if kept:
             self.records.add(kept)
             self._learn_from_records()
@@ -180,6 +189,9 @@ class Conversation(Generic[M]):
         view = snapshot.view
         # The size is that of the unmerged messages: a merge saves a few tokens each, so if they fit, the merged view fits.
         merged = cast("MergingFormat[M]", self.format).merge(view) if snapshot.merges_user_messages else view
+        start, last = snapshot.key.start, self.last_sent
+        if start is not None and start.left_out and (last is None or last.key.start != start):
+            logger.warning("session %s: a summary that only another provider or model can read is left out", self.id)
         stored = snapshot.stored_view if snapshot.key.has_native else view
         self.last_sent = LastSent(merged, stored, snapshot.key, snapshot.tokens, snapshot.budget)
         note = self.reasoning.record_sent(snapshot.history, snapshot.shown_record, is_bound=snapshot.binds_reasoning)
@@ -261,6 +273,7 @@ class Conversation(Generic[M]):
         record: CompactionRecord | None,
         stale: StaleRuns = NOT_STALE,
         issuer: Issuer | None = None,
+        start: NativeStart | None = None,
     ) -> Projection[M]:
         """Return the projection of a history with a record. It is cached, and reused for histories that grow from this one."""
         name = (record.as_shown_to(issuer, 0).id if record else None, history.log, history.log.replaced)
@@ -269,7 +282,7 @@ class Conversation(Generic[M]):
         if (
             earlier is not None
             and made_of == name
-            and earlier.stale == stale
+            and (earlier.stale, earlier.start) == (stale, start)
             and earlier.is_settled
             # The user's current request may be another one by now: a new process would not favor the one before.
             and (earlier.unpinned_request is None or earlier.unpinned_request == history.request)
@@ -277,12 +290,31 @@ class Conversation(Generic[M]):
             projection = earlier
         else:
             estimate = self.estimator.estimate_message_tokens
-            projection = apply_record(history, record, self.format, estimate, earlier, stale, issuer=issuer)
+            projection = apply_record(
+                history, record, self.format, estimate, earlier, stale, issuer=issuer, start=start
+            )
             self.projected = name, projection
 
         if projection.reused is not history.log.shown:
             history.log.show(projection.reused)
         return projection
+
+    def find_native_start(self, history: History[M], model: str | None) -> NativeStart | None:
+        """Return the provider's own summary at which the view of a request begins, or None."""
+        if not history.natives():
+            return None
+        from compaction_hooks.validity import provider_of  # its rules are needed by few histories
+
+        return self.natives.find_start(history, model, provider_of(self.format), self.records.user_pins)
+
+    def refuse_natives(self, history: History[M]) -> tuple[list[CompactionRecord], list[CompactionRecord]]:
+        """Send the provider's own summaries in this list no more. Return the notes of them that are replaced, and the new ones."""
+        refused = [self.natives.refuse(history, piece) for piece in history.natives()]
+        replaced = [earlier for earlier, note in refused if earlier is not None and earlier.id != note.id]
+        notes = [note for _, note in refused]
+        for note in notes:
+            self.records.add_note(note, replaced)
+        return replaced, notes
 
     def pin(self, message: M) -> CompactionRecord | None:
         """Keep a message word for word for good; if several are equal, this one.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from compaction_hooks.engine.call import SMALLEST_WINDOW, Call, SharedState, budget_for
 from compaction_hooks.engine.conversation import Conversation
+from compaction_hooks.engine.model_names import same_model
 from compaction_hooks.engine.sizes import LastSent, UsageBaseline
 from compaction_hooks.formats.answers import is_cut_by_window
 from compaction_hooks.formats.usage import context_tokens, is_usable
@@ -259,16 +260,3 @@ def _last_known_piece(conversation: Conversation[M], key: ViewKey) -> int:
     last_checked = conversation.sizes.last_checked
     counted = baseline.key.piece_count if baseline is not None else -1
     return max(counted, last_checked[1]) if last_checked is not None and last_checked[0].is_prefix_of(key) else counted
-
-
-def same_model(one: str, other: str) -> bool:
-    """Whether two names mean one model: they differ at most in a provider's prefix and a date or version at the end.
-
-    >>> same_model("openai/gpt-5", "gpt-5-2025-08-07"), same_model("gpt-5", "gpt-5-mini")
-    (True, False)
-    """
-    short, long = sorted((one.rpartition("/")[2].lower(), other.rpartition("/")[2].lower()), key=len)
-    rest = long.removeprefix(short)
-    return rest == "" or (
-        rest != long and all(part.isdigit() or part in ("latest", "v1") for part in rest.strip("-@:.").split("-"))
-    )

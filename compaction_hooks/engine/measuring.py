@@ -33,7 +33,8 @@ def take_snapshot(conversation: Conversation[M], shared: SharedState, call: Call
     stale = (
         spare_open_turn(conversation.reasoning.stale_runs(history, shown), history, model) if is_bound else NOT_STALE
     )
-    projection = conversation.update_projection(history, record, stale, issuer)
+    start = conversation.find_native_start(history, model)
+    projection = conversation.update_projection(history, record, stale, issuer, start)
     is_changed = is_mended or not projection.is_identity
 
     system, tools = _fixed_tokens(conversation, call)
@@ -41,11 +42,13 @@ def take_snapshot(conversation: Conversation[M], shared: SharedState, call: Call
     estimated = projection.tokens(history) + fixed
     record_id = record.id if record else None
     is_native = projection.native is not None
-    key = ViewKey(history.log, history.piece_count, record_id, estimated, model, stale, is_native)
+    key = ViewKey(history.log, history.piece_count, record_id, estimated, model, stale, is_native, start)
     budget = budget_for(conversation, shared, call)
 
     # Before the size is taken: an answer in the list may carry the count of this very view.
     oldest_run = record.seen_runs if record else history.base
+    if start is not None and start.is_newer(history, record):
+        oldest_run = max(oldest_run, history.run_of(start.piece) + 1)
     learn_from_embedded_usage(conversation, shared, history, key, oldest_run, budget)
     calibration = find_calibration(conversation, shared, model)
     counted = conversation.sizes.baseline_of(key)

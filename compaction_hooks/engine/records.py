@@ -73,7 +73,10 @@ class Records:
     @property
     def has_manual_changes(self) -> bool:
         """Whether messages were pinned, or a compaction was made or undone by hand."""
-        by_hand = (record.pins if record.is_note else record.reason is CompactionReason.MANUAL for record in self.all)
+        by_hand = (
+            any(pin.is_users for pin in record.pins) if record.is_note else record.reason is CompactionReason.MANUAL
+            for record in self.all
+        )
         return bool(self.undone) or any(by_hand)
 
     def add(self, records: Iterable[CompactionRecord]) -> None:
@@ -92,6 +95,11 @@ class Records:
         """Forget the native items of a record, which the provider refuses; return the note for the store."""
         self.undo({record.native_id})
         return undo_note([record.native_id], 0, 0)
+
+    def add_note(self, note: CompactionRecord, replaced: Iterable[CompactionRecord] = ()) -> None:
+        """Add a note made here, in place of others."""
+        gone = {note.id, *(old.id for old in replaced)}
+        self.all = [note, *(old for old in self.all if old.id not in gone)]
 
     def add_reasoning(self, note: CompactionRecord) -> list[CompactionRecord]:
         """Add a note of stale reasoning; return the earlier ones of the same record, which it replaces."""

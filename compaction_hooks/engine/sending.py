@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from compaction_hooks.engine.call import Call
 from compaction_hooks.engine.flow import ConversationFlow
-from compaction_hooks.engine.learning import learn_from_answer, learn_from_overflow, report_usage, same_model
+from compaction_hooks.engine.learning import learn_from_answer, learn_from_overflow, report_usage
+from compaction_hooks.engine.model_names import same_model
 from compaction_hooks.engine.orders import Order
 from compaction_hooks.engine.result import CompactionOutcome
 from compaction_hooks.engine.sizes import LastSent
@@ -28,8 +29,8 @@ from compaction_hooks.runtime.effects import (
 )
 from compaction_hooks.runtime.streams import GuardedAsyncStream, GuardedStream
 from compaction_hooks.tokens.windows import find_window
-from compaction_hooks.view.record import CompactionReason
-from compaction_hooks.view.snapshot import Snapshot
+from compaction_hooks.view.record import CompactionReason, CompactionRecord
+from compaction_hooks.view.snapshot import Snapshot, ViewKey
 
 if TYPE_CHECKING:  # needed only when something is due
     from compaction_hooks.overflow import OverflowInfo
@@ -97,19 +98,28 @@ class SendingFlow(ConversationFlow[M]):
         bare: LastSent[M] | None = None
         if call.settings.sealed_reasoning != "keep" and is_reasoning_refusal(error):
             bare = yield from self._drop_reasoning(call, refused)
-        if bare is None and refused is not None and refused.key.has_native and is_native_refusal(error):
-            bare = yield from self._drop_native(call)
+        if bare is None and is_native_refusal(error):
+            bare = yield from self._drop_native(call, self.take_snapshot(call).key if refused is None else refused.key)
         return bare
 
-    def _drop_native(self, call: Call[M]) -> Flow[LastSent[M]]:
-        """Show the text of the summary in place of the native items from now on. Return the view."""
-        conversation = self.conversation
-        record = self.take_snapshot(call).record
-        if record is not None and record.native is not None:  # another caller may have been refused too
-            note = conversation.records.refuse_native(record)
-            if self.shared.has_store:
+    def _drop_native(self, call: Call[M], refused: ViewKey) -> Flow[LastSent[M] | None]:
+        """Show text in place of native items from now on. Return the view, or None if the refused one held no items."""
+        if not refused.has_native and (refused.start is None or not refused.start.is_sent):
+            return None
+        conversation, snapshot = self.conversation, self.take_snapshot(call)
+        record = snapshot.record
+        replaced: list[CompactionRecord] = []
+        notes: list[CompactionRecord] = []
+        if not refused.has_native:
+            replaced, notes = conversation.refuse_natives(snapshot.history)
+        elif record is not None and record.native is not None:  # another caller may have been refused too
+            notes = [conversation.records.refuse_native(record)]
+        if self.shared.has_store:
+            for note in notes:
                 conversation.queue.save(note)
-            logger.warning("session %s: the provider refused its own summary: going on with the text", conversation.id)
+            for old in replaced:
+                conversation.queue.remove(old.id)
+        logger.warning("session %s: the provider refused its own summary: going on with the text", conversation.id)
         return (yield from self.hand_out(self.take_snapshot(call)))
 
     def _drop_reasoning(self, call: Call[M], refused: LastSent[M] | None) -> Flow[LastSent[M] | None]:

@@ -58,11 +58,11 @@ def native_summary(fields: Fields, kind: str = "compaction") -> NativeSummary | 
     """
     content, is_signed = text_of(fields.get("content")), bool(fields.get("signature"))
     is_readable = "content" in fields or is_signed
-    sealed_chars = 0 if is_readable else len(text_of(fields.get("encrypted_content")))
-    if not content and not sealed_chars:
+    sealed = "" if is_readable else text_of(fields.get("encrypted_content"))
+    if not content and not sealed:
         return None
-    is_first = is_signed or sealed_chars > 0
-    return NativeSummary(kind, to_json(fields), content=content, sealed_chars=sealed_chars, is_first=is_first)
+    is_first = is_signed or bool(sealed)
+    return NativeSummary(kind, to_json(fields), content=content, sealed=sealed, is_first=is_first)
 
 
 def server_call_id(kind: str, fields: Fields) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Literal, NamedTuple, TypeAlias
 
-from compaction_hooks.messages import Message, Text, Thinking
+from compaction_hooks.messages import Message, NativeSummary, Text, Thinking
 
 Side: TypeAlias = Literal["host", "assistant"]
 
@@ -56,12 +56,15 @@ class Known(NamedTuple):
 
 
 def has_atoms(message: Message) -> bool:
-    """Whether a message has content that a digest covers or a provider accepts as content; reasoning alone is none."""
+    """Whether a message has content that a digest covers or a provider accepts as content; reasoning alone is none.
+
+    Nor is a sealed summary: it says nothing that the messages before it do not say.
+    """
     for part in message.parts:
         if isinstance(part, Text):
             if part.text:
                 return True
-        elif not isinstance(part, Thinking):
+        elif not isinstance(part, Thinking) and not (isinstance(part, NativeSummary) and part.sealed):
             return True
     return False
 

@@ -136,6 +136,10 @@ class History(NamedTuple, Generic[M]):
         limit = self.piece_count if end is None else end
         return self.log.systems[: bisect_left(self.log.systems, limit)].tolist()
 
+    def natives(self) -> list[int]:
+        """Return the indexes of pieces with a summary of the provider's own."""
+        return self.log.natives[: bisect_left(self.log.natives, self.piece_count)].tolist()
+
     @property
     def request(self) -> int | None:
         """The piece with the user's current request, which is the last user message; None if there is no user message."""

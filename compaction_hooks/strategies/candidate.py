@@ -66,7 +66,15 @@ class Candidate(Generic[M]):
         now = self.snapshot
         estimate = now.estimator.estimate_message_tokens
         return apply_record(
-            now.history, self.record, now.format, estimate, now.projection, self.stale, self.made_here, now.issuer
+            now.history,
+            self.record,
+            now.format,
+            estimate,
+            now.projection,
+            self.stale,
+            self.made_here,
+            now.issuer,
+            now.key.start,
         )
 
     @cached_property
@@ -148,7 +156,7 @@ def unpinned_parts(snapshot: Snapshot[M], goal: Goal[M], *, results_only: bool =
     projection = goal.start.projection if goal.start else snapshot.projection
     parts = reducible_parts(
         snapshot.history,
-        record.covered_runs,
+        max(record.covered_runs, snapshot.covered_runs),
         snapshot.estimator.estimate_message_tokens,
         record.reductions if goal.start else snapshot.reductions,
         results_only=results_only,

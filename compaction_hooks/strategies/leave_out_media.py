@@ -68,4 +68,5 @@ def _find_media(snapshot: Snapshot[M], goal: Goal[M]) -> list[Removable]:
     record = start_record(snapshot, goal)
     estimate = snapshot.estimator.estimate_message_tokens
     pinned = snapshot.user_pinned_pieces()
-    return removable_media(snapshot.history, record.covered_runs, estimate, record.reductions, excluded=pinned)
+    first = max(record.covered_runs, snapshot.covered_runs)
+    return removable_media(snapshot.history, first, estimate, record.reductions, excluded=pinned)

@@ -73,7 +73,7 @@ def _shorten_texts(snapshot: Snapshot[M], goal: Goal[M]) -> Candidate[M] | None:
     pinned = snapshot.user_pinned_pieces()
     texts = reducible_texts(
         snapshot.history,
-        record.covered_runs,
+        max(record.covered_runs, snapshot.covered_runs),
         estimate,
         record.reductions,
         excluded=pinned,

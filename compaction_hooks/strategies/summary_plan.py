@@ -5,7 +5,6 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, cast
 
 from compaction_hooks.files import FileOperations, merge
 from compaction_hooks.files.digest import MAX_LISTED, digest
@@ -122,10 +121,10 @@ def plan_summary(
 
 
 def _tokens_above(snapshot: Snapshot[M], start: int) -> int:
-    """Return the estimate of the system messages and pins that stay from before piece `start`."""
-    return sum(
-        snapshot.history.piece(i).tokens for i in (*snapshot.history.systems(start), *find_pinned(snapshot, start))
-    )
+    """Return the estimate of the system messages, pins and the provider's sealed summary that stay from before piece `start`."""
+    carried = () if snapshot.carried_piece is None else (snapshot.carried_piece,)
+    pieces = (*snapshot.history.systems(start), *find_pinned(snapshot, start), *carried)
+    return sum(snapshot.history.piece(i).tokens for i in pieces if i < start)
 
 
 def _spare_tokens(snapshot: Snapshot[M], budget: Budget, cut: int, enough: int) -> int:
@@ -152,7 +151,8 @@ def _build_plan(
     start = history.run_start(cut)
     pinned = find_pinned(snapshot, start)
     foreign = _foreign_summary(snapshot)
-    first = history.run_start(snapshot.covered_runs) if snapshot.covered_runs else 0
+    covered_runs = max(history.base, snapshot.record.covered_runs if snapshot.record else 0)
+    first = history.run_start(covered_runs) if covered_runs else 0
     new = enumerate(history.pieces(first, start), first)
     covered = [i for i, piece in new if piece.message.role != "system" and i != foreign]
     if set(pinned).issuperset(covered):
@@ -160,10 +160,12 @@ def _build_plan(
     messages = [history.piece(i).message for i in covered]
     calls = read_calls(messages)
     previous, unread = _previous_summary(snapshot, foreign), messages
-    native = find_native_summary(messages)
-    if native is not None:  # the provider's own summary covers the messages before it, an earlier summary included
-        previous, unread = native.text, native.unread
-        covered = covered[len(covered) - len(unread) :]
+    if snapshot.native_piece is not None:  # it covers the messages before it, an earlier summary included
+        assert snapshot.key.start is not None
+        after = _read_after(snapshot, snapshot.native_piece, covered)
+        previous, covered, unread = snapshot.key.start.text or previous, [*after], [*after.values()]
+        if not covered:
+            return None
     split = _split_turn(snapshot, cut, covered, split_turn_min_prefix)
     if previous is not None and covered[0] >= split:
         # The turn began before: an update carries on the earlier summary, but a summary of this part alone would lose it.
@@ -191,22 +193,13 @@ def _build_plan(
     )
 
 
-class Update(NamedTuple):
-    """A readable summary that the provider put into the history, and the messages after it, its own message's rest included."""
-
-    text: str
-    unread: list[Message]
-
-
-def find_native_summary(messages: Sequence[Message]) -> Update | None:
-    """Return the newest readable summary of the provider's own compaction in these messages, or None."""
-    for place, message in reversed([*enumerate(messages)]):
-        found = [at for at, part in enumerate(message.parts) if isinstance(part, NativeSummary) and part.content]
-        if found:
-            item = cast("NativeSummary", message.parts[found[-1]])
-            unread = [replace(message, parts=message.parts[found[-1] + 1 :]), *messages[place + 1 :]]
-            return Update(item.content, unread)
-    return None
+def _read_after(snapshot: Snapshot[M], native: int, covered: Iterable[int]) -> dict[int, Message]:
+    """Return the covered messages after the provider's own summary in piece `native`, by piece; its own message's rest included."""
+    found = {index: snapshot.history.piece(index).message for index in covered if index >= native}
+    message = found[native]
+    place = max(place for place, part in enumerate(message.parts) if isinstance(part, NativeSummary))
+    found[native] = replace(message, parts=message.parts[place + 1 :])
+    return {index: message for index, message in found.items() if message.parts}
 
 
 def _split_turn(snapshot: Snapshot[M], cut: int, covered: Sequence[int], min_prefix: int) -> int:

@@ -91,7 +91,7 @@ def message_tokens(message: Message, count: Callable[[str], int]) -> int:
             # The signature is the same reasoning once more, encrypted; a provider reads one of the two.
             tokens += max(count(part.text), math.ceil(part.opaque_chars / OPAQUE_CHARS_PER_TOKEN))
         elif isinstance(part, NativeSummary):
-            tokens += count(part.content) + math.ceil(part.sealed_chars / OPAQUE_CHARS_PER_TOKEN)
+            tokens += count(part.content) + math.ceil(len(part.sealed) / OPAQUE_CHARS_PER_TOKEN)
         elif isinstance(part, Opaque):
             tokens += count(part.text)
         else:

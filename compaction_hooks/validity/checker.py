@@ -158,7 +158,7 @@ def is_server_result(part: Part) -> bool:
 def foreign_rule(part: Opaque) -> RuleId | None:
     """Return the rule that a part breaks if it is sent to another provider than the one it came from."""
     if part.kind == "compaction":
-        return "part_of_responses" if isinstance(part, NativeSummary) and part.is_sealed else "part_of_anthropic"
+        return "part_of_responses" if isinstance(part, NativeSummary) and part.sealed else "part_of_anthropic"
     if part.kind in _OF_RESPONSES:
         return "part_of_responses"
     return "part_of_anthropic" if part.kind in _OF_ANTHROPIC or part.kind.endswith(_SERVER_RESULT) else None
@@ -253,7 +253,8 @@ class _Walk:
             self._report("role_repeated", index)
         if not self._has_begun:
             self._has_begun = True
-            self._report("first_not_user", index)
+            if not any(isinstance(part, NativeSummary) for part in message.parts[:1]):  # a request may begin with it
+                self._report("first_not_user", index)
         self._assistant_at = index
 
         parts = message.parts

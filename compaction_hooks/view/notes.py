@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from compaction_hooks.history.digests import text_digest
-from compaction_hooks.view.record import CompactionReason, CompactionRecord, Pin, StaleRuns
+from compaction_hooks.view.record import CompactionReason, CompactionRecord, Pin, Seal, StaleRuns
 
 
 def pin_note(pins: Sequence[Pin]) -> CompactionRecord:
@@ -35,6 +35,16 @@ def reasoning_note(record_id: str | None, stale: StaleRuns, models: Iterable[str
     names = tuple(sorted(model or "" for model in models))
     content = json.dumps([record_id, stale, names])
     return replace(_note(()), id=_name(content), parent=record_id, stale_runs=stale, binding_models=names)
+
+
+def seal_note(seal: Seal, twin: str, covered: int, pins: Sequence[Pin]) -> CompactionRecord:
+    """Return a note of a summary of the provider's own: its issuer, its readable twin, and the messages before it that stay.
+
+    Args:
+        covered: Host messages that it covers.
+    """
+    content = json.dumps([*seal, twin])
+    return replace(_note(tuple(pins)), id=_name(content), summary=twin, compacted_message_count=covered, seal=seal)
 
 
 def _name(content: str) -> str:

@@ -27,6 +27,7 @@ from compaction_hooks.messages import (
 from compaction_hooks.native import Issuer, NativeItems
 from compaction_hooks.reasoning import binds_reasoning
 from compaction_hooks.view.cache_marks import MovedMark, move_mark
+from compaction_hooks.view.native import NativeStart, covered_pieces, find_start, native_of
 from compaction_hooks.view.reasoning import NOT_STALE, StaleReasoning, stale_runs_of
 from compaction_hooks.view.record import CompactionRecord, Pin, StaleRuns, collect_products
 from compaction_hooks.view.reductions import (
@@ -74,7 +75,7 @@ class Projection(NamedTuple, Generic[M]):
         prefix: The beginning of the view: system messages, summary, pins, and the kept messages up to the last one that is
             not the host's own object.
         tail_start: Index of the host message from which on the view is the host's list.
-        prefix_tokens: Estimate of `prefix` in tokens, before calibration.
+        prefix_tokens: Estimate of `prefix` in tokens, before calibration; less the tokens of messages that the provider ignores.
         pinned: Indexes of the pieces that stay from before the cut.
         cut: Index of the first of the recent pieces, which are kept.
         reused: Indexes of the host messages that the prefix holds, or holds copies of.
@@ -86,6 +87,7 @@ class Projection(NamedTuple, Generic[M]):
         stale: The runs whose reasoning the view leaves out.
         moved_mark: The cache mark that the summary has from a message it covers, or None.
         native: The native items in place of the summary, or None. `prefix` has the summary, `prefix_tokens` the items.
+        start: The provider's own summary in the list, or None.
     """
 
     prefix: Sequence[M]
@@ -100,6 +102,7 @@ class Projection(NamedTuple, Generic[M]):
     stale: StaleRuns = NOT_STALE
     moved_mark: MovedMark[M] | None = None
     native: NativeHead[M] | None = None
+    start: NativeStart | None = None
 
     @property
     def is_identity(self) -> bool:
@@ -141,6 +144,7 @@ class _ViewBuilder(Generic[M]):
         self.messages: list[M] = []
         self.reused: list[int] = []
         self.tokens = 0
+        self.saved: dict[int, int] = {}
         self.moved_mark: MovedMark[M] | None = None
         self.native: NativeHead[M] | None = None
 
@@ -155,34 +159,35 @@ class _ViewBuilder(Generic[M]):
             if shown is not None:
                 self.reused.append(host)
                 self.messages.append(shown)
-            self.tokens += sum(self.history.piece(index).tokens for index in chosen) - saved
+            self.tokens += sum(self.history.piece(index).tokens for index in chosen)
+            self.saved[host] = saved
 
-    def add_summary(
-        self,
-        record: CompactionRecord,
-        estimate: Callable[[Message], int],
-        earlier: Projection[M] | None,
-        issuer: Issuer | None,
-    ) -> tuple[int, tuple[int, ...]]:
-        """Add system messages, summary or native items, and pins; return the first piece after the cut, and the pinned pieces."""
-        history = self.history
-        if record.covered_runs <= history.base:
-            return 0, ()
-        cut = history.run_start(record.covered_runs)
+    def add_head(
+        self, head: _Head, native: Sequence[int], estimate: Callable[[Message], int], earlier: Projection[M] | None
+    ) -> tuple[int, ...]:
+        """Add the beginning of a view: system messages, summaries and pins; return the pieces that stay from before the cut.
+
+        Args:
+            native: The pieces of a summary of the provider's own, which the view begins with.
+        """
+        history, cut = self.history, head.cut
         # After a rewind the current request may lie before the cut.
         asked = {index for index in (history.request,) if index is not None and index < cut}
-        pinned = tuple(sorted({*pin_pieces(history, record.pins, cut), *asked}))
-        self.add(history.systems(cut))
-        summary = self.format.summary(record.rendered)
-        self.moved_mark = move_mark(history, self.format, summary, self._hosts_with_marks(cut, pinned, earlier))
-        native = record.native_for(issuer)
-        if native is not None:
-            self._add_native(native, estimate)
-        else:
-            self.tokens += sum(map(estimate, self.format.read(summary)))
-        self.messages.append(summary if self.moved_mark is None else self.moved_mark.marked)
+        pinned = tuple(sorted({*pin_pieces(history, head.pins, cut), *asked} - {*native}))
+        systems = history.systems(cut)
+        # OpenAI and xAI take nothing before a sealed summary; Anthropic's system prompt is no message.
+        is_sealed = bool(native) and bool(native_of(history.piece(native[0]).message).sealed)
+        self.add([*native, *systems] if is_sealed else [*systems, *native])
+        if head.rendered:
+            summary = self.format.summary(head.rendered)
+            self.moved_mark = move_mark(history, self.format, summary, self._hosts_with_marks(cut, pinned, earlier))
+            if head.items is not None:
+                self._add_native(head.items, estimate)
+            else:
+                self.tokens += sum(map(estimate, self.format.read(summary)))
+            self.messages.append(summary if self.moved_mark is None else self.moved_mark.marked)
         self.add(pinned)
-        return cut, pinned
+        return (*native, *pinned)
 
     def _add_native(self, native: NativeItems, estimate: Callable[[Message], int]) -> None:
         """Put native items in front; next to the provider's summary they may have messages that the provider kept."""
@@ -214,14 +219,64 @@ class _ViewBuilder(Generic[M]):
         self.tokens += self.history.tokens(self.history.first_piece(first), self.history.first_piece(end))
         kept.update({host: shown.message for host, shown in rewritten.items() if first <= host < end})
         for host in self.stale.hosts(first, end):
-            left, saved = self.stale.leave_out(kept[host], self.history.host_pieces(host))
-            self.tokens -= saved
+            left, self.saved[host] = self.stale.leave_out(kept[host], self.history.host_pieces(host))
             if left is None:
                 del kept[host]
             else:
                 kept[host] = left
         self.messages += kept.values()
         self.reused += kept
+
+
+class _Head(NamedTuple):
+    """The beginning of a view.
+
+    Attributes:
+        cut: The first piece after the covered ones; 0 if none are covered.
+        rendered: The text of the summary; "" if there is none.
+        pins: Messages before the cut that stay.
+        items: The native items in place of the summary, or None.
+    """
+
+    cut: int = 0
+    rendered: str = ""
+    pins: tuple[Pin, ...] = ()
+    items: NativeItems | None = None
+
+
+def _find_head(
+    history: History[M], record: CompactionRecord | None, issuer: Issuer | None, start: NativeStart | None
+) -> tuple[_Head, Sequence[int]]:
+    """Return the beginning of a view, and the pieces of the provider's own summary in it.
+
+    Such a summary that is newer than ours takes the place of ours. A sealed one that ours covers stays in front of it.
+    """
+    cut = covered_pieces(history, record.covered_runs) if record else 0
+    head = _Head(cut, record.rendered, record.pins, record.native_for(issuer)) if record and cut else _Head()
+    if start is None:
+        return head, ()
+    item = native_of(history.piece(start.piece).message)
+    if not start.is_newer(history, record):
+        is_carried = start.is_sent and item.sealed and start.piece < cut and head.items is None
+        return head, (start.piece,) if is_carried else ()
+    if not start.is_sent:
+        return _Head(start.piece, start.rendered, start.pins), ()
+    if not item.is_first or not start.piece:
+        return head, ()
+    end = max(whole_step(history, start.piece)) + 1 if history.piece(start.piece).message.calls else start.piece + 1
+    kept = [index for index in range(start.piece, end) if history.piece(index).message.role != "system"]
+    return _Head(end, pins=start.pins), kept
+
+
+def _tokens_from(history: History[M], start: NativeStart, tail_start: int, saved: Mapping[int, int]) -> int:
+    """Return the tokens of the prefix of a view whose messages before a summary of the provider's own weigh nothing.
+
+    The sum with those of the tail is the size of the view: the prefix is negative if the summary is in the tail.
+    """
+    systems = sum(history.piece(index).tokens for index in history.systems(start.piece))
+    first = history.piece(start.piece).host
+    gone = sum(tokens for host, tokens in saved.items() if host >= first)
+    return systems + history.tokens(start.piece, history.first_piece(tail_start)) - gone
 
 
 def apply_record(
@@ -233,6 +288,7 @@ def apply_record(
     stale_runs: StaleRuns = NOT_STALE,
     made_here: Iterable[Reduction] = (),
     issuer: Issuer | None = None,
+    start: NativeStart | None = None,
 ) -> Projection[M]:
     """Apply a record that is true of this history; None is the host's own list.
 
@@ -242,12 +298,15 @@ def apply_record(
         stale_runs: The runs whose reasoning is left out.
         made_here: Reductions that were made of this history, so that their parts need not be hashed again.
         issuer: The API and the model whose native items are shown; the format can write them.
+        start: The provider's own summary in the list at which the view begins, if it is newer than the record's; None without one.
     """
-    if record is None and stale_runs == NOT_STALE:
+    if record is None and stale_runs == NOT_STALE and start is None:
         return Projection((), 0, 0, (), 0)
-    stale = StaleReasoning(history, format, estimate, stale_runs)
+    stale = StaleReasoning(history, format, estimate, stale_runs, frozenset(start.left_out) if start else frozenset())
     builder = _ViewBuilder(history, format, stale)
-    cut, pinned = builder.add_summary(record, estimate, earlier, issuer) if record else (0, ())
+    head, native = _find_head(history, record, issuer, start)
+    cut = head.cut
+    pinned = builder.add_head(head, native, estimate, earlier) if cut or head.rendered else ()
     wanted = by_place(record.reductions if record else ())
     rewritten = _reusable(history, wanted, cut, earlier) if earlier and earlier.is_settled else {}
     shown = by_place(item for message in rewritten.values() for item in message.reductions)
@@ -260,36 +319,41 @@ def apply_record(
     if is_partial:
         builder.add(range(cut, history.first_piece(first + 1)), rewritten)
     builder.add_hosts(first + is_partial, tail_start, rewritten)
-    unpinned_request = _find_unpinned_request(history, record, cut) if record else None
+    reductions = record.reductions if record else ()
+    unpinned_request = _find_unpinned_request(history, head.pins, reductions, cut)
     is_settled = stale.is_settled and all(item.run < history.run_count - 1 for item in wanted.values())
-    if not changed and cut == 0:
-        return Projection((), 0, 0, (), 0, (), unpinned_request, is_settled=is_settled, stale=stale_runs)
-    tokens = builder.tokens - sum(shown.saved for shown in rewritten.values())
-    reused = tuple(builder.reused)
+    saved = Counter(builder.saved)
+    saved.update({host: shown.saved for host, shown in rewritten.items()})
+    tokens = builder.tokens - saved.total()
+    if start is not None and start.is_sent and start.is_newer(history, record) and not native:
+        tokens = _tokens_from(history, start, tail_start, saved)
     return Projection(
         builder.messages,
         tail_start,
         tokens,
         pinned,
         cut,
-        reused,
+        tuple(builder.reused),
         unpinned_request,
         rewritten,
         is_settled,
         stale_runs,
         builder.moved_mark,
         builder.native,
+        start,
     )
 
 
-def _find_unpinned_request(history: History[M], record: CompactionRecord, cut: int) -> int | None:
+def _find_unpinned_request(
+    history: History[M], pins: Iterable[Pin], reductions: Iterable[Reduction], cut: int
+) -> int | None:
     request = history.request
     if request is None:
         return None
     if request < cut:
-        return None if request in pin_pieces(history, record.pins, cut) else request
+        return None if request in pin_pieces(history, pins, cut) else request
     run = history.run_of(request)
-    return request if any(item.kind in OF_A_REQUEST and item.run == run for item in record.reductions) else None
+    return request if any(item.kind in OF_A_REQUEST and item.run == run for item in reductions) else None
 
 
 def pin_pieces(history: History[M], pins: Iterable[Pin], cut: int) -> list[int]:
@@ -424,6 +488,7 @@ def project(
 ) -> list[M]:
     """Return the view of a list under a record: system messages, summary, pins, then the recent messages.
 
+    A sealed summary of the provider's own is in front, as if it were this request's: the record does not tell who made it.
     Kept messages are the same objects; the input is not changed. Without a record, or with one that is not true of these
     messages (a rewind before the cut, an edit of a covered message), the view is a copy of the list as it came.
 
@@ -444,7 +509,8 @@ def project(
     if record is None or not is_true(history, record):
         return list(messages)
     stale_runs = stale_runs_of(record) if binds_reasoning(model) and isinstance(chosen, DroppingFormat) else NOT_STALE
-    view = apply_record(history, record, chosen, lambda _: 0, stale_runs=stale_runs).view(messages)
+    start = find_start(history)
+    view = apply_record(history, record, chosen, lambda _: 0, stale_runs=stale_runs, start=start).view(messages)
     from compaction_hooks.validity import needs_merging  # its rules are needed only after a compaction
 
     return cast("MergingFormat[M]", chosen).merge(view) if needs_merging(chosen) else view

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import replace
 from typing import Any, Final, Generic, Literal, NamedTuple, TypeAlias, cast
 
 from compaction_hooks.history import History
-from compaction_hooks.messages import DroppingFormat, M, Message, MessageFormat, UntyingFormat, is_blank
+from compaction_hooks.messages import (
+    DroppingFormat,
+    M,
+    Message,
+    MessageFormat,
+    NativeSummary,
+    Part,
+    UntyingFormat,
+    is_blank,
+)
 from compaction_hooks.reasoning import find_family, is_reasoning
 from compaction_hooks.view.record import CompactionRecord, StaleRuns
 
@@ -53,12 +62,14 @@ class StaleReasoning(NamedTuple, Generic[M]):
 
     Attributes:
         estimate: Size of one neutral message in tokens, before calibration.
+        natives: Pieces whose summary of the provider's own is left out too: the request has another issuer.
     """
 
     history: History[M]
     format: MessageFormat[M]
     estimate: Callable[[Message], int]
     runs: StaleRuns
+    natives: Set[int] = frozenset()
 
     @property
     def is_settled(self) -> bool:
@@ -71,7 +82,9 @@ class StaleReasoning(NamedTuple, Generic[M]):
         start, stop = max(self._start, history.first_piece(first)), min(self._end, history.first_piece(end))
         pieces = history.pieces(start, stop) if start < stop else []
         unties = isinstance(self.format, UntyingFormat)
-        return [*dict.fromkeys(piece.host for piece in pieces if _is_affected(piece.message, unties=unties))]
+        stale = {piece.host for piece in pieces if _is_affected(piece.message, unties=unties)}
+        native = {host for host in (history.piece(index).host for index in self.natives) if first <= host < end}
+        return sorted(stale | native)
 
     def leave_out(self, message: M, pieces: Sequence[int]) -> tuple[M | None, int]:
         """Return a shown message without its reasoning, or None if it has nothing else; and the tokens that this saves.
@@ -82,23 +95,27 @@ class StaleReasoning(NamedTuple, Generic[M]):
         """
         format = self.format
         unties = isinstance(format, UntyingFormat)
-        if not any(
+        is_stale = any(
             self._start <= index < self._end and _is_affected(self.history.piece(index).message, unties=unties)
             for index in pieces
-        ):
+        )
+        if not is_stale and self.natives.isdisjoint(pieces):
             return message, 0
-        saved = sum(self._tokens_saved(index) for index in pieces)
-        read = format.read(message)
-        places = [
-            (number, place)
-            for number, piece in enumerate(read)
+        saved = sum(self._tokens_saved(index, is_stale=is_stale) for index in pieces)
+        listed = [
+            ((number, place), part, self._is_gone(index, part, is_stale=is_stale))
+            for number, (index, piece) in enumerate(zip(pieces, format.read(message), strict=True))
             for place, part in enumerate(piece.parts)
-            if is_reasoning(part)
         ]
-        if places and all(is_reasoning(part) or is_blank(part) for piece in read for part in piece.parts):
+        places = [address for address, _, is_gone in listed if is_gone]
+        if places and all(is_gone or is_blank(part) for _, part, is_gone in listed):
             return None, saved
         left = cast("DroppingFormat[M]", format).drop(message, places) if places else message
-        return format.untie(left) if isinstance(format, UntyingFormat) else left, saved
+        return format.untie(left) if is_stale and isinstance(format, UntyingFormat) else left, saved
+
+    def _is_gone(self, index: int, part: Part, *, is_stale: bool) -> bool:
+        """Return whether a part of a piece is left out."""
+        return (is_stale and is_reasoning(part)) or (isinstance(part, NativeSummary) and index in self.natives)
 
     @property
     def _start(self) -> int:
@@ -112,10 +129,10 @@ class StaleReasoning(NamedTuple, Generic[M]):
         end = self.runs.end
         return self.history.run_start(max(end, self.history.base)) if end else 0
 
-    def _tokens_saved(self, index: int) -> int:
-        """Return the tokens that a piece saves without its reasoning."""
+    def _tokens_saved(self, index: int, *, is_stale: bool) -> int:
+        """Return the tokens that a piece saves without these parts."""
         piece = self.history.piece(index)
-        left = tuple(part for part in piece.message.parts if not is_reasoning(part))
+        left = tuple(part for part in piece.message.parts if not self._is_gone(index, part, is_stale=is_stale))
         if len(left) == len(piece.message.parts):
             return 0
         is_empty = all(map(is_blank, left))

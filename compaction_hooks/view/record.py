@@ -49,6 +49,22 @@ class Pin(NamedTuple):
     is_users: bool = False
 
 
+class Seal(NamedTuple):
+    """The issuer of a summary of the provider's own, as far as it is known.
+
+    Attributes:
+        digest: SHA-256 of the summary, encrypted or readable: its name in any list.
+        provider: The provider of the messages' format; "" if a client library translates them.
+        model: The model of the call; "" is the controller's own.
+        is_refused: Whether the provider refused it: no request sends it again.
+    """
+
+    digest: str
+    provider: str = ""
+    model: str = ""
+    is_refused: bool = False
+
+
 class StaleRuns(NamedTuple):
     """The runs whose reasoning a view leaves out: from `first` to `end` (excluded); none if `end` is 0."""
 
@@ -110,6 +126,7 @@ class CompactionRecord:
             all runs before `seen_runs`.
         binding_models: Models whose provider refused reasoning in this conversation, "" is the controller's own; as above.
         native: The provider's own summary of the covered messages, or None. Its issuer is shown it in place of `rendered`.
+        seal: The issuer of a summary of the provider's own; only a note has it. The note's `summary` says the same, readably.
         extra: Fields of a later version, kept as they came.
     """
 
@@ -142,6 +159,7 @@ class CompactionRecord:
     stale_runs: StaleRuns | None = None
     binding_models: tuple[str, ...] = ()
     native: NativeItems | None = None
+    seal: Seal | None = None
     extra: Mapping[str, object] = field(default_factory=dict[str, object])
 
     @property
@@ -257,12 +275,13 @@ class CompactionRecord:
             stale_runs=_optional(fields, "stale_runs", _stale_runs),
             binding_models=_texts(fields, "binding_models"),
             native=_native(fields),
+            seal=_optional(fields, "seal", _seal),
             extra={name: value for name, value in fields.items() if name not in _KNOWN_FIELDS},
         )
 
 
 _NAMES = [each.name for each in dataclasses.fields(CompactionRecord) if each.name != "extra"]
-_RARE_FIELDS = frozenset({"takes_back", "stale_runs", "binding_models", "handle", "source", "native"})
+_RARE_FIELDS = frozenset({"takes_back", "stale_runs", "binding_models", "handle", "source", "native", "seal"})
 """Fields that are left out if they are empty."""
 _KNOWN_FIELDS = frozenset((*_NAMES, "version", "left_out"))
 
@@ -331,6 +350,11 @@ def _reduction(item: Mapping[str, object]) -> Reduction:
         handle=_field(item, "handle", str, ""),
         source=_field(item, "source", str, ""),
     )
+
+
+def _seal(fields: Mapping[str, object]) -> Seal:
+    digest, provider, model = (_field(fields, name, str) for name in ("digest", "provider", "model"))
+    return Seal(digest, provider, model, is_refused=fields.get("is_refused") is True)
 
 
 def _stale_runs(fields: Mapping[str, object]) -> StaleRuns:

@@ -13,6 +13,7 @@ from compaction_hooks.native import Issuer
 from compaction_hooks.tokens.budget import Budget
 from compaction_hooks.tokens.estimator import TokenEstimator
 from compaction_hooks.tokens.prices import Prices, find_prices
+from compaction_hooks.view.native import NativeStart, native_of
 from compaction_hooks.view.projection import Projection
 from compaction_hooks.view.reasoning import NOT_STALE
 from compaction_hooks.view.record import CompactionRecord, StaleRuns
@@ -30,6 +31,7 @@ class ViewKey(NamedTuple):
         model: The model of the call, or None for the controller's own.
         stale: The runs whose reasoning it left out.
         has_native: Whether it has native items in place of the summary.
+        start: The provider's own summary in the list, or None.
     """
 
     log: object
@@ -39,6 +41,7 @@ class ViewKey(NamedTuple):
     model: str | None
     stale: StaleRuns = NOT_STALE
     has_native: bool = False
+    start: NativeStart | None = None
 
     def is_prefix_of(self, later: ViewKey) -> bool:
         """Whether `later` is this view with more messages at its end, for the same model."""
@@ -49,6 +52,7 @@ class ViewKey(NamedTuple):
             and self.model == later.model
             and self.stale == later.stale
             and self.has_native == later.has_native
+            and self.start == later.start
         )
 
 
@@ -196,8 +200,23 @@ class Snapshot(NamedTuple, Generic[M]):
 
     @property
     def covered_runs(self) -> int:
-        """Runs at the beginning that are no longer in the view."""
-        return max(self.history.base, self.record.covered_runs if self.record else 0)
+        """Runs at the beginning that are no longer in the view, or weigh nothing in it."""
+        native = self.native_piece
+        runs = self.record.covered_runs if self.record else 0
+        return max(self.history.base, runs, 0 if native is None else self.history.run_of(native))
+
+    @property
+    def native_piece(self) -> int | None:
+        """The piece with the provider's own summary that the view begins with, if it is newer than ours; else None."""
+        start = self.key.start
+        return start.piece if start is not None and start.is_newer(self.history, self.record) else None
+
+    @property
+    def carried_piece(self) -> int | None:
+        """The piece with a sealed summary of the provider's own, which goes on in front of ours; None without one."""
+        start = self.key.start
+        is_carried = start is not None and start.is_sent and native_of(self.history.piece(start.piece).message).sealed
+        return start.piece if start is not None and is_carried else None
 
     def user_pinned_pieces(self) -> list[int]:
         """Return the pieces that the host pinned."""

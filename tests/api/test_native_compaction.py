@@ -91,3 +91,95 @@ def test_a_summary_in_a_field_of_litellm_is_updated() -> None:
     chat.compact_sync(messages, keep_recent_tokens=500)
     assert asked[0].previous_summary == TEXT
     assert asked[0].transcript.startswith("[Assistant]: Going on.")
+
+
+def test_words_before_the_summary_in_its_own_message_are_covered_by_it() -> None:
+    asked: list[SummaryRequest] = []
+
+    def summarize(request: SummaryRequest) -> str:
+        asked.append(request)
+        return "- all so far"
+
+    messages = conversation({"type": "compaction", "content": TEXT})
+    messages[21]["content"].insert(0, {"type": "text", "text": "Before."})
+    controller(summarizer=summarize).compact_sync(messages, keep_recent_tokens=500)
+    assert "Before." not in asked[0].transcript
+    assert asked[0].transcript.startswith("[Assistant]: Going on with the parser.")
+
+
+def test_files_touched_before_the_summary_stay_in_the_lists_of_ours() -> None:
+    messages = conversation({"type": "compaction", "content": TEXT})
+    use = {"type": "tool_use", "id": "toolu_1", "name": "write_file", "input": {"path": "src/old.py", "content": "1"}}
+    result = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "ok"}
+    messages[2:2] = [{"role": "assistant", "content": [use]}, {"role": "user", "content": [result]}]
+    made = controller().compact_sync(messages, keep_recent_tokens=500)
+    assert made.record is not None
+    assert made.record.modified_files == ("src/old.py",)
+
+
+def test_messages_before_an_unsigned_summary_stay_in_the_list_and_weigh_nothing() -> None:
+    """Anthropic ignores them, but reasoning after them is bound to the list that was sent."""
+    session = controller().session("one")
+    block = {"type": "compaction", "content": "Short."}
+    messages = conversation(block)
+    assert session.transform_context_sync(messages) is messages
+    tokens = session.state().context_tokens or 0
+    session.transform_context_sync(messages[21:])
+    assert tokens == session.state().context_tokens
+
+    long = [*messages[:20], *messages]
+    assert session.transform_context_sync(long) is long, "more messages before the summary make no compaction due"
+    cleared = session.transform_context_sync([*long, *messages[-20:], *messages[-20:]])
+    assert len(cleared) < len(long), "more messages after it do"
+    assert block not in [part for message in cleared for part in message["content"]]
+
+
+def test_only_pins_of_messages_before_a_signed_summary_are_sent_and_behind_it() -> None:
+    """Anthropic refuses messages before a signed summary."""
+    messages = conversation({"type": "compaction", "content": TEXT, "signature": "EuYB"})[:22]
+    assert controller().transform_context_sync(messages) == [messages[21], messages[20]]
+
+
+class HeaderMissingError(Exception):
+    """Anthropic's refusal of a block on a request without its beta header."""
+
+    status_code = 400
+
+    def __init__(self) -> None:
+        super().__init__("messages.21.content.0: `compaction` is not one of the expected content block types")
+
+
+def test_a_refused_summary_is_sent_as_text() -> None:
+    sent: list[list[Any]] = []
+
+    def send(view: list[Any]) -> str:
+        sent.append(view)
+        if "'compaction'" in str(view):
+            raise HeaderMissingError
+        return "Done."
+
+    messages = conversation({"type": "compaction", "content": TEXT, "signature": "EuYB"})
+    session = controller().session("one")
+    for _ in range(2):
+        assert session.call_sync(messages, send) == "Done."
+    assert len(sent) == 3
+    assert [name for name in NAMES if name not in sent[-1][0]["content"]] == []
+    assert sent[-1][1] == {"role": "assistant", "content": [{"type": "text", "text": "Going on with the parser."}]}
+    assert sent[-1][2:] == messages[22:]
+
+
+def test_a_model_of_another_provider_gets_the_text_of_litellms_field() -> None:
+    messages = conversation({"type": "compaction", "content": "unused"})
+    blocks = [{"type": "compaction", "content": TEXT}]
+    messages[21] = {
+        "role": "assistant",
+        "content": "Going on.",
+        "provider_specific_fields": {"compaction_blocks": blocks},
+    }
+    session = CompactionController(format=OpenAIChatFormat(), context_window=8_000).session("one")
+    assert session.transform_context_sync(messages, model="anthropic/claude-opus-5") is messages
+    view = session.transform_context_sync(messages, model="gpt-5")
+    assert [name for name in NAMES if name not in view[0]["content"]] == []
+    assert view[1]["content"] == "Going on."
+    assert "compaction_blocks" not in str(view)
+    assert view[2:] == messages[22:]

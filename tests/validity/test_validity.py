@@ -233,7 +233,7 @@ LEFT_TO_CLIENTS = {rule.id for rule in RULES if rule.left_to_clients}
             [CHAT, RESPONSES, GEMINI, BEDROCK],
         ),
         "a-compaction-of-openai": (
-            [USER, message("assistant", NativeSummary("compaction", "{}", sealed_chars=4)), SAID],
+            [USER, message("assistant", NativeSummary("compaction", "{}", sealed="gAAA")), SAID],
             ("part_of_responses", 1, ""),
             [CHAT, ANTHROPIC, GEMINI, BEDROCK],
         ),

@@ -12,7 +12,6 @@ from compaction_hooks import CompactionRecord, Message
 from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.history import HistoryReader, Known
 from compaction_hooks.history.digests import message_digest
-from compaction_hooks.messages import NativeSummary, Text
 from compaction_hooks.strategies.candidate import Goal
 from compaction_hooks.strategies.clear_tool_results import ClearToolResults
 from compaction_hooks.strategies.drop_oldest import drop_marker
@@ -20,7 +19,6 @@ from compaction_hooks.strategies.summarize import Summarize
 from compaction_hooks.strategies.summary_plan import (
     Summarized,
     SummaryPlan,
-    find_native_summary,
     find_pinned,
     plan_summary,
 )
@@ -129,14 +127,6 @@ def words(messages: Sequence[Message]) -> list[str]:
 
 
 # -- how much is kept
-
-
-def test_the_providers_summary_may_be_the_newest_message() -> None:
-    item = NativeSummary("compaction", "{}", content="so far")
-    said = Message(role="assistant", parts=(Text("Before."), item, Text("After.")))
-    native = find_native_summary([Message(role="user", parts=(Text("Go on."),)), said])
-    assert native is not None
-    assert (native.text, native.unread) == ("so far", [Message(role="assistant", parts=(Text("After."),))])
 
 
 def test_tokens_to_keep_are_the_models() -> None:

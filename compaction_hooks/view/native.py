@@ -1,0 +1,71 @@
+"""The provider's own summary in the host's list, and the view that begins at it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from compaction_hooks.history import History
+from compaction_hooks.messages import Message, NativeSummary
+from compaction_hooks.view.record import CompactionRecord, Pin
+from compaction_hooks.view.summary_message import SUMMARY_MARKER, render_summary
+
+MISSING = "The messages before this point are missing: another provider or model compacted them, and only it can read the summary."
+"""The words in place of a sealed summary that the request cannot send, and of which there is no readable twin."""
+
+
+class NativeStart(NamedTuple):
+    """The provider's own summary at which a view begins.
+
+    Attributes:
+        piece: Index of the piece that holds it.
+        is_sent: Whether the request sends it; otherwise its text takes its place.
+        text: Its text, or that of its twin: the next summary of ours updates it. "" if there is none.
+        left_out: Pieces of other summaries that the request cannot send.
+        covered: Host messages that it covers.
+        pins: Messages before it that stay: the request of the user when it was first seen, and messages that the host pinned.
+    """
+
+    piece: int
+    is_sent: bool = True
+    text: str = ""
+    covered: int = 0
+    left_out: tuple[int, ...] = ()
+    pins: tuple[Pin, ...] = ()
+
+    def is_newer(self, history: History[Any], record: CompactionRecord | None) -> bool:
+        """Whether it covers more than a record's summary, and than our summary at the head of the list."""
+        covered = record.covered_runs if record else 0
+        return self.piece >= max(covered_pieces(history, covered), history.summary_piece or 0)
+
+    @property
+    def rendered(self) -> str:
+        """The text of the message in its place."""
+        if not self.text:
+            return f"{SUMMARY_MARKER}\n{MISSING}"
+        return render_summary(self.text, file_tags="", continuation=False, covered=self.covered, unseen=0)
+
+
+def covered_pieces(history: History[Any], runs: int) -> int:
+    """Return how many pieces of the list are before this run; 0 if the summary at the head of the list covers it."""
+    return history.run_start(runs) if runs > history.base else 0
+
+
+def native_of(message: Message) -> NativeSummary:
+    """Return the newest of the provider's own summaries in a message that has one."""
+    return [part for part in message.parts if isinstance(part, NativeSummary)][-1]
+
+
+def find_start(history: History[Any], may_send: Callable[[int], bool] = lambda _: True) -> NativeStart | None:
+    """Return the start of a view: the newest summary that the request may send, or without such the newest; None without any.
+
+    Args:
+        may_send: Whether the request may send the summary in the piece with this index.
+    """
+    natives = history.natives()
+    if not natives:
+        return None
+    sent = [*filter(may_send, natives)]
+    newest = (sent or natives)[-1]
+    left_out = tuple(piece for piece in natives if piece not in sent)
+    return NativeStart(newest, bool(sent), covered=history.piece(newest).host, left_out=left_out)
