@@ -359,13 +359,16 @@ def rules_of(provider: Provider | None, model: str | None = None) -> frozenset[R
     Args:
         model: The model that will read the messages: the rules for reasoning are then those of its family.
     """
-    rules = {rule.id for rule in RULES if (not rule.left_to_clients if provider is None else provider in rule.sources)}
+    rules: set[RuleId] = {
+        rule.id for rule in RULES if (not rule.left_to_clients if provider is None else provider in rule.sources)
+    }
     family = find_family(model)
     if family is not None:
         of_family = {_OF_NEEDED.get(family.needed), "stale_reasoning" if family.stale == "refused" else None}
-        return frozenset(rules - (_OF_FAMILIES - of_family))
-    # Without a model, chat messages go to any, and Gemini's contents to the newest.
-    return frozenset(rules - {"missing_reasoning"} - ({"unsigned_call"} if provider != "gemini" else set[RuleId]()))
+        rules -= _OF_FAMILIES - of_family
+    else:  # chat messages go to any model, and Gemini's contents to the newest
+        rules -= {"missing_reasoning"} if provider == "gemini" else {"missing_reasoning", "unsigned_call"}
+    return frozenset(rules)
 
 
 _OF_NEEDED: Final[Mapping[Needed, RuleId]] = {
