@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import logging
 import threading
 from collections.abc import Sequence
@@ -13,11 +14,13 @@ from typing import NamedTuple
 from compaction_hooks.engine.call import Call
 from compaction_hooks.errors import SummaryRefusedError, describe_error
 from compaction_hooks.messages import M, Message, Usage
+from compaction_hooks.native import NativeItems
 from compaction_hooks.overflow import is_context_overflow
 from compaction_hooks.runtime.effects import Aborted, Failure, Flow, Instant, Now, Success, Summarize, Work
 from compaction_hooks.strategies.summary_plan import Summarized, SummaryPlan
 from compaction_hooks.summary.summarizers import (
     LiveCall,
+    Summary,
     SummaryKind,
     SummaryRequest,
     count_shown_messages,
@@ -62,7 +65,6 @@ def summarize(
     text = plan.previous_summary or ""
     usage: Usage | None = None
     done = 0
-    reason = ""
     for _ in range(MAX_PARTS):
         if done == len(messages) or not left:
             break
@@ -80,10 +82,9 @@ def summarize(
             )
             break
 
-        reason = answer.fallback_reason or reason
-        if answer.native is not None:  # it covers all messages of the plan
-            complete: Summarized = yield Work(partial(_complete_native, snapshot, plan, answer))
-            return replace(complete, usage=usage)
+        if answer.native is not None or not answer.text:
+            whole: Summarized = yield Work(partial(_complete, plan, answer))
+            return replace(whole, usage=usage)
 
         text = merge_turn_prefix(text, answer.text) if request.kind == "turn_prefix" else answer.text
         done += len(request.messages) - answer.unseen
@@ -96,16 +97,14 @@ def summarize(
     if unseen:
         by_rule: str = yield Work(partial(summarize_by_rule, messages[done:], text, plan.allowance))
         text = by_rule or text
-    return Summarized(text, usage, unseen, fallback_reason=reason)
+    return Summarized(text, usage, unseen)
 
 
-def _complete_native(snapshot: Snapshot[M], plan: SummaryPlan, answer: Summarized) -> Summarized:
-    """Return an answer of native items with the text and the size that it lacks."""
-    assert answer.native is not None
-    text = answer.text or summarize_by_rule((*plan.history, *plan.prefix), plan.previous_summary, plan.allowance)
-    tokens = answer.native.tokens
-    native = answer.native._replace(tokens=snapshot.text_tokens(text) if tokens is None else tokens)
-    return replace(answer, text=text, native=native)
+def _complete(plan: SummaryPlan, answer: Summarized) -> Summarized:
+    """Return an answer about all messages of a plan: native items, or a reason why there are none, with a text."""
+    messages = (*plan.history, *plan.prefix)
+    text = answer.text or summarize_by_rule(messages, plan.previous_summary, plan.allowance)
+    return replace(answer, text=text, unseen=0 if answer.native else len(messages))
 
 
 def summarize_by_rule(messages: Sequence[Message], previous_summary: str | None, max_tokens: int) -> str:
@@ -198,15 +197,25 @@ def _check_answer(value: object, request: SummaryRequest, snapshot: Snapshot[M])
     if why is None and not seen:
         why = "the summarizer's window has no room for a single message"
     summary = unwrap_answer(value)
-    if why is not None and summary.native is None:
+    native = _read_native(summary, snapshot)
+    if why is not None and native is None and not summary.fallback_reason:
         return SummaryFailed(SummaryRefusedError(why), usage)
-    return Summarized(
-        "" if why else summary.text,
-        usage,
-        len(request.messages) - seen,
-        summary.native,
-        summary.fallback_reason,
-    )
+    unseen = len(request.messages) - seen
+    return Summarized("" if why else summary.text, usage, unseen, native, summary.fallback_reason)
+
+
+def _read_native(summary: Summary, snapshot: Snapshot[M]) -> NativeItems | None:
+    """Return the native items of an answer as plain JSON, with their size; None without any, or if they are no JSON."""
+    native = summary.native
+    if not isinstance(native, NativeItems):
+        return None
+    try:
+        items = tuple(json.loads(json.dumps(native.items)))
+    except (TypeError, ValueError):
+        logger.warning("native items are left out: they are not plain JSON")
+        return None
+    tokens = snapshot.text_tokens(summary.text) if native.tokens is None else native.tokens
+    return native._replace(items=items, tokens=tokens)
 
 
 def add_usage(one: Usage | None, other: Usage | None) -> Usage | None:

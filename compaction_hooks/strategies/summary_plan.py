@@ -83,7 +83,7 @@ class Summarized:
     Attributes:
         unseen: The number of the plan's newest messages that the summarizer did not read: they are summarized by rule.
         native: The provider's own summary of the same messages, or None.
-        fallback_reason: The reason why another summarizer than the intended one wrote it; "" if none did.
+        fallback_reason: The reason why it is made by rule, if the summarizer gave one; else "".
     """
 
     text: str

@@ -158,7 +158,7 @@ class Summary:
         tool_calls: Tool calls that the model made instead of an answer; one is enough to refuse it.
         native: The provider's own summary of all messages of `SummaryRequest.live`. `text` is then its readable form; if that is
             empty or refused, a text is made by rule.
-        fallback_reason: The reason why another summarizer than the intended one wrote the text, for the event; "" if none did.
+        fallback_reason: The reason why there is no summary: one is made by rule at once, and the event tells the reason.
     """
 
     text: str

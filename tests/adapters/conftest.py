@@ -21,6 +21,8 @@ NEEDS = {
     "test_litellm": ("litellm", "tokenizers", "starlette", "uvicorn"),  # its wheel alone is there for its rank files
     "test_pydantic_ai": ("pydantic_ai", "openai", "anthropic", "starlette", "uvicorn"),
     "test_tinyagent": ("tinyagent", "starlette", "uvicorn"),
+    "test_anthropic": ("anthropic", "starlette", "uvicorn"),
+    "test_openai": ("openai", "starlette", "uvicorn"),
     "test_otel": ("opentelemetry", "opentelemetry.sdk"),
     "test_postgres": ("psycopg", "psycopg_pool"),
     "test_redis": ("redis",),

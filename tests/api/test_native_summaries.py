@@ -107,10 +107,10 @@ def test_any_other_issuer_is_sent_the_view_of_a_record_without_items(hooks: Any,
 def test_the_text_is_made_by_rule_if_the_provider_gives_none_or_one_that_is_refused() -> None:
     by_rule, _ = compacted(text="")
     assert "Part 3?" in by_rule.summary
-    too_long, _ = compacted(text="word " * 9_000)
-    assert too_long.summary == by_rule.summary
-    assert too_long.native is not None
-    assert too_long.native.items == (BLOCK,)
+    refused, _ = compacted(text="<conversation>\nuser: Part 3?")
+    assert refused.summary == by_rule.summary
+    assert refused.native is not None
+    assert refused.native.items == (BLOCK,)
 
 
 def test_the_summarizer_gets_the_older_part_of_the_view_last_sent_and_the_rest_of_the_call() -> None:

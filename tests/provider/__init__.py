@@ -4,6 +4,7 @@ The examples use it, so it needs no pytest.
 """
 
 from compaction_hooks.testing import Answer, Call, Script, Turn, long_script, tools_of
+from tests.provider.compacting import Compactor
 from tests.provider.item_signing import ItemSigner
 from tests.provider.server import LoopbackProvider
 from tests.provider.sides import Overflow, Received, Side
@@ -14,6 +15,7 @@ __all__ = [
     "WORDINGS",
     "Answer",
     "Call",
+    "Compactor",
     "ItemSigner",
     "LoopbackProvider",
     "Overflow",

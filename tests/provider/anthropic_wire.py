@@ -33,13 +33,18 @@ def message(reply: Reply, body: Mapping[str, Any]) -> dict[str, Any]:
         **_frame(reply, body),
         "content": _content(reply),
         "stop_reason": _stop_reason(reply),
-        "usage": _usage(reply),
+        "usage": _usage(reply, body),
     }
 
 
 def events(reply: Reply, body: Mapping[str, Any]) -> Iterator[str]:
     """Yield the answer as server-sent events; the stream breaks off if the reply has an error."""
-    first = {**_frame(reply, body), "content": [], "stop_reason": None, "usage": {**_usage(reply), "output_tokens": 1}}
+    first = {
+        **_frame(reply, body),
+        "content": [],
+        "stop_reason": None,
+        "usage": {**_usage(reply, body), "output_tokens": 1},
+    }
     stop = {"stop_reason": _stop_reason(reply), "stop_sequence": None}
     sent = chain(
         [("message_start", {"message": first})],
@@ -112,7 +117,15 @@ def _stop_reason(reply: Reply) -> str:
     return _STOP_REASONS.get(stop, stop) if stop else ("tool_use" if reply.answer.calls else "end_turn")
 
 
-def _usage(reply: Reply) -> dict[str, Any]:
+def _usage(reply: Reply, body: Mapping[str, Any]) -> dict[str, Any]:
+    counted = _counts(reply)
+    if not body.get("compaction"):
+        return counted
+    # A compaction is counted apart from the answer.
+    return {**dict.fromkeys(counted, 0), "iterations": [{"type": "compaction", **counted}]}
+
+
+def _counts(reply: Reply) -> dict[str, Any]:
     usage, read = reply.usage, reply.usage.cache_read_tokens
     whole = usage.input_tokens // CACHE_BLOCK_TOKENS * CACHE_BLOCK_TOKENS
     written = max(whole - read, 0) if usage.input_tokens >= CACHE_MINIMUM_TOKENS else 0

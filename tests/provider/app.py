@@ -101,6 +101,8 @@ def _endpoint(wire: _Wire, sides: Mapping[str, Side]) -> Callable[[Request], Awa
         if side is None:
             return JSONResponse(wire.auth_error(), 401)
         body = await request.json()
+        if betas := request.headers.get("anthropic-beta"):
+            body["betas"] = betas.split(",")
         reply = side.answer(
             request.url.path, body, wire.system_of(body), wire.wording, wire.fault, wire.messages_of(body)
         )

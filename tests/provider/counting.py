@@ -111,6 +111,8 @@ def _block_texts(block: Mapping[str, Any]) -> list[str]:
             return [f"{block['name']}({json.dumps(block['input'])})"]
         case "tool_result":
             return _texts(block.get("content"))
+        case "compaction":
+            return [block["content"]]
         case "image" | "image_url":
             return [_IMAGE]
         case "document" | "file":

@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeAlias
 from compaction_hooks import Usage
 from compaction_hooks.summary.prompts import SYSTEM_PROMPT
 from compaction_hooks.testing import Answer
+from tests.provider.compacting import Compactor
 from tests.provider.counting import count, count_cached, pieces_of, text_tokens
 from tests.provider.item_signing import ItemSigner
 from tests.provider.signing import Signer
@@ -56,7 +57,7 @@ class Received:
     @property
     def is_summary(self) -> bool:
         """Whether it asks for a summary."""
-        return SUMMARY_LINE in self.system
+        return SUMMARY_LINE in self.system or bool(self.body.get("compaction"))
 
     @property
     def is_stream(self) -> bool:
@@ -113,6 +114,7 @@ class Side:
             Anthropic's first chunk is "message_start". The answer is given again next time.
         wants_turns: Whether chat messages out of turn are rejected, as by the chat template of a model.
         signer: Signs the reasoning of answers, and rejects reasoning of other requests. None: answers have no reasoning.
+        compactor: Compacts on demand, and rejects blocks that are not its own. None: the API refuses to compact.
         blocks: Blocks of hosted tools before the text of each answer to a model request, in Anthropic's form.
         requests: All requests, in order.
     """
@@ -130,6 +132,7 @@ class Side:
     stream_fail_after: int | None = None
     wants_turns: bool = False
     signer: Signer | ItemSigner | None = None
+    compactor: Compactor | None = None
     blocks: Sequence[Mapping[str, Any]] = ()
     requests: list[Received] = field(default_factory=list[Received])
     _read: list[tuple[str, ...]] = field(default_factory=list[tuple[str, ...]])
@@ -186,7 +189,8 @@ class Side:
     def _refusal(self, body: Mapping[str, Any]) -> Rejection | None:
         if self.wants_turns and (rejection := template_fault(body)):
             return rejection
-        return self.signer.refusal(body) if self.signer else None
+        refusal = self.compactor.refusal(body) if self.compactor else None
+        return refusal or (self.signer.refusal(body) if self.signer else None)
 
     def _decide(self, received: Received, wording: str) -> Reply | Rejection:
         if self.limit_bytes is not None and len(json.dumps(received.body)) > self.limit_bytes:
@@ -197,6 +201,8 @@ class Side:
         if self._is_too_long(received, wording) and self.overflow != "truncate":
             sizes = Sizes(self.window, received.input_tokens, received.max_tokens)
             return build_rejection(wording, sizes) if self.overflow in ("reject", "cut") else self._empty(received)
+        if received.body.get("compaction"):
+            return self._compact(received)
         if received.is_summary:
             return self._summary(received)
         if received.is_stream and self.stream_fail_after is not None:
@@ -235,6 +241,20 @@ class Side:
         if self.fail_summaries:
             return Rejection(500, {"type": "error", "error": {"type": "api_error", "message": "Internal server error"}})
         return self._reply(received, Answer(self.summarize(received) if self.summarize else self.summary_text))
+
+    def _compact(self, received: Received) -> Reply | Rejection:
+        if self.compactor is None:
+            return Rejection(
+                400, anthropic_error("invalid_request_error", "compaction: Extra inputs are not permitted")
+            )
+        failure = self.compactor.failures.popleft() if self.compactor.failures else None
+        if isinstance(failure, Rejection):
+            return failure
+        made = [] if failure else [self.compactor.block(received.body)]
+        usage = Usage(
+            input_tokens=received.input_tokens, output_tokens=sum(text_tokens(block["content"]) for block in made)
+        )
+        return Reply(answer=Answer(stop=failure or "compaction"), usage=usage, thoughts=made)
 
     def _empty(self, received: Received) -> Reply:
         stop = "length" if self.overflow == "length" else "model_context_window_exceeded"

@@ -114,9 +114,10 @@ def _anthropic_faults(body: Body) -> Iterator[str]:
                 'not "system" as an input message role.'
             )
         yield from _empty_faults(index, message, is_last=index == len(messages) - 1)
-    if messages[0]["role"] != "user":
+    begins_with_summary = any(block["type"] == "compaction" for block in blocks(messages[0].get("content"))[:1])
+    if messages[0]["role"] != "user" and not begins_with_summary:
         yield 'messages: first message must use the "user" role'
-    if messages[-1]["role"] != "user":
+    if messages[-1]["role"] != "user" and not body.get("compaction"):
         yield "This model does not support assistant message prefill. The conversation must end with a user message."
     yield from _anthropic_pair_faults(_merge(messages))
 
