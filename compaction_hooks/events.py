@@ -9,12 +9,12 @@ seconds, from the start of the attempt.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
 from compaction_hooks.messages import Usage
-from compaction_hooks.view.record import CompactionReason, CompactionRecord
+from compaction_hooks.view.record import CompactionReason, CompactionRecord, LossFigures
 
 LINE_CHARS: Final = 80
 """The most characters of an event's line, unless the figures and the error alone leave fewer than 12 for the session's id."""
@@ -83,6 +83,11 @@ class CompactionFinished:
     native_summaries: int = 0
     left_out: int = 0
     fallback_reason: str = ""
+
+    @property
+    def loss(self) -> Mapping[str, LossFigures]:
+        """By class of facts, how many of them the view keeps, how many recall reads again, and how many are lost."""
+        return self.record.loss
 
     def __str__(self) -> str:
         tokens = f"{self.tokens_before:,} to {self.tokens_after:,} tokens"

@@ -31,6 +31,7 @@ if TYPE_CHECKING:  # needed only when something is due
 _END: dict[CompactionOutcome, Outcome] = {
     CompactionOutcome.COMPACTED: "settled",
     CompactionOutcome.ABORTED: "aborted",
+    CompactionOutcome.PREVIEWED: "aborted",
 }
 """How each outcome appears to the callers that waited for the attempt; any other outcome is "failed"."""
 
@@ -99,7 +100,8 @@ class Attempts(Generic[M]):
         end: Outcome = "aborted"
         try:
             start: Instant = yield Now()
-            yield Emit(_build_started_event(self.conversation.id, snapshot, order))
+            if not order.is_preview:
+                yield Emit(_build_started_event(self.conversation.id, snapshot, order))
             # Read again only now: the event handlers may have taken time, in which the host wrote into its messages.
             attempt = self.new_compaction(call, snapshot, budget, order)
             result = yield from attempt.run(start)

@@ -19,9 +19,10 @@ from compaction_hooks.engine.result import CompactionOutcome, CompactionResult
 from compaction_hooks.engine.sizes import LastSent
 from compaction_hooks.engine.summarizing import SummaryFailed, summarize, summarize_by_rule
 from compaction_hooks.errors import ContextOverflowError, describe_error
-from compaction_hooks.events import CompactionFailed, CompactionFinished, CompactionSkipped
+from compaction_hooks.events import CompactionEvent, CompactionFailed, CompactionFinished, CompactionSkipped
 from compaction_hooks.files import merge
 from compaction_hooks.messages import M, Usage
+from compaction_hooks.recall.loss import report_loss
 from compaction_hooks.runtime.effects import Aborted, Emit, Flow, Instant, Now, Work
 from compaction_hooks.strategies import AnyStrategy, Candidate, Goal, ShortenParts, SummaryStrategy
 from compaction_hooks.strategies.check import broken_rule, rejection
@@ -92,6 +93,12 @@ class Compaction(Generic[M]):
             host_files=merge(self._shared.host_files(), self._conversation.host_files()),
             limit_bytes=self._order.limit_bytes,
         )
+        if self._order.previewed is not None:
+            record = replace(self._order.previewed, seen_runs=self._snapshot.history.run_count)
+            taken: Candidate[M] = Candidate(snapshot=self._snapshot, record=record)
+            if self._evaluate(taken):
+                self._spent = record.usage
+                return (yield from self._commit(taken, start))
         if self._order.only_media:
             return (yield from self._leave_media_out(goal, start))
 
@@ -246,7 +253,11 @@ class Compaction(Generic[M]):
     def _commit(self, candidate: Candidate[M], start: Instant) -> Flow[CompactionResult[M]]:
         """Make the record active, store it, and emit the event."""
         conversation = self._conversation
-        made = candidate.record_with_size()
+        made = replace(
+            candidate.record_with_size(), loss=report_loss(self._snapshot, candidate.record, candidate.projection)
+        )
+        if self._order.is_preview:
+            return self._build_preview(candidate, made)
         if made.parent in conversation.records.undone:
             # Its parent was undone meanwhile.
             self._snapshot = take_snapshot(conversation, self._shared, self._call)
@@ -298,16 +309,15 @@ class Compaction(Generic[M]):
 
     def _skip(self, start: Instant, outcome: CompactionOutcome, why: str) -> Flow[CompactionResult[M]]:
         end: Instant = yield Now()
-        yield Emit(
-            CompactionSkipped(
-                session_id=self._conversation.id,
-                reason=self._order.reason,
-                why=why,
-                tokens=self._snapshot.tokens,
-                duration_seconds=end.seconds_since(start),
-                usage=self._spent,
-            )
+        event = CompactionSkipped(
+            session_id=self._conversation.id,
+            reason=self._order.reason,
+            why=why,
+            tokens=self._snapshot.tokens,
+            duration_seconds=end.seconds_since(start),
+            usage=self._spent,
         )
+        yield from self._tell(event)
         return self._build_result(self._hand_out_unchanged(), outcome, None)
 
     def _skip_outdated(self, start: Instant) -> Flow[CompactionResult[M]]:
@@ -365,6 +375,21 @@ class Compaction(Generic[M]):
 
     # -- results and events
 
+    def _tell(self, event: CompactionEvent) -> Flow[None]:
+        if not self._order.is_preview:
+            yield Emit(event)
+
+    def _build_preview(self, candidate: Candidate[M], made: CompactionRecord) -> CompactionResult[M]:
+        return CompactionResult(
+            messages=candidate.projection.view(self._snapshot.messages),
+            record=made,
+            outcome=CompactionOutcome.PREVIEWED,
+            reason=self._order.reason,
+            tokens_before=self._snapshot.tokens,
+            tokens_after=made.tokens_after,
+            loss=made.loss,
+        )
+
     def _hand_out_unchanged(self) -> list[M]:
         self.last_sent = self._conversation.hand_out(self._snapshot)
         return self.last_sent.unmerged
@@ -380,6 +405,7 @@ class Compaction(Generic[M]):
             reason=self._order.reason,
             tokens_before=before,
             tokens_after=record.tokens_after if record else before,
+            loss=record.loss if record else {},
         )
 
     def _build_finished_event(self, record: CompactionRecord, after: Snapshot[M], seconds: float) -> CompactionFinished:
@@ -428,7 +454,7 @@ class Compaction(Generic[M]):
         )
         if event.is_over_window:
             logger.error("%s", event)
-        yield Emit(event)
+        yield from self._tell(event)
         if error is not None and self._order.must_fit:
             raise error
         return self._build_result(self._hand_out_unchanged(), CompactionOutcome.FAILED, None)

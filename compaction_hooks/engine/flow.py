@@ -23,7 +23,8 @@ from compaction_hooks.runtime.effects import (
     Wait,
 )
 from compaction_hooks.triggers import Due
-from compaction_hooks.view.record import CompactionReason
+from compaction_hooks.view.projection import is_true
+from compaction_hooks.view.record import CompactionReason, CompactionRecord
 from compaction_hooks.view.snapshot import Snapshot
 
 logger = logging.getLogger("compaction_hooks")
@@ -81,12 +82,8 @@ class ConversationFlow(Attempts[M]):
             self.conversation.cooldown.has_overflowed = False
             return attempt.last_sent or (yield from self.hand_out(snapshot))
 
-    def compact(self, call: Call[M], keep_recent_tokens: int | None, focus: str | None) -> Flow[CompactionResult[M]]:
-        """Compact whatever the size.
-
-        Args:
-            keep_recent_tokens: Recent tokens to keep; None: as the budget says.
-            focus: The subject that the summary should pay attention to, or None.
+    def compact(self, call: Call[M], order: Order) -> Flow[CompactionResult[M]]:
+        """Compact by hand, whatever the size.
 
         Raises:
             ContextOverflowError: the list does not fit the window and cannot be made to.
@@ -102,13 +99,14 @@ class ConversationFlow(Attempts[M]):
             return self._report_unchanged(snapshot, CompactionOutcome.ABORTED)
 
         is_done = record is not None and record.seen_runs == snapshot.history.run_count and snapshot.fits_window
-        if keep_recent_tokens is None and is_done:
+        if order.keep is None and is_done:
             # Compacted already, with no message since: a caller that waited shares that result, any other one is told.
             is_shared = others_end == "settled"
             outcome = CompactionOutcome.COMPACTED if is_shared else CompactionOutcome.NOTHING_TO_COMPACT
             return self._report_unchanged(snapshot, outcome)
 
-        order = Order(reason=CompactionReason.MANUAL, keep=keep_recent_tokens, focus=focus, must_fit=True)
+        if order.previewed is not None and not _is_still_good(order.previewed, snapshot):
+            order = order._replace(previewed=None)
         _, result = yield from self.run_compaction(call, order)
         return result
 
@@ -173,3 +171,8 @@ class ConversationFlow(Attempts[M]):
 
             logger.warning("session %s: the list has not %d of the messages that were pinned", conversation.id, count)
             yield Emit(PinMissing(session_id=conversation.id, count=count))
+
+
+def _is_still_good(record: CompactionRecord, snapshot: Snapshot[M]) -> bool:
+    """Return whether the record of a preview is true of a list, and follows its active record."""
+    return is_true(snapshot.history, record) and record.parent == (snapshot.record.id if snapshot.record else None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from compaction_hooks.triggers import Due
-from compaction_hooks.view.record import CompactionReason
+from compaction_hooks.view.record import CompactionReason, CompactionRecord
 
 
 class Order(NamedTuple):
@@ -18,6 +18,8 @@ class Order(NamedTuple):
         only_media: Whether the request was too large in bytes: leave media out, and do nothing else.
         limit_bytes: The provider's limit in bytes; None if unknown: half of the media are left out, so that the next images do not
             change the part of the view that the provider has cached.
+        is_preview: Whether to end before the record becomes active, without events.
+        previewed: The record of a preview to make active, if it still gives a good view; None: make a new one.
         due: The answer of the trigger, if a trigger asked for this.
     """
 
@@ -28,4 +30,6 @@ class Order(NamedTuple):
     must_fit: bool = False
     only_media: bool = False
     limit_bytes: int | None = None
+    is_preview: bool = False
+    previewed: CompactionRecord | None = None
     due: Due | None = None

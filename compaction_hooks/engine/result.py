@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Generic
 
 from compaction_hooks.messages import M
-from compaction_hooks.view.record import CompactionReason, CompactionRecord
+from compaction_hooks.view.record import CompactionReason, CompactionRecord, LossFigures
 
 
 class CompactionOutcome(StrEnum):
     """How an attempt to compact ended."""
 
     COMPACTED = "compacted"
+    PREVIEWED = "previewed"
     NOTHING_TO_COMPACT = "nothing to compact"
     NO_GAIN = "no gain"
     FAILED = "failed"
@@ -26,9 +28,11 @@ class CompactionResult(Generic[M]):
 
     Attributes:
         messages: A new list to store or send; the view as before if nothing was compacted.
-        record: The record that is active now, or None.
+        record: The record that is active now, or None; of a preview, the record that would be.
         outcome: How it ended; only "compacted" changed anything.
         reason: The occasion of the attempt.
+        loss: By class of facts (constraint, request, path, url, id, number, error, task, file, process), how many the view keeps,
+            how many recall reads again, and how many are lost; empty if nothing was compacted.
         tokens_before, tokens_after: Size of the context in tokens, by estimate.
     """
 
@@ -38,3 +42,4 @@ class CompactionResult(Generic[M]):
     reason: CompactionReason
     tokens_before: int
     tokens_after: int
+    loss: Mapping[str, LossFigures] = field(default_factory=dict[str, LossFigures])

@@ -1,8 +1,9 @@
 """Recall: what a view leaves out, readable again from the host's own list. The program, the user and the model use it."""
 
 from compaction_hooks.recall.covered import Covered
+from compaction_hooks.recall.diff import diff
 from compaction_hooks.recall.parts import CoveredKind, CoveredPart
 from compaction_hooks.recall.search import Found
 from compaction_hooks.recall.tool import RecallTool
 
-__all__ = ["Covered", "CoveredKind", "CoveredPart", "Found", "RecallTool"]
+__all__ = ["Covered", "CoveredKind", "CoveredPart", "Found", "RecallTool", "diff"]

@@ -11,8 +11,9 @@ from compaction_hooks.engine.conversation import UNDONE, Conversation
 from compaction_hooks.engine.engine import Engine
 from compaction_hooks.engine.learning import report_usage
 from compaction_hooks.engine.measuring import take_snapshot
+from compaction_hooks.engine.orders import Order
 from compaction_hooks.engine.persistence import load, report
-from compaction_hooks.engine.result import CompactionResult
+from compaction_hooks.engine.result import CompactionOutcome, CompactionResult
 from compaction_hooks.engine.store_queue import StoreQueue
 from compaction_hooks.errors import ConfigurationError, RecordError
 from compaction_hooks.formats import OpenAIChatFormat
@@ -29,7 +30,7 @@ from compaction_hooks.session.state import SessionState
 from compaction_hooks.tokens.budget import UNDO_GROWTH_RATIO, Budget
 from compaction_hooks.tokens.estimator import TokenEstimator
 from compaction_hooks.tokens.media import LearnedMedia
-from compaction_hooks.view.record import CompactionRecord
+from compaction_hooks.view.record import CompactionReason, CompactionRecord
 from compaction_hooks.view.summary_message import SUMMARY_MARKER
 
 R = TypeVar("R")
@@ -124,6 +125,8 @@ class ConversationMethods(RecallMethods[M]):
         keep_recent_tokens: int | None = None,
         focus: str | None = None,
         signal: Signal | None = None,
+        *,
+        preview: CompactionResult[T] | None = None,
         **options: Unpack[CallOptions],
     ) -> CompactionResult[T]:
         """Compact now, whatever the size; `result.messages` is a new list to store.
@@ -131,12 +134,14 @@ class ConversationMethods(RecallMethods[M]):
         Args:
             keep_recent_tokens: Tokens of recent messages to keep; None: a quarter of the present context at most.
             focus: The subject that the summary should pay attention to.
+            preview: The result of `preview`, whose record becomes active: its summary is not paid for again. If it is no longer
+                true of the list, or another compaction was made since, compact anew.
 
         Raises:
             ContextOverflowError: the list does not fit the window and cannot be made to fit.
         """
-        arguments.check(_KINDS, {"keep_recent_tokens": keep_recent_tokens, "focus": focus})
-        flow = self.engine.compact(check_call(self.engine, messages, options), keep_recent_tokens, focus)
+        order = _order(keep_recent_tokens, focus, preview)
+        flow = self.engine.compact(check_call(self.engine, messages, options), order)
         return await self.engine.driver.run(flow, _build_caller(signal, options))
 
     def compact_sync(
@@ -145,11 +150,45 @@ class ConversationMethods(RecallMethods[M]):
         keep_recent_tokens: int | None = None,
         focus: str | None = None,
         signal: Signal | None = None,
+        *,
+        preview: CompactionResult[T] | None = None,
         **options: Unpack[CallOptions],
     ) -> CompactionResult[T]:
         """As `compact`, for callers without an event loop."""
-        arguments.check(_KINDS, {"keep_recent_tokens": keep_recent_tokens, "focus": focus})
-        flow = self.engine.compact(check_call(self.engine, messages, options), keep_recent_tokens, focus)
+        order = _order(keep_recent_tokens, focus, preview)
+        flow = self.engine.compact(check_call(self.engine, messages, options), order)
+        return self.engine.driver.run_sync(flow, _build_caller(signal, options))
+
+    async def preview(
+        self,
+        messages: list[T],
+        keep_recent_tokens: int | None = None,
+        focus: str | None = None,
+        signal: Signal | None = None,
+        **options: Unpack[CallOptions],
+    ) -> CompactionResult[T]:
+        """Return the result that `compact` would have: its record, its view and its loss. Nothing is stored, and no event told.
+
+        The views of later calls stay as they are, until `compact(messages, preview=result)`. A summary is paid for here.
+
+        Raises:
+            ContextOverflowError: the list does not fit the window and cannot be made to fit.
+        """
+        order = _order(keep_recent_tokens, focus)._replace(is_preview=True)
+        flow = self.engine.compact(check_call(self.engine, messages, options), order)
+        return await self.engine.driver.run(flow, _build_caller(signal, options))
+
+    def preview_sync(
+        self,
+        messages: list[T],
+        keep_recent_tokens: int | None = None,
+        focus: str | None = None,
+        signal: Signal | None = None,
+        **options: Unpack[CallOptions],
+    ) -> CompactionResult[T]:
+        """As `preview`, for callers without an event loop."""
+        order = _order(keep_recent_tokens, focus)._replace(is_preview=True)
+        flow = self.engine.compact(check_call(self.engine, messages, options), order)
         return self.engine.driver.run_sync(flow, _build_caller(signal, options))
 
     async def recover(
@@ -416,6 +455,12 @@ class CompactionSession(ConversationMethods[M]):
         return self._own.import_records(readable)
 
 
+def _order(keep_recent_tokens: int | None, focus: str | None, preview: CompactionResult[Any] | None = None) -> Order:
+    arguments.check(_KINDS, {"keep_recent_tokens": keep_recent_tokens, "focus": focus, "preview": preview})
+    previewed = preview.record if preview and preview.outcome is CompactionOutcome.PREVIEWED else None
+    return Order(CompactionReason.MANUAL, keep_recent_tokens, focus=focus, must_fit=True, previewed=previewed)
+
+
 def _build_caller(
     signal: Signal | None, options: CallOptions, send: Callable[[Any], object] | None = None
 ) -> CallContext:
@@ -435,6 +480,7 @@ _KINDS = {
     "keep_recent_tokens": arguments.whole("tokens", least=0).or_none(),
     "focus": arguments.TEXT.or_none(),
     "error": arguments.ERROR,
+    "preview": arguments.instance_of(CompactionResult).or_none(),
 }
 
 

@@ -1,0 +1,123 @@
+"""Facts of messages by class, found by rule: what a compaction should keep."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from compaction_hooks.files.operations import is_failure, read_calls
+from compaction_hooks.messages import Message, Opaque, Part, Text, ToolCall, ToolResult
+from compaction_hooks.summary.extractive.identifiers import kind_of
+from compaction_hooks.summary.extractive.statements import constraint_items, request_texts
+from compaction_hooks.summary.extractive.tasks import task_items
+
+MOST_CHARS: Final = 12_000
+"""The most characters in which paths, URLs, ids and numbers are looked for, shared by all texts: reading more takes longer than a
+tenth of a compaction. In larger conversations their figures are those of a sample."""
+MOST_WORD_CHARS: Final = 200
+"""A longer word is data rather than a name."""
+ERROR_CHARS: Final = 200
+"""The most characters of a failure's first line."""
+
+_WORD = re.compile(r"[^\s\"'`<>(){}\[\],;=|\\]+")
+_TELLING = re.compile(r"[/@\d]")
+_NUMBER = re.compile(r"[:=] ?[\"']?(-?\d[\d.]{0,20}\d)(?![\w.])")
+_TO_DO = re.compile(r"task|todo|plan", re.IGNORECASE)
+_BACKGROUND = re.compile(r"\"(?:run_in_)?(?:background|detach(?:ed)?)\"\s{0,4}:\s{0,4}true")
+_STARTED = re.compile(r"\b(?:id|pid)\b\W{1,3}(\w[\w-]{1,40})", re.IGNORECASE)
+_CLASS_OF: Final = {"path": "path", "url": "url", "id": "id", "email": "id"}
+
+
+def read_facts(messages: Sequence[Message]) -> Mapping[str, Iterable[str]]:
+    """Return the facts of messages by class.
+
+    The classes are paths, URLs, ids (e-mail addresses too), numbers behind a colon or an equals sign, the first lines of failures,
+    open tasks, and ids of what was started in the background.
+    """
+    sample = "\n".join(_sample([*texts_of(messages)]))
+    return {
+        **_read_words(sample),
+        "number": dict.fromkeys(_NUMBER.findall(sample)),
+        "error": dict.fromkeys(_read_errors(messages)),
+        "task": _read_tasks(messages),
+        "process": dict.fromkeys(_read_started(messages)),
+    }
+
+
+def read_words_of_user(messages: Sequence[Message]) -> Mapping[str, Iterable[str]]:
+    """Return the constraints and requests of the user, word for word."""
+    requests = request_texts(messages)
+    return {"constraint": [item.text for item in constraint_items(requests, ())], "request": dict.fromkeys(requests)}
+
+
+def texts_of(messages: Iterable[Message]) -> Iterator[str]:
+    """Yield each text, result and argument of these messages, and the blocks of tools that a provider ran."""
+    for message in messages:
+        for part in message.parts:
+            match part:
+                case Text(text=text) | ToolResult(text=text) | ToolCall(arguments=text) | Opaque(content=text):
+                    yield text
+                case _:
+                    pass
+
+
+def _sample(texts: Sequence[str]) -> Iterator[str]:
+    """Yield the beginnings of texts, cut between two lines, so that all of them have a share of `MOST_CHARS`."""
+    left = MOST_CHARS
+    for number, text in enumerate(sorted(texts, key=len)):
+        share = left // (len(texts) - number)
+        part = text if len(text) <= share else text[:share].rpartition("\n")[0]
+        left -= len(part)
+        yield part
+
+
+def _read_words(text: str) -> dict[str, dict[str, None]]:
+    found: dict[str, dict[str, None]] = {"path": {}, "url": {}, "id": {}}
+    for run in dict.fromkeys(_WORD.findall(text)):
+        if len(run) <= MOST_WORD_CHARS and _TELLING.search(run):
+            word = run.strip("!?*_-&~.:")
+            if kind := _CLASS_OF.get(kind_of(word)):
+                found[kind][word] = None
+    return found
+
+
+def _read_errors(messages: Iterable[Message]) -> Iterator[str]:
+    for message in messages:
+        for result in message.results:
+            if is_failure(result):
+                lines = (line.strip() for line in result.text[:1_000].splitlines())
+                yield from [line[:ERROR_CHARS] for line in lines if line][:1]
+
+
+def _read_tasks(messages: Iterable[Message]) -> list[str]:
+    """Return the open tasks, as to-do tools and check boxes tell them; other calls need not be read."""
+    ids: set[str] = set()
+    told: list[Message] = []
+    for message in messages:
+        ids.update(call.id for call in message.calls if _TO_DO.search(call.name) or '"status"' in call.arguments)
+        parts = tuple(part for part in message.parts if _tells_tasks(part, ids))
+        if parts:
+            told.append(replace(message, parts=parts))
+    return [item.text for item in task_items(told, read_calls(told), ())]
+
+
+def _tells_tasks(part: Part, ids: Container[str]) -> bool:
+    match part:
+        case ToolCall(id=call_id) | ToolResult(call_id=call_id):
+            return call_id in ids
+        case Text(text=text):
+            return "- [" in text
+        case _:
+            return False
+
+
+def _read_started(messages: Iterable[Message]) -> Iterator[str]:
+    """Yield the ids that results of calls in the background name."""
+    started: set[str] = set()
+    for message in messages:
+        started.update(call.id for call in message.calls if _BACKGROUND.search(call.arguments[-200:]))
+        for result in message.results:
+            if result.call_id in started and (found := _STARTED.search(result.text[:500])):
+                yield found[1]

@@ -1,0 +1,86 @@
+"""`CompactionResult.loss`, also in records and events: how many facts a compaction keeps, by class."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from compaction_hooks import CompactionRecord, CompactionResult
+from compaction_hooks.events import CompactionEvent, CompactionFinished
+from tests.conversations import Chat, Scripted, assistant, call, controller, steps, tool, user
+
+OPENING: list[Chat] = [user("Port the parser."), assistant("I begin.")]
+TODO = [{"content": "port the lexer", "status": "pending"}, {"content": "port the tables", "status": "completed"}]
+FACTS: Mapping[str, tuple[list[Chat], str]] = {
+    "constraint": ([user("Never touch the public API."), assistant("Yes.")], "Never touch the public API."),
+    "request": ([user("Then measure it twice."), assistant("Yes.")], "Then measure it twice."),
+    "path": ([assistant("It is in /srv/app/main.cfg now.")], "/srv/app/main.cfg"),
+    "url": ([assistant("See https://example.org/notes?id=7 for it.")], "https://example.org/notes?id=7"),
+    "id": ([assistant("The ticket is TX-48213.")], "TX-48213"),
+    "number": ([assistant("It listens at port: 8042 now.")], "8042"),
+    "error": ([assistant(None, call("e")), tool("e", "Error: no such table\nat line 4")], "Error: no such table"),
+    "task": ([assistant(None, call("t", "todo_write", todos=TODO)), tool("t", "ok")], "port the lexer"),
+    "file": ([assistant(None, call("f", path="src/zebra.py")), tool("f", "ok")], "src/zebra.py"),
+    "process": (
+        [
+            assistant(None, call("p", "bash", command="serve", run_in_background=True)),
+            tool("p", "Started with ID: bash_7"),
+        ],
+        "bash_7",
+    ),
+}
+
+
+def compacted(middle: list[Chat], summary: str, **more: Any) -> CompactionResult[Chat]:
+    messages = [*OPENING, *middle, user("Go on."), *steps(12, 200)]
+    return controller(200_000, summarizer=Scripted(summary), **more).compact_sync(messages, keep_recent_tokens=600)
+
+
+@pytest.mark.parametrize("kind", FACTS)
+def test_a_fact_is_kept_if_the_view_has_it_and_recallable_if_not(kind: str) -> None:
+    middle, fact = FACTS[kind]
+    without, with_it = (compacted(middle, text).loss for text in ("- nothing", f"- nothing but {fact}"))
+    assert with_it[kind].kept == without[kind].kept + (kind != "file")
+    assert with_it[kind].recallable == without[kind].recallable - (kind != "file")
+    assert (with_it[kind].lost, sum(with_it[kind])) == (0, sum(without[kind]))
+    if kind == "file":  # the file lists that follow each summary have it
+        assert without[kind].recallable == 0
+
+
+def test_a_finished_task_and_a_successful_result_are_no_facts() -> None:
+    loss = compacted([assistant(None, call("t", "todo_write", todos=TODO[1:])), tool("t", "ok")], "- nothing").loss
+    assert "task" not in loss
+    assert "error" not in loss
+
+
+def test_facts_of_a_summary_whose_messages_are_gone_are_lost() -> None:
+    session = controller(200_000, summarizer=Scripted("- the ticket is TX-48213", "- nothing")).session("thread")
+    stored = session.compact_sync([*OPENING, user("Go on."), *steps(12, 200)], keep_recent_tokens=600).messages
+    loss = session.compact_sync([*stored, *steps(12, 200, first=20)], keep_recent_tokens=600).loss
+    assert loss["id"] == (0, 0, 1)
+
+
+def test_record_and_event_have_the_figures_and_no_text() -> None:
+    events: list[CompactionEvent] = []
+    result = compacted(FACTS["id"][0], "- nothing", events=events)
+    assert result.record is not None
+    [finished] = [event for event in events if isinstance(event, CompactionFinished)]
+    assert finished.loss == result.record.loss == result.loss
+    written = result.record.to_json()
+    assert json.loads(written)["loss"]["id"] == {"kept": 0, "recallable": 1, "lost": 0}
+    assert CompactionRecord.from_json(written) == result.record
+    assert "TX-48213" not in json.dumps(json.loads(written)["loss"])
+
+
+def test_a_record_without_the_figures_is_read() -> None:
+    record = compacted([], "- nothing").record
+    assert record is not None
+    fields = record.to_dict()
+    assert CompactionRecord.from_dict({name: fields[name] for name in fields.keys() - {"loss"}}).loss == {}
+
+
+def test_nothing_compacted_loses_nothing() -> None:
+    assert controller().compact_sync([user("hi")]).loss == {}
