@@ -46,7 +46,9 @@ def cleared_steps(
 
 
 def test_old_results_are_cleared_and_the_newest_protected() -> None:
-    assert cleared_steps(results(*[("grep", 1_000)] * 6), protect_tokens=250) == [0, 1, 2]
+    listed = results(*[("grep", 1_000)] * 6)
+    assert cleared_steps(listed, protect_tokens=200) == [0, 1, 2, 3]
+    assert cleared_steps(listed, protect_tokens=201) == [0, 1, 2]
 
 
 def test_the_last_results_are_never_cleared() -> None:
