@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from compaction_hooks import arguments
@@ -63,14 +63,13 @@ def _prefer_free(chosen: list[Reducible], snapshot: Snapshot[M], goal: Goal[M], 
 
 
 def results_to_clear(
-    parts: Iterable[Reducible], *, protect_tokens: int, rules: Mapping[str, ToolRule], last_run: int
+    results: Sequence[Reducible], *, protect_tokens: int, rules: Mapping[str, ToolRule], last_run: int
 ) -> list[Reducible]:
-    """Choose the tool results to clear, oldest first.
+    """Choose the tool results to clear; both lists are oldest first.
 
     Not the newest `protect_tokens` of results, nor the results of run `last_run` (the model has not seen them yet), nor
     those that their tool's rule keeps. A result the size of its marker is not worth clearing.
     """
-    results = [part for part in parts if part.kind == "result"]
     chosen: list[Reducible] = []
     newer_tokens, newer_of_tool = 0, Counter[str]()
     for part in reversed(results):

@@ -219,13 +219,12 @@ def _split_turn(snapshot: Snapshot[M], cut: int, covered: Sequence[int], min_pre
 def find_pinned(snapshot: Snapshot[M], start: int) -> list[int]:
     """Return the pieces before `start` that stay: the current request, and pinned messages with their calls and results."""
     history = snapshot.history
-    request = history.request
-    chosen = {request} if request is not None and request < start else set[int]()
+    chosen = {history.request} if history.request is not None else set[int]()
     if snapshot.user_pins:
         for index in range(start):
             if snapshot.is_pinned_by_user(index):
                 chosen.update(whole_step(history, index))
-    return sorted(i for i in chosen if i < start and history.piece(i).message.role != "system")
+    return sorted(i for i in chosen if i < start)
 
 
 def _pins(snapshot: Snapshot[M], pieces: Iterable[int]) -> tuple[Pin, ...]:

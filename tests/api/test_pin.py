@@ -19,6 +19,7 @@ from tests.conversations import (
     assistant,
     call,
     controller,
+    elsewhere,
     prose,
     steps,
     system,
@@ -152,14 +153,16 @@ def test_a_stored_pin_has_every_field_that_version_0_1_0_demands_of_a_record() -
 
 
 def test_pinning_a_system_message_shows_it_once() -> None:
-    """It stays anyway; a user message with the same words does not."""
+    """It stays anyway; a user message with the same words does not, unless it is pinned."""
     rule, said = system("Never touch the public API."), user("Never touch the public API.")
-    hooks = controller(8_192, summarizer=Scripted())
     messages = [rule, said, assistant("understood"), *talk(15)]
-    hooks.pin(rule)
-    view = hooks.transform_context_sync(messages)
-    assert [message for message in view if message["role"] == "system"] == [rule]
-    assert said not in view
+    for pinned in (rule, said):
+        hooks = controller(8_192, summarizer=Scripted())
+        hooks.pin(pinned)
+        view = hooks.transform_context_sync(messages)
+        assert [message for message in view if message["role"] == "system"] == [rule]
+        assert (said in view) == (pinned is said)
+        assert elsewhere(hooks, messages) == view
 
 
 def test_a_pinned_tool_result_keeps_its_call() -> None:

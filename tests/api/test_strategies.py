@@ -91,6 +91,8 @@ def test_the_first_strategy_that_reaches_the_target_is_taken() -> None:
     first_dropped = hooks(DropOldest(), ClearToolResults(), asked=asked).transform_context_sync(AT_WORK)
     assert "[Compacted " in texts(first_dropped)
     assert not list_cleared(first_dropped)
+    first_shortened = hooks(ShortenParts(), Summarize(), asked=asked).transform_context_sync(AT_WORK)
+    assert "characters left out" in texts(first_shortened)
     assert not asked.requests
 
 
@@ -170,6 +172,9 @@ def test_an_extract_leaves_room_for_the_line_that_counts_the_dropped_messages() 
     only.transform_context_sync(IN_TALK)
     line = only.history()[-1].summary.partition("\n")[0]
     assert "messages: " in line
+    for record in (only.history()[-1], only.compact_sync([*IN_TALK, *talk(15, 220, first=15)]).record):
+        assert record is not None
+        assert record.unseen_message_count == record.compacted_message_count > 0
     assert watched.line_tokens == CharacterEstimator().estimate_message_tokens(
         Message(role="user", parts=(Text(line),))
     )

@@ -159,7 +159,9 @@ def test_the_summary_is_allowed_its_part_of_the_budget_in_the_models_tokens() ->
 
 def test_the_summary_is_allowed_what_is_left_under_the_trigger_beside_what_cannot_shrink() -> None:
     said = [*talk(8), user("now")]
-    assert plan(said, keep=100, target=0, trigger=100 + WRAPPER + 400).allowance == 400
+    for more in (0, 3):
+        trigger = 100 + more * 100 + WRAPPER + 400
+        assert plan([system()] * more + said, keep=100, target=0, trigger=trigger).allowance == 400
     worked = [user("go"), *(message for n in range(8) for message in long_step(n))]
     rigid = 100 + 200 - 200  # the request and the last step, without its arguments and its result
     assert plan(worked, keep=100, target=0, trigger=rigid + WRAPPER + 400).allowance == 400

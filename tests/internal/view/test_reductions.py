@@ -40,7 +40,7 @@ def cleared_steps(
     messages: Sequence[Chat], protect_tokens: int, rules: Mapping[str, ToolRule] | None = None
 ) -> list[int]:
     read = history(messages)
-    parts = reducible_parts(read, 0, size)
+    parts = reducible_parts(read, 0, size, results_only=True)
     chosen = results_to_clear(parts, protect_tokens=protect_tokens, rules=rules or {}, last_run=read.run_count - 1)
     return [(part.run - 2) // 2 for part in chosen]
 
