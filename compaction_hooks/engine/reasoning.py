@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Set
+from typing import Any, Final
 
 from compaction_hooks.history import History
-from compaction_hooks.messages import DroppingFormat, M, MessageFormat
-from compaction_hooks.reasoning import binds_reasoning, find_family
+from compaction_hooks.messages import DroppingFormat, M, Message, MessageFormat, Part
+from compaction_hooks.reasoning import binds_reasoning, find_family, is_reasoning
 from compaction_hooks.view.notes import reasoning_note
-from compaction_hooks.view.reasoning import NOT_STALE, SealedReasoning, stale_runs_of
+from compaction_hooks.view.reasoning import NOT_STALE, SealedReasoning, newest_reasoning, stale_runs_of
 from compaction_hooks.view.record import CompactionRecord, StaleRuns
 
 
@@ -30,7 +31,7 @@ class BoundReasoning:
         self._left_at: dict[str | None, int] = {}
         # The record of the view last sent, in a tuple, since that may be None; None while this process has sent none.
         self._shown: tuple[str | None] | None = None
-        self._run_count = 0
+        self._history: History[Any] | None = None
         self._is_refused = False
 
     def binds(self, model: str | None, format: MessageFormat[M], policy: SealedReasoning) -> bool:
@@ -40,6 +41,24 @@ class BoundReasoning:
             return False
         leaves_out = policy == "drop" or model in self.models or binds_reasoning(model)
         return leaves_out and isinstance(format, DroppingFormat)
+
+    def compare_list(self, history: History[Any]) -> None:
+        """Notice messages that the host changed, inserted or took away since the last list.
+
+        The runs that it took back are forgotten. Reasoning behind a change was made behind another view.
+        """
+        before, self._history = self._history, history
+        first = _first_changed_run(before, history) if before is not None else None
+        if first is None:
+            return
+        self._left_at = {name: min(run, first) for name, run in self._left_at.items()}
+        self._stale = {
+            name: stale._replace(end=min(stale.end, first)) if stale.first < first else NOT_STALE
+            for name, stale in self._stale.items()
+        }
+        if self._shown is not None and newest_reasoning(history, StaleRuns(0, first)) >= first:
+            self._left_at[self._shown[0]] = first
+            self._shown = _ANOTHER_LIST
 
     def stale_runs(self, history: History[M], record: CompactionRecord | None) -> StaleRuns:
         """Return the runs whose reasoning the model made behind other views than a record's.
@@ -75,7 +94,6 @@ class BoundReasoning:
         self, history: History[M], record: CompactionRecord | None, *, is_bound: bool
     ) -> CompactionRecord | None:
         """Record that a view is sent; return a note for the store if a bound model's view leaves out more than the record tells."""
-        self._forget_from(history.run_count)
         name = record.id if record else None
         if self._shown != (name,) or self._is_refused:
             stale = self.stale_runs(history, record)
@@ -98,12 +116,32 @@ class BoundReasoning:
         if known.end < told.end:
             self._stale[note.parent] = StaleRuns(min(known.first, told.first) if known.end else told.first, told.end)
 
-    def _forget_from(self, run_count: int) -> None:
-        """Forget the runs that the host took back: new ones will have their numbers."""
-        if run_count < self._run_count:
-            self._left_at = {name: min(run, run_count) for name, run in self._left_at.items()}
-            shorter = {
-                name: stale._replace(end=run_count) for name, stale in self._stale.items() if stale.end > run_count
-            }
-            self._stale.update(shorter)
-        self._run_count = run_count
+
+_ANOTHER_LIST: Final = ("",)
+"""The view of a list that the host has changed since; no record has this id."""
+
+
+def _first_changed_run(before: History[Any], after: History[Any]) -> int | None:
+    """Return the first run in which a list is another than before, reasoning aside; None if it only grew or lost its beginning.
+
+    Words in front of the answer to the list of before change it, too.
+    """
+    known, count = before.piece_count, after.piece_count
+    if before.base != after.base:
+        return None
+    if before.log is not after.log or known > count:
+        pairs = zip(before.pieces(), after.pieces(), strict=False)
+        first = next((at for at, (old, new) in enumerate(pairs) if not _is_same(old.message, new.message)), count)
+    else:
+        first = known
+    if first == known and (first == count or after.piece(first).message.role == "assistant"):
+        return None
+    return max(after.run_of(first), after.base) if first < count else after.run_count
+
+
+def _is_same(old: Message, new: Message) -> bool:
+    return old is new or (old.role == new.role and _without_reasoning(old) == _without_reasoning(new))
+
+
+def _without_reasoning(message: Message) -> list[Part]:
+    return [part for part in message.parts if not is_reasoning(part)]

@@ -23,6 +23,7 @@ from compaction_hooks.messages import (
     NativeFormat,
     NativeSummary,
     PartAddress,
+    UntyingFormat,
 )
 from compaction_hooks.native import Issuer, NativeItems
 from compaction_hooks.reasoning import binds_reasoning
@@ -302,7 +303,9 @@ def apply_record(
     """
     if record is None and stale_runs == NOT_STALE and start is None:
         return Projection((), 0, 0, (), 0)
-    stale = StaleReasoning(history, format, estimate, stale_runs, frozenset(start.left_out) if start else frozenset())
+    untie = format.untie if isinstance(format, UntyingFormat) else None
+    natives = frozenset(start.left_out) if start else frozenset[int]()
+    stale = StaleReasoning(history, format, estimate, stale_runs, natives, untie)
     builder = _ViewBuilder(history, format, stale)
     head, native = _find_head(history, record, issuer, start)
     cut = head.cut

@@ -15,7 +15,6 @@ from compaction_hooks.messages import (
     MessageFormat,
     NativeSummary,
     Part,
-    UntyingFormat,
     is_blank,
 )
 from compaction_hooks.reasoning import find_family, is_reasoning
@@ -63,13 +62,15 @@ class StaleReasoning(NamedTuple, Generic[M]):
     Attributes:
         estimate: Size of one neutral message in tokens, before calibration.
         natives: Pieces whose summary of the provider's own is left out too: the request has another issuer.
+        untie: The format's own (`UntyingFormat`); None if it has none.
     """
 
     history: History[M]
     format: MessageFormat[M]
     estimate: Callable[[Message], int]
     runs: StaleRuns
-    natives: Set[int] = frozenset()
+    natives: Set[int]
+    untie: Callable[[M], M] | None
 
     @property
     def is_settled(self) -> bool:
@@ -81,8 +82,7 @@ class StaleReasoning(NamedTuple, Generic[M]):
         history = self.history
         start, stop = max(self._start, history.first_piece(first)), min(self._end, history.first_piece(end))
         pieces = history.pieces(start, stop) if start < stop else []
-        unties = isinstance(self.format, UntyingFormat)
-        stale = {piece.host for piece in pieces if _is_affected(piece.message, unties=unties)}
+        stale = {piece.host for piece in pieces if self._is_affected(piece.message)}
         native = {host for host in (history.piece(index).host for index in self.natives) if first <= host < end}
         return sorted(stale | native)
 
@@ -93,25 +93,24 @@ class StaleReasoning(NamedTuple, Generic[M]):
             message: A host message, or a copy with some of its pieces or with shorter parts.
             pieces: Indexes of the pieces in the message.
         """
-        format = self.format
-        unties = isinstance(format, UntyingFormat)
-        is_stale = any(
-            self._start <= index < self._end and _is_affected(self.history.piece(index).message, unties=unties)
-            for index in pieces
-        )
+        start, end = self._start, self._end
+        is_stale = any(start <= at < end and self._is_affected(self.history.piece(at).message) for at in pieces)
         if not is_stale and self.natives.isdisjoint(pieces):
             return message, 0
         saved = sum(self._tokens_saved(index, is_stale=is_stale) for index in pieces)
         listed = [
             ((number, place), part, self._is_gone(index, part, is_stale=is_stale))
-            for number, (index, piece) in enumerate(zip(pieces, format.read(message), strict=True))
+            for number, (index, piece) in enumerate(zip(pieces, self.format.read(message), strict=True))
             for place, part in enumerate(piece.parts)
         ]
         places = [address for address, _, is_gone in listed if is_gone]
         if places and all(is_gone or is_blank(part) for _, part, is_gone in listed):
             return None, saved
-        left = cast("DroppingFormat[M]", format).drop(message, places) if places else message
-        return format.untie(left) if is_stale and isinstance(format, UntyingFormat) else left, saved
+        left = cast("DroppingFormat[M]", self.format).drop(message, places) if places else message
+        return self.untie(left) if is_stale and self.untie else left, saved
+
+    def _is_affected(self, message: Message) -> bool:
+        return (self.untie is not None and message.role == "assistant") or _has_reasoning(message)
 
     def _is_gone(self, index: int, part: Part, *, is_stale: bool) -> bool:
         """Return whether a part of a piece is left out."""
@@ -137,10 +136,6 @@ class StaleReasoning(NamedTuple, Generic[M]):
             return 0
         is_empty = all(map(is_blank, left))
         return piece.tokens - (0 if is_empty else self.estimate(replace(piece.message, parts=left)))
-
-
-def _is_affected(message: Message, *, unties: bool) -> bool:
-    return (unties and message.role == "assistant") or _has_reasoning(message)
 
 
 def _has_reasoning(message: Message) -> bool:

@@ -78,15 +78,32 @@ class Run:
         places = [place for place, message in enumerate(self.messages) if isinstance(message["content"], str)]
         del self.messages[self.random.choice(places) + 1 :]
 
+    def edit(self) -> None:
+        """Change the list before reasoning that stays: other words, a shorter result, one message more or fewer."""
+        place = self.random.randrange(len(self.messages) - 1)
+        message = self.messages[place]
+        kind = self.random.choice(["words", "insert", "remove"])
+        if kind == "insert" and message["role"] == "assistant":
+            self.messages.insert(place, {"role": "user", "content": "A reminder."})
+        elif kind == "remove" and place and isinstance(message["content"], str):
+            del self.messages[place]
+        elif isinstance(message["content"], str):
+            self.messages[place] = {**message, "content": message["content"] + " Please."}
+        elif message["role"] == "user":
+            (result,) = message["content"]
+            self.messages[place] = {**message, "content": [{**result, "content": "taken away"}]}
+
     def act(self) -> None:
         """Do something other than a model call."""
-        action = self.random.choice(["restart", "undo", "rewind", "pin", "compact"])
+        action = self.random.choice(["restart", "undo", "rewind", "edit", "pin", "compact"])
         if action == "restart":
             self.restart()
         elif action == "undo":
             self.session.undo()
         elif action == "rewind":
             self.rewind()
+        elif action == "edit":
+            self.edit()
         elif action == "pin":
             self.session.pin(
                 self.random.choice([message for message in self.messages if isinstance(message["content"], str)])
