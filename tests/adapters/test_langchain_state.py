@@ -65,18 +65,6 @@ async def test_the_record_is_plain_json_in_a_channel_that_is_not_shown(stage: St
     assert CHANNEL not in agent.get_output_jsonschema()["properties"]
 
 
-async def test_a_record_of_a_later_version_is_kept(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
-    stage.side()
-    agent = agent_of(stage, checkpointer=InMemorySaver())
-    agent.invoke({"messages": spoken(1)}, thread())
-    agent.update_state(thread(), {CHANNEL: [{"id": "future", "version": 99}]})
-    agent.invoke(LONG, thread())
-    future, made = records_in(agent, channel=CHANNEL)
-    assert future == {"id": "future", "version": 99}
-    assert SECRET in CompactionRecord.from_dict(made).summary
-    assert "a record was skipped" in caplog.text
-
-
 # -- calls that fail or stop
 
 

@@ -246,19 +246,6 @@ async def test_arguments_of_the_call_count(stage: Stage) -> None:
     assert side.requests[-1].max_tokens == 9_000
 
 
-async def test_the_model_of_the_node_writes_the_summaries(stage: Stage) -> None:
-    side, other = stage.side(), stage.side(key="other")
-    CompactionNode(context_window=WINDOW, model=stage.openai(key="other")).wrap(stage.openai()).invoke(talk())
-    assert kinds_of(other.requests) == [True]
-    assert kinds_of(side.requests) == [False]
-
-
-async def test_an_answer_may_be_of_any_kind() -> None:
-    counting: RunnableLambda[Any, int] = RunnableLambda(len)
-    model = CompactionNode(context_window=WINDOW).wrap(counting)
-    assert (model.invoke(talk(2)), await model.ainvoke(talk(2))) == (6, 6)
-
-
 def test_tools_cannot_be_bound_to_a_function() -> None:
     with pytest.raises(ConfigurationError, match="RunnableLambda has no bind_tools"):
         node_of().wrap(RunnableLambda(str)).bind_tools([])

@@ -7,12 +7,10 @@ from typing import Annotated, Any
 
 import pytest
 from compaction_adapters.langgraph import CompactionNode, CompactionState, UntrackedView
-from langchain_core.language_models.fake_chat_models import FakeMessagesListChatModel
 from langchain_core.messages import AIMessage, AnyMessage, SystemMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph, add_messages
 from langgraph.prebuilt.chat_agent_executor import AgentState
-from pydantic import BaseModel
 from typing_extensions import TypedDict
 
 from compaction_hooks import CompactionController, CompactionSettings
@@ -110,22 +108,6 @@ def test_the_keys_may_be_others() -> None:
     assert _checkpointed(saver) & {"chat", "prompt", "compaction_records"} == {"chat", "compaction_records"}
 
 
-def test_the_node_may_have_no_name_of_its_own() -> None:
-    builder = StateGraph(MessagesState)
-    builder.add_node(CompactionNode(context_window=WINDOW))
-    assert set(builder.nodes) == {"CompactionNode"}
-    assert set(builder.channels) == {"messages", "compaction_records", "compaction_run"}
-
-
-def test_a_pydantic_state_works() -> None:
-    class State(BaseModel):
-        messages: Annotated[list[AnyMessage], add_messages]
-
-    model = Model()
-    chat_graph(node_of(), model, State).invoke(LONG)
-    assert messages_of(model.sent[0])[0] == "summary"
-
-
 def test_a_function_around_the_node_needs_its_schema() -> None:
     """LangGraph drops a node's values for undeclared channels; a dropped record is paid for again and again."""
     summarizer, model = CountingSummarizer(), Model()
@@ -187,13 +169,6 @@ async def test_tools_bound_to_a_model_count(stage: Stage) -> None:
     for tools, is_compacted in (([], False), ([heavy_tool(12_000)], True)):
         node = CompactionNode(model=stage.openai().bind_tools(tools))
         assert is_summary(node.invoke({"messages": asked(5)})[VIEW][0]) is is_compacted
-
-
-def test_a_summarizer_and_a_prompt_take_precedence_over_the_model() -> None:
-    summarizer = CountingSummarizer()
-    other = FakeMessagesListChatModel(responses=[AIMessage("x")])
-    node_of(summarizer, model=other, summary_prompt="In French, please.").invoke(LONG)
-    assert ["In French, please." in request.prompt for request in summarizer.asked] == [True]
 
 
 def test_a_controller_of_any_format_is_shared() -> None:

@@ -142,18 +142,6 @@ async def test_no_value_of_a_graph_shows_the_view_or_the_records(stage: Stage, h
     assert HIDDEN & (held | written) == {"compaction_records"}
 
 
-async def test_a_view_that_is_read_from_the_state_can_be_left_out_of_values(stage: Stage) -> None:
-    side, model = stage.side(Answer("Yes.")), Model()
-    plain = chat_graph(node_of(), model, checkpointer=InMemorySaver())
-    react = react_agent(stage.openai(), [], pre_model_hook=node_of(), checkpointer=InMemorySaver())
-    for graph in (plain, react):
-        graph.stream_channels = [key for key in graph.stream_channels_list if key != "llm_input_messages"]
-        assert {key for event in graph.stream(LONG, thread(), stream_mode="values") for key in event} == {"messages"}
-        assert set(graph.get_state(thread()).values) == {"messages"}
-    assert is_summary(model.sent[0][0])
-    assert len(side.model_requests[0].messages) == len(model.sent[0])
-
-
 def test_a_run_without_a_thread_shows_no_name_of_its_own() -> None:
     seen = chat_graph(node_of(), Model()).stream(LONG, stream_mode="values")
     assert {key for event in seen for key in event} == {"messages", "llm_input_messages"}
@@ -166,12 +154,6 @@ def test_an_old_view_in_a_checkpoint_is_not_read_again(stage: Stage) -> None:
     agent = react_agent(node.wrap(stage.openai()), [], pre_model_hook=node, checkpointer=saver)
     agent.invoke(said("And then?"), thread())
     assert side.model_requests[-1].messages[-1]["content"] == "And then?"
-
-
-def test_an_output_schema_leaves_the_view_out_of_the_result() -> None:
-    builder: Any = StateGraph(ModelInput, output_schema=MessagesState)
-    builder.add_node("compact", node_of()).add_node("model", Model().__call__)
-    assert set(builder.add_edge(START, "compact").add_edge("compact", "model").compile().invoke(LONG)) == {"messages"}
 
 
 # -- several tasks in one step

@@ -136,34 +136,6 @@ async def test_usage_from_before_another_capability_cleared_results_is_not_count
 
 # -- the provider's own tools and compaction
 
-PAGE = {"type": "web_search_result", "title": "Parser 4.2", "url": "https://x.test", "encrypted_content": "SEALED"}
-FAILURE = [{"type": "text", "text": "the tracker is down"}]
-FIND = {"name": "find_ticket", "server_name": "tracker", "input": {"words": "parser"}}
-BLOCKS: list[Any] = [
-    {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "release notes"}},
-    {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": [PAGE]},
-    {"type": "mcp_tool_use", "id": "mcptoolu_1", **FIND},
-    {"type": "mcp_tool_result", "tool_use_id": "mcptoolu_1", "is_error": True, "content": FAILURE},
-]
-
-
-async def test_the_providers_tools_are_sent_back_unchanged_and_summarized_by_their_words(stage: Stage) -> None:
-    side, asked = stage.side(*(Answer(f"Answer {n}.") for n in range(3))), CountingSummarizer()
-    agent = reader(stage.anthropic(), Compaction(context_window=WINDOW, summarizer=asked))
-    side.blocks = BLOCKS
-    messages = (await agent.run("Which release?", message_history=spoken(12))).all_messages()
-    side.blocks = ()
-    messages = (await agent.run("Go on.", message_history=messages)).all_messages()
-    blocks: list[Any] = [block for message in side.model_requests[-1].messages for block in message["content"]]
-    assert [block["type"] for block in blocks if block["type"] != "text"] == [block["type"] for block in BLOCKS]
-
-    await agent.run("Go on.", message_history=[*messages, *spoken(20, first=12)])
-    transcript = asked.asked[-1].transcript
-    for words in ("release notes", "Parser 4.2", "find_ticket", "tracker is down"):
-        assert words in transcript
-    assert "SEALED" not in transcript
-    assert not side.rejections
-
 
 def compacted_by(name: str, *, after: list[ModelMessage], calls: bool = False) -> list[ModelMessage]:
     """A conversation of eight messages that the provider itself compacted, the result of a call if asked for, and more."""

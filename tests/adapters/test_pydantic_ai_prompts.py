@@ -11,7 +11,7 @@ from pydantic_ai.exceptions import ModelHTTPError
 from pydantic_ai.messages import CachePoint, ImageUrl, ModelMessage, ModelRequest, ToolReturnPart, UserPromptPart
 
 from compaction_hooks import CompactionSettings
-from tests.adapters.pydantic_ai_messages import SECRET, SUMMARISE, CountingSummarizer, reader, reads, spoken, texts
+from tests.adapters.pydantic_ai_messages import SECRET, SUMMARISE, CountingSummarizer, reader, spoken, texts
 from tests.adapters.pydantic_ai_stage import WINDOW, Stage
 from tests.cases import crossed
 from tests.conversations import prose
@@ -54,19 +54,6 @@ def strict(stage: Stage, *answers: Answer | Rejection) -> Side:
     side = stage.side(*answers)
     side.wants_turns = True
     return side
-
-
-@pytest.mark.parametrize("persist", [False, True])
-async def test_turns_of_an_agent_are_all_accepted(stage: Stage, persist: bool) -> None:
-    side = strict(stage, *(answer for n in range(10) for answer in (reads(f"{n}.py"), Answer(f"Read {n}."))))
-    compaction = Compaction[None](context_window=8_192, settings=MERGE, persist=persist)
-    agent = reader(stage.openai(), compaction, tokens=2_000, system_prompt="You are careful.")
-    messages: list[ModelMessage] = []
-    for n in range(10):
-        result = await agent.run(f"Read {n}.py.", message_history=messages, conversation_id="thread")
-        messages = result.all_messages()
-    assert not side.rejections
-    assert compaction.session("thread").state().compaction_count >= 2
 
 
 @pytest.mark.parametrize("persist", [False, True])

@@ -12,9 +12,7 @@ import pytest
 from compaction_hooks import (
     CompactionController,
     CompactionSettings,
-    ContextOverflowError,
     SummaryRequest,
-    is_context_overflow,
 )
 from compaction_hooks.errors import FormatError, RecordError
 from compaction_hooks.stores import MemoryStore
@@ -50,56 +48,11 @@ def test_the_lines_to_add_show_a_compaction(capsys: pytest.CaptureFixture[str]) 
     assert "tokens" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    "controller",
-    [
-        CompactionController(),
-        CompactionController(context_window=1_000_000),
-        CompactionController(context_window=SMALL, settings=CompactionSettings(auto_compact=False)),
-        CompactionController(context_window=SMALL, settings=CompactionSettings(is_subagent=True)),
-    ],
-    ids=["unknown window", "it fits", "auto_compact=False", "is_subagent=True"],
-)
-def test_nothing_is_ever_compacted(controller: CompactionController[Any]) -> None:
-    assert controller.transform_context_sync(LONG) is LONG
-
-
 def test_an_unknown_window_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     controller: CompactionController[Any] = CompactionController()
     controller.transform_context_sync(LONG)
     assert controller.state().context_window is None
     assert is_named(caplog.text)
-
-
-def test_a_system_prompt_larger_than_the_window_is_named() -> None:
-    large = [{"role": "system", "content": "rules " * 40_000}, *LONG]
-    controller: CompactionController[Any] = CompactionController(context_window=SMALL)
-    with pytest.raises(ContextOverflowError, match="cannot be made to fit") as raised:
-        controller.compact_sync(large)
-    assert raised.value.part == "system prompt"
-
-
-def test_the_words_of_a_gateway_are_recognized_once_they_are_told() -> None:
-    sent: list[int] = []
-
-    def send(view: list[Chat]) -> str:
-        sent.append(len(view))
-        if len(sent) == 1:
-            raise RuntimeError("E77: beyond the permitted payload")
-        return "Done."
-
-    assert not is_context_overflow("E77: beyond the permitted payload")
-    settings = CompactionSettings(overflow_patterns=("E77",))
-    controller: CompactionController[Any] = CompactionController(context_window=64_000, settings=settings)
-    assert controller.call_sync([user("Port the parser."), *steps(40, 1_000)], send) == "Done."
-    assert sent[1] < sent[0]
-
-
-def test_a_broken_history_is_repaired_on_request() -> None:
-    broken = [user("Port the parser."), *steps(1, 300)[:1]]
-    controller: CompactionController[Any] = CompactionController(context_window=SMALL)
-    assert controller.transform_context_sync(broken) is broken
-    assert [message["role"] for message in controller.transform_context_sync(broken, repair=True)][-1] == "tool"
 
 
 def test_the_breaker_opens_and_one_success_closes_it(caplog: pytest.LogCaptureFixture) -> None:
@@ -121,17 +74,6 @@ def test_the_breaker_opens_and_one_success_closes_it(caplog: pytest.LogCaptureFi
     assert controller.state().breaker == "closed"
 
 
-def test_a_summary_goes_with_the_messages_that_it_covers() -> None:
-    controller: CompactionController[Any] = CompactionController(context_window=SMALL)
-    rules = {"role": "system", "content": "It is 12:00."}
-    controller.transform_context_sync([rules, *LONG])
-    first = controller.history()[-1]
-    controller.transform_context_sync([{"role": "system", "content": "It is 12:01."}, *LONG])
-    assert controller.history()[-1] == first
-    controller.transform_context_sync([rules, user("It is 12:01. Port the parser."), *LONG[1:]])
-    assert controller.history()[-1] != first
-
-
 def test_records_that_are_not_loaded_are_named() -> None:
     session = CompactionController(store=MemoryStore()).session("thread-1")
     assert not session.state().is_loaded
@@ -149,16 +91,6 @@ def test_a_foreign_message_is_named(messages: Sequence[Any]) -> None:
     with pytest.raises(FormatError) as raised:
         controller.transform_context_sync([*messages])
     assert is_named(str(raised.value))
-
-
-def test_user_messages_in_a_row_are_sent_as_one() -> None:
-    roles: dict[bool, list[str]] = {}
-    for merge in (False, True):
-        settings = CompactionSettings(merge_user_messages=merge)
-        controller: CompactionController[Any] = CompactionController(context_window=SMALL, settings=settings)
-        view = controller.transform_context_sync(LONG)
-        roles[merge] = [message["role"] for message in view[:2]]
-    assert roles == {False: ["user", "user"], True: ["user", "assistant"]}
 
 
 def test_refused_reasoning_is_left_out(caplog: pytest.LogCaptureFixture) -> None:

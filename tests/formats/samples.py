@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -31,8 +30,7 @@ FORMATS: dict[str, Any] = {
     )
 }
 IMAGE = base64.b64encode(bytes(range(48))).decode()
-"""The image in the samples, and its identity."""
-IMAGE_HASH = hashlib.sha256(bytes(range(48))).hexdigest()
+"""The image in the samples."""
 
 
 def samples(name: str) -> list[dict[str, Any]]:

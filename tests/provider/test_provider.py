@@ -10,9 +10,8 @@ pytest.importorskip("httpx")
 
 import httpx
 
-from compaction_hooks import parse_overflow
 from tests.cases import folded
-from tests.provider import WORDINGS, Answer, LoopbackProvider
+from tests.provider import Answer, LoopbackProvider
 
 USER = {"role": "user", "content": "How is the weather in Paris?"}
 LONG_USER = {"role": "user", "content": "line of the log\n" * 1_500}
@@ -69,25 +68,6 @@ def test_rejects_from_one_token_above_the_window(provider: LoopbackProvider, ask
     assert side.rejections == side.requests[2:]
 
 
-@pytest.mark.parametrize("wording", WORDINGS)
-def test_each_wording_is_an_overflow_with_the_numbers_it_states(
-    wording: str, provider: LoopbackProvider, ask: Caller
-) -> None:
-    side = provider.conversation("key", window=1_000, wording=wording)
-    answer = ask.chat(LONG_USER, max_tokens=500)
-    assert answer.status_code == WORDINGS[wording].status
-    if wording == "cerebras":  # whose rejection has no body
-        assert answer.content == b""
-        return
-    info = parse_overflow(answer.json(), status=answer.status_code)
-    assert info is not None
-    assert info.kind == "context_overflow"
-    text, received = WORDINGS[wording].text, side.requests[0]
-    assert info.limit_tokens == (1_000 if "{limit}" in text else None)
-    size = received.input_tokens + (500 if "{output}" in text else 0)
-    assert info.actual_tokens == (size if "{input}" in text else None)
-
-
 def test_a_wording_that_counts_the_output_rejects_a_sum(provider: LoopbackProvider, ask: Caller) -> None:
     provider.conversation("key", window=1_000, wording="anthropic_sum")
     assert ask.anthropic(USER, max_tokens=900).status_code == 200
@@ -124,15 +104,6 @@ def test_openai_refuses_malformed_requests(
     assert (len(side.rejections), side.remaining) == (1, 1)
 
 
-def test_openai_accepts_parallel_results_in_any_order_and_users_in_a_row(
-    provider: LoopbackProvider, ask: Caller
-) -> None:
-    provider.conversation("key")
-    calls = {**CHAT_CALLS, "tool_calls": [CHAT_CALL, {**CHAT_CALL, "id": "c2"}]}
-    results = [{**CHAT_RESULT, "tool_call_id": "c2"}, CHAT_RESULT]
-    assert ask.chat(USER, USER, calls, *results, {"role": "assistant", "content": ""}, USER).status_code == 200
-
-
 @folded(
     "messages, says",
     {
@@ -159,11 +130,6 @@ def test_anthropic_refuses_malformed_requests(
     answer = ask.anthropic(*messages)
     assert answer.status_code == 400
     assert says in answer.json()["error"]["message"]
-
-
-def test_anthropic_reads_users_in_a_row_as_one(provider: LoopbackProvider, ask: Caller) -> None:
-    provider.conversation("key")
-    assert ask.anthropic(USER, USER, TOOL_USE, {"role": "user", "content": [TOOL_RESULT]}, USER).status_code == 200
 
 
 # -- usage

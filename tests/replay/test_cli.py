@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import io
 import json
 import os
 import re
@@ -13,13 +12,12 @@ import pytest
 pytest.importorskip("typer", reason="needs the extra cli")
 pytest.importorskip("rich", reason="needs the extra cli")
 
-from rich.console import Console
 from typer.testing import CliRunner
 
 from compaction_hooks import CompactionSettings
 from compaction_hooks.replay import cli, read_sessions, replay
 from compaction_hooks.replay.numbers import short
-from compaction_hooks.replay.report import clean, print_replay
+from compaction_hooks.replay.report import clean
 from tests.cases import folded
 from tests.conversations import assistant, prose, steps, system, talk, user
 from tests.data import DATA, needs_data
@@ -147,15 +145,6 @@ def test_a_pipe_gets_no_colours(file: Path, capsys: Capture) -> None:
     assert said.err == ""
 
 
-def test_a_terminal_without_unicode_gets_plain_characters(file: Path) -> None:
-    raw = io.BytesIO()
-    console = Console(file=io.TextIOWrapper(raw, encoding="ascii"), width=80)
-    (session,) = read_sessions(file)
-    print_replay(console, "s", session, replay(session, window=8_000))
-    console.file.flush()
-    assert b"# context sent   o without compaction   ^ compaction" in raw.getvalue()
-
-
 def test_nothing_from_a_file_steers_the_terminal(tmp_path: Path, capsys: Capture) -> None:
     evil = "\x1b[2J\x1b]0;owned\x07\ud83d"
     conversation = [system(), user(evil), *long_conversation()[2:]]
@@ -170,11 +159,6 @@ def test_help_names_the_options() -> None:
     for option in ("--window", "--keep", "--reserve", "--summary", "--usage", "--json", "FILE"):
         assert option in shown
     assert "FILE...}" not in shown, "the files are named once"
-
-
-def test_no_arguments_show_the_help(capsys: Capture) -> None:
-    assert cli.run([]) == 0
-    assert "replay" in capsys.readouterr().out
 
 
 # -- settings
@@ -234,16 +218,6 @@ def test_json_keeps_its_fields(tmp_path: Path, capsys: Capture) -> None:
     run(file, tmp_path / "missing", "--window", "8k", "--json", "--keep", "1k")
     found = json.loads(capsys.readouterr().out)
     assert shape(found) == json.loads(SHAPE_OF_JSON.read_text())
-
-
-def test_json_says_the_same_as_the_library(file: Path, capsys: Capture) -> None:
-    assert run(file, "--window", "8k", "--json") == 0
-    printed = capsys.readouterr()
-    (found,) = json.loads(printed.out)["sessions"]
-    (done,) = (replay(session, window=8_000) for session in read_sessions(file))
-    assert found["total"]["tokens_sent"] == done.totals.tokens_sent
-    assert [each["summary"] for each in found["compactions"]] == [each.summary for each in done.compactions]
-    assert printed.err == ""
 
 
 # -- sessions of every kind
@@ -339,14 +313,6 @@ def test_the_other_files_are_replayed_all_the_same(tmp_path: Path, file: Path, c
     assert [line.split(":")[1].strip() for line in said.err.splitlines()] == ["nowhere", str(mixed)]
 
 
-def test_json_holds_the_errors_too(file: Path, capsys: Capture) -> None:
-    assert run("nowhere", file, "--json") == 2
-    said = capsys.readouterr()
-    found = json.loads(said.out)
-    assert found["errors"] == [said.err.removeprefix("error: ").rstrip("\n")]
-    assert len(found["sessions"]) == 1
-
-
 @pytest.mark.parametrize("options", [[], pytest.param(["--json"], marks=pytest.mark.full)])
 def test_a_reader_that_goes_away_ends_it_quietly(options: list[str], tmp_path: Path) -> None:
     file = write_sessions(tmp_path / "s.jsonl", short_conversation())
@@ -384,12 +350,6 @@ def test_long_work_on_a_terminal_shows_a_bar_that_goes_away(
     assert "29 calls" in re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", said.err)
     assert said.err.endswith("\x1b[?25h\r\x1b[1A\x1b[2K"), "the cursor is back and the bar's line is empty"
     json.loads(said.out)
-
-
-def test_a_pipe_gets_no_bar(file: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
-    monkeypatch.setattr(cli, "PROGRESS_AFTER_SECONDS", -1.0)
-    run(file, "--json")
-    assert capsys.readouterr().err == ""
 
 
 # -- real files

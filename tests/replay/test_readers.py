@@ -12,7 +12,7 @@ from compaction_hooks.replay.errors import ReplayError
 from compaction_hooks.replay.readers import read_sessions
 from tests.cases import folded
 from tests.data import DATA, needs_data
-from tests.replay.samples import read_one, write
+from tests.replay.samples import read_one
 
 CHAT = [{"role": "user", "content": "hello"}, {"role": "assistant", "content": "hello yourself"}]
 RECORD = {"id": "r1", "harness": "test", "license": "MIT", "messages": CHAT}
@@ -119,12 +119,6 @@ def test_documents_one_after_the_other_are_all_read(tmp_path: Path) -> None:
     first, second = read_sessions(path)
     assert (first.id, second.id) == ("r1", "r2")
     assert first.skipped == ("line 31: not JSON: 'the end'",)
-
-
-def test_a_folder_of_other_files_is_named_as_one(tmp_path: Path) -> None:
-    write(tmp_path / "1.json", RECORD)
-    with pytest.raises(ReplayError, match="is a folder; name the files in it"):
-        list(read_sessions(tmp_path))
 
 
 @needs_data

@@ -32,17 +32,6 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MemoryStor
 # -- every store
 
 
-def test_gives_back_the_records_of_a_session_in_order(store: MemoryStore | SQLiteStore) -> None:
-    for name in ("c", "a", "b"):
-        store.append("one", name, f'{{"id": "{name}"}}')
-    store.append("two", "a", "other")
-    assert list(store.load("one")) == ['{"id": "c"}', '{"id": "a"}', '{"id": "b"}']
-    assert list(store.load("two")) == ["other"]
-    store.remove("one", "c")
-    store.append("one", "c", "again")
-    assert list(store.load("one")) == ['{"id": "a"}', '{"id": "b"}', "again"]
-
-
 def test_may_be_shared_by_threads(store: MemoryStore | SQLiteStore) -> None:
     def write(thread: int) -> None:
         for number in range(25):
@@ -79,15 +68,6 @@ with SQLiteStore(path) as store:
     for number in range(50):
         store.append("one", f"{name}-{number}", f"{name} {number}")
 """
-
-
-def test_survives_the_process(tmp_path: Path) -> None:
-    path = tmp_path / "records.db"
-    with SQLiteStore(path) as store:
-        store.append("one", "a", "zusammengefaßt 要約 😀")
-    assert [entry.name for entry in tmp_path.iterdir()] == ["records.db"]
-    with SQLiteStore(str(path)) as again:
-        assert again.load("one") == ["zusammengefaßt 要約 😀"]
 
 
 def test_opens_again_after_it_was_closed(tmp_path: Path) -> None:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import unittest
-from typing import Any
 
 import pytest
 
 pytest.importorskip("httpx")
 
 from compaction_hooks import CompactionController, CompactionSession, ContextOverflowError, SummaryRequest
-from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.testing import ADAPTER_FACTS, AdapterFact, check_adapter, check_session, long_script
 from tests.cases import sampled
 from tests.data import needs_data
@@ -95,14 +93,6 @@ class CompactsEarly(PlainConversation):
 class NeverCompacts(PlainConversation):
     def session(self) -> None:
         return None
-
-
-class CompactsAtTheStartOfATurn(PlainConversation):
-    async def answer(self) -> Body:
-        session = self.session()
-        if session is None or self.messages[-1]["role"] == "user":
-            return await super().answer()
-        return await self.send(self.messages)
 
 
 class UsesNoModel(PlainConversation):
@@ -259,17 +249,6 @@ class NumbersTheMessages(PlainConversation):
         return await session.call(numbered, self.send, tools=self.schemas, summarizer=self.summarize)
 
 
-class FormatThatForgetsResults(OpenAIChatFormat):
-    def read(self, message: Chat, /) -> Any:
-        return super().read({**message, "content": ""} if message["role"] == "tool" else message)
-
-
-class UsesAnotherFormat(PlainConversation):
-    def session(self) -> CompactionSession[Chat] | None:
-        controller = self.opening.controller
-        return controller.session(self.session_id, format=FormatThatForgetsResults()) if controller else None
-
-
 def harness_of(broken: type[PlainConversation]) -> PlainHarness:
     class Broken(PlainHarness):
         conversation = broken
@@ -283,7 +262,6 @@ def harness_of(broken: type[PlainConversation]) -> PlainHarness:
         pytest.param(AddsAField, "below_threshold", r"request 0 differs from the framework's own in \['metadata'\]"),
         pytest.param(CompactsEarly, "below_threshold", "there must be no event, but there was"),
         pytest.param(NeverCompacts, "long_session", "say\\(\\) raised HTTPStatusError: .*maximum context length"),
-        pytest.param(CompactsAtTheStartOfATurn, "long_session", "say\\(\\) raised HTTPStatusError: .*maximum context"),
         pytest.param(UsesNoModel, "long_session", "no summary was asked of the conversation's own model"),
         pytest.param(RunsToolsTwice, "long_session", "tool work already done must be kept"),
         pytest.param(DoesNotRecover, "overflow_once", "say\\(\\) raised HTTPStatusError"),
@@ -301,7 +279,6 @@ def harness_of(broken: type[PlainConversation]) -> PlainHarness:
         pytest.param(SharesASession, "interleaved", "two conversations must be two sessions of the controller"),
         pytest.param(AsksTheFirstModel, "interleaved", "have text of another"),
         pytest.param(NumbersTheMessages, "record_out", "the record does not apply to the same conversation"),
-        pytest.param(UsesAnotherFormat, "record_out", "the record (does not apply|did not save)"),
         pytest.param(PrefersItsOwnModel, "record_out", r"export_records\(\) is empty"),
         pytest.param(NumbersTheMessages, "record_in", "is not used"),
         pytest.param(PrefersItsOwnModel, "record_in", "is not used"),

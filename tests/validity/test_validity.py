@@ -293,7 +293,6 @@ def test_thought_signatures_are_wanted_for_the_present_turn_and_the_first_call_o
     ]
 
 
-UNSIGNED_A = message("assistant", call("a", 0))
 THINKS_A = message("assistant", Thinking("hm", 8), call("a"))
 
 
