@@ -164,7 +164,7 @@ def test_the_call_after_an_overflow_is_compacted(proxy: Proxy) -> None:
     assert [request.status for request in side.model_requests] == [400, 200]
 
 
-def test_a_fallback_gets_what_fits_it(proxy: Proxy) -> None:
+def test_a_fallback_gets_messages_that_fit_it(proxy: Proxy) -> None:
     """The messages are made to fit the deployment that is asked, from what the client sent."""
     down = Rejection(500, {"error": {"message": "The server had an error", "type": "server_error"}})
     side, small = proxy.side(down), proxy.side(Answer("small"), name="small", window=4_096)

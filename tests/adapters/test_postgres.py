@@ -195,7 +195,7 @@ def test_says_when_the_password_is_wrong(server: Server) -> None:
 
 
 @pytest.mark.parametrize("wrong", [f"postgresql://worker:{PASSWORD}@host:notaport/x?y", f"worker {PASSWORD}"])
-def test_refuses_what_is_no_connection_string_without_telling_it(wrong: str) -> None:
+def test_a_wrong_connection_string_is_refused_and_not_repeated(wrong: str) -> None:
     with pytest.raises(ConfigurationError, match="postgresql://user@host") as caught:
         PostgresStore(wrong)
     assert PASSWORD not in str(caught.value)

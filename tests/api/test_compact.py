@@ -25,7 +25,7 @@ def test_a_quarter_of_the_context_is_kept_where_nothing_else_is_said(turns: int)
     assert 0.22 < kept / whole <= 0.25
 
 
-def test_a_manual_compaction_of_what_no_longer_fits_is_not_taken_for_done() -> None:
+def test_a_manual_compaction_of_a_list_that_no_longer_fits_is_not_taken_for_done() -> None:
     """The compacted view was rejected too, so it is larger than the window, in spite of the estimate."""
     hooks = controller(4_096, summarizer=Scripted("- facts"))
     messages = [user("Read them all."), *steps(14)]

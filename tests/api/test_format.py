@@ -176,7 +176,7 @@ def test_a_conversation_is_the_same_one_whether_its_format_is_named_or_told(name
     assert hooks.session("a") is session
 
 
-def test_a_format_that_is_named_later_holds_for_what_was_open() -> None:
+def test_a_format_that_is_named_later_holds_for_open_sessions() -> None:
     hooks = controller()
     session = hooks.session("a")
     session.transform_context_sync([user("hi")])

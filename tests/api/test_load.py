@@ -23,7 +23,7 @@ def store() -> MemoryStore:
     return made
 
 
-async def test_a_new_process_knows_what_is_stored_once_it_was_loaded(store: MemoryStore) -> None:
+async def test_a_new_process_knows_the_stored_records_once_they_are_loaded(store: MemoryStore) -> None:
     session = process(store).session("thread")
     assert not session.state().is_loaded
     await session.load()

@@ -224,7 +224,7 @@ def test_a_limit_that_the_provider_names_says_how_much_is_left_out() -> None:
 
 
 @pytest.mark.parametrize("says", ["", "Request body too large: the limit is 300000 bytes"], ids=["", "with a limit"])
-def test_after_a_refusal_for_bytes_a_session_sends_what_is_taken_and_keeps_what_it_sent(says: str) -> None:
+def test_after_a_refusal_for_bytes_a_session_fits_the_limit_and_keeps_its_prefix(says: str) -> None:
     """An agent looks at one more image in each step, as computer-use agents do."""
     chat, provider = Chat(), Provider(limit_bytes=300_000, says=says)
     hooks, messages, views = hooks_for(chat), [chat.user("Look around.")], list[list[Message]]()

@@ -53,7 +53,7 @@ def test_is_long_enough_to_be_compacted_three_times_in_a_16k_window() -> None:
     assert characters > ENOUGH_CHARACTERS
 
 
-def test_has_parallel_calls_errors_and_a_user_who_interrupts() -> None:
+def test_has_parallel_calls_errors_and_interruptions_by_the_user() -> None:
     assert max(len(message.get("tool_calls", ())) for message in MESSAGES) >= 3
     assert sum(message.get("is_error", False) for message in MESSAGES) >= 5
     outcomes = [message["content"].rsplit("\n", 1)[-1] for message in MESSAGES if message.get("name") == "run_tests"]

@@ -372,7 +372,7 @@ def test_every_rule_has_a_source_for_each_of_its_providers() -> None:
         assert all(source.startswith("https://") for source in rule.sources.values())
 
 
-def test_a_problem_says_what_is_wrong_without_the_text_of_the_conversation() -> None:
+def test_a_problem_is_described_without_the_text_of_the_conversation() -> None:
     (problem,) = problems([message("user", "secret"), ASK_A], CHAT)
     assert problem == Problem(rule="unanswered_call", index=1, call_id="a", text="a tool call has no result")
 

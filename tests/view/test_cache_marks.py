@@ -49,7 +49,7 @@ def marks(messages: Sequence[Any]) -> list[Any]:
 
 
 @pytest.mark.parametrize("form", FORMATS, ids=lambda form: str(form.name))
-def test_the_last_mark_of_what_is_covered_moves_to_the_summary(form: Any) -> None:
+def test_the_last_mark_of_the_covered_messages_moves_to_the_summary(form: Any) -> None:
     messages = conversation(1, 4, 9)
     before = copy.deepcopy(messages)
     view = hook(form).compact_sync(messages, keep_recent_tokens=450).messages

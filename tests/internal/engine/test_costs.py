@@ -142,7 +142,7 @@ def test_earlier_compactions_cost_a_call_nothing() -> None:
     assert abs(counts[0] - counts[1]) <= 5  # a pin more or less
 
 
-def test_a_later_compaction_costs_what_the_first_did() -> None:
+def test_a_later_compaction_costs_no_more_than_the_first() -> None:
     hooks, messages = controller(16_384, summarizer=Scripted()), [system(), user("go")]
     counts: list[int] = []
     while len(counts) < 24:

@@ -122,7 +122,7 @@ def test_other_calls_touch_no_file(name: str, arguments: object, result: str) ->
         pytest.param("pytest # > a.txt", [], [], id="comment"),
     ],
 )  # fmt: skip
-def test_a_command_line_says_what_it_reads_and_writes(command: str, read: list[str], modified: list[str]) -> None:
+def test_a_command_line_names_the_files_it_reads_and_writes(command: str, read: list[str], modified: list[str]) -> None:
     assert touched("bash", {"command": command}) == (read, modified)
 
 

@@ -63,7 +63,7 @@ def test_usage_counts_the_whole_input_once(response: Any, model: str, stop_reaso
         pytest.param({"choices": [], "usage": OPENAI["usage"]}, 120, None, id="OpenAI chat"),
     ],
 )
-def test_a_chunk_tells_what_it_holds(chunk: Any, tokens: int | None, stop_reason: StopReason | None) -> None:
+def test_usage_and_ending_of_a_chunk(chunk: Any, tokens: int | None, stop_reason: StopReason | None) -> None:
     answer = read_answer(chunk)
     assert answer is not None
     assert (answer.usage.input_tokens if answer.usage else None) == tokens

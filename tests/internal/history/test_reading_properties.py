@@ -211,7 +211,7 @@ LIFE = (*("append",) * 8, *("call",) * 6, "edit", "take_back", "redo", "redo", "
 
 @QUICK
 @given(data=st.data(), seed=st.integers(0, 1_000_000), clears=st.booleans(), dialect=st.sampled_from(DIALECTS))
-def test_a_session_shows_what_a_new_process_would_show(data: Any, seed: int, clears: bool, dialect: Dialect) -> None:
+def test_a_session_has_the_view_of_a_new_process(data: Any, seed: int, clears: bool, dialect: Dialect) -> None:
     """From the same records, and of the host's own messages."""
     host = Host(random.Random(seed).randrange, dialect)
     session = opened(4_096, dialect, clears=clears)

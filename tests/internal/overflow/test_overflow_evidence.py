@@ -84,7 +84,7 @@ def test_a_status_is_read_from_the_beginning_of_a_text_only() -> None:
 # -- who says it
 
 
-def test_a_providers_name_in_the_error_decides_what_an_answer_without_a_body_means() -> None:
+def test_an_answer_without_a_body_is_an_overflow_by_the_providers_name_in_the_error() -> None:
     """Cerebras answers an overflow with a bare 400 or 413."""
     bare = {"status_code": 400, "message": "400 status code (no body)"}
     assert not is_context_overflow(bare)

@@ -157,7 +157,7 @@ def test_the_summary_is_allowed_its_part_of_the_budget_in_the_models_tokens() ->
     assert plan(talk(8), ratio=2.0).allowance == 500
 
 
-def test_the_summary_is_allowed_what_is_left_under_the_trigger_beside_what_cannot_shrink() -> None:
+def test_the_summary_may_fill_the_trigger_next_to_messages_that_cannot_shrink() -> None:
     said = [*talk(8), user("now")]
     for more in (0, 3):
         trigger = 100 + more * 100 + WRAPPER + 400
@@ -181,7 +181,7 @@ def test_where_the_trigger_leaves_nothing_the_summary_gets_a_share_of_the_window
 # -- what is summarized
 
 
-def test_a_second_summary_covers_what_came_since_and_carries_the_first_one_on() -> None:
+def test_a_second_summary_covers_the_messages_since_and_carries_the_first_one_on() -> None:
     messages = [user("go"), *talk(6)]
     record = compacted(messages)
     longer = [*messages, *talk(6, first=6)]

@@ -116,7 +116,7 @@ def test_a_request_that_was_not_looked_at_is_a_value_like_any_other(
     assert (copy.prompt, copy.transcript) == (request.prompt, request.transcript)
 
 
-def test_request_carries_what_any_summarizer_needs() -> None:
+def test_a_request_has_all_fields_that_a_summarizer_needs() -> None:
     """No word about a model; the focus is there as text too; messages uncut for summarizers without a model."""
     messages = conversation(size=5000)
     request = ask(messages, kind="update", previous_summary="Old.", focus="the tests")

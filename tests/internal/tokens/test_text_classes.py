@@ -119,7 +119,7 @@ LONG = {
 
 
 @pytest.mark.parametrize("kind", LONG)
-def test_a_long_text_of_mixed_classes_takes_what_its_pieces_take(kind: str) -> None:
+def test_a_long_text_of_mixed_classes_is_near_the_sum_of_its_pieces(kind: str) -> None:
     """What is read of it stands for the rest: within a fifth of the sum of pieces that are read whole."""
     text = LONG[kind]
     pieces = [text[at : at + WHOLE_CHARS] for at in range(0, len(text), WHOLE_CHARS)]

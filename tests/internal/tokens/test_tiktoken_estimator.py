@@ -162,7 +162,7 @@ def test_messages_are_counted_with_their_frames() -> None:
 
 
 @pytest.mark.parametrize("kind", CLASS_TEXTS)
-def test_the_texts_of_the_classes_say_what_the_tokenizers_say(kind: str) -> None:
+def test_the_counts_of_the_classes_are_the_tokenizers(kind: str) -> None:
     text = CLASS_TEXTS[kind]
     counted = [real_tokenizer(encoding).estimate_tokens(text.text) for encoding in ("cl100k_base", "o200k_base")]
     assert counted == [text.cl100k, text.o200k]

@@ -195,7 +195,7 @@ EXACT = [pytest.param("openhands*", id="Claude"), pytest.param("miniswe*", id="D
 
 @needs_data
 @pytest.mark.parametrize("pattern", EXACT)
-def test_requests_are_estimated_near_what_providers_count_before_any_report(pattern: str) -> None:
+def test_requests_are_estimated_near_the_providers_counts_before_any_report(pattern: str) -> None:
     recorded = list(sessions(pattern))[::3]
     ratios = [found.ratio for session in recorded for found in projections(session, reporting=False)]
     assert quantiles(abs(ratio - 1) for ratio in ratios)[MEDIAN] <= 0.12

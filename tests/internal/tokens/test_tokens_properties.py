@@ -97,7 +97,7 @@ FIELDS = st.dictionaries(
 
 
 @given(FIELDS)
-def test_no_report_is_too_broken_to_read_and_what_is_believed_is_sound(fields: dict[str, object]) -> None:
+def test_no_report_is_too_broken_to_read_and_believed_usage_is_sound(fields: dict[str, object]) -> None:
     for usage in (usage_from_openai(fields), usage_from_anthropic(fields)):
         if usage is not None and is_usable(usage):
             assert usage.input_tokens > 0
