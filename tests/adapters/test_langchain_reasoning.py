@@ -16,6 +16,7 @@ from compaction_hooks import CompactionController, project
 from tests.adapters.langchain_core_stage import Stage, run, said, streamed, thread
 from tests.adapters.signed_reasoning import BINDING, HIDDEN, RESULT, SETTINGS, STEPS, TURNS, WINDOW, Reading
 from tests.cases import crossed
+from tests.provider import ItemSigner
 
 SEALED = {"signature": "sealed"}
 TEXT = {"type": "text", "text": "Step."}
@@ -79,3 +80,39 @@ async def test_no_run_of_an_agent_ends_in_a_refusal(stage: Stage, model: str, ho
     reading.check(model)
     assert compaction.session("thread").state().compaction_count >= 2
     assert sum("signature" in str(message.content) for message in messages) == len(reading.answers)
+
+
+@crossed(output=["v0", "responses/v1", "v1"], how=["sync", "streamed"])
+async def test_reasoning_of_another_account_is_dropped_with_the_ids_of_its_items(
+    stage: Stage, output: str, how: str
+) -> None:
+    """The account changes between three turns, and each of them is that of another process."""
+    reading, saver = Reading(stage.side()), InMemorySaver()
+    signer = reading.side.signer = ItemSigner()
+    options: dict[str, Any] = {"output_version": output, "include": ["reasoning.encrypted_content"]}
+    for turn, account in zip((*TURNS, "Go on."), ("first", "second", "second"), strict=True):
+        signer.account = account
+        compaction = CompactionMiddleware(context_window=WINDOW, settings=SETTINGS)
+        model = stage.openai(None, model="gpt-5", use_responses_api=True, **options)
+        agent: Any = create_agent(model, [read_file], middleware=[compaction], checkpointer=saver)
+        config = {**thread(), "recursion_limit": 10 * STEPS}
+        if how == "streamed":
+            await streamed(agent, said(turn), "async", "messages", config)
+        else:
+            await run(agent, said(turn), how, config)
+        assert agent.get_state(thread()).values["messages"][-1].text == "Done."
+    assert len(signer.refusals) == len(reading.side.rejections) == 1
+    assert signer.sent[-1] > 1
+
+
+def test_google_signatures_are_left_out_with_the_reasoning() -> None:
+    """langchain-google-genai sends Google's placeholder for a missing one."""
+    key = "__gemini_function_call_thought_signatures__"
+    call = {"type": "tool_call", "name": "read", "args": {}, "id": "1"}
+    texts: list[Any] = [{**TEXT, "thought_signature": "c2ln"}, {**TEXT, "extras": {"signature": "c2ln"}}, "Step."]
+    answer = AIMessage([*texts, call], tool_calls=[call], additional_kwargs={key: {"1": "c2ln"}, "other": 1})
+    untied = LangChainFormat().untie(answer)
+    assert "c2ln" not in str(untied)
+    assert untied.content == [TEXT, {**TEXT, "extras": {}}, "Step.", call]
+    assert untied.additional_kwargs == {"other": 1}
+    assert LangChainFormat().untie(untied) is untied

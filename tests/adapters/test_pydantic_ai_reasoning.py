@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from compaction_adapters.pydantic_ai import Compaction
+from compaction_adapters.pydantic_ai import Compaction, PydanticAIFormat
 from pydantic_ai import Agent, UsageLimits
-from pydantic_ai.messages import ModelMessage, ThinkingPart
+from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ThinkingPart, ToolCallPart
 
 from compaction_hooks import CompactionFinished
 from compaction_hooks.events import CompactionEvent
@@ -17,6 +17,7 @@ from tests.adapters.pydantic_ai_stage import Stage
 from tests.adapters.signed_reasoning import BINDING, HIDDEN, RESULT, SETTINGS, STEPS, TURNS, WINDOW, Reading
 from tests.adapters.test_pydantic_ai_recovery import by_iter_streaming, by_run, by_run_with_a_handler
 from tests.cases import crossed
+from tests.provider import ItemSigner
 
 
 def read_file(path: str) -> str:
@@ -65,3 +66,30 @@ async def test_reasoning_is_dropped_though_overflows_are_not_recovered(stage: St
     agent: Agent[None, str] = Agent(stage.anthropic(model=HIDDEN), capabilities=[compaction], tools=[read_file])
     assert (await agent.run(TURNS[0], usage_limits=UsageLimits(request_limit=None))).output == "Done."
     assert len(reading.side.rejections) == 1
+
+
+@pytest.mark.parametrize("way", [by_run, by_run_with_a_handler])
+async def test_reasoning_of_another_account_is_dropped_with_the_ids_of_its_items(stage: Stage, way: Any) -> None:
+    """The account changes between three runs, and each of them is that of another process."""
+    reading, store, messages = Reading(stage.side()), MemoryStore(), list[ModelMessage]()
+    signer = reading.side.signer = ItemSigner()
+    for turn, account in zip((*TURNS, "Go on."), ("first", "second", "second"), strict=True):
+        signer.account = account
+        compaction = Compaction[None](context_window=WINDOW, settings=SETTINGS, store=store)
+        agent: Agent[None, str] = Agent(stage.responses(model="gpt-5"), capabilities=[compaction], tools=[read_file])
+        limits = UsageLimits(request_limit=None)
+        output, messages = await way(
+            agent, turn, message_history=messages, usage_limits=limits, conversation_id="reading"
+        )
+        assert output == "Done."
+    assert len(signer.refusals) == len(reading.side.rejections) == 1
+    assert signer.sent[-1] > 1
+
+
+def test_google_signatures_are_left_out_with_the_reasoning() -> None:
+    """pydantic-ai sends Google's placeholder for a missing one."""
+    details = {"thought_signature": "c2ln", "other": 1}
+    parts = [TextPart("Step.", provider_details=details), ToolCallPart("read", {}, "1", provider_details=details)]
+    untied = PydanticAIFormat().untie(ModelResponse(parts=parts))
+    assert [getattr(part, "provider_details") for part in untied.parts] == [{"other": 1}] * 2  # noqa: B009
+    assert PydanticAIFormat().untie(untied) is untied

@@ -175,8 +175,8 @@ def _reasoning(fields: Block) -> Thinking:
     items = cast("list[object]", summaries) if isinstance(summaries, list) else []
     texts = [_string(cast(Block, item), "text") for item in items if isinstance(item, Mapping)]
     extras = fields.get("extras")
-    signature = _string(cast(Block, extras), "signature") if isinstance(extras, Mapping) else ""
-    sealed = _string(fields, "encrypted_content") or _string(fields, "signature") or signature
+    both = {**fields, **(cast(Block, extras) if isinstance(extras, Mapping) else {})}
+    sealed = _string(both, "encrypted_content") or _string(both, "signature")
     return Thinking(_string(fields, "reasoning") or "\n".join(texts), len(sealed))
 
 

@@ -29,6 +29,7 @@ from compaction_adapters.langchain_core.blocks import (
     rewrite_block,
     rewrite_result,
 )
+from compaction_adapters.langchain_core.ties import untie
 from compaction_adapters.langchain_core.usage import call_facts
 from compaction_hooks import Message
 from compaction_hooks.errors import FormatError
@@ -108,6 +109,10 @@ class LangChainFormat(PartsFormat[BaseMessage, object]):
         if isinstance(message, AIMessage) and places_of(message)[call[1]].field == "function_call":
             return FunctionMessage(content=text, name=part.name)
         return ToolMessage(text, tool_call_id=part.id, name=part.name, status="error")
+
+    def untie(self, message: BaseMessage, /) -> BaseMessage:
+        """Return an answer without OpenAI's ids of items and Google's thought signatures; the message itself if it has none."""
+        return untie(message) if isinstance(message, AIMessage) else message
 
     def pieces_of(self, message: BaseMessage, /) -> Pieces[object]:
         """Return the places of an assistant's parts, a tool message as its own part, or the blocks of another message's pieces."""

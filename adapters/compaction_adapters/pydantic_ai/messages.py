@@ -100,6 +100,13 @@ class PydanticAIFormat(PartsFormat[ModelMessage, Item]):
         result = ai.ToolReturnPart(part.name, text, part.id, timestamp=timestamp, outcome="interrupted")
         return ModelRequest(parts=[result])
 
+    def untie(self, message: ModelMessage, /) -> ModelMessage:
+        """Return a response without OpenAI's ids of items and Google's thought signatures; the message itself if it has none."""
+        if not isinstance(message, ModelResponse):
+            return message
+        parts = [*map(_untie, message.parts)]
+        return message if all(map(is_, parts, message.parts)) else replace(message, parts=parts)
+
     def pieces_of(self, message: ModelMessage, /) -> Pieces[Item]:
         """Return the parts of a response as one piece; of a request each part, a user prompt as its items."""
         if isinstance(message, ModelResponse):
@@ -283,6 +290,18 @@ def usage_of(message: ModelResponse) -> Usage | None:
     )
 
 
+def _untie(part: ai.ModelResponsePart) -> ai.ModelResponsePart:
+    if isinstance(part, ai.TextPart | ai.ToolCallPart) and part.id:
+        part = replace(part, id=None)
+    details = part.provider_details or {}
+    if _SIGNATURE not in details:
+        return part
+    return replace(part, provider_details={name: value for name, value in details.items() if name != _SIGNATURE})
+
+
+_SIGNATURE: Final = "thought_signature"
+"""The key of Google's signature in a part's `provider_details`. pydantic-ai itself sends Google's placeholder for a missing one."""
+
 # -- parts
 
 
@@ -300,7 +319,7 @@ def _part(item: Item) -> Part:
         case ai.FilePart():
             return _part(item.content)
         case ai.ToolCallPart():
-            signature = (item.provider_details or {}).get("thought_signature")
+            signature = (item.provider_details or {}).get(_SIGNATURE)
             arguments = as_json_text(item.args) if item.args else ""
             return ToolCall(item.tool_call_id, item.tool_name, arguments, len(str(signature or "")))
         case ai.ToolReturnPart():
