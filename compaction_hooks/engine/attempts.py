@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Generic
 
@@ -53,7 +52,13 @@ class Attempts(Generic[M]):
         yield from flush(self.conversation)
         return sent
 
-    def note_natives(self, snapshot: Snapshot[M], pieces: Iterable[int]) -> Flow[None]:
+    @property
+    def has_new_natives(self) -> bool:
+        """Whether the list last read has a sealed summary that was not seen before."""
+        history = self.conversation.history
+        return history is not None and bool(self.conversation.natives.find_new(history))
+
+    def note_natives(self, call: Call[M]) -> Flow[None]:
         """Note the issuers of sealed summaries that are seen for the first time, and write their readable twins.
 
         The host may drop the messages before such a summary from now on, and another model may have to do with the twin.
@@ -61,10 +66,11 @@ class Attempts(Generic[M]):
         from compaction_hooks.engine.twins import write_twin  # few histories have such summaries
         from compaction_hooks.validity import provider_of
 
-        conversation, history = self.conversation, snapshot.history
+        conversation, snapshot = self.conversation, self.take_snapshot(call)
+        history = snapshot.history
         max_tokens = int(self.find_budget(snapshot).summary / snapshot.ratio)
         sent = conversation.last_sent
-        for piece in pieces:
+        for piece in conversation.natives.find_new(history):
             earlier = conversation.natives.text_before(history, piece)
             twin: str = yield Work(partial(write_twin, snapshot, piece, earlier, max_tokens))
             seal = make_seal(history, piece, sent.key.model if sent else snapshot.model, provider_of(snapshot.format))
@@ -80,9 +86,8 @@ class Attempts(Generic[M]):
 
     def run_compaction(self, call: Call[M], order: Order) -> Flow[tuple[Compaction[M], CompactionResult[M]]]:
         """Compact. If the host changed the history meanwhile, try again, the second time without a model, which takes no time."""
-        snapshot = self.take_snapshot(call)
-        unknown = self.conversation.natives.find_unknown(snapshot.history)
-        yield from self.note_natives(snapshot, unknown)
+        if self.has_new_natives:
+            yield from self.note_natives(call)
         attempt, result = yield from self._run_attempt(call, order)
         for may_ask in (True, False):
             if attempt.is_outdated:

@@ -43,9 +43,8 @@ class ConversationFlow(Attempts[M]):
         # Each effect lets other callers run, and they may compact: after a wait, take a new snapshot and decide again.
         while True:
             snapshot = self.take_snapshot(call)
-            unknown = self.conversation.natives.find_unknown(snapshot.history)
-            if unknown:
-                yield from self.note_natives(snapshot, unknown)
+            if self.has_new_natives:
+                yield from self.note_natives(call)
                 continue
 
             reason, due = self._find_reason(snapshot, call)

@@ -9,7 +9,7 @@ from compaction_hooks.engine.model_names import same_model
 from compaction_hooks.history import History
 from compaction_hooks.history.digests import message_names, text_digest
 from compaction_hooks.messages import NativeSummary, Provider
-from compaction_hooks.view.native import NativeStart, find_start, native_of
+from compaction_hooks.view.native import NOWHERE, NativeStart, find_start, native_of
 from compaction_hooks.view.notes import seal_note
 from compaction_hooks.view.record import UNKNOWN_RUN, CompactionRecord, Pin, Seal
 
@@ -30,7 +30,7 @@ class NativeSummaries:
         if known is None or known.seal is None or not known.seal.is_refused:
             self._notes[note.seal.digest] = note
 
-    def find_unknown(self, history: History[Any]) -> list[int]:
+    def find_new(self, history: History[Any]) -> list[int]:
         """Return the pieces with a sealed summary that was not seen before."""
         pieces = ((index, native_of(history.piece(index).message)) for index in history.natives())
         return [index for index, item in pieces if item.sealed and _digest(item) not in self._notes]
@@ -45,9 +45,13 @@ class NativeSummaries:
             provider: The provider of the format.
             pins: By digest, the run of each message that the host pinned.
         """
-        start = find_start(history, lambda piece: self._may_send(_item(history, piece), model or "", provider or ""))
-        if start is None:
-            return None
+        start = find_start(
+            history,
+            lambda piece: self._may_send(_item(history, piece), model or "", provider or ""),
+            lambda piece: self._is_whole(history, piece),
+        )
+        if start is None or start.piece == NOWHERE:
+            return start
         text, note = self._read(history, start.piece)
         users = tuple(
             Pin(_find_run(history, digest, start.piece) if run == UNKNOWN_RUN else run, digest, is_users=True)
@@ -80,6 +84,15 @@ class NativeSummaries:
         note = self._notes.get(_digest(item))
         return item.content or (note.summary if note else ""), note
 
+    def _is_whole(self, history: History[Any], piece: int) -> bool:
+        """Return whether the list has the messages that a sealed summary covers, or our own summary of them."""
+        note = self._notes.get(_digest(_item(history, piece)))
+        if piece < (history.summary_piece or 0):
+            return True
+        if note is None or note.seal is None or not note.seal.runs:
+            return False
+        return history.digest_before(note.seal.runs) == note.seal.chain
+
     def _may_send(self, item: NativeSummary, model: str, provider: str) -> bool:
         note = self._notes.get(_digest(item))
         seal = note.seal if note else None
@@ -103,8 +116,11 @@ def make_seal(history: History[Any], piece: int, model: str | None, provider: Pr
     Args:
         model: The model of the last request, which this summary came with.
     """
-    message = history.piece(piece).message
-    return Seal(_digest(native_of(message)), provider or "", message.model or model or "")
+    message, runs = history.piece(piece).message, history.run_of(piece)
+    chain = history.digest_before(runs) if runs > history.base else None
+    return Seal(
+        _digest(native_of(message)), provider or "", message.model or model or "", runs if chain else 0, chain or ""
+    )
 
 
 def _item(history: History[Any], piece: int) -> NativeSummary:

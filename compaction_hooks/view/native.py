@@ -14,11 +14,15 @@ MISSING = "The messages before this point are missing: another provider or model
 """The words in place of a sealed summary that the request cannot send, and of which there is no readable twin."""
 
 
+NOWHERE = -1
+"""The piece of no summary."""
+
+
 class NativeStart(NamedTuple):
     """The provider's own summary at which a view begins.
 
     Attributes:
-        piece: Index of the piece that holds it.
+        piece: Index of the piece that holds it; `NOWHERE` if the request sends none, and the list has the messages that they cover.
         is_sent: Whether the request sends it; otherwise its text takes its place.
         text: Its text, or that of its twin: the next summary of ours updates it. "" if there is none.
         left_out: Pieces of other summaries that the request cannot send.
@@ -56,16 +60,25 @@ def native_of(message: Message) -> NativeSummary:
     return [part for part in message.parts if isinstance(part, NativeSummary)][-1]
 
 
-def find_start(history: History[Any], may_send: Callable[[int], bool] = lambda _: True) -> NativeStart | None:
-    """Return the start of a view: the newest summary that the request may send, or without such the newest; None without any.
+def find_start(
+    history: History[Any],
+    may_send: Callable[[int], bool] = lambda _: True,
+    is_whole: Callable[[int], bool] = lambda _: False,
+) -> NativeStart | None:
+    """Return the start of a view: the newest summary that the request may send; None if the list has no summary.
+
+    Without such a summary, a view begins at the text of the newest one whose messages the list has not.
 
     Args:
         may_send: Whether the request may send the summary in the piece with this index.
+        is_whole: Whether the list has all messages that this summary covers.
     """
     natives = history.natives()
     if not natives:
         return None
     sent = [*filter(may_send, natives)]
-    newest = (sent or natives)[-1]
+    start = [piece for piece in sent or natives if sent or not is_whole(piece)][-1:]
     left_out = tuple(piece for piece in natives if piece not in sent)
-    return NativeStart(newest, bool(sent), covered=history.piece(newest).host, left_out=left_out)
+    if not start:
+        return NativeStart(NOWHERE, is_sent=False, left_out=left_out)
+    return NativeStart(start[0], bool(sent), covered=history.piece(start[0]).host, left_out=left_out)

@@ -28,7 +28,7 @@ from compaction_hooks.messages import (
 from compaction_hooks.native import Issuer, NativeItems
 from compaction_hooks.reasoning import binds_reasoning
 from compaction_hooks.view.cache_marks import MovedMark, move_mark
-from compaction_hooks.view.native import NativeStart, covered_pieces, find_start, native_of
+from compaction_hooks.view.native import NOWHERE, NativeStart, covered_pieces, find_start, native_of
 from compaction_hooks.view.reasoning import NOT_STALE, StaleReasoning, stale_runs_of
 from compaction_hooks.view.record import CompactionRecord, Pin, StaleRuns, collect_products
 from compaction_hooks.view.reductions import (
@@ -254,7 +254,7 @@ def _find_head(
     """
     cut = covered_pieces(history, record.covered_runs) if record else 0
     head = _Head(cut, record.rendered, record.pins, record.native_for(issuer)) if record and cut else _Head()
-    if start is None:
+    if start is None or start.piece == NOWHERE:
         return head, ()
     item = native_of(history.piece(start.piece).message)
     if not start.is_newer(history, record):

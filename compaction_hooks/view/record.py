@@ -56,12 +56,16 @@ class Seal(NamedTuple):
         digest: SHA-256 of the summary, encrypted or readable: its name in any list.
         provider: The provider of the messages' format; "" if a client library translates them.
         model: The model of the call; "" is the controller's own.
+        runs, chain: The runs before it in the list in which it was first seen, and the digest chain after them: a list that begins
+            with these has all that it covers.
         is_refused: Whether the provider refused it: no request sends it again.
     """
 
     digest: str
     provider: str = ""
     model: str = ""
+    runs: int = 0
+    chain: str = ""
     is_refused: bool = False
 
 
@@ -371,8 +375,8 @@ def _reduction(item: Mapping[str, object]) -> Reduction:
 
 
 def _seal(fields: Mapping[str, object]) -> Seal:
-    digest, provider, model = (_field(fields, name, str) for name in ("digest", "provider", "model"))
-    return Seal(digest, provider, model, is_refused=fields.get("is_refused") is True)
+    digest, provider, model, chain = (_field(fields, name, str) for name in ("digest", "provider", "model", "chain"))
+    return Seal(digest, provider, model, _field(fields, "runs", int), chain, fields.get("is_refused") is True)
 
 
 def _stale_runs(fields: Mapping[str, object]) -> StaleRuns:

@@ -34,7 +34,8 @@ def conversation() -> list[Any]:
 
 
 def controller(**keywords: Any) -> CompactionController[Any]:
-    return CompactionController(**{"model": "gpt-5", "context_window": 20_000} | keywords)
+    given: dict[str, Any] = {"model": "gpt-5", "context_window": 20_000}
+    return CompactionController(**given | keywords)
 
 
 def text_of(view: Sequence[Any]) -> str:
@@ -116,7 +117,7 @@ def test_a_newer_item_takes_the_place_of_our_summary() -> None:
 
 
 @pytest.mark.parametrize("model", ["grok-4", "gpt-5-mini", "azure/gpt-5", "claude-opus-5"])
-def test_another_model_gets_the_twin_and_the_first_one_the_item_again(
+def test_another_model_gets_the_messages_and_the_first_one_the_item_again(
     model: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     session = controller(model="openai/gpt-5").session("one")
@@ -124,18 +125,24 @@ def test_another_model_gets_the_twin_and_the_first_one_the_item_again(
     first = session.transform_context_sync(messages)
     with caplog.at_level(logging.WARNING):
         for _ in range(2):
-            other = session.transform_context_sync(messages, model=model)
-    assert ITEM not in other
-    assert other[0] == SYSTEM
-    assert "[The summary covers 42 messages]" in text_of(other[1:2])
-    assert [name for name in NAMES if name not in text_of(other)] == []
-    assert other[-3:] == messages[-3:]
+            assert session.transform_context_sync(messages, model=model) == [
+                message for message in messages if message is not ITEM
+            ]
     assert [record.getMessage() for record in caplog.records if "left out" in record.getMessage()] == [
         "session one: a summary that only another provider or model can read is left out"
     ]
     assert session.transform_context_sync(messages) == first
     dated = session.transform_context_sync(messages, model="gpt-5-2025-08-07")
     assert dated == first, "a dated name of the same model"
+
+
+def test_another_model_gets_a_summary_of_all_messages_if_they_are_too_many() -> None:
+    session = controller().session("one")
+    session.transform_context_sync(conversation())
+    view = session.transform_context_sync(conversation(), model="grok-4", context_window=4_000)
+    assert session.record is not None
+    assert "Part 0?" in session.record.rendered
+    assert ITEM not in view
 
 
 def test_the_twin_outlives_the_process_and_the_messages_that_it_covers() -> None:

@@ -5,6 +5,7 @@ The examples use it, so it needs no pytest.
 
 from compaction_hooks.testing import Answer, Call, Script, Turn, long_script, tools_of
 from tests.provider.compacting import Compactor
+from tests.provider.item_sealing import ItemSealer
 from tests.provider.item_signing import ItemSigner
 from tests.provider.server import LoopbackProvider
 from tests.provider.sides import Overflow, Received, Side
@@ -16,6 +17,7 @@ __all__ = [
     "Answer",
     "Call",
     "Compactor",
+    "ItemSealer",
     "ItemSigner",
     "LoopbackProvider",
     "Overflow",

@@ -13,6 +13,7 @@ from compaction_hooks.summary.prompts import SYSTEM_PROMPT
 from compaction_hooks.testing import Answer
 from tests.provider.compacting import Compactor
 from tests.provider.counting import count, count_cached, pieces_of, text_tokens
+from tests.provider.item_sealing import ItemSealer
 from tests.provider.item_signing import ItemSigner
 from tests.provider.signing import Signer
 from tests.provider.validation import template_fault
@@ -131,7 +132,7 @@ class Side:
     think: Callable[[Received], Answer] | None = None
     stream_fail_after: int | None = None
     wants_turns: bool = False
-    signer: Signer | ItemSigner | None = None
+    signer: Signer | ItemSigner | ItemSealer | None = None
     compactor: Compactor | None = None
     blocks: Sequence[Mapping[str, Any]] = ()
     requests: list[Received] = field(default_factory=list[Received])
