@@ -302,8 +302,7 @@ class CompactionRecord:
 
 
 _NAMES = [each.name for each in dataclasses.fields(CompactionRecord) if each.name != "extra"]
-_RARE_FIELDS = frozenset({"takes_back", "stale_runs", "binding_models", "handle", "source", "native", "seal"})
-_RARE_FIELDS = frozenset({"takes_back", "stale_runs", "binding_models", "loss", "handle", "source", "native"})
+_RARE_FIELDS = frozenset({"takes_back", "stale_runs", "binding_models", "loss", "handle", "source", "native", "seal"})
 """Fields that are left out if they are empty."""
 _KNOWN_FIELDS = frozenset((*_NAMES, "version", "left_out"))
 
