@@ -73,6 +73,7 @@ _KINDS = {
         _is_strategy_list, "be a list of strategies, such as [ClearToolResults(), Summarize()]"
     ).or_none(),
     "tool_rules": arguments.Kind(lambda value: isinstance(value, Mapping), "be a dict of rules by tool name"),
+    "max_result_tokens": arguments.TOKENS.or_none(),
     "max_summary_tokens": arguments.TOKENS,
     "summary_prompt": _PROMPT.or_none(),
     "summarizer_window": arguments.TOKENS.or_none(),
@@ -125,6 +126,8 @@ class CompactionSettings:
             `clear_tool_results`), summarize, shorten parts, drop the oldest messages, and shorten parts of the remaining ones.
         tool_rules: By tool name: "never" (its results are never cleared or shortened), "first" (also the newest are cleared),
             or n (the newest n are kept).
+        max_result_tokens: A larger result of a tool is shortened to this size in every view, from the first call that shows it, so
+            that no cached prefix changes; by estimate, its beginning and its end. Your list keeps all of it. None: no limit.
         max_summary_tokens: The most tokens of a summary, at most 10 % of the window and 20 % of the summarizer's.
         summary_prompt: Tells a model how to write a summary, in place of our headings: "Five sentences at most, in French." The
             other parts of the prompt stay: to summarize and answer nothing, the conversation and the previous summary in their
@@ -162,6 +165,7 @@ class CompactionSettings:
     clear_tool_results: bool = True
     strategies: Sequence[AnyStrategy] | None = None
     tool_rules: Mapping[str, ToolRule] = field(default_factory=dict[str, ToolRule])
+    max_result_tokens: int | None = None
     max_summary_tokens: int = SUMMARY_TOKENS
     summary_prompt: str | None = None
     summarizer_window: int | None = None

@@ -21,6 +21,7 @@ from compaction_hooks.history.digests import message_digest
 from compaction_hooks.messages import M, Media, MergingFormat, Message, MessageFormat
 from compaction_hooks.native import Issuer
 from compaction_hooks.runtime.effects import InFlight
+from compaction_hooks.settings import CompactionSettings
 from compaction_hooks.tokens.media import LearnedMedia
 from compaction_hooks.view.native import NativeStart
 from compaction_hooks.view.notes import undo_note
@@ -32,6 +33,7 @@ from compaction_hooks.view.record import (
     Pin,
     StaleRuns,
 )
+from compaction_hooks.view.reductions import Reduction
 from compaction_hooks.view.snapshot import Snapshot
 from compaction_hooks.view.summary_message import SUMMARY_MARKER
 
@@ -49,6 +51,7 @@ class Conversation(Generic[M]):
         repair_cache: The messages made by the last repair, by their neutral reading.
         flight: The compaction under way, or None.
         projected: The newest projection with its key: record, log, and how often copies replaced messages.
+        large: Reductions of the results that are too large for any view of the list last seen.
         called_at: When the last call began, in monotonic seconds.
         host_files: Returns the files that the host keeps track of in this conversation.
         natives: The provider's own summaries in the list: their issuers, and their text for other ones.
@@ -81,6 +84,8 @@ class Conversation(Generic[M]):
         self.cooldown = Cooldown()
         self.flight: InFlight | None = None
         self.last_sent: LastSent[M] | None = None
+        self.large: Sequence[Reduction] = ()
+        self._large: tuple[object, tuple[Reduction, ...], int] | None = None
         self.projected: tuple[tuple[str | None, object, int], Projection[M]] | None = None
         self.called_at: float | None = None
         self.host_files: Callable[[], FileOperations] = FileOperations
@@ -274,6 +279,7 @@ class Conversation(Generic[M]):
         stale: StaleRuns = NOT_STALE,
         issuer: Issuer | None = None,
         start: NativeStart | None = None,
+        large: Sequence[Reduction] = (),
     ) -> Projection[M]:
         """Return the projection of a history with a record. It is cached, and reused for histories that grow from this one."""
         name = (record.as_shown_to(issuer, 0).id if record else None, history.log, history.log.replaced)
@@ -282,7 +288,7 @@ class Conversation(Generic[M]):
         if (
             earlier is not None
             and made_of == name
-            and (earlier.stale, earlier.start) == (stale, start)
+            and (earlier.stale, earlier.start, self.large) == (stale, start, large)
             and earlier.is_settled
             # The user's current request may be another one by now: a new process would not favor the one before.
             and (earlier.unpinned_request is None or earlier.unpinned_request == history.request)
@@ -291,13 +297,36 @@ class Conversation(Generic[M]):
         else:
             estimate = self.estimator.estimate_message_tokens
             projection = apply_record(
-                history, record, self.format, estimate, earlier, stale, issuer=issuer, start=start
+                history, record, self.format, estimate, earlier, stale, issuer=issuer, start=start, large=large
             )
-            self.projected = name, projection
+            self.projected, self.large = (name, projection), large
 
         if projection.reused is not history.log.shown:
             history.log.show(projection.reused)
         return projection
+
+    def find_large(self, history: History[M], settings: CompactionSettings) -> Sequence[Reduction]:
+        """Return the reductions of the results that are too large for any view, as the settings say."""
+        if settings.max_result_tokens is None:
+            return ()
+        from compaction_hooks.view.large_results import shorten_large_results  # few programs set it
+
+        pins = self.records.user_pins.keys()
+        made_for = (history.log, settings.max_result_tokens, self.has_recall, frozenset(pins))
+        known, found, count = self._large or (None, (), 0)
+        if known != made_for or count > history.piece_count:
+            found, count = (), 0
+        new = shorten_large_results(
+            history,
+            count,
+            settings.max_result_tokens,
+            self.estimator.estimate_message_tokens,
+            rules=settings.tool_rules,
+            pins=pins,
+            has_recall=self.has_recall,
+        )
+        self._large = made_for, (*found, *new), history.piece_count
+        return self._large[1]
 
     def find_native_start(self, history: History[M], model: str | None) -> NativeStart | None:
         """Return the provider's own summary at which the view of a request begins, or None."""

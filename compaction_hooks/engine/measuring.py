@@ -35,7 +35,8 @@ def take_snapshot(conversation: Conversation[M], shared: SharedState, call: Call
         spare_open_turn(conversation.reasoning.stale_runs(history, shown), history, model) if is_bound else NOT_STALE
     )
     start = conversation.find_native_start(history, model)
-    projection = conversation.update_projection(history, record, stale, issuer, start)
+    large = conversation.find_large(history, settings)
+    projection = conversation.update_projection(history, record, stale, issuer, start, large)
     is_changed = is_mended or not projection.is_identity
 
     system, tools = _fixed_tokens(conversation, call)

@@ -62,15 +62,13 @@ class CoveredPart:
         ]
 
 
-def list_covered(history: History[M], projection: Projection[M], covered_runs: int) -> Iterator[CoveredPart]:
+def list_covered(history: History[M], projection: Projection[M]) -> Iterator[CoveredPart]:
     """Yield the parts that a projection of this history leaves out or shortens, in order.
 
     A part that the list itself has only in a shortened form, because the host stored a view, is not among them: its text is not
     there. Neither is reasoning.
-
-    Args:
-        covered_runs: Runs that the record covers, from the start of the conversation.
     """
+    covered_runs = history.run_of(projection.cut - 1) + 1 if projection.cut else 0
     reduced = by_place(projection.reductions)
     reduced_runs = {run for _, run, _ in reduced}
     calls: dict[str, ToolCall] = {}

@@ -69,14 +69,15 @@ class RecallMethods(Generic[M]):
         with conversation.lock:
             listed = conversation.repair(call.messages) if call.settings.repair else call.messages
             # A reading of its own, without sizes: the session's reading is that of the list to send.
-            history = HistoryReader(conversation.format, lambda _: 0, SUMMARY_MARKER).read(
-                listed, conversation.records.known
-            )
+            sizes = conversation.estimator if call.settings.max_result_tokens else None
+            history = HistoryReader(
+                conversation.format, sizes.estimate_message_tokens if sizes else lambda _: 0, SUMMARY_MARKER
+            ).read(listed, conversation.records.known)
             record = conversation.records.find_active(history)
+            start = conversation.find_native_start(history, shared.model)
+            large = conversation.find_large(history, call.settings)
             budget = budget_for(conversation, shared, call)
             form = conversation.format
-        if record is None:
-            return Recallable(Covered())
-        projection = apply_record(history, record, form, lambda _: 0)
-        covered = Covered(list_covered(history, projection, record.covered_runs))
+        projection = apply_record(history, record, form, lambda _: 0, start=start, large=large)
+        covered = Covered(list_covered(history, projection))
         return Recallable(covered, budget.window if budget else 0, count_answers(history))

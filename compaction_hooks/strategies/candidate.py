@@ -199,9 +199,12 @@ def next_record(snapshot: Snapshot[M], goal: Goal[M]) -> CompactionRecord:
             compaction_count=0,
             last_compacted_at=goal.at,
         )
+    shown = {*active.reductions}
     return replace(
         active,
         parent=active.id or None,
+        # Results that are large for the settings are shortened without a record; from now on the record says so.
+        reductions=(*active.reductions, *(item for item in snapshot.projection.reductions if item not in shown)),
         reason=goal.reason,
         base=_parent_summary(snapshot),
         seen_runs=history.run_count,

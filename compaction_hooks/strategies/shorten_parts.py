@@ -10,7 +10,7 @@ from compaction_hooks import arguments
 from compaction_hooks.messages import M
 from compaction_hooks.strategies.candidate import Candidate, Goal, reduce, start_record, unpinned_parts
 from compaction_hooks.strategies.leave_out_media import leave_out_media
-from compaction_hooks.view.markers import HINT_TOKENS, MINIMUM_KEPT_CHARS
+from compaction_hooks.view.markers import HEAD_RATIO, HINT_TOKENS, MINIMUM_KEPT_CHARS
 from compaction_hooks.view.reductions import Reducible, Reduction, ToolRule, reducible_texts
 from compaction_hooks.view.snapshot import Snapshot
 
@@ -18,8 +18,6 @@ LEAST_KEPT_CHARS = 80
 """The least characters of a part in the last resort: one line, so that a reader can tell its subject."""
 MARKER_TOKENS = 19
 """Estimate of the marker in a shortened text of a million characters; shorter texts have a shorter one."""
-HEAD_RATIO = 0.6
-"""The part of a shortened text's kept characters that is from its beginning. Codex and OpenHands keep both ends too."""
 SHORTENING_SLACK = 0.03
 """The part of the room that is left over when parts are shortened: a long text is sized by samples, and its ends may be denser."""
 

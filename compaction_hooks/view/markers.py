@@ -11,6 +11,8 @@ from compaction_hooks.text.shortening import shorten
 
 MINIMUM_KEPT_CHARS = 400
 """Shortening leaves at least this many characters: enough for an error message and its last line."""
+HEAD_RATIO: Final = 0.6
+"""The part of a shortened text's kept characters that is from its beginning. Codex and OpenHands keep both ends too."""
 RECALL_TOOL: Final = "recall"
 """The name of the tool that markers name."""
 HANDLE_DIGITS: Final = 6

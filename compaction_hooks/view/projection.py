@@ -290,6 +290,7 @@ def apply_record(
     made_here: Iterable[Reduction] = (),
     issuer: Issuer | None = None,
     start: NativeStart | None = None,
+    large: Iterable[Reduction] = (),
 ) -> Projection[M]:
     """Apply a record that is true of this history; None is the host's own list.
 
@@ -300,8 +301,10 @@ def apply_record(
         made_here: Reductions that were made of this history, so that their parts need not be hashed again.
         issuer: The API and the model whose native items are shown; the format can write them.
         start: The provider's own summary in the list at which the view begins, if it is newer than the record's; None without one.
+        large: Reductions of results that are too large for any view, made of this history; those of the record take precedence.
     """
-    if record is None and stale_runs == NOT_STALE and start is None:
+    large = tuple(large)
+    if record is None and stale_runs == NOT_STALE and start is None and not large:
         return Projection((), 0, 0, (), 0)
     untie = format.untie if isinstance(format, UntyingFormat) else None
     natives = frozenset(start.left_out) if start else frozenset[int]()
@@ -310,10 +313,10 @@ def apply_record(
     head, native = _find_head(history, record, issuer, start)
     cut = head.cut
     pinned = builder.add_head(head, native, estimate, earlier) if cut or head.rendered else ()
-    wanted = by_place(record.reductions if record else ())
+    wanted = by_place((*large, *(record.reductions if record else ())))
     rewritten = _reusable(history, wanted, cut, earlier) if earlier and earlier.is_settled else {}
     shown = by_place(item for message in rewritten.values() for item in message.reductions)
-    for host, new in _new_texts(history, wanted, cut, {*made_here}, wanted.keys() - shown.keys()).items():
+    for host, new in _new_texts(history, wanted, cut, {*made_here, *large}, wanted.keys() - shown.keys()).items():
         rewritten[host] = _rewrite(history, host, new, format, estimate)
     first = history.piece(cut).host if cut < history.piece_count else history.host_count
     is_partial = cut < history.piece_count and history.first_piece(first) != cut

@@ -166,12 +166,12 @@ class Snapshot(NamedTuple, Generic[M]):
     @property
     def reductions(self) -> tuple[Reduction, ...]:
         """The reductions that the active view shows; not those of before a rewind or an edit."""
+        shown = dict.fromkeys(self.projection.reductions)
         if self.record is None:
-            return ()
-        shown = {*self.projection.reductions}
+            return tuple(shown)
         unsure = [item for item in self.record.reductions if item not in shown]
         gone = {*unsure} - {*still_true(self.history, unsure)}
-        return tuple([item for item in self.record.reductions if item not in gone])
+        return tuple(dict.fromkeys([item for item in (*self.record.reductions, *shown) if item not in gone]))
 
     @property
     def estimated(self) -> int:
@@ -223,14 +223,15 @@ class Snapshot(NamedTuple, Generic[M]):
         return [index for index in range(self.history.piece_count) if self.is_pinned_by_user(index)]
 
     def neutral_view(self, projection: Projection[M]) -> list[Message]:
-        """Return the neutral messages of a view; those of the host's objects are not read again."""
+        """Return the neutral messages of a view; those of the host's objects, and their shorter copies, are not read again."""
         history = self.history
         known = {id(history.host(index)): index for index in projection.reused}
+        copies = {id(shown.message): shown.pieces for shown in projection.rewritten.values()}
         found: list[Message] = []
         for message in projection.prefix:
             index = known.get(id(message))
             if index is None:
-                found += self.format.read(message)
+                found += copies.get(id(message)) or self.format.read(message)
             else:
                 found += [history.piece(number).message for number in history.host_pieces(index)]
         return found + [piece.message for piece in history.pieces(history.first_piece(projection.tail_start))]

@@ -1,0 +1,115 @@
+"""`CompactionSettings(max_result_tokens=...)`: a large result is shortened from the first view that shows it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from compaction_hooks import CompactionController, CompactionSettings, ConfigurationError, project
+from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat
+from compaction_hooks.testing import as_anthropic, check_view
+from compaction_hooks.tokens import CharacterEstimator
+from tests.conversations import Chat, Scripted, assistant, call, controller, prose, steps, system, texts, tool, user
+
+LARGE = f"head\n{prose(2_000)}\nTX-48213\n{prose(2_000)}\ntail"
+OPENING: list[Chat] = [system(), user("Port it."), assistant(None, call("n", path="notes.md"))]
+MESSAGES: list[Chat] = [*OPENING, tool("n", LARGE)]
+
+
+def made(most: int | None = 1_000, window: int = 200_000, **more: Any) -> CompactionController[Chat]:
+    rules = more.pop("tool_rules", {})
+    settings = CompactionSettings(max_result_tokens=most, tool_rules=rules)
+    return controller(window, summarizer=Scripted("- facts"), settings=settings, **more)
+
+
+def test_a_large_result_is_shortened_to_its_ends_from_the_first_call() -> None:
+    before = json.dumps(MESSAGES)
+    view = made().transform_context_sync(MESSAGES)
+    shown = view[3]["content"]
+    assert shown.startswith("head\n")
+    assert shown.endswith("\ntail")
+    assert "characters left out ...]" in shown
+    assert 800 < CharacterEstimator().estimate_tokens(shown) < 1_100
+    assert [message for message in view[:3] if message not in MESSAGES] == []
+    assert json.dumps(MESSAGES) == before
+
+
+def test_off_and_small_results_leave_the_list_as_it_is() -> None:
+    small = [*OPENING, tool("n", prose(300))]
+    assert made(None).transform_context_sync(MESSAGES) is MESSAGES
+    assert made().transform_context_sync(small) is small
+
+
+def test_no_prefix_changes_later_and_each_process_shows_the_same() -> None:
+    hooks = made()
+    messages = [*MESSAGES]
+    views = [hooks.transform_context_sync(messages)]
+    for n in range(4):
+        messages = [*messages, *steps(1, 200, first=n), assistant(None, call(f"l{n}")), tool(f"l{n}", LARGE)]
+        views.append(hooks.transform_context_sync(messages))
+        assert views[-1][: len(views[-2])] == views[-2]
+        assert made().transform_context_sync(messages) == views[-1]
+    assert texts(views[-1]).count("TX-48213") == 0
+
+
+def test_the_tool_reads_what_is_left_out_and_the_marker_names_its_handle() -> None:
+    session = made().session("thread")
+    recall = session.recall_tool(lambda: MESSAGES)
+    shown = session.transform_context_sync(MESSAGES)[3]["content"]
+    [part] = session.covered(MESSAGES)
+    assert (part.text, part.is_shortened) == (LARGE, True)
+    assert f'; recall("{part.handle}") shows them ...]' in shown
+    assert "TX-48213" in recall("TX-48213")
+
+
+def test_sizes_are_those_of_the_shortened_view() -> None:
+    hooks = made(window=6_144)
+    view = hooks.transform_context_sync(MESSAGES)
+    assert len(view) == len(MESSAGES)
+    assert hooks.state().compaction_count == 0
+    assert (hooks.state().context_tokens or 0) < 1_300
+
+
+def test_a_compaction_keeps_it_shortened_and_its_record_alone_gives_the_view() -> None:
+    messages = [*MESSAGES, *steps(30, 200), assistant(None, call("l")), tool("l", LARGE)]
+    session = made().session("thread")
+    before = session.transform_context_sync(messages)[-1]
+    result = session.compact_sync(messages, keep_recent_tokens=1_500)
+    assert result.messages[-1] == before
+    assert project(messages, result.record) == result.messages
+    assert session.transform_context_sync(messages) == result.messages
+    check_view(
+        messages,
+        result.messages,
+        format=OpenAIChatFormat(),
+        summaries=[result.record.rendered if result.record else ""],
+    )
+
+
+def test_old_results_are_cleared_as_before() -> None:
+    messages = [*MESSAGES, *steps(40, 400)]
+    view = made(window=16_384).transform_context_sync(messages)
+    assert view[3]["content"].startswith("[Old tool result cleared")
+
+
+def test_pinned_results_and_those_of_protected_tools_stay_whole() -> None:
+    pinned = made()
+    pinned.pin(MESSAGES[3])
+    assert pinned.transform_context_sync(MESSAGES)[3] is MESSAGES[3]
+    protected = made(tool_rules={"read_file": "never"})
+    assert protected.transform_context_sync(MESSAGES) == MESSAGES
+
+
+def test_it_is_shortened_alike_in_another_format() -> None:
+    chat, anthropic = OpenAIChatFormat(), AnthropicFormat()
+    view = made().session("a", chat).transform_context_sync(MESSAGES)
+    others = as_anthropic(piece for message in MESSAGES for piece in chat.read(message))
+    theirs = made().session("b", anthropic).transform_context_sync(others)
+    assert [r.text for m in theirs for p in anthropic.read(m) for r in p.results] == [view[3]["content"]]
+
+
+def test_what_is_no_number_of_tokens_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="max_result_tokens"):
+        CompactionSettings(max_result_tokens=0)
