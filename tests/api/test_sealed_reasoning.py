@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from random import Random
 from typing import Any
 
 import pytest
@@ -13,103 +12,8 @@ pytest.importorskip("uvicorn")
 from compaction_hooks import CompactionController, CompactionRecord, CompactionSettings
 from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.formats import AnthropicFormat, GeminiFormat, OpenAIChatFormat, OpenAIResponsesFormat
-from compaction_hooks.stores import MemoryStore
 from compaction_hooks.validity import problems, provider_of
-from tests.provider.signing import Signer
-
-BINDING, HIDDEN, PLAIN = "claude-opus-5-5", "my-gateway-model", "claude-sonnet-5"
-RESULT = "a line of the part that was read\n" * 30
-
-
-class RefusedError(Exception):
-    """A refusal, as an SDK raises it."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(message)
-        self.status_code = 400
-
-
-class Run:
-    """An agent on a provider that binds the reasoning of its models, in a process that may be started again."""
-
-    turn_length = 7
-
-    def __init__(self, seed: int, **settings: Any) -> None:
-        self.random = Random(seed)
-        self.signer = Signer(redacted_every=3)
-        self.store = MemoryStore()
-        self.settings = CompactionSettings(keep_recent_tokens=1_500, **settings)
-        self.messages: list[Any] = [{"role": "user", "content": "Read all parts, one after the other."}]
-        self.calls = 0
-        self.restart()
-
-    def restart(self) -> None:
-        hooks = CompactionController[Any](
-            format=AnthropicFormat(),
-            context_window=self.random.choice([6_000, 9_000]),
-            settings=self.settings,
-            store=self.store,
-        )
-        self.session = hooks.session("run")
-
-    def step(self, model: str = BINDING) -> None:
-        content = self.session.call_sync(self.messages, lambda view: self._answer(view, model), model=model)
-        self.messages.append({"role": "assistant", "content": content})
-        calls = [block["id"] for block in content if block["type"] == "tool_use"]
-        results = [{"type": "tool_result", "tool_use_id": id, "content": RESULT} for id in calls]
-        self.messages.append({"role": "user", "content": results or "Go on."})
-
-    def _answer(self, view: list[Any], model: str) -> list[Any]:
-        body = {"messages": view, "model": model}
-        refusal = self.signer.refusal(body) if model != PLAIN else None
-        if refusal is not None:
-            raise RefusedError(str(refusal.body))
-        self.calls += 1
-        call = {"type": "tool_use", "id": f"toolu_{self.calls}", "name": "read", "input": {"part": self.calls}}
-        said: list[Any] = [{"type": "text", "text": f"Part {self.calls}."}]
-        return [
-            *(self.signer.sign(body) if model != PLAIN else ()),
-            *said,
-            *([call] if self.calls % self.turn_length else []),
-        ]
-
-    def rewind(self) -> None:
-        """Go back to one of the user's words."""
-        places = [place for place, message in enumerate(self.messages) if isinstance(message["content"], str)]
-        del self.messages[self.random.choice(places) + 1 :]
-
-    def edit(self) -> None:
-        """Change the list before reasoning that stays: other words, a shorter result, one message more or fewer."""
-        place = self.random.randrange(len(self.messages) - 1)
-        message = self.messages[place]
-        kind = self.random.choice(["words", "insert", "remove"])
-        if kind == "insert" and message["role"] == "assistant":
-            self.messages.insert(place, {"role": "user", "content": "A reminder."})
-        elif kind == "remove" and place and isinstance(message["content"], str):
-            del self.messages[place]
-        elif isinstance(message["content"], str):
-            self.messages[place] = {**message, "content": message["content"] + " Please."}
-        elif message["role"] == "user":
-            (result,) = message["content"]
-            self.messages[place] = {**message, "content": [{**result, "content": "taken away"}]}
-
-    def act(self) -> None:
-        """Do something other than a model call."""
-        action = self.random.choice(["restart", "undo", "rewind", "edit", "pin", "compact"])
-        if action == "restart":
-            self.restart()
-        elif action == "undo":
-            self.session.undo()
-        elif action == "rewind":
-            self.rewind()
-        elif action == "edit":
-            self.edit()
-        elif action == "pin":
-            self.session.pin(
-                self.random.choice([message for message in self.messages if isinstance(message["content"], str)])
-            )
-        else:
-            self.session.compact_sync(self.messages, model=BINDING)
+from tests.sealed_runs import BINDING, HIDDEN, PLAIN, RefusedError, Run
 
 
 @pytest.mark.parametrize("part", range(4))
@@ -117,10 +21,7 @@ def test_no_request_is_refused_whatever_is_done_with_the_conversation(part: int)
     shares = list[float]()
     for seed in range(part * 50, part * 50 + 50):
         run = Run(seed)
-        for _ in range(30):
-            run.step()
-            if run.random.random() < 0.15:
-                run.act()
+        run.steps(30)
         assert run.signer.refusals == [], seed
         shares.append(run.signer.reasoning_share)
     assert sum(shares) / len(shares) > 0.4
@@ -141,14 +42,9 @@ class RareThinker(Run):
 
     turn_length = 30
 
-    def _answer(self, view: list[Any], model: str) -> list[Any]:
-        answer = super()._answer(view, model)
-        is_asked = isinstance(self.messages[-1]["content"], str)
-        return (
-            answer
-            if is_asked
-            else [block for block in answer if block["type"] not in ("thinking", "redacted_thinking")]
-        )
+    def _reason(self, view: list[Any], model: str, options: Any) -> list[Any]:
+        made = super()._reason(view, model, options)
+        return made if isinstance(self.messages[-1]["content"], str) else []
 
 
 def test_results_behind_the_reasoning_are_cleared_first() -> None:

@@ -58,6 +58,7 @@ class Signer:
     sent: list[tuple[int, int]] = field(default_factory=list)
     _answers: int = 0
     _together: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    _written: dict[int, tuple[object, bytes]] = field(default_factory=dict)
 
     @property
     def reasoning_share(self) -> float:
@@ -66,7 +67,7 @@ class Signer:
 
     def refusal(self, body: Mapping[str, Any]) -> Rejection | None:
         """Return the rejection of the first block of another request; None if all are valid."""
-        placed, _ = _read(body)
+        placed, _ = self._read(body)
         stale = self._first_stale(placed)
         if stale is not None and not _allows_dropping(body):
             return self._reject(placed[stale], _BOUND)
@@ -84,7 +85,7 @@ class Signer:
 
     def sign(self, body: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Return the reasoning of the answer to a request."""
-        placed, before = _read(body)
+        placed, before = self._read(body)
         good = placed[: self._first_stale(placed)]
         last = _name(good[-1].seal) if good else ""
         self._answers += 1
@@ -98,7 +99,7 @@ class Signer:
 
     def dropped(self, body: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Return the reasoning that the request allowed to drop, in the form of Anthropic's `input_transformations`."""
-        placed, _ = _read(body)
+        placed, _ = self._read(body)
         stale = self._first_stale(placed)
         gone = [] if stale is None else placed[stale:]
         return [{"type": "thinking_dropped", "reason": "prefix_binding_mismatch", "path": block.path} for block in gone]
@@ -121,6 +122,32 @@ class Signer:
             return None
         return latest[0]
 
+    def _read(self, body: Mapping[str, Any]) -> tuple[list[_Placed], str]:
+        """Return the reasoning in a request, and the digest of the whole request.
+
+        The digest is of the system prompt, the tools, and blocks by speaker, independently of message borders.
+        """
+        given = [[_plain(block) for block in blocks(body.get("system"))], body.get("tools") or []]
+        digest = hashlib.sha256(_json(given))
+        found, speaker = list[_Placed](), ""
+        for index, message in enumerate(body["messages"]):
+            for place, block in enumerate(blocks(message.get("content"))):
+                if block["type"] in _REASONING:
+                    found.append(_Placed(index, place, block, digest.hexdigest()))
+                    continue
+                if message["role"] != speaker:
+                    speaker = message["role"]
+                    digest.update(_json(speaker))
+                digest.update(self._write(block))
+        return found, digest.hexdigest()
+
+    def _write(self, block: Mapping[str, Any]) -> bytes:
+        """Return a block as JSON, cached: a history is read again in each of its requests."""
+        known = self._written.get(id(block))
+        if known is None or known[0] is not block:
+            known = self._written[id(block)] = block, _json(_plain(block))
+        return known[1]
+
 
 _BOUND = (
     "Invalid `signature` in `thinking` block. The block is bound to a different conversation. Remove the block, or set "
@@ -136,25 +163,6 @@ def _allows_dropping(body: Mapping[str, Any]) -> bool:
     """Return whether a request asks to drop reasoning of other requests, instead of an error."""
     binding = (body.get("thinking") or {}).get("block_binding") or {}
     return bool(binding.get("prefix_mismatch_behavior") == "drop_block")
-
-
-def _read(body: Mapping[str, Any]) -> tuple[list[_Placed], str]:
-    """Return the reasoning in a request, and the digest of the whole request.
-
-    The digest is of the system prompt, the tools, and blocks by speaker, independently of message borders.
-    """
-    digest = hashlib.sha256(_json([[_plain(block) for block in blocks(body.get("system"))], body.get("tools") or []]))
-    found, speaker = list[_Placed](), ""
-    for index, message in enumerate(body["messages"]):
-        for place, block in enumerate(blocks(message.get("content"))):
-            if block["type"] in _REASONING:
-                found.append(_Placed(index, place, block, digest.hexdigest()))
-                continue
-            if message["role"] != speaker:
-                speaker = message["role"]
-                digest.update(_json(speaker))
-            digest.update(_json(_plain(block)))
-    return found, digest.hexdigest()
 
 
 def _json(value: object) -> bytes:

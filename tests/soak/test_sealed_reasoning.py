@@ -1,0 +1,45 @@
+"""Reasoning that the provider binds to the messages before it: recorded conversations with signed blocks, and generated ones.
+
+The lines at the end tell how many answers in the requests had their reasoning, next to a host that drops all at each compaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import pytest
+
+from tests.data import needs_data, sessions
+from tests.sealed_runs import BINDING, HIDDEN, Agent, Run, replay
+
+WINDOWS = (8_192, 16_384, 32_768, 131_072)
+HISTORIES = 10_000
+PART = 1_250
+
+
+def line(name: str, agents: Iterable[Agent]) -> str:
+    columns = zip(*(agent.figures for agent in agents), strict=True)
+    requests, refusals, kept, dropping, answers = map(sum, columns)
+    shares = f"{kept / answers:.0%} of the answers with their reasoning, {dropping / answers:.0%} if all were dropped"
+    return f"{name}: {requests:,} requests, {refusals:,} refused, {shares}"
+
+
+@needs_data
+@pytest.mark.parametrize("model", [BINDING, HIDDEN])
+@pytest.mark.parametrize("window", WINDOWS)
+def test_recorded_conversations_with_signed_reasoning(
+    window: int, model: str, note_line: Callable[[str], None]
+) -> None:
+    agents = {record["id"]: replay(record, window, model) for record in sessions()}
+    note_line(line(f"recorded, {window:,}, {model}", agents.values()))
+    most = 0 if model == BINDING else 1
+    assert [name for name, agent in agents.items() if len(agent.signer.refusals) > most] == []
+
+
+@pytest.mark.parametrize("first", range(0, HISTORIES, PART))
+def test_generated_conversations_with_signed_reasoning(first: int, note_line: Callable[[str], None]) -> None:
+    runs = {seed: Run(seed) for seed in range(first, first + PART)}
+    for run in runs.values():
+        run.steps(30)
+    note_line(line(f"generated, from {first:,}", runs.values()))
+    assert [seed for seed, run in runs.items() if run.signer.refusals] == []
