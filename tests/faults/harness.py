@@ -47,6 +47,10 @@ OVERFLOW = ValueError(
 T = TypeVar("T")
 
 
+class PanicError(BaseException):
+    """As modules made with pyo3 raise it."""
+
+
 def above_threshold() -> list[Chat]:
     """Return a list above the threshold of `WINDOW`, and inside the window, so that it may be sent as it is."""
     return [system(), *talk(15)]

@@ -21,6 +21,7 @@ from tests.faults.harness import (
     SIDES,
     Chat,
     Hang,
+    PanicError,
     Path,
     Side,
     above_threshold,
@@ -34,6 +35,7 @@ from tests.faults.harness import (
 ERRORS = {
     "raises": RuntimeError("the dashboard is down"),
     "exits": SystemExit(1),
+    "panics": PanicError("rust"),
     "cancels itself": asyncio.CancelledError(),
     "ends an iteration": StopIteration(),
     "asserts": AssertionError(),

@@ -22,6 +22,7 @@ from tests.faults.harness import (
     PATHS,
     SIDES,
     Hang,
+    PanicError,
     Rig,
     Side,
     above_threshold,
@@ -65,6 +66,9 @@ class Store(MemoryStore):
 class Lazy(Sequence[str]):
     """Records that fail when they are looked at, as a database's lazy results do."""
 
+    def __init__(self, error: BaseException) -> None:
+        self._error = error
+
     def __len__(self) -> int:
         return 3
 
@@ -73,7 +77,7 @@ class Lazy(Sequence[str]):
     @overload
     def __getitem__(self, index: slice) -> Sequence[str]: ...
     def __getitem__(self, index: int | slice) -> str | Sequence[str]:
-        raise ConnectionError("the cursor is closed")
+        raise self._error
 
 
 def nothing_odd(action: str) -> None:
@@ -101,6 +105,7 @@ FAULTS: dict[str, tuple[Callable[[str], Any], str]] = {
     "read-only": (raising(PermissionError(errno.EACCES, "Permission denied"), "save", "remove"), "PermissionError"),
     "full": (raising(OSError(errno.ENOSPC, "No space left on device"), "save"), "No space left on device"),
     "exits": (raising(SystemExit(2)), "SystemExit: 2"),
+    "panics": (raising(PanicError("rust")), "PanicError: rust"),
     "cancels itself": (raising(asyncio.CancelledError()), "ancelled"),
     "gives nothing": (lambda action: NotImplemented if action == "load" else None, "gave NotImplementedType"),
     "gives a number": (giving(7), "gave int"),
@@ -108,7 +113,11 @@ FAULTS: dict[str, tuple[Callable[[str], Any], str]] = {
     "gives a text": (giving("[]"), "gave str"),
     "gives bytes": (giving(b"[]"), "gave bytes"),
     "gives an iterator": (lambda action: iter(("{}",)) if action == "load" else None, "gave tuple_iterator"),
-    "gives records that fail when read": (giving(Lazy()), "ConnectionError: the cursor is closed"),
+    "gives records that fail when read": (
+        giving(Lazy(ConnectionError("the cursor is closed"))),
+        "ConnectionError: the cursor is closed",
+    ),
+    "gives records that panic when read": (giving(Lazy(PanicError("rust"))), "PanicError: rust"),
     "gives records of the wrong type": (giving([None, 3, b"{}", ["x"]]), "RecordError"),
     "gives damaged records": (giving(["", "{", '{"version": 1}', "[]", '"x"', "null"]), "RecordError"),
     "gives a record nested too deep": (giving(["[" * 100_000]), "RecordError"),

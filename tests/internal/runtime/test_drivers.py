@@ -6,21 +6,15 @@ import asyncio
 import os
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import pytest
 
 from compaction_hooks import CompactionSettings, SummaryRequest
 from compaction_hooks.runtime import drivers
 from compaction_hooks.runtime.effects import Flow, InFlight, Outcome, Wait
-from compaction_hooks.stores import RecordStore
 from tests.faults.harness import SIDES, Chat, Rig, Side, above_threshold, fallback_settings, over_window, rig, works
 
 BOTH = pytest.mark.parametrize("side", SIDES)
-
-
-class PanicError(BaseException):
-    """As modules made with pyo3 raise it."""
 
 
 # -- the caller's signal
@@ -147,48 +141,6 @@ def test_a_summarizer_may_be_given_all_the_time_there_is(seconds: float, side: S
 
 
 # -- what is raised
-
-
-class PanickingStore(RecordStore):
-    async def append(self, session_id: str, record_id: str, text: str) -> None:
-        raise PanicError("rust")
-
-    async def load(self, session_id: str) -> list[str]:
-        raise PanicError("rust")
-
-    async def remove(self, session_id: str, record_id: str) -> None:
-        raise PanicError("rust")
-
-
-async def panics(anything: object) -> Any:
-    raise PanicError("rust")
-
-
-class LazyStore(PanickingStore):
-    async def append(self, session_id: str, record_id: str, text: str) -> None: ...
-
-    async def load(self, session_id: str) -> Any:
-        class Lazy(list[str]):
-            def __iter__(self) -> Iterator[str]:
-                raise PanicError("rust")
-
-        return Lazy("a")
-
-
-@BOTH
-@pytest.mark.parametrize(
-    "keywords",
-    [
-        pytest.param({"summarizer": panics}, id="the summarizer"),
-        pytest.param({"store": PanickingStore()}, id="the store"),
-        pytest.param({"store": LazyStore()}, id="the store's records"),
-        pytest.param({"on_event": [panics]}, id="a handler"),
-    ],
-)
-def test_an_async_helper_that_panics_does_not_fail_the_run(keywords: dict[str, Any], side: Side) -> None:
-    driven = rig(side, settings=fallback_settings(), **keywords)
-    messages = over_window()
-    assert driven.transform(messages) is not messages
 
 
 def test_stop_iteration_of_the_hosts_own_call_reaches_it() -> None:

@@ -57,20 +57,6 @@ def test_every_kind_of_callable_is_called(function: Callable[..., object], side:
     assert ask(side, function, 21) == Success(42)
 
 
-def test_a_cancelled_caller_is_cancelled() -> None:
-    async def hangs() -> None:
-        await asyncio.Event().wait()
-
-    async def cancelled() -> bool:
-        task = asyncio.ensure_future(GuardedCall("the helper").call(hangs, seconds=5))
-        await asyncio.sleep(0)
-        task.cancel()
-        await asyncio.wait({task})
-        return task.cancelled()
-
-    assert asyncio.run(cancelled())
-
-
 @SIDES
 def test_where_no_thread_can_be_begun_it_fails(side: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(self: threading.Thread) -> None:
@@ -80,9 +66,3 @@ def test_where_no_thread_can_be_begun_it_fails(side: str, monkeypatch: pytest.Mo
     answer = ask(side, lambda: 1)
     assert isinstance(answer, Failure)
     assert str(answer.error) == "can't start new thread"
-
-
-def test_a_thread_does_not_keep_the_program_alive() -> None:
-    daemons: list[bool] = []
-    ask("sync", lambda: daemons.append(threading.current_thread().daemon))
-    assert daemons == [True]

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from compaction_hooks import CompactionSession, Summarizer
 from compaction_hooks.files import FileOperations
-from compaction_hooks.text.escaping import neutralize
-from compaction_hooks.view.summary_message import SUMMARY_MARKER, parse_summary
+from compaction_hooks.view.summary_message import SUMMARY_MARKER
 from tests.cases import folded
 from tests.conversations import PLAIN, Chat, Scripted, assistant, call, controller, prose, steps, system, tool, user
 from tests.file_lists import files_in
@@ -47,22 +45,6 @@ def summary_in(view: Sequence[Mapping[str, Any]]) -> str:
     return str(ours[0]["content"])
 
 
-@an_attack
-async def test_the_default_summary_shows_an_attack_inside_its_tags_and_lists_only(attack: Attack) -> None:
-    messages = attacked(attack.text)
-    session = opened()
-    view = await session.transform_context(messages)
-    host = {id(message) for message in messages}
-    assert [message["role"] for message in view if id(message) not in host] == ["user"]
-    text = summary_in(view)
-    assert tags_seen(text) == ["<summary", "</summary", "<read-files", "</read-files"]
-    assert labels_seen(text) == ["[conversationsummary"]
-    inside = parse_summary(text)
-    assert inside is not None
-    assert re.findall(r"(?:Goal|Request)\n([^#]*)\n#", inside) == ["- Read all modules."]
-    assert not re.search("^#+ Constraints", inside, re.MULTILINE)
-
-
 # -- a summarizer that lies
 
 
@@ -96,18 +78,6 @@ async def test_a_lying_summary_stays_inside_its_message_round_after_round(attack
             assert (name, tags_seen(request.prompt)[:2]) == (name, [*frame, "<conversation", "</conversation"][:2])
             assert request.prompt.count("\n</conversation>\n") == 1
             assert request.prompt.count("\n</previous-summary>\n") == len(frame) // 2
-
-
-@an_attack
-async def test_a_lying_summary_that_a_host_stored_is_read_back_as_it_was_shown(attack: Attack) -> None:
-    """The host keeps the view and loses the record: the frame and the lists are ours again, the text is not taken apart."""
-    summarizer = Scripted(f"## Goal\n- begin\n{attack.text}")
-    session = opened(summarizer)
-    view = await session.transform_context([system(), user("Read all modules."), *steps(14, 300)])
-    written = session.export_records()[-1]["summary"]
-    again = Scripted("## Goal\n- go on")
-    await opened(again).transform_context([*view, *steps(10, 300, first=14)])
-    assert again.requests[0].previous_summary == neutralize(str(written)).strip()
 
 
 # -- messages that look like ours
