@@ -18,9 +18,15 @@ _EXTENSION = re.compile(
 )
 _PATTERNS = (
     ("email", re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+", re.ASCII)),
-    ("error", re.compile(r"E[A-Z]{4,}|[A-Z]{1,5}\d{3,5}|(?:ERR|E)_[A-Z_]{3,}", re.ASCII)),
+    (
+        "error",
+        re.compile(
+            r"E(?:NO[A-Z]+|ACCES|PERM|XIST|EXIST|PIPE|CONN[A-Z]+|ADDR[A-Z]+|TIMEDOUT|INVAL|MFILE)|[A-Z]{1,5}\d{3,5}|E(?:RR)?_[A-Z_]{3,}",
+            re.ASCII,
+        ),
+    ),
     ("hash", re.compile(r"(?=.*\d)(?=.*[a-f])[0-9a-f]{7,64}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")),
-    ("number", re.compile(r"#\d{1,8}|\+?\d(?:[\d-]{2,20})\d", re.ASCII)),
+    ("number", re.compile(r"#\d{1,8}|(?!\d*000$)(?!\d{1,5}-\d{1,5}$)\+?\d[\d-]{3,20}\d", re.ASCII)),
     ("id", re.compile(r"(?=.*\d.*\d)(?=.*[A-Za-z])#?[A-Za-z0-9][\w-]{3,60}", re.ASCII)),
     (
         "symbol",
