@@ -473,5 +473,5 @@ def _keep_tokens(order: Order, snapshot: Snapshot[M], budget: Budget) -> int:
 
 def _summary_by_rule(plan: SummaryPlan) -> Summarized:
     messages = (*plan.history, *plan.prefix)
-    text = summarize_by_rule(messages, plan.previous_summary, plan.allowance)
+    text = summarize_by_rule(messages, plan.previous_summary, plan.allowance, plan.kept)
     return Summarized(text, None, unseen=len(messages))

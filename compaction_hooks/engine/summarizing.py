@@ -95,7 +95,7 @@ def summarize(
 
     unseen = len(messages) - done
     if unseen:
-        by_rule: str = yield Work(partial(summarize_by_rule, messages[done:], text, plan.allowance))
+        by_rule: str = yield Work(partial(summarize_by_rule, messages[done:], text, plan.allowance, plan.kept))
         text = by_rule or text
     return Summarized(text, usage, unseen)
 
@@ -103,11 +103,13 @@ def summarize(
 def _complete(plan: SummaryPlan, answer: Summarized) -> Summarized:
     """Return an answer about all messages of a plan: native items, or a reason why there are none, with a text."""
     messages = (*plan.history, *plan.prefix)
-    text = answer.text or summarize_by_rule(messages, plan.previous_summary, plan.allowance)
+    text = answer.text or summarize_by_rule(messages, plan.previous_summary, plan.allowance, plan.kept)
     return replace(answer, text=text, unseen=0 if answer.native else len(messages))
 
 
-def summarize_by_rule(messages: Sequence[Message], previous_summary: str | None, max_tokens: int) -> str:
+def summarize_by_rule(
+    messages: Sequence[Message], previous_summary: str | None, max_tokens: int, kept: tuple[Message, ...] = ()
+) -> str:
     """Return a summary made without a model, which replaces the previous one."""
     from compaction_hooks.summary.extractive import ExtractiveSummarizer  # a tenth of the package
 
@@ -120,6 +122,7 @@ def summarize_by_rule(messages: Sequence[Message], previous_summary: str | None,
         kind="update" if previous_summary else "history",
         max_tokens=max_tokens,
         messages=tuple(messages),
+        kept_messages=kept,
     )
     return ExtractiveSummarizer()(request).text
 
@@ -158,6 +161,7 @@ def _build_request(
         estimate=snapshot.estimator.estimate_tokens,
         deadline=deadline,
         form=call.settings.summary_prompt,
+        kept_messages=plan.kept,
         live=partial(_live_call, snapshot, plan, call),
     )
 

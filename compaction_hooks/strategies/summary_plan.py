@@ -45,6 +45,7 @@ class SummaryPlan:
         pins: Messages before the cut that stay.
         history: The newly covered messages, without a split turn's first part.
         prefix: The first part of the split turn, if it gets a summary of its own.
+        kept: The messages that stay in the view: pinned ones, then those after the cut.
         hosts: The host message of each message in `history` and `prefix`.
         previous_summary: The summary to update, or None.
         allowance: The most estimated tokens of the summary, before calibration.
@@ -61,6 +62,7 @@ class SummaryPlan:
     pins: tuple[Pin, ...]
     history: tuple[Message, ...]
     prefix: tuple[Message, ...]
+    kept: tuple[Message, ...]
     hosts: tuple[int, ...]
     previous_summary: str | None
     allowance: int
@@ -181,6 +183,7 @@ def _build_plan(
         pins=_pins(snapshot, pinned),
         history=tuple(unread[: bisect_left(covered, split)]),
         prefix=tuple(unread[bisect_left(covered, split) :]),
+        kept=_kept_messages(snapshot, pinned, start),
         hosts=tuple(history.piece(i).host for i in covered),
         previous_summary=previous,
         allowance=allowance - (snapshot.text_tokens(tags) if tags else 0),
@@ -225,6 +228,12 @@ def find_pinned(snapshot: Snapshot[M], start: int) -> list[int]:
             if snapshot.is_pinned_by_user(index):
                 chosen.update(whole_step(history, index))
     return sorted(i for i in chosen if i < start)
+
+
+def _kept_messages(snapshot: Snapshot[M], pinned: Iterable[int], start: int) -> tuple[Message, ...]:
+    kept = (*pinned, *range(start, snapshot.history.piece_count))
+    messages = (snapshot.history.piece(i).message for i in kept)
+    return tuple(message for message in messages if message.role != "system")
 
 
 def _pins(snapshot: Snapshot[M], pieces: Iterable[int]) -> tuple[Pin, ...]:

@@ -108,6 +108,8 @@ class SummaryRequest(_Fillable):
         deadline: `time.monotonic()` value after which the answer is no longer awaited, or None.
         messages: The messages to summarize, uncut, oldest first; for summarizers that are not models.
         form: Says how the summary is written, in place of our headings; None: with them.
+        kept_messages: The messages that stay in the context next to the summary: pinned ones, then the newest. Not to be
+            summarized: they show what is done by now, and need not be repeated.
         omitted_items: Of those messages, the newest ones that are not in `transcript`, because it is bounded: if it was read, a
             later request brings them.
         live: The call whose older messages are summarized: all that this compaction covers, also if `messages` are a part of them.
@@ -123,6 +125,7 @@ class SummaryRequest(_Fillable):
     deadline: float | None = None
     messages: tuple[Message, ...] = ()
     form: str | None = None
+    kept_messages: tuple[Message, ...] = ()
     omitted_items: int = 0
     live: LiveCall | None = None
 
@@ -192,6 +195,7 @@ def summary_request(
     estimate: Callable[[str], int],
     deadline: float | None = None,
     form: str | None = None,
+    kept_messages: tuple[Message, ...] = (),
     live: Callable[[], LiveCall] | None = None,
 ) -> SummaryRequest:
     """Return the question that asks for a summary of these messages.
@@ -203,6 +207,7 @@ def summary_request(
             the rest of them leaves, and at least `MINIMUM_TRANSCRIPT_TOKENS`.
         estimate: Size of a text in tokens.
         form: Says how the summary is written, in place of our headings.
+        kept_messages: The messages that stay in the context next to the summary.
         live: Returns the call whose older messages these are.
     """
     blank = SummaryRequest(
@@ -216,6 +221,7 @@ def summary_request(
         deadline=deadline,
         messages=tuple(messages),
         form=form,
+        kept_messages=kept_messages,
     )
 
     def room(prompt: Prompt) -> int:

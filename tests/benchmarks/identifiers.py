@@ -31,7 +31,7 @@ _PATTERNS = (
     (
         "symbol",
         re.compile(
-            r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+|\w*[a-z][A-Z]\w*|[A-Za-z]\w*_\w+|_{1,2}[A-Za-z]\w{2,}|[A-Z]{2,}[a-z]\w+",
+            r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w+)+|\w*[a-z][A-Z]\w*|[A-Za-z]\w*_\w+|_{1,2}[A-Za-z]\w{2,}|[A-Z]{2,}[a-z]\w+",
             re.ASCII,
         ),
     ),

@@ -168,6 +168,7 @@ class _AfterSummary:
 
 
 def message_text(message: Mapping[str, Any]) -> str:
+    """Return texts, arguments and results of a message; a tool's name is known from its definition."""
     return "\n".join(text for piece in FORMAT.read(message) for text in _piece_texts(piece))
 
 
@@ -177,7 +178,6 @@ def _piece_texts(message: Message) -> Iterator[str]:
             case Text(text=text) | ToolResult(text=text):
                 yield text
             case ToolCall():
-                yield part.name
                 yield from _leaves(_arguments(part))
             case _:
                 pass

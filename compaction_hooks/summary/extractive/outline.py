@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from enum import Enum
+from enum import StrEnum
 
 
-class Section(Enum):
+class Section(StrEnum):
     """The part of the text that an item belongs to, in the order of the text. The value is the heading.
 
     The heading names the speaker of words that are not the user's: a model reads the summary in a message of the user, and

@@ -9,22 +9,34 @@ from compaction_hooks.summary.extractive.text import ASCII_CHARS_PER_TOKEN, size
 
 
 def select(items: Sequence[Item], max_size: float, shares: Mapping[Section, float]) -> list[Item]:
-    """Return the items that fit: first the most valuable of each section within its share, then the most valuable others.
+    """Return the items that fit, in the order of `items`.
 
-    An item whose text is part of a chosen one is not repeated, except requests. The result is in the order of `items`.
+    First the most valuable of each section within its share, then the most valuable others, and identifiers in the room that is
+    left: their share and more. An item whose text is part of a chosen one is not repeated, except requests.
 
     Args:
+        items: Identifiers last, best first.
         max_size: For the whole text, headings included, as `text.size` measures.
-        shares: The part of `max_size` that a section may take in the first round.
+        shares: The part that a section may take in the first round of the room that identifiers leave.
     """
-    budget = _Budget(max_size)
-    order = sorted(range(len(items)), key=lambda index: (not items[index].must, -items[index].value, -index))
+    names = next((at for at, item in enumerate(items) if item.section is Section.IDENTIFIERS), len(items))
+    share = min(sum(len(item.text) + 2 for item in items[names:]) / ASCII_CHARS_PER_TOKEN, max_size * NAMES_SHARE)
+    others = max_size - share
+    budget = _Budget(others)
+    order = sorted(range(names), key=lambda index: (not items[index].must, -items[index].value, -index))
     for index in order:
         item = items[index]
-        budget.take(index, item, max_size if item.must else max_size * shares.get(item.section, 0.0))
+        budget.take(index, item, others if item.must else others * shares.get(item.section, 0.0))
     for index in order:
+        budget.take(index, items[index], others)
+    budget.room += share
+    for index in range(names, len(items)):
         budget.take(index, items[index], max_size)
     return [items[index] for index in sorted(budget.chosen)]
+
+
+NAMES_SHARE = 0.4
+"""The part of a summary that is for identifiers."""
 
 
 class _Budget:
@@ -32,7 +44,7 @@ class _Budget:
 
     def __init__(self, max_size: float) -> None:
         self.chosen: set[int] = set()
-        self._left = max_size
+        self.room = max_size
         self._spent: dict[Section, float] = {}
         self._groups: set[tuple[Section, str]] = set()
         self._parents: set[str | None] = {None}
@@ -40,17 +52,17 @@ class _Budget:
 
     def take(self, index: int, item: Item, section_limit: float) -> None:
         """Choose an item if it fits and says something new."""
-        if index in self.chosen or len(item.text) > self._left * ASCII_CHARS_PER_TOKEN:
+        if index in self.chosen or len(item.text) > self.room * ASCII_CHARS_PER_TOKEN:
             return
         cost = self._cost(item)
         spent = self._spent.get(item.section, 0.0)
-        if cost > self._left or spent + cost > section_limit:
+        if cost > self.room or spent + cost > section_limit:
             return
         # A request is always an item of its own, even one as short as "yes".
         if item.section is not Section.GOAL and item.text in self._text:
             return
         self.chosen.add(index)
-        self._left -= cost
+        self.room -= cost
         self._spent[item.section] = spent + cost
         self._groups.add((item.section, item.group))
         self._parents.add(PARENTS.get(item.section))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -39,10 +40,12 @@ DETAILS = ((8, 30), (8, 12), (4, 12), (2, 6), (1, 6), (1, 2), (1, 0))
 MAX_VALUES = 3
 """The most values of such a call."""
 
-Kind: TypeAlias = Literal["action", "edit", "command", "read", "told"]
-VALUES: dict[Kind, float] = {"action": 6.0, "edit": 2.0, "command": 2.5, "read": 0.6, "told": 2.0}
-"""Changes of the outside world are asked for most; edits are in the file lists too; a file can be read again. A line of another
-system's summary is "told"."""
+Kind: TypeAlias = Literal["action", "edit", "command", "look", "read", "told"]
+VALUES: dict[Kind, float] = {"action": 6.0, "edit": 0.5, "command": 2.5, "look": 1.5, "read": 0.4, "told": 2.0}
+"""Changes of the outside world are asked for most; edits and reads are in the file lists too. A command that only reads is a
+"look", and a line of another system's summary is "told"."""
+LEAST_COST = 8.0
+"""Added to the size of a line, in tokens, which divides its value: agents repeat short commands, and many of them fit."""
 FAILING, MENDED = 1.5, 0.4
 """Factors for a step that still fails and for a failure before a success."""
 
@@ -193,13 +196,13 @@ def _count_line(counts: Counter[str], objects: Mapping[str, Mapping[str, None]],
 
 def _make_item(step: Step, age: float, *, is_mended: bool) -> Item:
     """Return the item of a step. The newest is worth three times as much as the oldest."""
-    value = VALUES[step.kind] * (0.5 + age)
+    value = VALUES[step.kind] * (0.5 + age) * (1 + math.log2(step.count)) / (LEAST_COST + size(step.text))
     if not step.failed:
         return Item(section=Section.DONE, text=step.text, value=value)
     if is_mended:
         outcome = step.outcome.removesuffix(_LATER_OK) + _LATER_OK
         return Item(section=Section.DONE, text=replace(step, outcome=outcome).text, value=value * MENDED)
-    section = Section.DONE if step.kind == "read" or step.outcome.endswith(_LATER_OK) else Section.BLOCKED
+    section = Section.DONE if step.kind in ("look", "read") or step.outcome.endswith(_LATER_OK) else Section.BLOCKED
     return Item(section=section, text=step.text, value=value * FAILING)
 
 
@@ -229,7 +232,7 @@ def _read_step(made: CallMade) -> Step:
 
 def _kind_of(name: str, arguments: str, *, is_command: bool) -> Kind:
     if is_command:
-        return "read" if _only_reads(arguments) else "command"
+        return "look" if _only_reads(arguments) else "command"
     base = _base_name(name)
     if _READ_NAME.match(base):
         return "read"

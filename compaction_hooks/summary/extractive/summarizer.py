@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from compaction_hooks.files.operations import find_touched_files, read_calls
+from compaction_hooks.files.operations import CallMade, find_touched_files, read_calls
 from compaction_hooks.files.tags import remove_file_tags
 from compaction_hooks.messages import Message, Opaque, Part, Text, ToolCall, Usage
 from compaction_hooks.summary.extractive.facts import fact_items
-from compaction_hooks.summary.extractive.identifiers import collect_mentions, identifier_items
+from compaction_hooks.summary.extractive.identifiers import collect_mentions, find_names, identifier_items
 from compaction_hooks.summary.extractive.outline import Item, Section, as_data, parse, render
 from compaction_hooks.summary.extractive.selection import select
 from compaction_hooks.summary.extractive.statements import (
@@ -96,7 +96,7 @@ class ExtractiveSummarizer:
         is_chat = is_chat and not _items_under(earlier, Section.DONE, Section.IDENTIFIERS)
 
         spoken = [message for message in messages if not message.is_summary]
-        items = [as_data(item) for item in _collect_items(spoken, earlier, request.max_tokens, is_chat=is_chat)]
+        items = [as_data(item) for item in _collect_items(spoken, earlier, request, is_chat=is_chat)]
         if request.focus:
             items = _weigh_by_focus(items, request.focus)
         text = self._write(items, earlier, request, CHAT_SHARES if is_chat else WORK_SHARES)
@@ -145,15 +145,13 @@ def _prepare(part: Part) -> Part:
 
 
 def _collect_items(
-    messages: Sequence[Message], earlier: Sequence[Item], max_tokens: int, *, is_chat: bool
+    messages: Sequence[Message], earlier: Sequence[Item], request: SummaryRequest, *, is_chat: bool
 ) -> list[Item]:
     """Return all items, in the order of the text's sections."""
     calls = read_calls(messages)
-    # The file lists carry modified paths already.
-    known = frozenset(find_touched_files(calls).modified)
-    identifiers = [] if is_chat else identifier_items(collect_mentions(messages, calls, earlier), known)
+    identifiers = [] if is_chat else _find_identifiers(messages, calls, earlier, request.kept_messages)
     asked = [item.text for item in _items_under(earlier, Section.GOAL)] + request_texts(messages)
-    requests = request_items(asked, max_tokens * REQUESTS_SHARE)
+    requests = request_items(asked, request.max_tokens * REQUESTS_SHARE)
 
     facts = _items_under(earlier, Section.USER_FACTS, Section.ASSISTANT_FACTS)
     if is_chat:
@@ -171,6 +169,14 @@ def _collect_items(
         *identifiers,
         *_note_items(_items_under(earlier, Section.NOTES)),
     ]
+
+
+def _find_identifiers(
+    messages: Sequence[Message], calls: Sequence[CallMade], earlier: Sequence[Item], kept: Sequence[Message]
+) -> list[Item]:
+    """Return the names that are not elsewhere in the context: the file lists have modified paths."""
+    mentions = collect_mentions(messages, calls, earlier)
+    return identifier_items(mentions, find_names(kept, mentions).union(find_touched_files(calls).modified))
 
 
 def _items_under(items: Iterable[Item], *sections: Section) -> list[Item]:
