@@ -30,10 +30,8 @@ STORE_COOLDOWN_SECONDS = 30.0
 def sync_store(conversation: Conversation[M]) -> Flow[bool]:
     """Load the records if they are not loaded, and write waiting changes; return whether the store was asked for its records."""
     is_due = not conversation.queue.is_loaded
-    if not is_due and not conversation.queue.unwritten:
+    if not (is_due or conversation.queue.unwritten) or (yield from _is_cooling_down(conversation)):
         return False
-    if (yield from _is_cooling_down(conversation)):
-        return True  # it is not called again in this call either
     if is_due:
         yield from _load(conversation)
     yield from write(conversation)

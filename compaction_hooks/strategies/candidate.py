@@ -142,8 +142,9 @@ def reduce(
     if not chosen:
         return None
     record = with_reductions(start_record(snapshot, goal), chosen)
-    is_known = most_saved is not None and goal.start is None
-    least = snapshot.model_tokens(snapshot.estimated - (most_saved or 0)) if is_known else 0
+    least = 0
+    if most_saved is not None and goal.start is None:
+        least = snapshot.model_tokens(snapshot.estimated - most_saved)
     return Candidate(snapshot=snapshot, record=record, made_here=chosen, least_tokens=least)
 
 

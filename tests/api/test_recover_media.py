@@ -237,6 +237,18 @@ def test_after_a_refusal_for_bytes_a_session_fits_the_limit_and_keeps_its_prefix
     assert changed <= 10, "most views begin with the one before"
 
 
+def test_a_refusal_for_bytes_after_another_call_left_images_out_sends_the_other_view() -> None:
+    provider, hooks, messages = Provider(limit_bytes=300_000), hooks_for(Chat()), with_images(Chat())
+
+    def send(view: list[Message]) -> str:
+        if not provider.sent:
+            hooks.call_sync(messages, provider)
+        return provider(view)
+
+    assert hooks.call_sync(messages, send) == "answer"
+    assert [images_in(view) for view in provider.sent] == [11, 6, 11, 6]
+
+
 @pytest.mark.parametrize(
     "messages",
     [

@@ -157,14 +157,15 @@ def test_an_undo_while_the_next_compaction_runs_holds() -> None:
             undone.append(hooks.undo())
         return "## Goal\n- the undone one"
 
-    hooks = controller(100_000, summarizer=summarize)
-    messages = [system(), *talk(20)]
-    hooks.compact_sync(messages)
-    messages = [*messages, *talk(20, first=20)]
-    hooks.compact_sync(messages)
-    assert undone
-    assert hooks.transform_context_sync(messages) is messages
-    assert hooks.history() == []
+    messages, longer = MESSAGES, [*MESSAGES, *talk(20, first=20)]
+    for window in (100_000, 8_192):
+        undone.clear()
+        hooks = controller(window, summarizer=summarize)
+        hooks.compact_sync(messages)
+        view = hooks.compact_sync(longer).messages
+        assert undone
+        assert (view == longer) == (hooks.history() == []) == (window == 100_000), "it fits this window as it is"
+        assert (hooks.transform_context_sync(longer) is longer) == (view == longer)
 
 
 async def test_an_undo_reaches_an_async_store_from_within_its_own_loop() -> None:
