@@ -1,7 +1,16 @@
 """The rules of providers, as data, and one checker over neutral messages."""
 
 from compaction_hooks.messages import Provider, is_blank
-from compaction_hooks.reasoning import binds_reasoning, is_reasoning, is_reasoning_refusal
+from compaction_hooks.reasoning import (
+    FAMILIES,
+    REFUSALS,
+    Family,
+    Refusal,
+    binds_reasoning,
+    find_family,
+    is_reasoning,
+    is_reasoning_refusal,
+)
 from compaction_hooks.validity.checker import (
     Problem,
     foreign_rule,
@@ -23,12 +32,17 @@ from compaction_hooks.validity.rules import (
 )
 
 __all__ = [
+    "FAMILIES",
+    "REFUSALS",
     "RULES",
+    "Family",
     "Problem",
     "Provider",
+    "Refusal",
     "Rule",
     "RuleId",
     "binds_reasoning",
+    "find_family",
     "foreign_rule",
     "is_alike",
     "is_blank",

@@ -37,6 +37,15 @@ def test_a_model_that_is_not_known_is_refused_at_most_once_in_a_session_restarts
         assert len(run.signer.refusals) <= 1, seed
 
 
+def test_an_edit_between_two_processes_costs_one_refusal() -> None:
+    run = Run(1)
+    run.steps(6, acting=0)
+    run.messages[2] = {"role": "user", "content": "Something else."}
+    run.restart()
+    run.steps(20, acting=0)
+    assert len(run.signer.refusals) == 1
+
+
 class RareThinker(Run):
     """An agent whose model reasons about each request, and not between its tool calls."""
 
