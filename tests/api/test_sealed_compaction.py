@@ -167,7 +167,7 @@ def test_the_twin_is_of_all_lists_with_the_item_and_goes_along_with_exported_rec
     assert view[1:] == messages[1:]
 
 
-def test_history_that_nobody_can_read_is_said_to_be_missing() -> None:
+def test_a_line_says_that_messages_are_missing_if_no_request_can_read_them() -> None:
     session = controller().session("one")
     messages = [ITEM, *talk(30, 31)]
     session.transform_context_sync(messages)
