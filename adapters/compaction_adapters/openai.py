@@ -35,28 +35,32 @@ def native(client: OpenAI | AsyncOpenAI) -> NativeSummaries:
         client: The client that your program asks with; for xAI one with `base_url="https://api.x.ai/v1"`. Its own retries apply.
     """
 
-    def build(live: LiveCall, request: SummaryRequest) -> Mapping[str, Any]:
-        texts = [live.system] if isinstance(live.system, str) else []
-        items: list[Any] = []
-        for message in live.messages:
-            (read,) = _FORMAT.read(message)
-            if read.role == "system":  # the view has it behind the items: they must not keep it too
-                texts.append(read.text)
-            else:
-                items.append(message)
-        if request.focus:
-            texts.append(f"If you compact the conversation, pay most attention to: {request.focus}")
-        instructions = {"instructions": "\n\n".join(texts)} if texts else {}
-        return {"model": live.model, "input": items, **instructions}
+    issuer = Issuer("openai_responses", address_of(client.base_url))
+    return NativeSummaries(issuer, client.responses.compact, _build, _read)
 
-    return NativeSummaries(
-        Issuer("openai_responses", address_of(client.base_url)), client.responses.compact, build, _read
-    )
+
+def _build(live: LiveCall, request: SummaryRequest) -> Mapping[str, Any]:
+    """Return the arguments. The view has system messages behind the items, so these must not keep them, and pins once."""
+    texts = [live.system] if isinstance(live.system, str) else []
+    items: list[Any] = []
+    said = set[object]()
+    for message in live.messages:
+        (read,) = _FORMAT.read(message)
+        if read.role == "system":
+            texts.append(read.text)
+        elif read.role != "user" or read.parts not in said:
+            items.append(message)
+            said.add(read.parts)
+    if request.focus:
+        texts.append(f"If you compact the conversation, pay most attention to: {request.focus}")
+    instructions = {"instructions": "\n\n".join(texts)} if texts else {}
+    return {"model": live.model, "input": items, **instructions}
 
 
 def _read(reply: Any, issuer: Issuer) -> Summary:
     """Return all items as they came: the retained ones belong to the sealed one at their end."""
-    items = tuple(item.to_dict() for item in reply.output)
+    # Retained messages of the user are none of the types that the client expects in an output: it would warn.
+    items = tuple(item.to_dict(warnings=False) for item in reply.output)
     if not items or items[-1].get("type") != "compaction":
         return Summary(text="", usage=reply.usage, fallback_reason="OpenAI gave no compaction item")
     return Summary(text="", usage=reply.usage, native=NativeItems(issuer, items, reply.usage.output_tokens))

@@ -21,7 +21,7 @@ from tests.provider.wordings import anthropic_error
 
 MODEL = "claude-opus-5-5"
 OTHER = "claude-fable-5-1"
-STEPS = 70
+STEPS = 40
 RESULT = "line of the file that was asked for\n" * 40
 TOOLS: list[Any] = [{"name": "read", "description": "Reads a part.", "input_schema": {"type": "object"}}]
 CALL: Any = {"system": "Be brief.", "tools": TOOLS}
@@ -47,8 +47,8 @@ class Run:
         self.session = CompactionController(
             format=AnthropicFormat(),
             model=MODEL,
-            context_window=10_000,
-            settings=CompactionSettings(keep_recent_tokens=3_000, clear_tool_results=False),
+            context_window=7_000,
+            settings=CompactionSettings(keep_recent_tokens=1_500, clear_tool_results=False),
             store=self.store,
             on_event=self._note,
             **keywords,
@@ -72,6 +72,12 @@ class Run:
             calls = [block for block in answer.content if block.type == "tool_use"]
             results = [{"type": "tool_result", "tool_use_id": call.id, "content": RESULT} for call in calls]
             self.messages.append({"role": "user", "content": results})
+
+    def until_compacted(self) -> None:
+        """Make model calls until a compaction more is made."""
+        before = len(self.events)
+        while len(self.events) == before:
+            self.steps(1)
 
     @property
     def heads(self) -> list[Any]:
@@ -97,10 +103,10 @@ def run(provider: LoopbackProvider, request: pytest.FixtureRequest) -> Iterator[
 
 
 def test_a_long_run_goes_on_behind_the_newest_block_word_for_word_and_is_never_refused(run: Run) -> None:
-    run.steps(60)
+    run.steps(36)
     assert len(run.blocks) >= 3
     assert run.side.rejections == []
-    asked = [request for request in run.side.requests if request.body.get("compaction")]
+    asked = [request for request in run.side.requests if request.is_compaction]
     assert [request.messages[0]["content"][0] for request in asked[1:]] == run.blocks[:-1]
     assert all(request.body["system"] == "Be brief." and request.tools == TOOLS for request in asked)
     heads = [head for head in run.heads if is_block(head)]
@@ -112,14 +118,14 @@ def test_a_long_run_goes_on_behind_the_newest_block_word_for_word_and_is_never_r
 
 
 def test_the_block_is_counted_by_its_words_and_not_by_its_signature(run: Run) -> None:
-    run.steps(30)
+    run.until_compacted()
     for event, block in zip(run.events, run.blocks, strict=True):
         assert event.record.native
         assert event.record.native.tokens == pytest.approx(text_tokens(block["content"]), rel=0.1)
 
 
 def test_a_restart_goes_on_with_the_block(run: Run) -> None:
-    run.steps(30)
+    run.until_compacted()
     block = run.blocks[-1]
     run.restart()
     run.steps(1)
@@ -128,7 +134,7 @@ def test_a_restart_goes_on_with_the_block(run: Run) -> None:
 
 
 def test_a_rotated_key_costs_one_refusal_then_the_text_goes_on_until_the_next_compaction(run: Run) -> None:
-    run.steps(30)
+    run.until_compacted()
     before = len(run.blocks)
     run.compactor.key = "second account"
     run.steps(1)
@@ -136,14 +142,14 @@ def test_a_rotated_key_costs_one_refusal_then_the_text_goes_on_until_the_next_co
     assert not is_block(run.heads[-1])
     assert "[Conversation summary]" in str(run.heads[-1])
     run.restart()
-    run.steps(30)
+    run.until_compacted()
     assert len(run.side.rejections) == 1
     assert len(run.blocks) > before
     assert run.heads[-1] == run.blocks[-1]
 
 
 def test_another_model_and_another_address_are_sent_the_text_and_no_signature(run: Run) -> None:
-    run.steps(30)
+    run.until_compacted()
     signature = run.blocks[-1]["signature"]
     first = len(run.side.requests)
     run.steps(2, model=OTHER)
@@ -162,7 +168,7 @@ def test_another_model_and_another_address_are_sent_the_text_and_no_signature(ru
 
 def test_a_program_without_the_header_goes_on_with_the_text(run: Run) -> None:
     run.betas = []
-    run.steps(40)
+    run.steps(20)
     assert len(run.compactor.refusals) == len(run.blocks) > 0
     assert "not one of the expected content block types" in run.compactor.refusals[0]
     assert not any(map(is_block, run.heads))
@@ -189,9 +195,7 @@ CODES = [
 )
 def test_a_failed_compaction_is_made_by_rule_at_once_and_the_event_tells_why(run: Run, failure: Any, why: str) -> None:
     run.compactor.failures = deque([failure])
-    run.steps(10)
-    while not run.events:
-        run.steps(1)
+    run.until_compacted()
     (event,) = run.events
     assert event.used_fallback
     assert why in event.fallback_reason
@@ -226,7 +230,7 @@ def test_instructions_are_anthropics_own_or_those_of_the_program(
     run.steps(4)
     hooks.compact_sync(run.messages, keep_recent_tokens=100, **CALL)
     hooks.compact_sync([*run.messages, *run.messages[-2:]], keep_recent_tokens=10, focus="part 3", **CALL)
-    plain, focused = [request.body for request in run.side.requests if request.body.get("compaction")]
+    plain, focused = [request.body for request in run.side.requests if request.is_compaction]
     assert plain["compaction"].get("instructions") == expected
     assert (plain["max_tokens"], plain["betas"]) == (4_096, ["context-1m", BETA])
     assert focused["compaction"]["instructions"].startswith(expected or "Summarize this conversation")

@@ -5,6 +5,7 @@ The examples use it, so it needs no pytest.
 
 from compaction_hooks.testing import Answer, Call, Script, Turn, long_script, tools_of
 from tests.provider.compacting import Compactor
+from tests.provider.item_compacting import ItemCompactor
 from tests.provider.item_sealing import ItemSealer
 from tests.provider.item_signing import ItemSigner
 from tests.provider.server import LoopbackProvider
@@ -17,6 +18,7 @@ __all__ = [
     "Answer",
     "Call",
     "Compactor",
+    "ItemCompactor",
     "ItemSealer",
     "ItemSigner",
     "LoopbackProvider",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import uvicorn
@@ -62,6 +62,7 @@ _RESPONSES = _Wire(
     auth_error=responses_wire.auth_error,
     messages_of=responses_wire.messages_of,
 )
+_COMPACT = replace(_RESPONSES, path="/v1/responses/compact", whole=responses_wire.compacted)
 
 
 class HttpServer:
@@ -73,7 +74,8 @@ class HttpServer:
 
     def __init__(self, sides: Mapping[str, Side]) -> None:
         routes = [
-            Route(wire.path, _endpoint(wire, sides), methods=["POST"]) for wire in (_OPENAI, _ANTHROPIC, _RESPONSES)
+            Route(wire.path, _endpoint(wire, sides), methods=["POST"])
+            for wire in (_OPENAI, _ANTHROPIC, _RESPONSES, _COMPACT)
         ]
         config = uvicorn.Config(
             Starlette(routes=routes),

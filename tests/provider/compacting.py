@@ -87,8 +87,8 @@ class Compactor:
         if has_block and len(body["messages"]) == 1:
             yield _Fault("messages: nothing to summarize", "compaction_nothing_to_summarize")
 
-    def block(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the block for the messages of a request: its content names the users' requests and the tools called."""
+    def compact(self, body: Mapping[str, Any]) -> tuple[list[dict[str, Any]], str]:
+        """Return the block for the messages of a request, and its text, which names the users' requests and the tools called."""
         lines = [f"The request asked to compact {len(body['messages'])} messages."]
         for message in body["messages"]:
             for block in blocks(message.get("content")):
@@ -100,7 +100,7 @@ class Compactor:
                     case "tool_use":
                         lines.append(f"Called {block['name']}({block['input']})")
         content = "\n".join(dict.fromkeys(lines))
-        return {"type": "compaction", "content": content, "signature": self._sign(body, content)}
+        return [{"type": "compaction", "content": content, "signature": self._sign(body, content)}], content
 
     def _sign(self, body: Mapping[str, Any], content: str) -> str:
         signed = hmac.new(self.key.encode(), f"{body['model']}:{content}".encode(), hashlib.sha256)

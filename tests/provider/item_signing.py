@@ -79,4 +79,5 @@ _WITHOUT = "Item '{id}' of type '{type}' was provided without its required 'reas
 
 def _is_output(item: Mapping[str, Any]) -> bool:
     """Return whether the model made an item."""
-    return item.get("role", "assistant") == "assistant" and not str(item.get("type")).endswith("_output")
+    is_input = str(item.get("type")).endswith("_output") or item.get("type") == "compaction"
+    return item.get("role", "assistant") == "assistant" and not is_input

@@ -6,11 +6,12 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from tests.provider.item_compacting import is_ours, unseal
 from tests.provider.openai_wire import ARGUMENTS_CHUNK_CHARS, CHUNK_CHARS, auth_error
 from tests.provider.sides import SYSTEM_ROLES, Reply
 from tests.provider.wordings import Rejection, openai_error
 
-__all__ = ["auth_error", "events", "fault", "messages_of", "system_of", "whole"]
+__all__ = ["auth_error", "compacted", "events", "fault", "messages_of", "system_of", "whole"]
 
 _OUTPUTS = "function_call_output"
 
@@ -39,6 +40,8 @@ def _message(item: Mapping[str, Any]) -> dict[str, Any]:
             return {"role": "tool", "content": _text(item["output"])}
         case None | "message":
             return {"role": item["role"], "content": _text(item.get("content"))}
+        case "compaction" if is_ours(item):
+            return {"role": "assistant", "content": unseal(item), "is_compaction": True}
         case _:
             return {"role": "assistant", "content": json.dumps(item)}
 
@@ -76,6 +79,12 @@ def whole(reply: Reply, body: Mapping[str, Any]) -> dict[str, Any]:
         "output": _output(reply),
         "usage": _usage(reply),
     }
+
+
+def compacted(reply: Reply, _: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the answer to a request that compacts."""
+    name = {"id": f"resp_{reply.number:04}", "object": "response.compaction", "created_at": 1_700_000_000}
+    return {**name, "output": [*map(dict, reply.thoughts)], "usage": _usage(reply)}
 
 
 def events(reply: Reply, body: Mapping[str, Any]) -> Iterator[str]:

@@ -13,6 +13,7 @@ from compaction_hooks.summary.prompts import SYSTEM_PROMPT
 from compaction_hooks.testing import Answer
 from tests.provider.compacting import Compactor
 from tests.provider.counting import count, count_cached, pieces_of, text_tokens
+from tests.provider.item_compacting import ItemCompactor
 from tests.provider.item_sealing import ItemSealer
 from tests.provider.item_signing import ItemSigner
 from tests.provider.signing import Signer
@@ -58,7 +59,12 @@ class Received:
     @property
     def is_summary(self) -> bool:
         """Whether it asks for a summary."""
-        return SUMMARY_LINE in self.system or bool(self.body.get("compaction"))
+        return SUMMARY_LINE in self.system or self.is_compaction
+
+    @property
+    def is_compaction(self) -> bool:
+        """Whether it asks the provider to compact."""
+        return bool(self.body.get("compaction")) or self.path.endswith("/compact")
 
     @property
     def is_stream(self) -> bool:
@@ -133,7 +139,7 @@ class Side:
     stream_fail_after: int | None = None
     wants_turns: bool = False
     signer: Signer | ItemSigner | ItemSealer | None = None
-    compactor: Compactor | None = None
+    compactor: Compactor | ItemCompactor | None = None
     blocks: Sequence[Mapping[str, Any]] = ()
     requests: list[Received] = field(default_factory=list[Received])
     _read: list[tuple[str, ...]] = field(default_factory=list[tuple[str, ...]])
@@ -174,6 +180,8 @@ class Side:
             messages: The messages that count, in addition to those of an earlier response that the request names.
         """
         messages = [*self._kept.get(str(body.get("previous_response_id")), ()), *messages]
+        if isinstance(self.compactor, ItemCompactor):
+            messages = self.compactor.seen(messages)
         pieces = pieces_of(body.get("tools"), system, [one for one in messages if one.get("role") not in SYSTEM_ROLES])
         cached = count_cached(pieces, self._read)
         received = Received(path=path, body=body, system=system, input_tokens=count(pieces), cached_tokens=cached)
@@ -202,7 +210,7 @@ class Side:
         if self._is_too_long(received, wording) and self.overflow != "truncate":
             sizes = Sizes(self.window, received.input_tokens, received.max_tokens)
             return build_rejection(wording, sizes) if self.overflow in ("reject", "cut") else self._empty(received)
-        if received.body.get("compaction"):
+        if received.is_compaction:
             return self._compact(received)
         if received.is_summary:
             return self._summary(received)
@@ -251,10 +259,8 @@ class Side:
         failure = self.compactor.failures.popleft() if self.compactor.failures else None
         if isinstance(failure, Rejection):
             return failure
-        made = [] if failure else [self.compactor.block(received.body)]
-        usage = Usage(
-            input_tokens=received.input_tokens, output_tokens=sum(text_tokens(block["content"]) for block in made)
-        )
+        made, text = ([], "") if failure else self.compactor.compact(received.body)
+        usage = Usage(input_tokens=received.input_tokens, output_tokens=text_tokens(text))
         return Reply(answer=Answer(stop=failure or "compaction"), usage=usage, thoughts=made)
 
     def _empty(self, received: Received) -> Reply:
