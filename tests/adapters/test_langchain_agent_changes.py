@@ -1,4 +1,4 @@
-"""Histories that change under an agent of LangChain: by its thread, its tools, and other middleware."""
+"""Histories that change under an agent of LangChain, as under any graph."""
 
 from __future__ import annotations
 
@@ -10,35 +10,15 @@ from langchain.agents import create_agent
 
 from compaction_hooks.stores import SQLiteStore
 from tests.adapters import graph_changes
-from tests.adapters.changes_stage import (
-    SUMMARISE,
-    SYSTEM,
-    WINDOW,
-)
+from tests.adapters.changes_stage import SUMMARISE, SYSTEM, WINDOW
 from tests.adapters.graph_changes import LOOK
 from tests.adapters.langchain_core_stage import Stage
 
 
-def an_agent(
-    stage: Stage,
-    checkpointer: Any,
-    *,
-    settings: Any = SUMMARISE,
-    outside: Any = (),
-    inside: Any = (),
-    tools: Any = (LOOK,),
-    **options: Any,
-) -> Any:
-    return create_agent(
-        stage.openai(WINDOW),
-        list(tools),
-        system_prompt=SYSTEM,
-        middleware=[*outside, CompactionMiddleware(settings=settings, **options), *inside],
-        checkpointer=checkpointer,
-    )
-
-
-# -- as with any graph
+def an_agent(stage: Stage, checkpointer: Any, **options: Any) -> Any:
+    compaction: Any = CompactionMiddleware(settings=SUMMARISE, **options)
+    model = stage.openai(WINDOW)
+    return create_agent(model, [LOOK], system_prompt=SYSTEM, middleware=[compaction], checkpointer=checkpointer)
 
 
 async def test_time_travel(stage: Stage) -> None:

@@ -27,10 +27,9 @@ from tests.adapters.langchain_core_stage import (
     is_summary,
     said,
     spoken,
-    streamed,
     thread,
 )
-from tests.adapters.langgraph_stage import Model, calls, chat_graph, messages_of, node_of, react_agent, sessions_of
+from tests.adapters.langgraph_stage import Model, chat_graph, messages_of, node_of, react_agent, sessions_of
 from tests.cases import folded
 from tests.provider import Answer
 
@@ -132,33 +131,6 @@ class Added(MessagesState):
 def test_a_reducer_that_would_add_views_up_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="'llm_input_messages' has a reducer"):
         chat_graph(CompactionNode(context_window=WINDOW), Model(), Added, Added).invoke(said("Hi."))
-
-
-# -- streams
-
-
-async def test_status_goes_to_the_custom_stream_without_message_text(stage: Stage) -> None:
-    stage.side()
-    started, finished = await streamed(
-        chat_graph(CompactionNode(model=stage.openai()), Model()), LONG, "async", "custom"
-    )
-    assert [(event["type"], event["status"]) for event in (started, finished)] == [
-        ("compaction", "started"),
-        ("compaction", "finished"),
-    ]
-    assert finished["tokens_after"] < finished["tokens_before"] == started["tokens_before"]
-    assert finished["usage"]["input_tokens"] > 0
-    assert not {SECRET, "Question"} & {*json.dumps([started, finished]).split()}
-    assert "record" not in finished
-
-
-@pytest.mark.parametrize(("how", "trim"), [("sync", False), ("async", True)])
-async def test_no_part_of_a_summary_is_on_the_stream_of_messages(stage: Stage, how: str, trim: bool) -> None:
-    stage.side(Answer("The answer."))
-    model = stage.openai()
-    graph = chat_graph(CompactionNode(model=model, trim=trim), calls(model, VIEW))
-    shown = await streamed(graph, LONG, how, "messages")
-    assert "".join(message.text for message, _ in shown) == "The answer."
 
 
 # -- models, windows, controllers

@@ -121,16 +121,6 @@ async def test_other_errors_are_sent_again(
 
 
 @BOTH
-async def test_other_errors_are_sent_as_often_as_litellm_sends_them(stage: Stage, function: Any) -> None:
-    pytest.importorskip("tenacity", reason="without it litellm itself does not retry")
-    for called in (function, compacted(function)):
-        side = stage.side(*[BAD] * 9)
-        with pytest.raises(litellm.BadRequestError):
-            await got(called(messages=task(2), num_retries=2, **stage.openai()))
-        assert len(side.requests) == 3
-
-
-@BOTH
 async def test_after_a_rate_limit_the_wait_grows(stage: Stage, function: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     waits: list[float] = []
 

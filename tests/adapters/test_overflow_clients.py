@@ -174,28 +174,3 @@ def test_another_refusal_is_no_overflow_in_any_form(
         info = parse_overflow(form)
         assert not is_context_overflow(form), name
         assert (info.kind if info else None) in kinds, name
-
-
-def test_a_wrong_key_is_no_overflow(client: Client, provider: LoopbackProvider) -> None:
-    stranger = Client(provider, client.name, key="nobody")
-    error = error_of(lambda: stranger.plain(SAID))
-    stranger.client.close()
-    assert not any(map(is_context_overflow, forms(error).values()))
-
-
-@folded(
-    "answer, is_overflow",
-    {
-        "an error's words": (Answer("prompt is too long: 20000 tokens > 16384 maximum"), False),
-        "done": (Answer("Done."), False),
-        "stopped by the window": (Answer("So far", stop="model_context_window_exceeded"), True),
-        "stopped for its length": (Answer("So far", stop="length"), False),
-    },
-)
-def test_of_an_answer_only_the_stop_reason_tells_an_overflow(
-    answer: Answer, is_overflow: bool, client: Client, provider: LoopbackProvider
-) -> None:
-    provider.conversation(client.name, answers=[answer])
-    response = client.plain(HELLO)
-    assert is_context_overflow(response) is is_overflow
-    assert is_context_overflow(response.model_dump()) is is_overflow

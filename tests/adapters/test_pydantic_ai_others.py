@@ -12,19 +12,16 @@ from pydantic_ai import RunContext
 from pydantic_ai import messages as ai
 from pydantic_ai.capabilities import Capability
 from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart, ToolReturnPart, UserPromptPart
-from pydantic_ai.models import ModelRequestContext
 from pydantic_ai.models.fallback import FallbackModel
 from pydantic_ai.models.function import FunctionModel
 from pydantic_ai.models.openai import OpenAIResponsesModel
 from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.usage import RunUsage
 
-from compaction_hooks import CompactionController, CompactionSettings
-from compaction_hooks.events import CompactionEvent
+from compaction_hooks import CompactionController
 from tests.adapters.pydantic_ai_messages import (
     SECRET,
     SUMMARISE,
-    Changing,
     CountingSummarizer,
     reader,
     reads,
@@ -108,30 +105,6 @@ def test_tools_that_a_provider_found_stay_if_other_parts_identify_the_response()
     made = session.compact_sync(messages).messages
     assert named in made
     assert nameless not in made
-
-
-async def test_usage_from_before_another_capability_cleared_results_is_not_counted(stage: Stage) -> None:
-    cleared: list[int] = []
-
-    def clear(ctx: RunContext[None], request: ModelRequestContext) -> None:
-        """Clear all results but the newest, for good, once the provider counted more than 8,000 tokens."""
-        counts = [message.usage.input_tokens for message in ctx.messages if isinstance(message, ModelResponse)]
-        if counts and counts[-1] > 8_000:
-            cleared.append(counts[-1])
-            ctx.messages[:-1] = map(without_results, ctx.messages[:-1])
-            request.messages = list(ctx.messages)
-
-    def without_results(message: ModelMessage) -> ModelMessage:
-        results = [n for n, part in enumerate(message.parts) if isinstance(part, ToolReturnPart)]
-        return PydanticAIFormat().rewrite(message, {(n, 0): "[cleared]" for n in results})
-
-    side, events = stage.side(*steps(20)), list[CompactionEvent]()
-    settings = CompactionSettings(trigger_tokens=9_000)
-    compaction = Compaction[None](context_window=WINDOW, settings=settings, on_compaction=events.append)
-    assert (await reader(stage.openai(), Changing(clear), compaction).run("Go on.")).output == "All read."
-    assert cleared
-    assert not events
-    assert not side.rejections
 
 
 # -- the provider's own tools and compaction

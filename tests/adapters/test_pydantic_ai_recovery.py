@@ -28,7 +28,6 @@ from compaction_hooks import (
     CompactionSettings,
     CompactionStarted,
     ContextOverflowError,
-    Usage,
     parse_overflow,
 )
 from compaction_hooks.events import CompactionEvent
@@ -291,14 +290,6 @@ async def test_an_answer_that_the_window_cut_is_asked_for_again(kind: str, overf
     agent = reader(getattr(stage, kind)(), Compaction(context_window=6_000, settings=LATE))
     assert (await agent.run("Go on.", message_history=spoken(9))).output == "All read."
     assert side.model_requests[0].input_tokens > 6_000 > side.model_requests[1].input_tokens
-
-
-async def test_an_answer_cut_short_by_its_own_limit_is_an_answer(stage: Stage) -> None:
-    side = stage.side(Answer("half a", stop="length", usage=Usage(input_tokens=900, output_tokens=5)))
-    agent = reader(stage.openai(), Compaction(context_window=WINDOW))
-    result = await agent.run("Go on.", message_history=spoken(2), model_settings={"max_tokens": 5})
-    assert result.output == "half a"
-    assert len(side.requests) == 1
 
 
 # -- media

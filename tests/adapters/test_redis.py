@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 import signal
 from collections.abc import AsyncIterator, Iterator
@@ -16,11 +15,9 @@ from redis.backoff import NoBackoff
 from redis.exceptions import ConnectionError
 from redis.retry import Retry
 
-from compaction_hooks import CompactionController
 from compaction_hooks.errors import ConfigurationError, RecordError
 from compaction_hooks.testing import check_store
 from tests.cases import folded
-from tests.conversations import system, talk, texts
 from tests.stores import page
 from tests.stores.kills import check_kills
 from tests.stores.servers import PASSWORD, Server, free_port, redis_server
@@ -118,17 +115,6 @@ def test_two_workers_at_once_are_both_right_and_agree(url: str, kind: str) -> No
     check_two_workers(kind, url)
 
 
-async def test_a_sync_controller_uses_an_async_controllers_records(client: Any, async_client: Any) -> None:
-    messages = [system(), *talk(15)]
-    asked = CompactionController(
-        context_window=8_192, store=RedisStore(async_client), summarizer=lambda request: "- once"
-    )
-    view = await asked.session("s").transform_context(messages)
-    other = CompactionController(context_window=8_192, store=RedisStore(client), summarizer=lambda request: "- twice")
-    assert await asyncio.to_thread(other.session("s").transform_context_sync, messages) == view
-    assert "- once" in texts(view)
-
-
 # -- kills
 
 
@@ -162,14 +148,6 @@ def error_of(store: RedisStore, append: bool = False) -> str:
 def test_says_when_no_server_is_there() -> None:
     with Redis.from_url(url_of(free_port())) as client:
         assert "start Redis" in error_of(RedisStore(client))
-
-
-async def test_says_when_no_server_is_there_to_async_callers() -> None:
-    client: Any = AsyncRedis.from_url(url_of(free_port()))
-    answer: Any = RedisStore(client).load("s")
-    with pytest.raises(RecordError, match="start Redis"):
-        await answer
-    await client.aclose()
 
 
 def test_says_when_the_password_is_wrong(server: Server) -> None:
@@ -230,16 +208,6 @@ class OtherClient:
 def test_names_the_address_it_knows(client: Any, where: str) -> None:
     with pytest.raises(RecordError, match=f"^the record store {re.escape(where)} failed"):
         RedisStore(client).load("s")
-
-
-async def test_a_store_that_is_down_fails_no_call() -> None:
-    events: list[Any] = []
-    with Redis.from_url(url_of(free_port())) as client:
-        controller = CompactionController(context_window=8_192, store=RedisStore(client), on_event=events.append)
-        view = await controller.session("s").transform_context([system(), *talk(15)])
-    assert len(view) < 31
-    assert any("start Redis" in repr(event) for event in events)
-    assert not any(PASSWORD in repr(event) for event in events)
 
 
 def test_the_example_of_the_docs_makes_a_store() -> None:

@@ -37,15 +37,6 @@ def test_several_providers_run_beside_one_another_and_stop() -> None:
         ask(url, "key")
 
 
-def test_a_provider_stops_while_a_client_stays_connected() -> None:
-    with httpx.Client() as client:
-        with LoopbackProvider() as provider:
-            url = f"{provider.openai_url}/chat/completions"
-            assert client.post(url, json=HELLO).status_code == 401
-        with pytest.raises(httpx.TransportError):
-            client.post(url, json=HELLO)
-
-
 @pytest.fixture
 def endpoint_module(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """Import examples/model_endpoint.py; restore `sys.path` afterwards."""
