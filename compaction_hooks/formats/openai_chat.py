@@ -131,9 +131,9 @@ class OpenAIChatFormat(DictFormat):
         if any(field in left and left[field] is None for field in _REASONING_FIELDS):
             left.update(dict.fromkeys(_REASONING_FIELDS))  # the other fields hold the same reasoning in another form
 
-        if _NATIVE in left:
-            added = fields_of(fields.get("provider_specific_fields")) or {}
-            left["provider_specific_fields"] = {key: value for key, value in added.items() if key != _NATIVE}
+        added = fields_of(fields.get("provider_specific_fields")) or {}
+        if not added.keys().isdisjoint(left):  # LiteLLM's copies, and its native summaries
+            left["provider_specific_fields"] = {key: value for key, value in added.items() if key not in left}
         made = {**fields, **{field: value for field, value in left.items() if field in fields}}
         return {key: value for key, value in made.items() if key == "content" or key not in left or value}
 
@@ -230,8 +230,9 @@ def _read_hosted_result(block: object) -> Opaque:
 
 def _read_thinking(fields: Fields) -> list[_Located]:
     # LiteLLM and OpenRouter give the same reasoning twice. The blocks are read, since their signatures must be sent back.
+    added = fields_of(fields.get("provider_specific_fields")) or {}
     for key in ("thinking_blocks", "reasoning_details"):
-        blocks = enumerate(map(fields_of, list_of(fields.get(key)) or ()))
+        blocks = enumerate(map(fields_of, list_of(fields.get(key)) or list_of(added.get(key)) or ()))
         found = [
             _Located(key, index, thinking_block(block) or opaque(block)) for index, block in blocks if block is not None
         ]

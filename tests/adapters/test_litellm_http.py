@@ -1,4 +1,4 @@
-"""`with_compaction` over HTTP: summaries, usage, streams, answers cut by the window, media, thinking, sessions between calls."""
+"""`with_compaction` over HTTP: summaries, usage, streams, answers cut by the window, media, sessions between calls."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.adapters.litellm_stage import (
 )
 from tests.cases import folded
 from tests.conversations import Scripted, prose, steps, texts, user
-from tests.provider import Answer, Call, Signer
+from tests.provider import Answer
 
 pytestmark = litellm_stage.QUIET
 provider = litellm_stage.provider
@@ -191,24 +191,6 @@ async def test_a_run_whose_answers_the_window_cuts_reaches_its_end(
     assert messages[-1]["content"] == "All read."
     assert len(messages) == 2 + 2 * STEPS
     assert cut_off(side) > 0
-
-
-@pytest.mark.parametrize(("model", "refusals"), [("claude-opus-5-5", 0), ("my-gateway-model", 1)])
-def test_refused_thinking_ends_no_call(stage: Stage, model: str, refusals: int) -> None:
-    """For models that bind their thinking to the messages before it; the name of the second does not tell."""
-    side = stage.side(*(Answer(f"Step {part}.", (Call("read", {"part": part}),)) for part in range(30)))
-    signer = side.signer = Signer()
-    settings = CompactionSettings(keep_recent_tokens=2_000)
-    made = with_compaction(litellm.completion, context_window=WINDOW, settings=settings)
-    messages: list[Any] = [user("Read all parts.")]
-    for _ in range(30):
-        arguments = stage.anthropic(model, max_tokens=400, tools=[offered("read")], **WITH_TOOLS)
-        message = made(messages=messages, metadata={"session_id": "run"}, **arguments).choices[0].message
-        results = [{"role": "tool", "tool_call_id": call.id, "content": "part\n" * 300} for call in message.tool_calls]
-        messages += [message, *results]
-    assert len(signer.refusals) == refusals
-    assert len(signer.sent) >= 30
-    assert signer.reasoning_share > 0.1
 
 
 # -- between calls

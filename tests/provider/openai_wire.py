@@ -35,7 +35,7 @@ def auth_error() -> dict[str, Any]:
 def completion(reply: Reply, body: Mapping[str, Any]) -> dict[str, Any]:
     """Return the whole answer."""
     calls = _calls(reply)
-    message = {"role": "assistant", "content": reply.answer.text or None, "refusal": None}
+    message = {"role": "assistant", "content": reply.answer.text or None, "refusal": None, **_reasoning(reply)}
     choice = {
         "index": 0,
         "message": {**message, "tool_calls": calls} if calls else message,
@@ -43,6 +43,20 @@ def completion(reply: Reply, body: Mapping[str, Any]) -> dict[str, Any]:
         "finish_reason": _finish_reason(reply),
     }
     return {**_frame(body, "chat.completion"), "choices": [choice], "usage": _usage(reply)}
+
+
+def _reasoning(reply: Reply) -> dict[str, Any]:
+    """Return the fields of a gateway for reasoning: its text, and its blocks with signatures."""
+    text = "".join(str(block.get("thinking", "")) for block in reply.thoughts)
+    if reply.chat_field == "thinking_blocks":
+        return {"reasoning_content": text, "thinking_blocks": [*map(dict, reply.thoughts)]}
+    details = [
+        {"type": "reasoning.encrypted", "data": block["data"]}
+        if "data" in block
+        else {"type": "reasoning.text", "text": block["thinking"], "signature": block["signature"]}
+        for block in reply.thoughts
+    ]
+    return {"reasoning": text, "reasoning_details": details} if reply.thoughts else {}
 
 
 def events(reply: Reply, body: Mapping[str, Any]) -> Iterator[str]:

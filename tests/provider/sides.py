@@ -85,6 +85,7 @@ class Reply:
         number: Its number among the answers, from 1 on.
         ids: The ids of the answer's tool calls.
         thoughts: Blocks of reasoning and of hosted tools, in the form of the API.
+        chat_field: The field of a chat message with the reasoning.
         dropped: The reasoning of the request that was left out, in Anthropic's form.
         error: Sent after the first `chunks_before_error` chunks of a stream, instead of the rest.
     """
@@ -94,6 +95,7 @@ class Reply:
     number: int = 0
     ids: tuple[str, ...] = ()
     thoughts: Sequence[Mapping[str, Any]] = ()
+    chat_field: str = ""
     dropped: Sequence[Mapping[str, Any]] = ()
     error: Rejection | None = None
     chunks_before_error: int = 0
@@ -287,4 +289,5 @@ class Side:
         if self.signer is None:
             return replace(reply, thoughts=self.blocks)
         thoughts, dropped = self.signer.sign(received.body), self.signer.dropped(received.body)
-        return replace(reply, thoughts=[*thoughts, *self.blocks], dropped=dropped)
+        chat_field = getattr(self.signer, "chat_field", "")
+        return replace(reply, thoughts=[*thoughts, *self.blocks], chat_field=chat_field, dropped=dropped)

@@ -49,12 +49,16 @@ class Signer:
 
     Attributes:
         redacted_every: Every so many answers, one has a redacted block after its thinking; 0: none.
+        chat_field: The field of chat messages with the reasoning: "thinking_blocks" (LiteLLM) or "reasoning_details" (OpenRouter).
         refusals: The paths of rejected blocks.
+        unsigned: The paths of chat messages with a copy of reasoning, and without its signature.
         sent: For each accepted request, the number of answers with reasoning, and of all answers in it.
     """
 
     redacted_every: int = 3
+    chat_field: str = "thinking_blocks"
     refusals: list[str] = field(default_factory=list)
+    unsigned: list[str] = field(default_factory=list)
     sent: list[tuple[int, int]] = field(default_factory=list)
     _answers: int = 0
     _together: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -68,6 +72,7 @@ class Signer:
     def refusal(self, body: Mapping[str, Any]) -> Rejection | None:
         """Return the rejection of the first block of another request; None if all are valid."""
         placed, _ = self._read(body)
+        self.unsigned += [f"messages.{n}" for n, one in enumerate(body["messages"]) if _has_unsigned_copy(one)]
         stale = self._first_stale(placed)
         if stale is not None and not _allows_dropping(body):
             return self._reject(placed[stale], _BOUND)
@@ -131,7 +136,7 @@ class Signer:
         digest = hashlib.sha256(_json(given))
         found, speaker = list[_Placed](), ""
         for index, message in enumerate(body["messages"]):
-            for place, block in enumerate(blocks(message.get("content"))):
+            for place, block in enumerate(_blocks(message)):
                 if block["type"] in _REASONING:
                     found.append(_Placed(index, place, block, digest.hexdigest()))
                     continue
@@ -163,6 +168,29 @@ def _allows_dropping(body: Mapping[str, Any]) -> bool:
     """Return whether a request asks to drop reasoning of other requests, instead of an error."""
     binding = (body.get("thinking") or {}).get("block_binding") or {}
     return bool(binding.get("prefix_mismatch_behavior") == "drop_block")
+
+
+def _blocks(message: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the blocks of a message, and the reasoning and tool calls of a chat message."""
+    return [*_chat_reasoning(message), *blocks(message.get("content")), *(message.get("tool_calls") or ())]
+
+
+def _chat_reasoning(message: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the signed reasoning of a chat message, in any of its fields, as Anthropic's blocks."""
+    everywhere = {**(message.get("provider_specific_fields") or {}), **message}
+    details = everywhere.get("reasoning_details") or ()
+    return everywhere.get("thinking_blocks") or [
+        {"type": "redacted_thinking", "data": detail["data"]}
+        if detail["type"] == "reasoning.encrypted"
+        else {"type": "thinking", "thinking": detail["text"], "signature": detail["signature"]}
+        for detail in details
+    ]
+
+
+def _has_unsigned_copy(message: Mapping[str, Any]) -> bool:
+    everywhere = {**(message.get("provider_specific_fields") or {}), **message}
+    is_copied = any(everywhere.get(name) for name in ("reasoning_content", "reasoning"))
+    return is_copied and not _chat_reasoning(message)
 
 
 def _json(value: object) -> bytes:

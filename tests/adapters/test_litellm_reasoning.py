@@ -1,0 +1,81 @@
+"""Calls of models that bind their thinking to the messages before it, behind litellm's own client of Anthropic."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from compaction_adapters.litellm import with_compaction
+
+from compaction_hooks.stores import MemoryStore
+from tests.adapters import litellm_stage
+from tests.adapters.litellm_stage import WITH_TOOLS, Stage, got, litellm, offered
+from tests.adapters.signed_reasoning import BINDING, HIDDEN, REFUSALS, RESULT, SETTINGS, TURNS, WINDOW, Reading
+from tests.cases import crossed
+from tests.conversations import user
+from tests.provider import Signer
+
+pytestmark = litellm_stage.QUIET
+provider = litellm_stage.provider
+
+
+async def read_on(complete: Any, messages: list[Any], is_stream: bool, arguments: dict[str, Any]) -> list[Any]:
+    """Return the messages after one turn of an agent."""
+    while True:
+        answer = await got(complete(messages=messages, stream=is_stream, **arguments))
+        if is_stream:
+            answer = litellm.stream_chunk_builder([chunk async for chunk in answer])
+        message = answer.choices[0].message
+        calls = message.tool_calls or []
+        messages = [
+            *messages,
+            message,
+            *({"role": "tool", "tool_call_id": call.id, "content": RESULT} for call in calls),
+        ]
+        if not calls:
+            assert message.content == "Done."
+            return messages
+
+
+def router(stage: Stage, model: str) -> tuple[Any, dict[str, Any]]:
+    made = litellm.Router(model_list=[{"model_name": "group", "litellm_params": stage.anthropic(model)}], num_retries=2)
+    return made.acompletion, {"model": "group"}
+
+
+@crossed(model=[BINDING, HIDDEN], how=["completion", "acompletion", "streamed", "router"])
+async def test_no_call_ends_in_a_refusal(stage: Stage, model: str, how: str) -> None:
+    """The second turn is that of another process, which has the messages and a store. Retries are left for other errors."""
+    reading, store, messages = Reading(stage.side()), MemoryStore(), list[Any]()
+    for turn in TURNS:
+        function, arguments = (litellm.acompletion, {**stage.anthropic(model), "num_retries": 2})
+        if how == "completion":
+            function = litellm.completion
+        if how == "router":
+            function, arguments = router(stage, model)
+        complete = with_compaction(
+            function, context_window=WINDOW, settings=SETTINGS, store=store, session_id="reading"
+        )
+        arguments |= {"max_tokens": 400, "tools": [offered("read_file")], **WITH_TOOLS}
+        messages = await read_on(complete, [*messages, user(turn)], how == "streamed", arguments)
+    reading.check(model)
+    thoughts = [message for message in messages if getattr(message, "thinking_blocks", None)]
+    assert len(thoughts) == len(reading.answers)
+
+
+@pytest.mark.parametrize("field", ["thinking_blocks", "reasoning_details"])
+@crossed(model=[BINDING, HIDDEN], function=[litellm.completion, litellm.acompletion])
+async def test_no_copy_of_stale_thinking_is_sent_to_a_gateway(
+    stage: Stage, model: str, function: Any, field: str
+) -> None:
+    """Its chat messages have the thinking in several fields, and litellm copies some of them."""
+    reading, store, messages = Reading(stage.side()), MemoryStore(), list[Any]()
+    signer = reading.side.signer = Signer(chat_field=field)
+    for turn in TURNS:
+        complete = with_compaction(
+            function, context_window=WINDOW, settings=SETTINGS, store=store, session_id="reading"
+        )
+        arguments = {**stage.openai(model), "tools": [offered("read_file")], **WITH_TOOLS}
+        messages = await read_on(complete, [*messages, user(turn)], False, arguments)
+    assert len(signer.refusals) == len(reading.side.rejections) == REFUSALS[model]
+    assert signer.unsigned == []
+    assert signer.reasoning_share > 0.1
