@@ -25,7 +25,7 @@ def take_snapshot(conversation: Conversation[M], shared: SharedState, call: Call
     is_mended = settings.repair if call.repair is None else call.repair
     messages = conversation.repair(call.messages) if is_mended else call.messages
     history, record = conversation.read(messages)
-    conversation.reasoning.compare_list(history)
+    conversation.reasoning.compare_list(history, (call.system, call.tools))
 
     model = call.model or shared.model
     issuer = _find_issuer(conversation, call, model)

@@ -9,7 +9,7 @@ from compaction_hooks.history import History
 from compaction_hooks.messages import DroppingFormat, M, Message, MessageFormat, Part
 from compaction_hooks.reasoning import binds_reasoning, find_family, is_reasoning
 from compaction_hooks.view.notes import reasoning_note
-from compaction_hooks.view.reasoning import NOT_STALE, SealedReasoning, newest_reasoning, stale_runs_of
+from compaction_hooks.view.reasoning import ALL_RUNS, NOT_STALE, SealedReasoning, newest_reasoning, stale_runs_of
 from compaction_hooks.view.record import CompactionRecord, StaleRuns
 
 
@@ -32,7 +32,9 @@ class BoundReasoning:
         # The record of the view last sent, in a tuple, since that may be None; None while this process has sent none.
         self._shown: tuple[str | None] | None = None
         self._history: History[Any] | None = None
+        self._fixed: tuple[object, object] = (None, None)
         self._is_refused = False
+        self._is_useless = False
 
     def binds(self, model: str | None, format: MessageFormat[M], policy: SealedReasoning) -> bool:
         """Return whether views for this model leave out stale reasoning."""
@@ -42,13 +44,15 @@ class BoundReasoning:
         leaves_out = policy == "drop" or model in self.models or binds_reasoning(model)
         return leaves_out and isinstance(format, DroppingFormat)
 
-    def compare_list(self, history: History[Any]) -> None:
-        """Notice messages that the host changed, inserted or took away since the last list.
+    def compare_list(self, history: History[Any], fixed: tuple[object, object]) -> None:
+        """Notice messages that the host changed, inserted or took away since the last list, and another system prompt or tools.
 
         The runs that it took back are forgotten. Reasoning behind a change was made behind another view.
         """
         before, self._history = self._history, history
-        first = _first_changed_run(before, history) if before is not None else None
+        known, self._fixed = self._fixed, (fixed[0] or self._fixed[0], fixed[1] or self._fixed[1])
+        is_same = all(not old or old == new for old, new in zip(known, self._fixed, strict=True))
+        first = (_first_changed_run(before, history) if before else None) if is_same else history.base
         if first is None:
             return
         self._left_at = {name: min(run, first) for name, run in self._left_at.items()}
@@ -66,6 +70,8 @@ class BoundReasoning:
         While one view is sent, the model's new reasoning belongs to it. Once another one is sent, all reasoning so far is older; if
         the first one comes back (an undo), only the reasoning made behind the other one is stale.
         """
+        if self._is_useless:
+            return ALL_RUNS
         name, run_count = record.id if record else None, history.run_count
         known = self._stale.get(name, stale_runs_of(record))
         end = run_count + self.awaits_answer
@@ -86,7 +92,11 @@ class BoundReasoning:
         return self._shown == (record.parent,) and run_count <= record.seen_runs
 
     def record_refusal(self, model: str | None) -> None:
-        """Record that this model's provider refused the reasoning in the history."""
+        """Record that this model's provider refused the reasoning in the history.
+
+        If that happens again, something changes in each request that no list shows: from then on no reasoning is sent.
+        """
+        self._is_useless = self._is_useless or model in self.models
         self.models.add(model)
         self._is_refused = True
 
@@ -113,6 +123,7 @@ class BoundReasoning:
         self.models.update(name or None for name in note.binding_models)
         self._told[note.parent] = note.stale_runs or NOT_STALE, frozenset(self.models)
         known, told = self._stale.get(note.parent, NOT_STALE), note.stale_runs or NOT_STALE
+        self._is_useless = self._is_useless or told == ALL_RUNS
         if known.end < told.end:
             self._stale[note.parent] = StaleRuns(min(known.first, told.first) if known.end else told.first, told.end)
 

@@ -24,6 +24,7 @@ SealedReasoning: TypeAlias = Literal["auto", "drop", "keep"]
 """Whether views leave out stale reasoning: for models that are known to bind it or have refused it, for all models, or never."""
 
 NOT_STALE: Final = StaleRuns()
+ALL_RUNS: Final = StaleRuns(0, sys.maxsize)
 
 
 def stale_runs_of(record: CompactionRecord | None) -> StaleRuns:
@@ -34,7 +35,7 @@ def stale_runs_of(record: CompactionRecord | None) -> StaleRuns:
     """
     if record is None:
         return NOT_STALE
-    return record.stale_runs or StaleRuns(0, record.seen_runs or sys.maxsize)
+    return record.stale_runs or (StaleRuns(0, record.seen_runs) if record.seen_runs else ALL_RUNS)
 
 
 def newest_reasoning(history: History[Any], stale: StaleRuns) -> int:

@@ -46,6 +46,38 @@ def test_an_edit_between_two_processes_costs_one_refusal() -> None:
     assert len(run.signer.refusals) == 1
 
 
+def test_another_system_prompt_or_another_tool_makes_all_reasoning_stale() -> None:
+    run = Run(1)
+    for step in range(12):
+        said = [{"type": "text", "text": f"Part {step}."}]
+        tools = [{"name": "read"}] if step < 5 else [{"name": "read"}, {"name": "write"}]
+        run.ask(BINDING, said, system="Be brief." if step < 9 else "Be long.", tools=tools)
+        run.messages.append({"role": "user", "content": "Go on."})
+    assert run.signer.refusals == []
+    assert [kept for kept, _ in run.signer.sent] == [0, 1, 2, 3, 4, 0, 1, 2, 3, 0, 1, 2]
+
+
+@pytest.mark.parametrize("model", [BINDING, HIDDEN])
+def test_a_text_that_a_client_adds_to_each_request_costs_two_refusals(model: str) -> None:
+    run = Run(1)
+
+    class Client(type(run.signer)):  # type: ignore[misc]
+        """Adds the time to the system prompt."""
+
+        def refusal(self, body: Any) -> Any:
+            return super().refusal({**body, "system": f"Now it is {len(run.messages)}."})
+
+        def sign(self, body: Any) -> Any:
+            return super().sign({**body, "system": f"Now it is {len(run.messages)}."})
+
+    run.signer = Client()
+    for step in range(30):
+        run.step(model)
+        if step % 10 == 9:
+            run.restart()
+    assert len(run.signer.refusals) == 2
+
+
 class RareThinker(Run):
     """An agent whose model reasons about each request, and not between its tool calls."""
 
