@@ -73,7 +73,6 @@ def take_snapshot(conversation: Conversation[M], shared: SharedState, call: Call
         fixed_tokens=fixed,
         tools_tokens=tools,
         user_pins=dict(conversation.records.user_pins),
-        learned={},
         binds_reasoning=is_bound,
         has_recall=conversation.has_recall,
         issuer=issuer,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Generic, NamedTuple
 
 from compaction_hooks.history import History
@@ -99,11 +100,11 @@ class Snapshot(NamedTuple, Generic[M]):
     fixed_tokens: int
     tools_tokens: int
     user_pins: Mapping[str, int]
-    learned: Mapping[str, object]
     binds_reasoning: bool
     has_recall: bool
     issuer: Issuer | None
     merges_user_messages: bool
+    learned: Mapping[str, object] = MappingProxyType({})
 
     @property
     def view(self) -> list[M]:

@@ -84,7 +84,6 @@ def situation(
         fixed_tokens=0,
         tools_tokens=0,
         user_pins=digests,
-        learned={},
         binds_reasoning=False,
         has_recall=False,
         issuer=None,
