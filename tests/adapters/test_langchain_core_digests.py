@@ -8,12 +8,7 @@ from typing import Any, cast
 
 import pytest
 from compaction_adapters.langchain_core import LangChainFormat
-from langchain_core.messages import (
-    AIMessage,
-    BaseMessage,
-    HumanMessage,
-    convert_to_messages,
-)
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, convert_to_messages
 from langchain_core.messages.tool import default_tool_parser
 
 from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat

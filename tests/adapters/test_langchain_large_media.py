@@ -10,10 +10,7 @@ from langchain.agents import create_agent
 from langchain_core.messages import BaseMessage, HumanMessage
 
 from tests.adapters.langchain_core_stage import CountingSummarizer, Stage
-from tests.adapters.large_media import (
-    PDF,
-    assert_document_left_out,
-)
+from tests.adapters.large_media import PDF, assert_document_left_out
 from tests.provider import Answer
 
 SOURCE = {"type": "base64", "media_type": "application/pdf", "data": PDF}

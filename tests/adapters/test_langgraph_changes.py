@@ -15,14 +15,7 @@ from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.prebuilt import ToolNode, tools_condition
 
 from tests.adapters import graph_changes
-from tests.adapters.changes_stage import (
-    SUMMARISE,
-    SYSTEM,
-    WINDOW,
-    check_never_rejected,
-    marked,
-    summarised,
-)
+from tests.adapters.changes_stage import SUMMARISE, SYSTEM, WINDOW, check_never_rejected, marked, summarised
 from tests.adapters.graph_changes import LOOK, Talk, opened
 from tests.adapters.langchain_core_stage import Stage
 from tests.adapters.langgraph_stage import ModelInput

@@ -20,17 +20,7 @@ from litellm.integrations.custom_logger import CustomLogger
 
 from compaction_hooks import CompactionController
 from tests.adapters import litellm_stage
-from tests.adapters.litellm_stage import (
-    SECRET,
-    WINDOW,
-    Events,
-    Stage,
-    litellm,
-    said,
-    statuses,
-    task,
-    whole,
-)
+from tests.adapters.litellm_stage import SECRET, WINDOW, Events, Stage, litellm, said, statuses, task, whole
 from tests.cases import folded
 from tests.conversations import Scripted, steps
 

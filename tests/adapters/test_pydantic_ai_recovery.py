@@ -12,11 +12,7 @@ from compaction_adapters.pydantic_ai import Compaction, ModelContextOverflowErro
 from pydantic_ai import Agent, CapabilityEvent, RunContext, capabilities
 from pydantic_ai import messages as ai
 from pydantic_ai.capabilities import AbstractCapability
-from pydantic_ai.exceptions import (
-    FallbackExceptionGroup,
-    ModelContextWindowExceededError,
-    ModelHTTPError,
-)
+from pydantic_ai.exceptions import FallbackExceptionGroup, ModelContextWindowExceededError, ModelHTTPError
 from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart, UserPromptPart
 from pydantic_ai.models import ModelRequestContext, ModelRequestParameters
 from pydantic_ai.models.fallback import FallbackModel

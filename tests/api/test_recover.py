@@ -8,13 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from compaction_hooks import (
-    CompactionController,
-    CompactionSettings,
-    ContextOverflowError,
-    SummaryRequest,
-    Usage,
-)
+from compaction_hooks import CompactionController, CompactionSettings, ContextOverflowError, SummaryRequest, Usage
 from tests.conversations import (
     PLAIN,
     Chat,

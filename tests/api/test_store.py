@@ -8,15 +8,7 @@ from collections.abc import Sequence
 from compaction_hooks import StoreFailed, SummaryRequest
 from compaction_hooks.events import CompactionEvent
 from compaction_hooks.stores import MemoryStore
-from tests.conversations import (
-    Scripted,
-    above_threshold,
-    controller,
-    one_task,
-    steps,
-    summarizing,
-    texts,
-)
+from tests.conversations import Scripted, above_threshold, controller, one_task, steps, summarizing, texts
 from tests.stores.later import LaterStore
 
 

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import json
 
-from compaction_hooks import (
-    CompactionFinished,
-    CompactionSettings,
-)
+from compaction_hooks import CompactionFinished, CompactionSettings
 from compaction_hooks.events import CompactionEvent, CompactionFailed
 from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.messages import Message

@@ -17,15 +17,7 @@ from compaction_hooks import (
     CompactionStarted,
     Usage,
 )
-from compaction_hooks.triggers import (
-    Due,
-    Prices,
-    RatioTrigger,
-    ReserveTrigger,
-    SnapshotFigures,
-    TokensTrigger,
-    Trigger,
-)
+from compaction_hooks.triggers import Due, Prices, RatioTrigger, ReserveTrigger, SnapshotFigures, TokensTrigger, Trigger
 from tests.conversations import Clock, controller, talk, user
 
 

@@ -9,11 +9,7 @@ from typing import Any
 
 import pytest
 
-from compaction_hooks import (
-    CompactionController,
-    CompactionSettings,
-    SummaryRequest,
-)
+from compaction_hooks import CompactionController, CompactionSettings, SummaryRequest
 from compaction_hooks.errors import FormatError, RecordError
 from compaction_hooks.stores import MemoryStore
 from tests.conversations import Chat, steps, user

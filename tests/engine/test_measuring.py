@@ -6,18 +6,7 @@ import pytest
 
 from compaction_hooks import CompactionController, Usage
 from compaction_hooks.formats import AnthropicFormat
-from tests.conversations import (
-    Chat,
-    Scripted,
-    assistant,
-    controller,
-    prose,
-    steps,
-    system,
-    talk,
-    tokens_of,
-    user,
-)
+from tests.conversations import Chat, Scripted, assistant, controller, prose, steps, system, talk, tokens_of, user
 
 
 def carrying(usage: int, stop_reason: str = "stop") -> Chat:

@@ -10,13 +10,7 @@ from typing import Any
 
 import pytest
 
-from compaction_hooks import (
-    CompactionFailed,
-    CompactionFinished,
-    CompactionOutcome,
-    Summary,
-    SummaryRequest,
-)
+from compaction_hooks import CompactionFailed, CompactionFinished, CompactionOutcome, Summary, SummaryRequest
 from compaction_hooks.runtime.drivers import HUNG_SUMMARIES
 from tests.cases import crossed
 from tests.conversations import texts

@@ -15,13 +15,7 @@ import pytest
 
 from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat
 from compaction_hooks.messages import Message, ToolResult
-from compaction_hooks.testing import (
-    as_anthropic,
-    as_openai_chat,
-    generated_history,
-    hostile_history,
-    realistic_history,
-)
+from compaction_hooks.testing import as_anthropic, as_openai_chat, generated_history, hostile_history, realistic_history
 from compaction_hooks.testing.edits import EDITS, Edit, through_json
 from compaction_hooks.testing.texts import HOSTILE
 from compaction_hooks.tokens import CharacterEstimator

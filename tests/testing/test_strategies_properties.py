@@ -17,13 +17,7 @@ from hypothesis import strategies as st
 from compaction_hooks import CompactionController, CompactionSettings, Message
 from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat
 from compaction_hooks.testing import as_anthropic, as_openai_chat
-from compaction_hooks.testing.strategies import (
-    anthropic_chats,
-    edited,
-    histories,
-    hostile_histories,
-    openai_chats,
-)
+from compaction_hooks.testing.strategies import anthropic_chats, edited, histories, hostile_histories, openai_chats
 from compaction_hooks.validity import problems
 from tests.sizes import examples
 

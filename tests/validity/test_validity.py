@@ -21,16 +21,7 @@ from compaction_hooks.messages import (
     ToolCall,
     ToolResult,
 )
-from compaction_hooks.validity import (
-    RULES,
-    Problem,
-    Provider,
-    RuleId,
-    is_alike,
-    problems,
-    provider_named,
-    worsened,
-)
+from compaction_hooks.validity import RULES, Problem, Provider, RuleId, is_alike, problems, provider_named, worsened
 from tests.cases import folded
 
 CHAT: Provider = "openai_chat"

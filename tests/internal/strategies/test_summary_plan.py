@@ -16,12 +16,7 @@ from compaction_hooks.strategies.candidate import Goal
 from compaction_hooks.strategies.clear_tool_results import ClearToolResults
 from compaction_hooks.strategies.drop_oldest import drop_marker
 from compaction_hooks.strategies.summarize import Summarize
-from compaction_hooks.strategies.summary_plan import (
-    Summarized,
-    SummaryPlan,
-    find_pinned,
-    plan_summary,
-)
+from compaction_hooks.strategies.summary_plan import Summarized, SummaryPlan, find_pinned, plan_summary
 from compaction_hooks.tokens.budget import Budget
 from compaction_hooks.view.projection import Projection, apply_record
 from compaction_hooks.view.record import UNKNOWN_RUN, CompactionReason, collect_products

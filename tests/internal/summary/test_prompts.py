@@ -7,10 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from compaction_hooks.summary.prompts import (
-    SYSTEM_PROMPT,
-    make_user_prompt,
-)
+from compaction_hooks.summary.prompts import SYSTEM_PROMPT, make_user_prompt
 from compaction_hooks.view.summary_message import (
     PROMPT_VERSION,
     TURN_PREFIX_HEADING,

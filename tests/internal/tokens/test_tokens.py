@@ -17,12 +17,7 @@ from compaction_hooks.messages import (
     ToolResult,
     Usage,
 )
-from compaction_hooks.tokens import (
-    CharacterEstimator,
-    is_usable,
-    usage_from_anthropic,
-    usage_from_openai,
-)
+from compaction_hooks.tokens import CharacterEstimator, is_usable, usage_from_anthropic, usage_from_openai
 from compaction_hooks.tokens.estimator import (
     IMAGE_TOKENS,
     LOW_DETAIL_IMAGE_TOKENS,
