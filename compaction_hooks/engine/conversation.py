@@ -288,7 +288,9 @@ class Conversation(Generic[M]):
         if (
             earlier is not None
             and made_of == name
-            and (earlier.stale, earlier.start, self.large) == (stale, start, large)
+            and earlier.stale == stale
+            and earlier.start == start
+            and self.large == large
             and earlier.is_settled
             # The user's current request may be another one by now: a new process would not favor the one before.
             and (earlier.unpinned_request is None or earlier.unpinned_request == history.request)
