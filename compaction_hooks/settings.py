@@ -11,6 +11,7 @@ from compaction_hooks import arguments
 from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.tokens.budget import (
     EMERGENCY_KEEP_RATIO,
+    LEDGER_TOKENS,
     MINIMUM_CLEAR_RATIO,
     MINIMUM_CLEAR_TOKENS,
     PROTECT_RESULT_RATIO,
@@ -83,6 +84,7 @@ _KINDS = {
     "sealed_reasoning": arguments.Kind(lambda value: value in get_args(SealedReasoning), 'be "auto", "drop" or "keep"'),
     "split_turn_min_prefix": arguments.whole("messages"),
     "add_continuation": arguments.SWITCH,
+    "ledger_tokens": arguments.whole("tokens", least=0),
     "breaker_failures": arguments.whole("failures"),
     "breaker_cooldown_seconds": arguments.SECONDS,
 }
@@ -93,6 +95,7 @@ _SHORTHAND = {
     "clear_tool_results": ("strategies", "leave ClearToolResults() out of the strategies"),
     "split_turn_min_prefix": ("strategies", "give it to Summarize(...)"),
     "add_continuation": ("strategies", "give it to Summarize(...)"),
+    "ledger_tokens": ("strategies", "give it to Summarize(...)"),
 }
 """Fields that are short for a part of another field: the other field, and how to write the same there."""
 
@@ -145,6 +148,8 @@ class CompactionSettings:
         split_turn_min_prefix: A turn cut in two gets a summary of its own for its first part when that has at least
             this many messages (Opal).
         add_continuation: Whether the summary ends with a line telling the model to go on, where no user message follows.
+        ledger_tokens: The most tokens of identifiers that are added to a summary which lacks them, as far as the view stays at the
+            target; 0: none.
         breaker_failures: Failures of the summarizer in a row that open the circuit breaker (Claude Code).
         breaker_cooldown_seconds: The time after which an open breaker lets one attempt through.
     """
@@ -175,6 +180,7 @@ class CompactionSettings:
     sealed_reasoning: SealedReasoning = "auto"
     split_turn_min_prefix: int = SPLIT_TURN_MIN_PREFIX
     add_continuation: bool = True
+    ledger_tokens: int = LEDGER_TOKENS
     breaker_failures: int = 3
     breaker_cooldown_seconds: float = 300.0
 
@@ -219,7 +225,7 @@ class CompactionSettings:
             Summarize,
         )
 
-        summarize = Summarize(self.split_turn_min_prefix, self.add_continuation)
+        summarize = Summarize(self.split_turn_min_prefix, self.add_continuation, self.ledger_tokens)
         clear = [ClearToolResults()] if self.clear_tool_results else []
         return (*clear, summarize, ShortenParts(), DropOldest(self.add_continuation), ShortenParts())
 

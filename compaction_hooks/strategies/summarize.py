@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Protocol, runtime_checkable
 
 from compaction_hooks import arguments
@@ -10,7 +11,8 @@ from compaction_hooks.history.digests import DIGEST_RULE
 from compaction_hooks.messages import M
 from compaction_hooks.strategies.candidate import Candidate, Goal, next_record, with_reductions
 from compaction_hooks.strategies.summary_plan import Summarized, SummaryPlan, plan_summary
-from compaction_hooks.tokens.budget import SPLIT_TURN_MIN_PREFIX
+from compaction_hooks.strategies.summary_repair import repair_summary
+from compaction_hooks.tokens.budget import LEDGER_TOKENS, SPLIT_TURN_MIN_PREFIX
 from compaction_hooks.view.snapshot import Snapshot
 from compaction_hooks.view.summary_message import PROMPT_VERSION, render_summary
 
@@ -30,7 +32,13 @@ class SummaryStrategy(Protocol):
         ...
 
 
-@arguments.validate({"split_turn_min_prefix": arguments.whole("messages"), "add_continuation": arguments.SWITCH})
+@arguments.validate(
+    {
+        "split_turn_min_prefix": arguments.whole("messages"),
+        "add_continuation": arguments.SWITCH,
+        "ledger_tokens": arguments.whole("tokens", least=0),
+    }
+)
 @dataclass(frozen=True, slots=True)
 class Summarize:
     """Ask the summarizer for a summary that takes the place of all but the recent messages.
@@ -40,11 +48,13 @@ class Summarize:
     Attributes:
         split_turn_min_prefix: A turn cut in two gets a summary of its own for its first part if that has at least this many
             messages.
+        ledger_tokens: The most tokens of identifiers that are added to a summary which lacks them.
         add_continuation: Whether the summary ends with a line telling the model to go on, if no user message follows.
     """
 
     split_turn_min_prefix: int = SPLIT_TURN_MIN_PREFIX
     add_continuation: bool = True
+    ledger_tokens: int = LEDGER_TOKENS
 
     def propose(self, snapshot: Snapshot[M], goal: Goal[M], /) -> SummaryPlan | None:
         """Return the plan of a summary; None if no message before the recent ones may be left out."""
@@ -54,28 +64,40 @@ class Summarize:
         self, snapshot: Snapshot[M], goal: Goal[M], plan: SummaryPlan, summary: Summarized, /
     ) -> Candidate[M]:
         """Return the view in which the summary takes the place of the messages that the plan covers."""
-        return summary_candidate(snapshot, goal, plan, summary, add_continuation=self.add_continuation)
+        return summary_candidate(
+            snapshot, goal, plan, summary, add_continuation=self.add_continuation, ledger_tokens=self.ledger_tokens
+        )
 
 
 def summary_candidate(
-    snapshot: Snapshot[M], goal: Goal[M], plan: SummaryPlan, summary: Summarized, *, add_continuation: bool
+    snapshot: Snapshot[M],
+    goal: Goal[M],
+    plan: SummaryPlan,
+    summary: Summarized,
+    *,
+    add_continuation: bool,
+    ledger_tokens: int = 0,
 ) -> Candidate[M]:
     """Return the candidate of a summary, with those reductions of the active view that lie in the kept messages."""
     covered_digest = snapshot.history.digest_before(plan.cut)
     assert covered_digest is not None  # a cut lies between runs of this history
     unseen = plan.host_count(summary.unseen) + (snapshot.record.unseen_message_count if snapshot.record else 0)
-    rendered = render_summary(
-        summary.text,
+    render = partial(
+        render_summary,
         file_tags=plan.tags,
         continuation=add_continuation and not plan.ends_with_user,
         covered=plan.host_messages,
         unseen=unseen,
         has_recall=snapshot.has_recall,
     )
+    text = summary.text
+    if summary.native is None:
+        text = repair_summary(snapshot, goal, plan, text, render, ledger_tokens=ledger_tokens)
+    rendered = render(text)
     record = replace(
         next_record(snapshot, goal),
         prompt_version=PROMPT_VERSION,
-        summary=summary.text,
+        summary=text,
         previous_summary=plan.previous_summary,
         rendered=rendered,
         compacted_message_count=plan.host_messages,

@@ -112,7 +112,7 @@ def plan_summary(
 
     def fits(run: int) -> bool:
         start = snapshot.history.run_start(run)
-        return _tokens_above(snapshot, start) + snapshot.history.tokens(start) <= room
+        return tokens_above(snapshot, start) + snapshot.history.tokens(start) <= room
 
     cut = find_cut(snapshot.history, after=snapshot.covered_runs, keep_tokens=keep, fits=fits)
     if cut is None:
@@ -122,7 +122,7 @@ def plan_summary(
     return _build_plan(snapshot, goal, cut, allowance, split_turn_min_prefix, reaches_target=fits(cut))
 
 
-def _tokens_above(snapshot: Snapshot[M], start: int) -> int:
+def tokens_above(snapshot: Snapshot[M], start: int) -> int:
     """Return the estimate of the system messages, pins and the provider's sealed summary that stay from before piece `start`."""
     carried = () if snapshot.carried_piece is None else (snapshot.carried_piece,)
     pieces = (*snapshot.history.systems(start), *find_pinned(snapshot, start), *carried)
@@ -135,7 +135,7 @@ def _spare_tokens(snapshot: Snapshot[M], budget: Budget, cut: int, enough: int) 
     If those parts alone exceed the trigger, it is a share of the room up to the window: the next steps need the other tokens.
     """
     start = snapshot.history.run_start(cut)
-    kept = _tokens_above(snapshot, start) + snapshot.history.tokens(start)
+    kept = tokens_above(snapshot, start) + snapshot.history.tokens(start)
     if snapshot.room(budget.trigger) - kept >= enough:
         return enough  # there is room without shrinking any part, so they need not be searched
     parts = reducible_parts(snapshot.history, cut, snapshot.estimator.estimate_message_tokens)

@@ -37,6 +37,8 @@ SUMMARY_SUMMARIZER_RATIO = 0.20
 """The most a summary may take of the summarizer's window: its request holds the one before and leaves room for the new one."""
 SPLIT_TURN_MIN_PREFIX = 5
 """The fewest messages of a turn's first part that get a summary of their own (Opal)."""
+LEDGER_TOKENS = 200
+"""The most tokens of identifiers that are added to a summary which lacks them: about 25 paths and ids."""
 MINIMUM_GAIN_RATIO = 0.10
 """A compaction that saves less than this part of the replaced messages is thrown away."""
 MINIMUM_GROWTH_RATIO = 0.20

@@ -1,0 +1,113 @@
+"""Repair of a summary, whoever wrote it: the constraints and identifiers that it lacks are added, as far as there is room."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from compaction_hooks.files.operations import read_calls
+from compaction_hooks.messages import M
+from compaction_hooks.strategies.candidate import Goal
+from compaction_hooks.strategies.summary_plan import SummaryPlan, find_pinned, tokens_above
+from compaction_hooks.summary.extractive.identifiers import collect_mentions, identifier_items
+from compaction_hooks.summary.extractive.outline import Item, Section, as_data, parse, render
+from compaction_hooks.summary.extractive.statements import constraint_items, request_texts
+from compaction_hooks.view.snapshot import Snapshot
+
+CONSTRAINTS_RATIO = 0.25
+"""The most of the target that constraints may take which a summary lacks; beyond it the newest are put back."""
+LINE_TOKENS = 2
+"""Estimate of a bullet and a line break."""
+
+
+def repair_summary(
+    snapshot: Snapshot[M],
+    goal: Goal[M],
+    plan: SummaryPlan,
+    text: str,
+    render: Callable[[str], str],
+    *,
+    ledger_tokens: int,
+) -> str:
+    """Return a summary with the constraints and identifiers that it lacks, word for word, as far as the view stays at the target.
+
+    Args:
+        render: Returns the text of a summary's message.
+        ledger_tokens: The most tokens of identifiers.
+    """
+    target = snapshot.room(goal.budget.target)
+    start = snapshot.history.run_start(plan.cut)
+    most = target - tokens_above(snapshot, start) - snapshot.history.tokens(start)
+    room = most - snapshot.text_tokens(render(text))
+    repaired = _repair(snapshot, plan, text, room, int(target * CONSTRAINTS_RATIO), ledger_tokens)
+    return repaired if snapshot.text_tokens(render(repaired)) <= most else text
+
+
+def _repair(
+    snapshot: Snapshot[M], plan: SummaryPlan, text: str, room: int, constraints_tokens: int, ledger_tokens: int
+) -> str:
+    size = snapshot.estimator.estimate_tokens
+    wanted = [item for item in _constraints(snapshot, plan) if item.text not in text]
+    kept = _newest_fitting(wanted, min(room, constraints_tokens), size)
+    room -= _size(kept, size)
+    if kept:
+        text = _add(text, kept)
+        gone = len(wanted) - len(kept)
+        if gone and snapshot.has_recall:
+            text = f"{text}\n\n(Left out: {gone:,} earlier constraints of the user. The recall tool finds them by their words.)"
+    if ledger_tokens and Section.IDENTIFIERS.value not in text:
+        ledger = _ledger(plan, text, min(room, ledger_tokens), size)
+        text = _add(text, ledger) if ledger else text
+    return text
+
+
+def _constraints(snapshot: Snapshot[M], plan: SummaryPlan) -> list[Item]:
+    """Return the user's constraints before the cut, oldest first; those in messages that stay are in view."""
+    history = snapshot.history
+    start = history.run_start(plan.cut)
+    pinned = {*find_pinned(snapshot, start)}
+    said = [
+        piece.message
+        for index, piece in enumerate(history.pieces(0, start))
+        if piece.message.role == "user" and index not in pinned
+    ]
+    earlier = [item for item in parse(plan.previous_summary or "") if item.section is Section.CONSTRAINTS]
+    return [as_data(item) for item in constraint_items(request_texts(said), earlier)]
+
+
+def _ledger(plan: SummaryPlan, text: str, room: int, size: Callable[[str], int]) -> list[Item]:
+    """Return the identifiers that are most likely needed next and not in the text, best first, as many as fit."""
+    messages = (*plan.history, *plan.prefix)
+    known = (*plan.files.modified, *plan.files.read) if plan.tags else ()
+    found = identifier_items(collect_mentions(messages, read_calls(messages), ()), frozenset(known))
+    chosen: list[Item] = []
+    for item in map(as_data, found):
+        if item.text in text:
+            continue
+        room -= size(f"{item.group}: {item.text}") + LINE_TOKENS
+        if room < 0:
+            break
+        chosen.append(item)
+    return chosen
+
+
+def _newest_fitting(items: Sequence[Item], room: int, size: Callable[[str], int]) -> list[Item]:
+    kept: list[Item] = []
+    for item in reversed(items):
+        room -= size(item.text) + LINE_TOKENS
+        if room < 0:
+            break
+        kept.insert(0, item)
+    return kept
+
+
+def _size(items: Iterable[Item], size: Callable[[str], int]) -> int:
+    return sum(size(item.text) + LINE_TOKENS for item in items)
+
+
+def _add(text: str, items: Sequence[Item]) -> str:
+    """Return the text with items of one section, under its heading if the text has that, else at its end."""
+    heading, _, lines = render(items).rpartition(f"{items[0].section.value}\n")
+    before, found, after = text.partition(f"{items[0].section.value}\n")
+    if found:
+        return f"{before}{found}{lines}\n{after}"
+    return f"{text.rstrip()}\n\n{heading}{items[0].section.value}\n{lines}".lstrip()

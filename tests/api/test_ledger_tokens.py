@@ -1,0 +1,89 @@
+"""`CompactionSettings(ledger_tokens=...)`, and the constraints of the user: a summary gets back what it lacks."""
+
+from __future__ import annotations
+
+import pytest
+
+from compaction_hooks import CompactionSettings, Summarizer
+from compaction_hooks.tokens import CharacterEstimator
+from tests.conversations import Chat, Scripted, assistant, call, controller, prose, steps, tool, user
+
+RULES = [
+    "Never touch the public API.",
+    "The report must be in French.",
+    "Always run the linter before you commit.",
+    "No, use httpx instead of requests.",
+]
+ORDER = [assistant(None, call("o", "get_order", order_id="TX-48213")), tool("o", '{"order_id": "TX-48213"}')]
+
+
+def round_of(number: int) -> list[Chat]:
+    return [*steps(10, 150, first=100 * number), user("Go on.")]
+
+
+def conversation(rounds: int = 1) -> list[Chat]:
+    opening = [message for rule in RULES for message in (user(rule), assistant("Understood."))]
+    return [user("Port the parser."), *opening, *ORDER, *(one for n in range(rounds) for one in round_of(n))]
+
+
+def summary_of(rounds: int, summarizer: Summarizer | None, window: int = 200_000, ledger: int = 200) -> str:
+    """Return the summary after so many compactions."""
+    hooks = controller(window, summarizer=summarizer, settings=CompactionSettings(ledger_tokens=ledger))
+    for n in range(1, rounds + 1):
+        result = hooks.compact_sync(conversation(n), keep_recent_tokens=300)
+    assert result.record is not None
+    assert result.record.tokens_after <= CompactionSettings().budget(window).target
+    return result.record.summary
+
+
+@pytest.mark.parametrize("rounds", [1, 3, 10])
+@pytest.mark.parametrize("summarizer", [Scripted("- facts"), None], ids=["a model", "the default"])
+def test_constraints_are_word_for_word_after_any_number_of_compactions(
+    rounds: int, summarizer: Summarizer | None
+) -> None:
+    summary = summary_of(rounds, summarizer)
+    assert [rule for rule in RULES if summary.count(rule) < 1] == []
+
+
+def test_a_constraint_that_the_summary_has_is_not_said_twice() -> None:
+    assert summary_of(1, Scripted(f"- they said: {RULES[0]}", "- rest")).count(RULES[0]) == 1
+    headed = summary_of(1, Scripted("## Constraints & Preferences\n- be quick\n\n## Next Steps\n1. go on", "- rest"))
+    assert headed.count("## Constraints & Preferences") == 1
+    assert headed.index(RULES[1]) < headed.index("## Next Steps")
+
+
+def test_a_stored_view_keeps_the_constraints_of_the_messages_that_it_no_longer_has() -> None:
+    hooks = controller(200_000, summarizer=Scripted("- facts"))
+    stored = hooks.compact_sync(conversation(), keep_recent_tokens=300).messages
+    again = hooks.compact_sync([*stored, *round_of(5), *round_of(6)], keep_recent_tokens=300).record
+    assert again is not None
+    assert [rule for rule in RULES if rule not in again.summary] == []
+
+
+def test_more_than_a_quarter_of_the_target_keeps_the_newest_and_says_so() -> None:
+    many = [user(f"You must never touch module number {n}, which {prose(20)}.") for n in range(120)]
+    messages = [message for said in many for message in (said, assistant("Yes."))] + [user("go"), *round_of(1)]
+    for has_tool in (True, False):
+        session = controller(16_384, summarizer=Scripted("- facts")).session("thread")
+        if has_tool:
+            session.recall_tool(lambda: messages)
+        record = session.compact_sync(messages, keep_recent_tokens=300).record
+        assert record is not None
+        assert "number 119," in record.summary
+        assert "number 0," not in record.summary
+        assert ("earlier constraints" in record.summary) is has_tool
+        assert record.tokens_after <= CompactionSettings().budget(16_384).target
+
+
+def test_identifiers_that_a_summary_lacks_are_added_up_to_the_setting() -> None:
+    size = CharacterEstimator().estimate_tokens
+    bare, short, long = (summary_of(1, Scripted("- facts"), ledger=tokens) for tokens in (0, 60, 400))
+    assert "TX-48213" not in bare
+    assert "order_id: TX-48213" in long
+    assert size(bare) < size(short) <= size(bare) + 100
+    assert "TX-48213" in summary_of(1, None, ledger=0)  # the default summarizer has its own
+    assert summary_of(1, Scripted("- order TX-48213", "- rest")).count("TX-48213") == 1
+
+
+def test_in_a_cramped_window_nothing_is_added_beyond_the_target() -> None:
+    summary_of(1, Scripted(prose(100)), window=2_048)
