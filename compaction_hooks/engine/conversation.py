@@ -194,8 +194,8 @@ class Conversation(Generic[M]):
         view = snapshot.view
         # The size is that of the unmerged messages: a merge saves a few tokens each, so if they fit, the merged view fits.
         merged = cast("MergingFormat[M]", self.format).merge(view) if snapshot.merges_user_messages else view
-        start, last = snapshot.key.start, self.last_sent
-        if start is not None and start.left_out and (last is None or last.key.start != start):
+        start = snapshot.key.start
+        if start is not None and start.left_out and self.natives.is_first_without(start.left_out, snapshot.model):
             logger.warning("session %s: a summary that only another provider or model can read is left out", self.id)
         stored = snapshot.stored_view if snapshot.key.has_native else view
         self.last_sent = LastSent(merged, stored, snapshot.key, snapshot.tokens, snapshot.budget)

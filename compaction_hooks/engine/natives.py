@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from compaction_hooks.engine.model_names import same_model
@@ -22,6 +22,7 @@ class NativeSummaries:
 
     def __init__(self) -> None:
         self._notes: dict[str, CompactionRecord] = {}
+        self._left_out: set[tuple[int, str | None]] = set()
 
     def learn_from_note(self, note: CompactionRecord) -> None:
         """Learn from a note of this or another process; a refusal stays."""
@@ -62,6 +63,13 @@ class NativeSummaries:
         # The host may have dropped covered messages since.
         covered = max(start.covered, note.compacted_message_count)
         return start._replace(text=text, covered=covered, pins=(*note.pins, *users))
+
+    def is_first_without(self, left_out: Sequence[int], model: str | None) -> bool:
+        """Return whether a view for this model is the first one without these summaries; it is not from now on."""
+        key = (left_out[-1], model)
+        is_first = key not in self._left_out
+        self._left_out.add(key)
+        return is_first
 
     def text_before(self, history: History[Any], piece: int) -> tuple[int, str]:
         """Return the piece and the text of the newest summary before this one; 0 and "" if there is none."""

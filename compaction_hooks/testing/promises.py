@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Generic, Literal, TypeAlias
 
 from compaction_hooks import Message, MessageFormat
-from compaction_hooks.messages import M, Media, Part, Text, Thinking, ToolCall, ToolResult, UntyingFormat
+from compaction_hooks.messages import M, Media, NativeSummary, Part, Text, Thinking, ToolCall, ToolResult, UntyingFormat
 from compaction_hooks.validity import binds_reasoning, is_reasoning, provider_of, worsened
 
 Promise: TypeAlias = Literal[
@@ -72,18 +72,44 @@ def check_view(
     Raises:
         BrokenPromise: a system message or the current request is missing or changed; kept messages are not the host's own
             objects in their order; a message is neither the host's nor a summary; a provider rejects more than in `messages`; a
-            message has a part of its reasoning, or an item of OpenAI Responses its id and not the reasoning before it.
+            message has a part of its reasoning, or an item of OpenAI Responses its id and not the reasoning before it; a summary
+            of the provider's own that must be first is not, or there are several.
     """
-    _Comparison(messages, view, format, summaries, model).check()
+    _check_natives(messages, view, format)
+    host, shown = ([one for one in listed if not is_native(one, format)] for listed in (messages, view))
+    _Comparison(host, shown, format, summaries, model, is_cut=len(host) > 0 and host[-1] is not messages[-1]).check()
+
+
+def is_native(message: M, format: MessageFormat[M]) -> bool:
+    """Return whether a message has a summary of the provider's own that must be first in a request."""
+    parts = [part for piece in format.read(message) for part in piece.parts]
+    return any(isinstance(part, NativeSummary) and part.is_first for part in parts)
+
+
+def _check_natives(messages: Sequence[M], view: Sequence[M], format: MessageFormat[M]) -> None:
+    shown = [place for place, message in enumerate(view) if is_native(message, format)]
+    if list(view) == list(messages[: len(view)]):
+        return
+    systems = next((n for n, one in enumerate(view) if any(piece.role != "system" for piece in format.read(one))), 0)
+    demand(shown in ([], [0], [systems]), "same objects", f"summaries of the provider's own are at {shown} of the view")
+    unknown = [place for place in shown if not any(view[place] is message for message in messages)]
+    demand(not unknown, "same objects", "a summary of the provider's own is not the host's object")
 
 
 @dataclass(slots=True)
 class _Comparison(Generic[M]):
+    """A list and its view, without summaries of the provider's own.
+
+    Attributes:
+        is_cut: Whether such a summary is the newest message, so that it may stand for all others.
+    """
+
     messages: Sequence[M]
     view: Sequence[M]
     format: MessageFormat[M]
     summaries: Collection[str]
     model: str | None
+    is_cut: bool
 
     def check(self) -> None:
         host = [self.format.read(message) for message in self.messages]
@@ -149,7 +175,7 @@ class _Comparison(Generic[M]):
             if not is_same and not _is_copy_of(shown[at], original, asked):
                 break
             step += 1
-        demand(step or not host, "same objects", "the newest message is missing")
+        demand(step or not host or self.is_cut, "same objects", "the newest message is missing")
         self._check_head(host, shown, len(shown) - step, len(host) - step)
 
     def _lacks_reasoning(self, shown: Sequence[Message]) -> bool:

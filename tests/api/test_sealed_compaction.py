@@ -11,7 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compaction_hooks import CompactionController, CompactionFinished, CompactionOutcome, project
+from compaction_hooks.formats import OpenAIResponsesFormat
 from compaction_hooks.stores import MemoryStore
+from compaction_hooks.testing import CheckedSession
 from tests.conversations import prose
 
 NAMES = ["src/parser/tokens.py", "ISSUE-4711", "read_header", "a3f9c2e1d4b5", "https://example.org/spec", "port 8443"]
@@ -214,29 +216,29 @@ def test_a_host_that_catches_the_refusal_recovers_without_the_item() -> None:
 
 
 MODELS = ["gpt-5", "grok-4"]
-PARTS = st.lists(st.sampled_from(["user", "assistant", *MODELS]), min_size=1, max_size=14)
+PARTS = st.lists(st.sampled_from(["user", "assistant", *MODELS]), min_size=1, max_size=8)
 
 
-@settings(max_examples=50)
+@settings(max_examples=20)
 @given(PARTS, st.data())
 def test_an_item_is_in_a_view_once_in_front_and_only_for_its_issuer(parts: list[str], data: st.DataObject) -> None:
     """Items come with the answers of two models; any prefix of the list is sent to either, and compacted."""
-    session = controller(context_window=200_000).session("one")
+    session = CheckedSession(controller(context_window=200_000).session("one"), OpenAIResponsesFormat())
     messages: list[Any] = [SYSTEM, {"type": "message", "role": "user", "content": "Begin."}]
     issuers: dict[str, str] = {}
     for number, part in enumerate(parts):
         if part in MODELS:
-            session.transform_context_sync(messages, model=part)
+            session.transform_context(messages, model=part)
             issuers[f"gAAAA{number}"] = part
             messages.append({"type": "compaction", "encrypted_content": f"gAAAA{number}"})
-            session.transform_context_sync(messages, model=part)
+            session.transform_context(messages, model=part)
         else:
             messages.append({"type": "message", "role": part, "content": f"{part} {number}"})
 
         model = data.draw(st.sampled_from(MODELS))
         if data.draw(st.booleans()):
-            session.compact_sync(messages, keep_recent_tokens=1, model=model)
-        view = session.transform_context_sync(messages, model=model)
+            session.compact(messages, keep_recent_tokens=1, model=model)
+        view = session.transform_context(messages, model=model)
         items = [message["encrypted_content"] for message in view if message["type"] == "compaction"]
         assert len(items) <= 1
         assert all(issuers[item] == model for item in items)
