@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from compaction_hooks import CompactionSkipped, SummaryRequest
+from compaction_hooks import CompactionReason, CompactionSkipped, SummaryRequest
 from compaction_hooks.engine.call import Call
+from compaction_hooks.engine.orders import Order
 from compaction_hooks.events import CompactionEvent
 from compaction_hooks.runtime.drivers import CallContext
 from compaction_hooks.stores import MemoryStore
@@ -186,7 +187,7 @@ def flow_of(driven: Rig, name: str, messages: list[Chat]) -> Any:
         case "transform":
             return engine.transform(call)
         case "compact":
-            return engine.compact(call, None, None)
+            return engine.compact(call, Order(CompactionReason.MANUAL, must_fit=True))
         case _:
             return engine.recover(call, OVERFLOW)
 
