@@ -22,6 +22,7 @@ PAGES = {
     "pydantic-ai": (("pydantic_ai", "pydantic_ai.models.openai"), 2),
     "litellm": (("litellm",), 1),
     "tinyagent": (("tinyagent", "tinyagent._alchemy"), 1),  # older wheels have no client of their own
+    "native": (("anthropic", "openai"), 2),
     "tracing": (("opentelemetry.trace",), 0),
 }
 """By page of docs/: what must be installed, and how often its programs call a model."""
@@ -41,12 +42,14 @@ for page, program in json.load(sys.stdin).items():
 
 @pytest.fixture
 def model(monkeypatch: pytest.MonkeyPatch) -> Iterator[Side]:
-    """What OpenAI's clients reach instead of OpenAI."""
+    """What the clients of OpenAI and Anthropic reach instead."""
     for module in ("starlette", "uvicorn"):
         pytest.importorskip(module)
     with LoopbackProvider() as provider:
         monkeypatch.setenv("OPENAI_API_KEY", "none")
         monkeypatch.setenv("OPENAI_BASE_URL", provider.openai_url)
+        monkeypatch.setenv("ANTHROPIC_API_KEY", "none")
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", provider.anthropic_url)
         monkeypatch.setenv("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # nothing is downloaded
         yield provider.conversation("none", answers=[Answer("It is ported.")] * 6)
 
