@@ -19,6 +19,12 @@ WINDOW = 40_000
 SETTINGS = CompactionSettings(trigger_tokens=8_000)
 """The conversation fits the window, and is above the threshold."""
 
+NAMES = ("src/parser/tokens.py", "ISSUE-4711", "read_header", "a3f9c2e1d4b5", "https://example.org/spec", "port 8443")
+READABLE = {"type": "compaction", "content": "\n".join(f"- {name} matters" for name in NAMES)}
+"""Anthropic's own summary."""
+SEALED = {"type": "compaction", "id": "cmp_1", "encrypted_content": "gAAAA" + "sealed" * 40}
+"""OpenAI's own summary."""
+
 
 def three_requests(side: Side) -> Iterator[int]:
     """Yield the number of each of three requests; the provider's window is too small for the last one."""

@@ -5,15 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from compaction_adapters.langchain import CompactionMiddleware
+from compaction_adapters.langchain import CompactionMiddleware, LangChainFormat
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 
+from compaction_hooks import CompactionController
 from compaction_hooks.events import CompactionEvent
 from tests.adapters.langchain_core_stage import CountingSummarizer, Stage, asked, run, spoken, thread
 from tests.adapters.server_compaction import (
     CLEARS,
     COMPACTS,
+    NAMES,
     OPENAI_COMPACTS,
+    READABLE,
+    SEALED,
     SETTINGS,
     WINDOW,
     check_left_to_server,
@@ -55,3 +60,36 @@ async def test_a_server_that_only_clears_results_changes_nothing(stage: Stage) -
         {"messages": asked(12)}, thread()
     )
     assert len(side.requests[0].messages) < len(spoken(12))
+
+
+def compacted(block: dict[str, Any]) -> list[BaseMessage]:
+    """Return a conversation that the provider has compacted, up to the user's next request."""
+    metadata = {"model_name": "gpt-5", "id": "resp_9", "model_provider": "openai"}
+    answer = AIMessage([block, {"type": "text", "text": "Going on."}], response_metadata=metadata)
+    return [*spoken(4), HumanMessage("Go on."), answer, HumanMessage("And now?")]
+
+
+@pytest.mark.parametrize("block", [READABLE, {"type": "non_standard", "value": READABLE}], ids=["raw", "non_standard"])
+def test_a_readable_summary_is_updated_by_ours(block: dict[str, Any]) -> None:
+    session = CompactionController(format=LangChainFormat(), context_window=8_000).session("thread")
+    record = session.compact_sync([*compacted(block), *spoken(2)], keep_recent_tokens=500).record
+    assert record is not None
+    assert [name for name in NAMES if name not in record.rendered] == []
+
+
+@pytest.mark.parametrize("block", [SEALED, {"type": "non_standard", "value": SEALED}], ids=["raw", "non_standard"])
+async def test_a_sealed_summary_is_sent_to_its_model_alone_first_and_word_for_word(
+    stage: Stage, block: dict[str, Any]
+) -> None:
+    own, other, saver = stage.side(window=200_000, key="a"), stage.side(window=200_000, key="b"), InMemorySaver()
+    models = stage.openai(None, key="a", model="gpt-5", use_responses_api=True), stage.anthropic(None, key="b")
+    for model, messages in zip(models, (compacted(block), asked(0)), strict=True):
+        compaction = CompactionMiddleware(context_window=WINDOW, summarizer=CountingSummarizer())
+        await agent_of(model, compaction, checkpointer=saver).ainvoke({"messages": messages}, thread())
+    (sent,), (elsewhere,) = own.requests, other.requests
+    assert sent.messages[0] == SEALED
+    assert str(sent.messages).count("gAAAA") == 1
+    assert "Going on." in str(sent.messages)
+    assert "Question 3." not in str(sent.messages)
+    assert "gAAAA" not in str(elsewhere.body)
+    assert "Question 3." in str(elsewhere.messages)

@@ -14,13 +14,14 @@ from tests.adapters.litellm_stage import Stage, litellm
 from tests.adapters.server_compaction import (
     CLEARS,
     COMPACTS,
+    NAMES,
     OPENAI_COMPACTS,
+    READABLE,
     SETTINGS,
     WINDOW,
     check_left_to_server,
     three_requests,
 )
-from tests.adapters.stage import CountingSummarizer
 from tests.conversations import Chat, assistant, talk, user
 
 pytestmark = litellm_stage.QUIET
@@ -33,7 +34,7 @@ def compacting(function: Callable[..., Any], events: list[CompactionEvent]) -> A
         function,
         context_window=WINDOW,
         settings=SETTINGS,
-        summarizer=CountingSummarizer(),
+        summarizer=lambda request: request.previous_summary or "## Goal\n- all so far",
         session_id="thread",
         on_event=events.append,
     )
@@ -75,3 +76,16 @@ async def test_a_server_that_only_clears_results_changes_nothing(stage: Stage) -
     arguments = stage.anthropic(context_management=CLEARS)
     await compacting(litellm.acompletion, [])(messages=[*LONG, user("And now?")], **arguments)
     assert len(side.requests[0].messages) < len(LONG)
+
+
+async def test_a_summary_of_the_providers_own_is_sent_back_until_ours_updates_it(stage: Stage) -> None:
+    """litellm keeps it in a field of the message, and sends it in front of the content."""
+    side = stage.side(window=200_000)
+    answer = {**assistant("Going on."), "provider_specific_fields": {"compaction_blocks": [READABLE]}}
+    complete = compacting(litellm.acompletion, [])
+    for messages in ([user("Go on."), answer, user("And now?")], [user("Go on."), answer, *LONG, user("And now?")]):
+        await complete(messages=messages, **stage.anthropic())
+    first, second = (str(request.messages) for request in side.requests)
+    assert READABLE in [block for one in side.requests[0].messages for block in one["content"]]
+    assert "'compaction'" not in second
+    assert [name for name in NAMES if name not in first or name not in second] == []

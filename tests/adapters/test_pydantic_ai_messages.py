@@ -15,7 +15,7 @@ from pydantic_ai.usage import RequestUsage
 from compaction_hooks import Message, Usage
 from compaction_hooks.errors import ConfigurationError, FormatError
 from compaction_hooks.formats import AnthropicFormat
-from compaction_hooks.messages import Media, Opaque, Text, Thinking, ToolCall, ToolResult
+from compaction_hooks.messages import Media, NativeSummary, Opaque, Text, Thinking, ToolCall, ToolResult
 from compaction_hooks.repair import INTERRUPTED, NO_WORDS, repaired
 from compaction_hooks.testing import check_format
 from tests.adapters import repair_dialects
@@ -199,7 +199,7 @@ def test_a_response_is_one_piece() -> None:
         (ai.TextPart("Let me see."), Text("Let me see.")),
         (call, Opaque("builtin-tool-call", repr(call), name="web_search", content="x")),
         (found, Opaque("builtin-tool-return", repr(found), name="web_search", content="hits=1")),
-        (ai.CompactionPart("kept", provider_name="anthropic"), Opaque("compaction", "kept", content="kept")),
+        (ai.CompactionPart("kept", provider_name="anthropic"), NativeSummary("compaction", "kept", content="kept")),
         (ai.FilePart(PIXELS), Media("image/png", HASH)),
         (ai.ToolCallPart("t", {"a": "ü"}, "1"), ToolCall("1", "t", '{"a":"ü"}')),
         (ai.ToolCallPart("u", None, "2"), ToolCall("2", "u", "")),

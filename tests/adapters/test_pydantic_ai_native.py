@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from compaction_adapters.pydantic_ai import Compaction
 from pydantic_ai import Agent
-from pydantic_ai.messages import ModelMessage
+from pydantic_ai.messages import CompactionPart, ModelMessage, ModelRequest, ModelResponse, TextPart, UserPromptPart
 from pydantic_ai.models.anthropic import AnthropicCompaction
 from pydantic_ai.models.openai import OpenAICompaction
 
@@ -17,7 +17,10 @@ from tests.adapters.pydantic_ai_stage import Stage
 from tests.adapters.server_compaction import (
     CLEARS,
     COMPACTS,
+    NAMES,
     OPENAI_COMPACTS,
+    READABLE,
+    SEALED,
     SETTINGS,
     WINDOW,
     check_left_to_server,
@@ -62,3 +65,31 @@ async def test_a_server_that_only_clears_results_changes_nothing(stage: Stage) -
     agent = make_agent(stage.anthropic(settings={"anthropic_context_management": CLEARS}), [])
     await agent.run("And now?", message_history=spoken(12))
     assert len(side.requests[0].messages) < len(spoken(12))
+
+
+def compacted(part: CompactionPart) -> list[ModelMessage]:
+    """Return a conversation that the provider has compacted."""
+    answer = ModelResponse(parts=[part, TextPart("Going on.")], model_name="gpt-5", provider_name=part.provider_name)
+    return [*spoken(4), ModelRequest(parts=[UserPromptPart("Go on.")]), answer]
+
+
+async def test_a_readable_summary_reaches_a_model_of_another_provider(stage: Stage) -> None:
+    side = stage.side(window=200_000)
+    part = CompactionPart(str(READABLE["content"]), provider_name="anthropic")
+    await make_agent(stage.openai(), []).run("And now?", message_history=[*compacted(part), *spoken(2)])
+    assert [name for name in NAMES if name not in str(side.requests[0].messages)] == []
+
+
+async def test_a_sealed_summary_is_sent_to_its_provider_alone_first_and_word_for_word(stage: Stage) -> None:
+    own, other = stage.side(window=200_000, key="a"), stage.side(window=200_000, key="b")
+    details = {name: SEALED[name] for name in ("type", "encrypted_content")}
+    part = CompactionPart(None, id=str(SEALED["id"]), provider_name="openai", provider_details=details)
+    for model in (stage.responses("a", model="gpt-5"), stage.anthropic("b")):
+        await make_agent(model, []).run("And now?", message_history=compacted(part), conversation_id="thread")
+    (sent,), (elsewhere,) = own.requests, other.requests
+    assert sent.messages[0] == SEALED
+    assert str(sent.messages).count("gAAAA") == 1
+    assert "Going on." in str(sent.messages)
+    assert "Question 3." not in str(sent.messages)
+    assert "gAAAA" not in str(elsewhere.body)
+    assert "Question 3." in str(elsewhere.messages)

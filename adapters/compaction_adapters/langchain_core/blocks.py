@@ -181,10 +181,10 @@ def _reasoning(fields: Block) -> Thinking:
 
 
 def _non_standard(fields: Block) -> Part | None:
-    """Read redacted reasoning of Anthropic, for which langchain-core has no standard block."""
+    """Read redacted reasoning and the provider's own summary, for which langchain-core has no standard blocks."""
     value = fields.get("value")
-    is_reasoning = isinstance(value, Mapping) and cast(Block, value).get("type") == "redacted_thinking"
-    return read_block(cast(Block, value)) if is_reasoning else None
+    is_known = isinstance(value, Mapping) and cast(Block, value).get("type") in ("redacted_thinking", "compaction")
+    return read_block(cast(Block, value)) if is_known else None
 
 
 _READERS: Final[Mapping[str, Callable[[Block], Part | None]]] = {

@@ -39,14 +39,15 @@ from compaction_hooks.formats import (
     merge_rows,
     merged_content,
 )
-from compaction_hooks.messages import Part, PartAddress, Role, ToolResult
+from compaction_hooks.messages import NativeSummary, Part, PartAddress, Role, ToolResult
 
 SUMMARY_SOURCE: Final = "summarization"
 """The mark of a summary for LangChain, deep agents and their frontends: `additional_kwargs["lc_source"]`."""
 
 
 class LangChainFormat(PartsFormat[BaseMessage, object]):
-    """The format of langchain-core's messages. One message is one piece, except a user's mix of Anthropic tool results and text.
+    """The format of langchain-core's messages. One message is one piece, except a user's mix of Anthropic tool results and text,
+    and an answer with a sealed summary of the provider's own.
 
     Tool calls are in `tool_calls`; if list content repeats them (`tool_use`, `function_call`, `tool_call` blocks) both are
     rewritten together. Tool calls that could not be parsed (`invalid_tool_calls`) count too. `artifact` is never sent to a model.
@@ -61,8 +62,10 @@ class LangChainFormat(PartsFormat[BaseMessage, object]):
             FormatError: the message is none of langchain-core's, or a `RemoveMessage`.
         """
         if isinstance(message, AIMessage):
-            parts = tuple([place.part for place in places_of(message)])
-            return (replace(call_facts(message), parts=parts),)
+            facts = call_facts(message)
+            groups = [tuple([place.part for place in places]) for places in _pieces(message)]
+            others = [Message(role="assistant", parts=parts, model=facts.model) for parts in groups[:-1]]
+            return (*others, replace(facts, parts=groups[-1]))
         if isinstance(message, ToolMessage | FunctionMessage):
             return (Message(role="tool", parts=(_result(message),)),)
         role = _role(message)
@@ -106,7 +109,7 @@ class LangChainFormat(PartsFormat[BaseMessage, object]):
             ConfigurationError: the address names no tool call.
         """
         part = self.call_at(message, call)
-        if isinstance(message, AIMessage) and places_of(message)[call[1]].field == "function_call":
+        if isinstance(message, AIMessage) and _pieces(message)[call[0]][call[1]].field == "function_call":
             return FunctionMessage(content=text, name=part.name)
         return ToolMessage(text, tool_call_id=part.id, name=part.name, status="error")
 
@@ -117,16 +120,26 @@ class LangChainFormat(PartsFormat[BaseMessage, object]):
     def pieces_of(self, message: BaseMessage, /) -> Pieces[object]:
         """Return the places of an assistant's parts, a tool message as its own part, or the blocks of another message's pieces."""
         if isinstance(message, AIMessage):
-            return [[*places_of(message)]]
+            return [[*places] for places in _pieces(message)]
         if isinstance(message, ToolMessage | FunctionMessage):
             return [[message]]
         blocks = iter(blocks_of(message.content))
         return [[next(blocks) for _ in piece.parts] for piece in self.read(message)]
 
+    def take(self, message: BaseMessage, pieces: Sequence[int], /) -> BaseMessage:
+        """Return a copy with these pieces only, or the message itself if these are all its pieces."""
+        if isinstance(message, AIMessage):
+            own = _pieces(message)
+            kept = [place for index in pieces for place in own[index]]
+            if len(pieces) < len(own) and all(isinstance(place.part, NativeSummary) for place in kept):
+                blocks = [blocks_of(message.content)[place.position] for place in kept]
+                return AIMessage(content=blocks, id=message.id, response_metadata=message.response_metadata)  # type: ignore[arg-type]
+        return super().take(message, pieces)
+
     def with_pieces(self, message: BaseMessage, pieces: Pieces[object], /) -> BaseMessage:
         """Return a copy that holds these parts."""
         if isinstance(message, AIMessage):
-            return with_places(message, cast("list[Place | None]", pieces[0]))
+            return with_places(message, [cast("Place | None", place) for piece in pieces for place in piece])
         if isinstance(message, ToolMessage | FunctionMessage):
             return cast("BaseMessage", pieces[0][0])
         blocks = [block for piece in pieces for block in piece if block is not None]
@@ -151,6 +164,12 @@ class LangChainFormat(PartsFormat[BaseMessage, object]):
 
 
 FORMAT: Final = LangChainFormat()
+
+
+def _pieces(message: AIMessage) -> list[list[Place]]:
+    """Return the places of an answer's parts by piece: a sealed summary of the provider's own is a piece of its own."""
+    runs = groupby(places_of(message), lambda place: isinstance(place.part, NativeSummary) and bool(place.part.sealed))
+    return [list(places) for _, places in runs] or [[]]
 
 
 def _merge_pair(first: BaseMessage, second: BaseMessage) -> BaseMessage | None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import groupby
 from operator import is_
 from typing import Any, Final, TypeAlias, cast
 
@@ -19,6 +20,7 @@ from compaction_hooks.errors import ConfigurationError, FormatError
 from compaction_hooks.formats import as_json_text, block_content, media_from_url, merge_rows, read_answer
 from compaction_hooks.messages import (
     Media,
+    NativeSummary,
     Opaque,
     Part,
     PartAddress,
@@ -54,7 +56,7 @@ class PydanticAIFormat(PartsFormat[ModelMessage, Item]):
             FormatError: the message is none of pydantic-ai's.
         """
         if isinstance(message, ModelResponse):
-            return (_response(message),)
+            return _response(message)
         if isinstance(message, ModelRequest):  # pyright: ignore[reportUnnecessaryIsInstance]
             pieces = tuple(map(_request_piece, message.parts)) or (Message(role="other", parts=()),)
             is_ours = len(pieces) == 1 and SUMMARY_KEY in (message.metadata or {})
@@ -110,13 +112,13 @@ class PydanticAIFormat(PartsFormat[ModelMessage, Item]):
     def pieces_of(self, message: ModelMessage, /) -> Pieces[Item]:
         """Return the parts of a response as one piece; of a request each part, a user prompt as its items."""
         if isinstance(message, ModelResponse):
-            return [[*message.parts]]
+            return [[*parts] for parts in _response_pieces(message)]
         return [[*_part_items(part)] for part in message.parts]
 
     def with_pieces(self, message: ModelMessage, pieces: Pieces[Item], /) -> ModelMessage:
         """Return a copy that holds these parts."""
         if isinstance(message, ModelResponse):
-            kept = cast("list[ai.ModelResponsePart | None]", pieces[0])
+            kept = [cast("ai.ModelResponsePart | None", part) for piece in pieces for part in piece]
             return replace(message, parts=[part for part in kept if part is not None])
         parts = map(_with_items, message.parts, pieces)
         return replace(message, parts=[part for part in parts if part is not None])
@@ -244,15 +246,30 @@ def _merge_prompts(first: ai.ModelRequestPart, second: ai.ModelRequestPart) -> a
 # -- responses
 
 
-def _response(message: ModelResponse) -> Message:
-    is_whole = message.state == "complete"
-    return Message(
+def _response(message: ModelResponse) -> tuple[Message, ...]:
+    is_whole, model = message.state == "complete", message.model_name
+    *others, last = (tuple(map(_part, parts)) for parts in _response_pieces(message))
+    answer = Message(
         role="assistant",
-        parts=tuple(map(_part, message.parts)),
+        parts=last,
         usage=usage_of(message) if is_whole else None,
-        model=message.model_name,
+        model=model,
         stop_reason=_stop_reason(message) if is_whole else "aborted",
     )
+    return (*(Message(role="assistant", parts=parts, model=model) for parts in others), answer)
+
+
+def _response_pieces(message: ModelResponse) -> list[list[ai.ModelResponsePart]]:
+    """Return the parts of a response by piece: a sealed summary of the provider's own is a piece of its own."""
+    return [list(parts) for _, parts in groupby(message.parts, lambda part: _sealed(part) != "")] or [[]]
+
+
+def _sealed(part: object) -> str:
+    """Return the encrypted text of a summary that only its provider can read; "" for any other part."""
+    if not isinstance(part, ai.CompactionPart) or part.content:
+        return ""
+    details = part.provider_details or {}
+    return "" if "signature" in details else str(details.get("encrypted_content") or "")
 
 
 def _stop_reason(message: ModelResponse) -> StopReason | None:
@@ -354,8 +371,12 @@ def _media(item: object) -> Media | None:
 def _opaque(item: Item) -> Opaque:
     kind, text = str(getattr(item, "part_kind", type(item).__name__)), repr(item)
     match item:
-        case ai.CompactionPart():
-            return Opaque(kind, item.content or text, content=item.content or "")
+        case ai.CompactionPart() if item.content or _sealed(item):
+            sealed = _sealed(item)
+            is_first = bool(sealed) or "signature" in (item.provider_details or {})
+            return NativeSummary(
+                kind, item.content or text, content=item.content or "", sealed=sealed, is_first=is_first
+            )
         case ai.NativeToolCallPart():
             arguments = item.args_as_dict()
             # The name and arguments of an MCP tool are arguments of another tool call.
