@@ -9,12 +9,13 @@ from compaction_hooks.engine.model_names import same_model
 from compaction_hooks.history import History
 from compaction_hooks.history.digests import message_names, text_digest
 from compaction_hooks.messages import NativeSummary, Provider
+from compaction_hooks.reasoning import find_family
 from compaction_hooks.view.native import NOWHERE, NativeStart, find_start, native_of
 from compaction_hooks.view.notes import seal_note
 from compaction_hooks.view.record import UNKNOWN_RUN, CompactionRecord, Pin, Seal
 
-_READABLE_BY = "claude"
-"""The models that take a readable summary of the provider's own: only Anthropic makes such."""
+_FAMILY = "Claude"
+"""The families of models that take a readable summary of the provider's own: only Anthropic makes such."""
 
 
 class NativeSummaries:
@@ -65,7 +66,7 @@ class NativeSummaries:
         return start._replace(text=text, covered=covered, pins=(*note.pins, *users))
 
     def is_first_without(self, left_out: Sequence[int], model: str | None) -> bool:
-        """Return whether a view for this model is the first one without these summaries; it is not from now on."""
+        """Return whether a view for this model is the first one without these summaries, and remember it."""
         key = (left_out[-1], model)
         is_first = key not in self._left_out
         self._left_out.add(key)
@@ -107,7 +108,8 @@ class NativeSummaries:
         if seal is not None and seal.is_refused:
             return False
         if not item.sealed:
-            return provider == "anthropic" or not model or _READABLE_BY in model.lower()
+            family = find_family(model)
+            return provider == "anthropic" or family is None or family.name.startswith(_FAMILY)
         return seal is None or (_may_be_same(seal.provider, provider) and _may_be_model(seal.model, model))
 
 

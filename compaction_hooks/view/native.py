@@ -38,7 +38,7 @@ class NativeStart(NamedTuple):
     pins: tuple[Pin, ...] = ()
 
     def is_newer(self, history: History[Any], record: CompactionRecord | None) -> bool:
-        """Whether it covers more than a record's summary, and than our summary at the head of the list."""
+        """Whether neither a record's summary nor ours at the head of the list covers it."""
         covered = record.covered_runs if record else 0
         return self.piece >= max(covered_pieces(history, covered), history.summary_piece or 0)
 

@@ -177,7 +177,8 @@ def test_a_model_of_another_provider_gets_the_text_of_litellms_field() -> None:
         "provider_specific_fields": {"compaction_blocks": blocks},
     }
     session = CompactionController(format=OpenAIChatFormat(), context_window=8_000).session("one")
-    assert session.transform_context_sync(messages, model="anthropic/claude-opus-5") is messages
+    for accepted in ("anthropic/claude-opus-5", "an-alias-of-the-router"):
+        assert session.transform_context_sync(messages, model=accepted) is messages
     view = session.transform_context_sync(messages, model="gpt-5")
     assert [name for name in NAMES if name not in view[0]["content"]] == []
     assert view[1]["content"] == "Going on."
