@@ -14,6 +14,7 @@ from compaction_hooks import (
     Usage,
 )
 from compaction_hooks.events import CompactionEvent
+from compaction_hooks.strategies import Summarize
 from tests.conversations import (
     PLAIN,
     Chat,
@@ -140,11 +141,16 @@ def test_file_lists_are_appended_by_code_and_cumulative() -> None:
 def test_a_continuation_line_only_where_no_user_message_follows(last: list[Chat], is_told: bool) -> None:
     messages = [*talk(14), user("go on"), *step(98, 20), *last]
     with_line = controller(8_192, summarizer=Scripted()).compact_sync(messages, keep_recent_tokens=100)
-    off = CompactionSettings(add_continuation=False)
-    without = controller(8_192, summarizer=Scripted(), settings=off).compact_sync(messages, keep_recent_tokens=100)
     assert with_line.record is not None
-    assert without.record is not None
-    assert (with_line.record.rendered != without.record.rendered) is is_told
+    for settings, has_line in (
+        (CompactionSettings(strategies=[Summarize()]), is_told),
+        (CompactionSettings(add_continuation=False), False),
+    ):
+        result = controller(8_192, summarizer=Scripted(), settings=settings).compact_sync(
+            messages, keep_recent_tokens=100
+        )
+        assert result.record is not None
+        assert (result.record.rendered == with_line.record.rendered) == (has_line == is_told)
 
 
 def test_a_summary_that_is_thrown_away_is_paid_for_all_the_same() -> None:

@@ -158,5 +158,7 @@ def test_a_text_that_would_not_get_smaller_stays(text: str) -> None:
 )
 def test_shortened_arguments_are_still_a_json_object(arguments: str) -> None:
     small = shorten_arguments(arguments, 200, 100)
-    assert isinstance(json.loads(small), dict)
+    shown = json.loads(small)
+    assert isinstance(shown, dict)
+    assert shown.get("n", 3) == 3
     assert len(small) < len(arguments) / 2
