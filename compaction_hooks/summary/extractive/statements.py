@@ -112,7 +112,11 @@ def constraint_items(texts: Sequence[str], earlier: Sequence[Item]) -> list[Item
     """
     said = (sentence for text in texts for part in whole_parts(text) for sentence in spoken_sentences(part))
     found = [item.text for item in earlier]
-    found += (sentence for sentence in said if _CONSTRAINT.search(sentence.lower()) and is_prose(sentence))
+    found += (
+        sentence
+        for sentence in said
+        if _CONSTRAINT.search(sentence.lower()) and is_prose(sentence) and not sentence.endswith((":", "："))
+    )
     ordered = list(dict.fromkeys(quote(text, SENTENCE_CHARS) for text in found))
     return [
         Item(
@@ -147,8 +151,13 @@ def _is_statement(sentence: str) -> bool:
     return not sentence.endswith(("?", "？", ":", "：")) and is_prose(sentence) and not is_small_talk(sentence)
 
 
-def next_items(messages: Sequence[Message], earlier: Sequence[Item]) -> list[Item]:
-    """Return the assistant's last intentions; those of an earlier summary only if the assistant has said nothing since."""
+def next_items(messages: Sequence[Message], earlier: Sequence[Item], later: Iterable[Message] = ()) -> list[Item]:
+    """Return the assistant's last intentions; those of an earlier summary only if the assistant has said nothing since.
+
+    None if `later` messages are the assistant's: it has gone on.
+    """
+    if any(message.role == "assistant" for message in later):
+        return []
     for message in reversed(messages):
         if message.role == "assistant" and message.text.strip():
             said = [s for s in spoken_sentences(message.text)[-2 * NEXT_SENTENCES :] if _NEXT.search(s) and is_prose(s)]

@@ -139,20 +139,24 @@ def parse_step(text: str) -> Step:
     )
 
 
-def step_items(earlier: Sequence[Item], new: Iterable[Step]) -> list[Item]:
+def step_items(earlier: Sequence[Item], new: Iterable[Step], later: Iterable[Step] = ()) -> list[Item]:
     """Return the items for the steps done and those that still fail, oldest first.
 
     A failure before a successful attempt at the same thing is done; other failures are blocked.
 
     Args:
         earlier: The items an earlier summary holds under "Done" and "Blocked".
+        later: Steps that are still shown: they need no item, and mend failures before them.
     """
     told = [item.text for item in earlier if not _OMITTED.match(item.text)]
     done = _merge_repeats([*map(parse_step, told), *new])
-    succeeded = {step.signature: at for at, step in enumerate(done) if not step.failed}
+    shown = list(later)
+    succeeded = {step.signature: at for at, step in enumerate((*done, *shown)) if not step.failed}
+    calls = {step.call for step in shown}
     return [
         _make_item(step, (at + 1) / len(done), is_mended=step.failed and succeeded.get(step.signature, -1) > at)
         for at, step in enumerate(done)
+        if step.call not in calls
     ]
 
 

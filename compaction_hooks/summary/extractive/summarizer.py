@@ -153,6 +153,7 @@ def _collect_items(
     asked = [item.text for item in _items_under(earlier, Section.GOAL)] + request_texts(messages)
     requests = request_items(asked, request.max_tokens * REQUESTS_SHARE)
 
+    later = read_steps(read_calls(request.kept_messages))
     facts = _items_under(earlier, Section.USER_FACTS, Section.ASSISTANT_FACTS)
     if is_chat:
         facts = _items_under(earlier, Section.GOAL) + facts
@@ -161,10 +162,10 @@ def _collect_items(
     return [
         *requests,
         *constraint_items(asked, _items_under(earlier, Section.CONSTRAINTS)),
-        *step_items(_items_under(earlier, Section.DONE, Section.BLOCKED), read_steps(calls)),
-        *task_items(messages, calls, _items_under(earlier, Section.IN_PROGRESS)),
+        *step_items(_items_under(earlier, Section.DONE, Section.BLOCKED), read_steps(calls), later),
+        *task_items(messages, calls, _items_under(earlier, Section.IN_PROGRESS), request.kept_messages),
         *decision_items(() if is_chat else messages, _items_under(earlier, Section.DECISIONS)),
-        *next_items(messages, _items_under(earlier, Section.NEXT)),
+        *next_items(messages, _items_under(earlier, Section.NEXT), request.kept_messages),
         *fact_items(messages if is_chat else (), facts),
         *identifiers,
         *_note_items(_items_under(earlier, Section.NOTES)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from compaction_hooks.files.operations import CallMade, as_fields, as_items
+from compaction_hooks.files.operations import CallMade, as_fields, as_items, read_calls
 from compaction_hooks.messages import Message
 from compaction_hooks.summary.extractive.outline import Item, Section
 from compaction_hooks.summary.extractive.text import quote
@@ -24,20 +24,31 @@ _BOX = re.compile(r"^[ \t]*[-*+] \[([ xX])\] +(.{3,300})$", re.MULTILINE)
 _CREATED = re.compile(r"#(\w{1,12})\b")
 
 
-def task_items(messages: Sequence[Message], calls: Iterable[CallMade], earlier: Sequence[Item]) -> list[Item]:
-    """Return the tasks that are still open, oldest first.
+def task_items(
+    messages: Sequence[Message], calls: Iterable[CallMade], earlier: Sequence[Item], later: Sequence[Message] = ()
+) -> list[Item]:
+    """Return the tasks that are still open, oldest first; `later` messages close some and open none.
 
     A call with a whole list (objects with a text and the state of a task) replaces the earlier tasks. A tool for single
     tasks, known by its name, adds one by its subject and closes it by its id, which is written before the text as "#3".
     """
     tasks = {item.text: OPEN for item in earlier}
+    _update(tasks, messages, calls)
+    by_then = dict(tasks)
+    _update(by_then, later, read_calls(later))
+    return [
+        Item(section=Section.IN_PROGRESS, text=text, value=value) for text, value in tasks.items() if text in by_then
+    ]
+
+
+def _update(tasks: dict[str, float], messages: Iterable[Message], calls: Iterable[CallMade]) -> None:
+    """Add the tasks that these messages open, and remove those that they close."""
     known = {id(made.call): made for made in calls}
     for message in messages:
         if message.role == "assistant":
             _read_boxes(message.text, tasks)
         for call in message.calls:
             _read_call(known[id(call)], tasks)
-    return [Item(section=Section.IN_PROGRESS, text=text, value=value) for text, value in tasks.items()]
 
 
 def _read_call(made: CallMade, tasks: dict[str, float]) -> None:
