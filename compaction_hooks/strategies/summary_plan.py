@@ -17,7 +17,7 @@ from compaction_hooks.native import NativeItems
 from compaction_hooks.strategies.candidate import Goal
 from compaction_hooks.strategies.cut_point import find_cut
 from compaction_hooks.tokens.budget import SPLIT_TURN_MIN_PREFIX, Budget
-from compaction_hooks.view.projection import whole_step
+from compaction_hooks.view.projection import pin_pieces, whole_step
 from compaction_hooks.view.record import Pin
 from compaction_hooks.view.reductions import reducible_parts
 from compaction_hooks.view.snapshot import Snapshot
@@ -169,9 +169,12 @@ def _build_plan(
         if not covered:
             return None
     split = _split_turn(snapshot, cut, covered, split_turn_min_prefix)
+    released = _find_released(snapshot, pinned, first) if snapshot.native_piece is None else []
     if previous is not None and covered[0] >= split:
         # The turn began before: an update carries on the earlier summary, but a summary of this part alone would lose it.
         split = history.piece_count
+    covered = released + covered
+    unread = [*(history.piece(i).message for i in released), *unread]
     touched = find_touched_files(calls)
     record = snapshot.record
     known = FileOperations(read=record.read_files, modified=record.modified_files) if record else FileOperations()
@@ -228,6 +231,12 @@ def find_pinned(snapshot: Snapshot[M], start: int) -> list[int]:
             if snapshot.is_pinned_by_user(index):
                 chosen.update(whole_step(history, index))
     return sorted(i for i in chosen if i < start)
+
+
+def _find_released(snapshot: Snapshot[M], pinned: Sequence[int], first: int) -> list[int]:
+    """Return the pieces before `first` that the active view still shows and the new one does not: no summary has them yet."""
+    pins = snapshot.record.pins if snapshot.record else ()
+    return [index for index in pin_pieces(snapshot.history, pins, first) if index not in pinned]
 
 
 def _kept_messages(snapshot: Snapshot[M], pinned: Iterable[int], start: int) -> tuple[Message, ...]:

@@ -78,27 +78,32 @@ def foreign_summaries(messages: Iterable[Message]) -> list[str]:
     return [neutralize(text) for text, is_summary in spoken if is_summary or is_foreign_summary(text)]
 
 
-def request_items(texts: Sequence[str], max_size: float) -> list[Item]:
+def request_items(texts: Sequence[str], max_size: float, spare: float = 0.0) -> list[Item]:
     """Return one item for each request, oldest first; the first and the newest are never dropped.
 
     Args:
         max_size: The most that the first and the newest may have together: half each, more if the other is short.
+        spare: Room, in addition, that nothing else needs: it is for the requests that would be cut, the newest first.
     """
     texts = list(reversed(dict.fromkeys(reversed(texts))))
     if not texts:
         return []
 
+    sizes = [size(text) for text in texts]
     half = max_size / 2
-    limits = [half] * len(texts)
-    limits[0] = max(half, max_size - size(texts[-1]))
-    limits[-1] = max(half, max_size - size(texts[0]))
+    limits = [min(half, size(text[:OLD_REQUEST_CHARS])) for text in texts]
+    limits[0] = max(half, max_size - (sizes[-1] if len(texts) > 1 else 0.0))
+    limits[-1] = max(half, max_size - sizes[0]) if len(texts) > 1 else max_size
+    for index in reversed(range(len(texts))):
+        more = max(min(sizes[index] - limits[index], spare), 0.0)
+        limits[index] += more
+        spare -= more
 
     items: list[Item] = []
-    for index, (text, limit) in enumerate(zip(texts, limits, strict=True)):
+    for index, text in enumerate(texts):
         is_kept = index in (0, len(texts) - 1)
-        chars = int(limit * len(text) / max(size(text), 1.0))
         value = 3.0 + 2.0 * (index + 1) / len(texts) + (2.0 if index < OPENING_REQUESTS else 0.0)
-        text = cut_middle(text, chars if is_kept else min(chars, OLD_REQUEST_CHARS))
+        text = cut_middle(text, int(limits[index] * len(text) / max(sizes[index], 1.0)))
         items.append(Item(section=Section.GOAL, text=text, value=value, must=is_kept))
 
     # Only now does a request, repeated in full, equal its shortened form in an earlier summary.
@@ -117,7 +122,7 @@ def constraint_items(texts: Sequence[str], earlier: Sequence[Item]) -> list[Item
         for sentence in said
         if _CONSTRAINT.search(sentence.lower()) and is_prose(sentence) and not sentence.endswith((":", "："))
     )
-    ordered = list(dict.fromkeys(quote(text, SENTENCE_CHARS) for text in found))
+    ordered = list(dict.fromkeys(quote(text, MAX_SENTENCE_CHARS) for text in found))
     return [
         Item(
             section=Section.CONSTRAINTS,

@@ -46,8 +46,8 @@ VALUES: dict[Kind, float] = {"action": 6.0, "edit": 0.5, "command": 2.5, "look":
 "look", and a line of another system's summary is "told"."""
 LEAST_COST = 8.0
 """Added to the size of a line, in tokens, which divides its value: agents repeat short commands, and many of them fit."""
-FAILING, MENDED = 1.5, 0.4
-"""Factors for a step that still fails and for a failure before a success."""
+FAILING, MENDED, REPEATED = 1.5, 0.4, 0.1
+"""Factors for a step that still fails, for a failure before a success, and for a step that kept messages repeat."""
 
 _READ_NAME = re.compile(
     r"get|read|list|ls$|find|search|grep|glob|view|open|show|fetch|look|query|check|describe|calculat|count|cat$|head$|tail$"
@@ -146,18 +146,19 @@ def step_items(earlier: Sequence[Item], new: Iterable[Step], later: Iterable[Ste
 
     Args:
         earlier: The items an earlier summary holds under "Done" and "Blocked".
-        later: Steps that are still shown: they need no item, and mend failures before them.
+        later: Steps that are still shown: they mend failures before them, and the same steps before are worth less.
     """
     told = [item.text for item in earlier if not _OMITTED.match(item.text)]
     done = _merge_repeats([*map(parse_step, told), *new])
     shown = list(later)
     succeeded = {step.signature: at for at, step in enumerate((*done, *shown)) if not step.failed}
     calls = {step.call for step in shown}
-    return [
-        _make_item(step, (at + 1) / len(done), is_mended=step.failed and succeeded.get(step.signature, -1) > at)
-        for at, step in enumerate(done)
-        if step.call not in calls
-    ]
+    items: list[Item] = []
+    for at, step in enumerate(done):
+        is_mended = step.failed and succeeded.get(step.signature, -1) > at
+        item = _make_item(step, (at + 1) / len(done), is_mended=is_mended)
+        items.append(replace(item, value=item.value * REPEATED) if step.call in calls else item)
+    return items
 
 
 def make_omitted_line(dropped: Iterable[Item], earlier: Iterable[Item], max_size: float) -> str:

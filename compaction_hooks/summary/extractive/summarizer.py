@@ -57,10 +57,12 @@ NOTE_CHARS = 400
 FOCUS_FACTOR = 4.0
 """Factor for an item that mentions the caller's focus."""
 FULL = 0.85
-"""A summary that takes this part of its allowance is full; for a smaller one the choice is made once more."""
+"""A summary that takes this part of its allowance is full: a smaller one is made anew, with more of the requests."""
 MAX_TEXT_CHARS = 100_000
 """The most characters of one text that are read, half from each end: a larger text was pasted, and a pattern that runs over
 it stops every thread."""
+LINE_TOKENS = 4
+"""About the tokens of a line's bullet, or of the comma between two names."""
 TRIES, MOST_TRIES = 6, 20
 """Choices made to fill the allowance, and to fit it at all: the line of the steps left out grows as others go."""
 
@@ -100,6 +102,8 @@ class ExtractiveSummarizer:
         if request.focus:
             items = _weigh_by_focus(items, request.focus)
         text = self._write(items, earlier, request, CHAT_SHARES if is_chat else WORK_SHARES)
+        if not text and request.kept_messages:  # an empty summary is refused: rather repeat kept messages
+            return self(replace(request, prompt="", transcript="", omitted_items=0, kept_messages=()))
         return Summary(text=text, usage=Usage(input_tokens=0, output_tokens=0), finish_reason="stop")
 
     def _write(
@@ -147,29 +151,35 @@ def _prepare(part: Part) -> Part:
 def _collect_items(
     messages: Sequence[Message], earlier: Sequence[Item], request: SummaryRequest, *, is_chat: bool
 ) -> list[Item]:
-    """Return all items, in the order of the text's sections."""
-    calls = read_calls(messages)
-    identifiers = [] if is_chat else _find_identifiers(messages, calls, earlier, request.kept_messages)
+    """Return all items, in the order of the text's sections, identifiers last."""
+    calls, kept = read_calls(messages), request.kept_messages
+    shown = request_texts(kept)
     asked = [item.text for item in _items_under(earlier, Section.GOAL)] + request_texts(messages)
-    requests = request_items(asked, request.max_tokens * REQUESTS_SHARE)
-
-    later = read_steps(read_calls(request.kept_messages))
+    asked = [text for text in asked if text not in shown]
     facts = _items_under(earlier, Section.USER_FACTS, Section.ASSISTANT_FACTS)
     if is_chat:
         facts = _items_under(earlier, Section.GOAL) + facts
-        requests = [item for item in requests if item.must]
 
-    return [
-        *requests,
-        *constraint_items(asked, _items_under(earlier, Section.CONSTRAINTS)),
-        *step_items(_items_under(earlier, Section.DONE, Section.BLOCKED), read_steps(calls), later),
-        *task_items(messages, calls, _items_under(earlier, Section.IN_PROGRESS), request.kept_messages),
-        *decision_items(() if is_chat else messages, _items_under(earlier, Section.DECISIONS)),
-        *next_items(messages, _items_under(earlier, Section.NEXT), request.kept_messages),
-        *fact_items(messages if is_chat else (), facts),
-        *identifiers,
-        *_note_items(_items_under(earlier, Section.NOTES)),
+    limits = [
+        item for item in _items_under(earlier, Section.CONSTRAINTS) if not any(item.text in text for text in shown)
     ]
+    items = [
+        *constraint_items(asked, limits),
+        *step_items(
+            _items_under(earlier, Section.DONE, Section.BLOCKED), read_steps(calls), read_steps(read_calls(kept))
+        ),
+        *task_items(messages, calls, _items_under(earlier, Section.IN_PROGRESS), kept),
+        *decision_items(() if is_chat else messages, _items_under(earlier, Section.DECISIONS)),
+        *next_items(messages, _items_under(earlier, Section.NEXT), kept),
+        *fact_items(messages if is_chat else (), facts),
+        *_note_items(_items_under(earlier, Section.NOTES)),
+        *([] if is_chat else _find_identifiers(messages, calls, earlier, kept)),
+    ]
+    requests = request_items(asked, request.max_tokens * REQUESTS_SHARE)
+    spare = FULL * request.max_tokens - sum(size(item.text) + LINE_TOKENS for item in (*items, *requests))
+    if spare > 0:
+        requests = request_items(asked, request.max_tokens * REQUESTS_SHARE, spare)
+    return [item for item in requests if item.must or not is_chat] + items
 
 
 def _find_identifiers(

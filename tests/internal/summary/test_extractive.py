@@ -55,6 +55,11 @@ def summarize(
     return text
 
 
+def after(messages: Iterable[Message], *, kept: Iterable[Message]) -> str:
+    """Return the summary of messages before kept ones."""
+    return ExtractiveSummarizer()(replace(request(messages), kept_messages=tuple(kept))).text
+
+
 def say(role: Role, text: str, *, is_summary: bool = False) -> Message:
     return Message(role=role, parts=(Text(text),), is_summary=is_summary)
 
@@ -187,6 +192,31 @@ def test_messages_that_are_no_request_of_the_user_are_not_recorded(text: str) ->
     assert not any(word in summary for word in ("Never", "Always", "database", "exit", "continue"))
 
 
+def test_a_single_request_has_all_room_that_nothing_else_needs() -> None:
+    long = "Move the table. " + "It has many columns. " * 200 + "Begin now."
+    assert under(summarize([user(long), *bash("ls")], max_tokens=1_800), Section.GOAL) == [long]
+    shorter = under(summarize([user(long), *bash("ls")], max_tokens=600), Section.GOAL)[0]
+    assert len(shorter) > 1_200
+
+
+def test_requests_and_constraints_in_kept_messages_are_not_repeated() -> None:
+    asked = user("Move the table. Never drop a column.")
+    text = after([user("First thing."), asked, *bash("ls")], kept=[asked])
+    assert under(text, Section.GOAL) == ["First thing."]
+    assert "Never drop" not in text
+
+
+def test_a_summary_of_messages_that_kept_ones_repeat_is_not_empty() -> None:
+    asked = user("Move the table.")
+    assert after([asked, assistant("Hm")], kept=[asked, assistant("Done.")]) != ""
+
+
+@pytest.mark.parametrize("head", ["Only the following:", "Never do these:", "必须如下："])
+def test_the_head_of_a_list_is_no_constraint(head: str) -> None:
+    text = summarize([user("Hello there"), user(f"{head}\n- one\n- two"), user("go"), *bash("ls")], max_tokens=300)
+    assert under(text, Section.CONSTRAINTS) == []
+
+
 # -- steps
 
 
@@ -292,6 +322,29 @@ def test_next_steps_are_those_said_last() -> None:
     assert under(summarize(bash("ls"), text), Section.NEXT) == ["Next I will build the first thing."]
     newer = [assistant("Now let me remove the second thing."), *bash("ls")]
     assert under(summarize(newer, text), Section.NEXT) == ["Now let me remove the second thing."]
+
+
+def test_kept_messages_close_tasks_and_mend_failures_and_overtake_next_steps() -> None:
+    todo = [{"content": "one", "status": "in_progress"}, {"content": "two", "status": "pending"}]
+    before = [
+        user("go"),
+        assistant("Next I will build the first thing.\n- [ ] third part"),
+        *step("todo_write", {"todos": todo}),
+        *step("TaskCreate", {"subject": "write docs"}, "Task #1 created"),
+        *bash("pytest -q", "Exit code 1\nboom: error"),
+    ]
+    open_before = after(before, kept=[user("go on")])
+    assert under(open_before, Section.IN_PROGRESS) == ["one", "two", "#1 write docs"]
+    assert under(open_before, Section.BLOCKED) == ["bash(pytest -q) -> FAILED: boom: error"]
+    assert under(open_before, Section.NEXT) != []
+    kept = [
+        *step("todo_write", {"todos": [todo[0] | {"status": "completed"}, todo[1]]}),
+        *step("TaskUpdate", {"taskId": "1", "status": "completed"}),
+        *bash("pytest -q -x", "5 passed"),
+    ]
+    text = after(before, kept=kept)
+    assert under(text, Section.IN_PROGRESS) == ["two"]
+    assert under(text, Section.BLOCKED) == under(text, Section.NEXT) == []
 
 
 # -- identifiers
@@ -518,7 +571,9 @@ def test_names_that_agent_or_user_used_come_before_those_of_results() -> None:
 def test_a_name_that_is_in_the_kept_messages_or_in_the_summary_itself_is_not_listed() -> None:
     messages = [user("go"), *step("open", {"target": "pkg.First", "note": "pkg.Second"})]
     kept = (assistant("Now pkg.Second."),)
-    text = ExtractiveSummarizer()(replace(request(messages, "## Next Steps\n- Call is_open"), kept_messages=kept)).text
+    text = ExtractiveSummarizer()(
+        replace(request(messages, "## Key Decisions\n- Call is_open"), kept_messages=kept)
+    ).text
     listed = text.partition(Section.IDENTIFIERS.value)[2]
     assert "pkg.First" not in listed  # the step names it
     assert "pkg.Second" not in listed
@@ -535,7 +590,7 @@ def test_names_are_dotted_names_and_bare_file_names_too() -> None:
 
 @pytest.mark.parametrize("gap", [" ", "\n", "\n\n   ", ","])
 def test_a_long_request_loses_no_name(gap: str) -> None:
-    names = [f"src/{'m' * (1 + number % 70)}/f{number}.py" for number in range(100)]
+    names = [f"src/{'m' * (1 + number % 20)}/f{number}.py" for number in range(100)]
     found = identifiers([user("x " * 5_000 + gap.join(names) + " x" * 5_000), *step("look_up", {}, "ok")])
     assert all(name in found for name in names)
 
