@@ -25,7 +25,7 @@ from tests.adapters.tinyagent_stage import (
     shown,
 )
 from tests.cases import folded, sampled
-from tests.provider import WORDINGS, Answer, LoopbackProvider, Rejection, Signer
+from tests.provider import WORDINGS, Answer, LoopbackProvider, Rejection
 
 FIRST, SECOND = SCRIPT.turns
 TOO_LONG = "prompt is too long: 20000 tokens > 16384 maximum"
@@ -128,19 +128,6 @@ async def test_a_stream_function_that_raises_is_continued(begun: Stage) -> None:
     begun.agent.stream_fn = refuse
     assert extract_text(await begun.hook.prompt(begun.agent, SECOND.user)) == SECOND.answers[-1].text
     begun.demand_whole_history(said=2)
-
-
-@needs_binding
-@pytest.mark.parametrize(("model", "refusals"), [("claude-opus-5-5", 0), ("my-gateway-model", 1)])
-async def test_no_run_ends_in_a_refusal_of_thinking(provider: LoopbackProvider, model: str, refusals: int) -> None:
-    """For models that bind their thinking to the messages before it; the name of the second does not tell."""
-    stage = Stage(provider, model, model=lambda url: anthropic_model(url, id=model), context_window=6_000)
-    signer = stage.side.signer = Signer(redacted_every=0)  # the binding loses redacted blocks of streams
-    for turn in SCRIPT.turns:
-        assert extract_text(await stage.hook.prompt(stage.agent, turn.user)) == turn.answers[-1].text
-    assert len(stage.reasons) >= 2
-    assert len(signer.refusals) == refusals
-    stage.demand_whole_history(said=len(SCRIPT.turns))
 
 
 # -- runs that stay as tinyagent ends them
