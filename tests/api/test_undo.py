@@ -63,7 +63,7 @@ def test_a_compaction_undone_before_the_first_call_is_not_made_again() -> None:
     assert hooks.transform_context_sync(MESSAGES) is MESSAGES
 
 
-def test_exported_records_carry_the_rest_after_an_undo() -> None:
+def test_exported_records_carry_the_cooldown_after_an_undo() -> None:
     settings = CompactionSettings(trigger_tokens=3_000, keep_recent_tokens=300)
     here = controller(100_000, summarizer=Scripted("- kept"), settings=settings).session("thread")
     assert here.transform_context_sync(MESSAGES) is not MESSAGES
@@ -75,7 +75,7 @@ def test_exported_records_carry_the_rest_after_an_undo() -> None:
     assert "- again" in texts(there.transform_context_sync([*MESSAGES, *talk(10)]))
 
 
-def test_an_imported_undo_does_not_lengthen_the_rest_of_a_compaction_made_here() -> None:
+def test_an_imported_undo_does_not_lengthen_the_cooldown_after_a_compaction_made_here() -> None:
     settings = CompactionSettings(trigger_tokens=3_000, keep_recent_tokens=300)
     here, there = (controller(100_000, summarizer=Numbered(), settings=settings).session("a") for _ in range(2))
     longer = [*MESSAGES, *talk(10, first=20)]
@@ -86,7 +86,7 @@ def test_an_imported_undo_does_not_lengthen_the_rest_of_a_compaction_made_here()
     assert "summary number 2" in texts(there.transform_context_sync(longer))
 
 
-def test_undo_gives_back_the_view_of_before_and_rests() -> None:
+def test_undo_gives_back_the_view_of_before_until_the_context_grew_by_a_tenth() -> None:
     hooks = controller(8_192, summarizer=Scripted())
     messages = above_threshold()
     assert hooks.transform_context_sync(messages) is not messages
