@@ -178,6 +178,6 @@ def replay(record: Mapping[str, Any], window: int, model: str) -> Agent:
         before, known = [*agent.messages], len(agent.events)
         view = agent.ask(model, message["content"], **options)
         if agent.events[known:]:
-            summaries = [event.record.rendered for event in agent.events]
+            summaries = [event.record.rendered for event in agent.events if event.record.rendered]
             check_view(before, view, format=AnthropicFormat(), summaries=summaries, model=BINDING)
     return agent

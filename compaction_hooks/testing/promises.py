@@ -7,7 +7,18 @@ from dataclasses import dataclass, replace
 from typing import Final, Generic, Literal, TypeAlias
 
 from compaction_hooks import Message, MessageFormat
-from compaction_hooks.messages import M, Media, NativeSummary, Part, Text, Thinking, ToolCall, ToolResult, UntyingFormat
+from compaction_hooks.messages import (
+    M,
+    Media,
+    NativeSummary,
+    Part,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    UntyingFormat,
+    is_blank,
+)
 from compaction_hooks.validity import binds_reasoning, is_reasoning, provider_of, worsened
 
 Promise: TypeAlias = Literal[
@@ -166,17 +177,22 @@ class _Comparison(Generic[M]):
         self, host: Sequence[Sequence[Message]], shown: Sequence[Sequence[Message]], request: tuple[int, int] | None
     ) -> None:
         """Check from the end: each message of the view is the host's or its reduced copy; pins come before."""
-        step = 0
-        while step < min(len(host), len(shown)):
-            place, at = len(host) - 1 - step, len(shown) - 1 - step
-            is_same = self.view[at] is self.messages[place]
-            asked = request[1] if request is not None and request[0] == place else None
-            original = _without_reasoning(host[place]) if self._lacks_reasoning(shown[at]) else host[place]
-            if not is_same and not _is_copy_of(shown[at], original, asked):
+        place, at = len(host), len(shown)
+        while place and at:
+            asked = request[1] if request is not None and request[0] == place - 1 else None
+            original = _without_reasoning(host[place - 1]) if self._lacks_reasoning(shown[at - 1]) else host[place - 1]
+            if self.view[at - 1] is self.messages[place - 1] or _is_copy_of(shown[at - 1], original, asked):
+                at -= 1
+            elif not self._may_be_left_out(host[place - 1]):
                 break
-            step += 1
-        demand(step or not host or self.is_cut, "same objects", "the newest message is missing")
-        self._check_head(host, shown, len(shown) - step, len(host) - step)
+            place -= 1
+        demand(at < len(shown) or not host or self.is_cut, "same objects", "the newest message is missing")
+        self._check_head(host, shown, at, place)
+
+    def _may_be_left_out(self, pieces: Sequence[Message]) -> bool:
+        """Return whether a message holds reasoning and nothing else, and the model refuses it."""
+        parts = [part for piece in pieces for part in piece.parts]
+        return binds_reasoning(self.model) and all(is_reasoning(part) or is_blank(part) for part in parts)
 
     def _lacks_reasoning(self, shown: Sequence[Message]) -> bool:
         return binds_reasoning(self.model) and not _reasoning(shown)

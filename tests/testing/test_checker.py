@@ -104,6 +104,13 @@ def claude(*blocks: Any) -> list[Any]:
             "claude-opus-5-5",
             False,
         ),
+        "a message of reasoning alone left out": (
+            AnthropicFormat(),
+            [*claude(), {"role": "assistant", "content": THOUGHT}, *ASK],
+            [*claude(), *ASK],
+            "claude-opus-5-5",
+            False,
+        ),
         "half of it": (AnthropicFormat(), claude(*THOUGHT), claude(THOUGHT[0]), "claude-opus-5-5", True),
         "an item without its reasoning": (OpenAIResponsesFormat(), ITEMS, [ITEMS[0], *ITEMS[2:]], "gpt-5.6", True),
     },
