@@ -68,8 +68,19 @@ def problems(
     found: dict[RuleId, Iterable[int]] = {
         "stale_reasoning": [index for index in stale if _has_reasoning(messages[index])],
         "missing_reasoning": _lacking_reasoning(messages, family.needed) if family else (),
+        "late_summary": _find_late_summaries(messages),
     }
     return _Walk(rules_of(provider, model), provider).problems(messages, found)
+
+
+def _find_late_summaries(messages: Sequence[Message]) -> list[int]:
+    """Return the indexes of messages with a signed summary of the provider's own, without the first message."""
+    spoken = [index for index, message in enumerate(messages) if message.role != "system"][1:]
+    return [index for index in spoken if any(map(_is_signed_summary, messages[index].parts))]
+
+
+def _is_signed_summary(part: Part) -> bool:
+    return isinstance(part, NativeSummary) and part.is_first and not part.sealed
 
 
 def worsened(

@@ -37,6 +37,7 @@ RuleId: TypeAlias = Literal[
     "split_results",
     "open_server_call",
     "orphan_server_result",
+    "late_summary",
     "part_of_anthropic",
     "part_of_responses",
 ]
@@ -294,6 +295,11 @@ RULES: Final[tuple[Rule, ...]] = (
         id="orphan_server_result",
         says="the result of a tool that the provider ran itself answers no call before it",
         sources={"anthropic": _GITHUB + "anthropics/claude-code/issues/66944"},
+    ),
+    Rule(
+        id="late_summary",
+        says="messages come before a signed summary of the provider's own",
+        sources={"anthropic": "https://platform.claude.com/docs/en/build-with-claude/compaction-on-demand"},
     ),
     Rule(
         id="part_of_anthropic",

@@ -35,9 +35,9 @@ class ItemSealer:
     account: str = "first"
     every: int = 20
     is_first: bool = False
-    refusals: list[str] = field(default_factory=list)
-    read: list[set[str]] = field(default_factory=list)
-    sealed: list[int] = field(default_factory=list)
+    refusals: list[str] = field(default_factory=list[str])
+    read: list[set[str]] = field(default_factory=list[set[str]])
+    sealed: list[int] = field(default_factory=list[int])
     _made: int = 0
 
     def refusal(self, body: Mapping[str, Any]) -> Rejection | None:
@@ -73,7 +73,7 @@ class ItemSealer:
         items = body["input"]
         first = max((place for place, item in enumerate(items) if item.get("type") == "compaction"), default=-1)
         text = json.dumps(items[first + 1 :])
-        kept = json.loads(self._open(items[first], body["model"]) or b"[]") if first >= 0 else []
+        kept: list[str] = json.loads(self._open(items[first], body["model"]) or b"[]") if first >= 0 else []
         return {*kept, *(name for name in self.names if name in text)}
 
     def _open(self, item: Mapping[str, Any], model: str) -> bytes | None:

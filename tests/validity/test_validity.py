@@ -155,6 +155,15 @@ def opaque(kind: str, call_id: str = "") -> Message:
             ("twin_call", 1, "a"),
             [RESPONSES, ANTHROPIC, BEDROCK],
         ),
+        "messages-before-a-signed-compaction": (
+            [
+                USER,
+                message("assistant", NativeSummary("native", "{}", content="so far", is_first=True)),
+                message("user", NativeSummary("native", "{}", content="so far"), Text("Go on.")),
+            ],
+            ("late_summary", 1, ""),
+            [ANTHROPIC],
+        ),
         "open-search": ([*TALK, opaque("server_tool_use", "s"), SAID], ("open_server_call", 3, "s"), [ANTHROPIC]),
         "search-result-of-nobody": (
             [*TALK, opaque("web_search_tool_result", "s"), SAID],
