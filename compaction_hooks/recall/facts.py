@@ -13,7 +13,7 @@ from compaction_hooks.summary.extractive.identifiers import kind_of
 from compaction_hooks.summary.extractive.statements import constraint_items, request_texts
 from compaction_hooks.summary.extractive.tasks import task_items
 
-MOST_CHARS: Final = 12_000
+MOST_CHARS: Final = 8_000
 """The most characters in which paths, URLs, ids and numbers are looked for, shared by all texts: reading more takes longer than a
 tenth of a compaction. In larger conversations their figures are those of a sample."""
 MOST_WORD_CHARS: Final = 200

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 from compaction_hooks.files.operations import read_calls
 from compaction_hooks.messages import M
 from compaction_hooks.strategies.candidate import Goal
 from compaction_hooks.strategies.summary_plan import SummaryPlan, find_pinned, tokens_above
 from compaction_hooks.summary.extractive.identifiers import collect_mentions, identifier_items
-from compaction_hooks.summary.extractive.outline import Item, Section, as_data, parse, render
+from compaction_hooks.summary.extractive.outline import Item, Section, as_data, parse
+from compaction_hooks.summary.extractive.outline import render as render_items
 from compaction_hooks.summary.extractive.statements import constraint_items, request_texts
 from compaction_hooks.view.snapshot import Snapshot
 
@@ -34,30 +35,25 @@ def repair_summary(
         render: Returns the text of a summary's message.
         ledger_tokens: The most tokens of identifiers.
     """
-    target = snapshot.room(goal.budget.target)
-    start = snapshot.history.run_start(plan.cut)
+    wanted = [item for item in _constraints(snapshot, plan) if item.text not in text]
+    has_ledger = not ledger_tokens or Section.IDENTIFIERS.value in text
+    if has_ledger and not wanted:
+        return text
+    target, start = snapshot.room(goal.budget.target), snapshot.history.run_start(plan.cut)
     most = target - tokens_above(snapshot, start) - snapshot.history.tokens(start)
     room = most - snapshot.text_tokens(render(text))
-    repaired = _repair(snapshot, plan, text, room, int(target * CONSTRAINTS_RATIO), ledger_tokens)
-    return repaired if snapshot.text_tokens(render(repaired)) <= most else text
 
-
-def _repair(
-    snapshot: Snapshot[M], plan: SummaryPlan, text: str, room: int, constraints_tokens: int, ledger_tokens: int
-) -> str:
     size = snapshot.estimator.estimate_tokens
-    wanted = [item for item in _constraints(snapshot, plan) if item.text not in text]
-    kept = _newest_fitting(wanted, min(room, constraints_tokens), size)
-    room -= _size(kept, size)
-    if kept:
-        text = _add(text, kept)
-        gone = len(wanted) - len(kept)
-        if gone and snapshot.has_recall:
-            text = f"{text}\n\n(Left out: {gone:,} earlier constraints of the user. The recall tool finds them by their words.)"
-    if ledger_tokens and Section.IDENTIFIERS.value not in text:
-        ledger = _ledger(plan, text, min(room, ledger_tokens), size)
-        text = _add(text, ledger) if ledger else text
-    return text
+    kept = _newest_fitting(wanted, min(room, int(target * CONSTRAINTS_RATIO)), size)
+    repaired = _add(text, kept)
+    gone = len(wanted) - len(kept)
+    if gone and snapshot.has_recall:
+        note = f"(Left out: {gone:,} earlier constraints of the user. The recall tool finds them by their words.)"
+        repaired = f"{repaired}\n\n{note}"
+    if not has_ledger:
+        room -= sum(size(item.text) + LINE_TOKENS for item in kept)
+        repaired = _add(repaired, _ledger(plan, repaired, min(room, ledger_tokens), size))
+    return repaired if snapshot.text_tokens(render(repaired)) <= most else text
 
 
 def _constraints(snapshot: Snapshot[M], plan: SummaryPlan) -> list[Item]:
@@ -100,13 +96,11 @@ def _newest_fitting(items: Sequence[Item], room: int, size: Callable[[str], int]
     return kept
 
 
-def _size(items: Iterable[Item], size: Callable[[str], int]) -> int:
-    return sum(size(item.text) + LINE_TOKENS for item in items)
-
-
 def _add(text: str, items: Sequence[Item]) -> str:
     """Return the text with items of one section, under its heading if the text has that, else at its end."""
-    heading, _, lines = render(items).rpartition(f"{items[0].section.value}\n")
+    if not items:
+        return text
+    heading, _, lines = render_items(items).rpartition(f"{items[0].section.value}\n")
     before, found, after = text.partition(f"{items[0].section.value}\n")
     if found:
         return f"{before}{found}{lines}\n{after}"
