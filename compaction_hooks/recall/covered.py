@@ -7,11 +7,11 @@ from functools import cached_property
 from typing import overload
 
 from compaction_hooks.recall.parts import MOST_LINE_CHARS, CoveredPart
-from compaction_hooks.recall.search import Found, Index, find_passage, show_lines
+from compaction_hooks.recall.search import Found, Index, show_lines
 
 MOST_CHARS = 8_000
 """The most characters of one answer to `read` or `search`: about 2,000 tokens, as long as a screen of text."""
-PASSAGES = 5
+PASSAGES = 8
 """Passages in an answer to `search`, or more if they are short."""
 
 
@@ -72,12 +72,4 @@ class Covered(Sequence[CoveredPart]):
 
         Words are compared without case, as parts of words too; rare words count more. The first search reads all texts.
         """
-        best, weights = self._index.rank(query)
-        each = max(most_chars // PASSAGES, min(most_chars, MOST_LINE_CHARS))
-        found: list[Found] = []
-        for part in best:
-            if most_chars < each:
-                break
-            found.append(find_passage(part, weights, each))
-            most_chars -= len(found[-1].text)
-        return found
+        return self._index.find(query, most_chars, max(most_chars // PASSAGES, min(most_chars, MOST_LINE_CHARS)))

@@ -11,8 +11,12 @@ from typing import NamedTuple
 from compaction_hooks.recall.parts import CoveredPart
 from compaction_hooks.view.markers import RECALL_TOOL
 
-MOST_TERMS = 64
+MOST_TERMS = 100
 """The most words of a query that are looked for: each takes a pass over all texts."""
+MOST_PARTS = 100
+"""The most parts, the best, from which passages are chosen."""
+SHOWN_RATIO = 0.2
+"""The part of a word's weight that is left for further passages after one has shown it."""
 PASSAGE_LINES = 12
 """Lines of one passage."""
 MOST_LINES = 20_000
@@ -49,22 +53,39 @@ class Index:
         self._texts = [f"{part.source}\n{part.text}".lower() for part in self._parts]
         self._mean = sum(map(len, self._texts)) / max(len(self._parts), 1)
 
-    def rank(self, query: str) -> tuple[list[CoveredPart], dict[str, float]]:
-        """Return the parts with words of a query, the best first, and the weight of each word."""
-        weights: dict[str, float] = {}
-        scores: dict[int, float] = {}
-        for term in _terms(query):
-            counts = {at: text.count(term) for at, text in enumerate(self._texts) if term in text}
-            if not counts:
+    def find(self, query: str, most_chars: int, passage_chars: int) -> list[Found]:
+        """Return passages with the words of a query, the best first; each prefers words that those before do not show."""
+        weights, shares = self._rate(_terms(query))
+        found: list[Found] = []
+        shown: set[tuple[str, int]] = set()
+        while shares and most_chars >= passage_chars:
+            # Of equals the newest.
+            at = max(shares, key=lambda at: (sum(weights[term] * share for term, share in shares[at].items()), at))
+            passage = find_passage(self._parts[at], weights, passage_chars)
+            place = passage.part.handle, passage.first_line
+            if place in shown:
+                del shares[at]
                 continue
-            rarity = math.log(1 + (len(self._texts) - len(counts) + 0.5) / (len(counts) + 0.5))
-            weights[term] = rarity
+            shown.add(place)
+            found.append(passage)
+            most_chars -= len(passage.text)
+            text = passage.text.lower()
+            weights = {term: weight * (SHOWN_RATIO if term in text else 1) for term, weight in weights.items()}
+        return found
+
+    def _rate(self, terms: Iterable[str]) -> tuple[dict[str, float], dict[int, dict[str, float]]]:
+        """Return the weight of each term, and by part its share of that for the best parts."""
+        weights: dict[str, float] = {}
+        shares: dict[int, dict[str, float]] = {}
+        for term in terms:
+            counts = {at: text.count(term) for at, text in enumerate(self._texts) if term in text}
+            if counts:
+                weights[term] = math.log(1 + (len(self._texts) - len(counts) + 0.5) / (len(counts) + 0.5))
             for at, count in counts.items():
                 length = 1 - LENGTH_RATIO + LENGTH_RATIO * len(self._texts[at]) / self._mean
-                scores[at] = scores.get(at, 0.0) + rarity * count / (count + SATURATION * length)
-        # Of equals the newest first.
-        best = sorted(scores, key=lambda at: (-scores[at], -at))
-        return [self._parts[at] for at in best], weights
+                shares.setdefault(at, {})[term] = count / (count + SATURATION * length)
+        best = sorted(shares, key=lambda at: sum(weights[term] * share for term, share in shares[at].items()))
+        return weights, {at: shares[at] for at in best[-MOST_PARTS:]}
 
 
 def find_passage(part: CoveredPart, weights: Mapping[str, float], most_chars: int) -> Found:
