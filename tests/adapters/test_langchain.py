@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from typing import Annotated, Any, TypedDict, cast
 
 import openai
@@ -13,7 +14,7 @@ from langchain.agents.middleware.types import ModelResponse
 from langchain.agents.structured_output import ProviderStrategy, ToolStrategy
 from langchain_core import exceptions as langchain_exceptions
 from langchain_core.language_models.fake_chat_models import FakeMessagesListChatModel
-from langchain_core.messages import AIMessage, SystemMessage
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from pydantic import BaseModel, Field
@@ -244,3 +245,28 @@ def test_messages_may_be_in_a_delta_channel(stage: Stage) -> None:
         assert is_summary(request.messages[0])
         assert request.messages[-1].text == "And now?"
     assert len(agent.get_state(thread()).values["messages"]) == 84
+
+
+PDF = base64.b64encode(b"%PDF-1.7 " + b"report " * 40).decode()
+"""A long report: the provider counts 20,000 tokens, nothing in the request tells."""
+SOURCE = {"type": "base64", "media_type": "application/pdf", "data": PDF}
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"type": "file", "base64": PDF, "mime_type": "application/pdf", "filename": "report.pdf"},
+        {"type": "document", "title": "report.pdf", "source": SOURCE},
+    ],
+    ids=["LangChain", "Anthropic"],
+)
+async def test_a_document_larger_than_it_seems_is_left_out(stage: Stage, document: Any) -> None:
+    side = stage.side(Answer("Fine."))
+    agent = agent_of(stage.anthropic(), CompactionMiddleware(summarizer=CountingSummarizer()))
+    messages = [HumanMessage([{"type": "text", "text": "Read this."}, document]), HumanMessage("And now?")]
+    assert (await agent.ainvoke({"messages": messages}))["messages"][-1].text == "Fine."
+    assert [request.status for request in side.model_requests] == [400, 200]
+    sent = str(side.model_requests[1].messages)
+    assert PDF not in sent
+    assert "[Left out, the request was too large with it: application/pdf" in sent
+    assert "Read this." in sent

@@ -8,10 +8,8 @@ from typing import Any
 import pytest
 from compaction_adapters.litellm import summarizer, with_compaction
 
-from compaction_hooks import CompactionController, CompactionSettings
+from compaction_hooks import CompactionController, CompactionSettings, Usage
 from tests.adapters import litellm_stage
-from tests.adapters.cut_answers import BELIEVED, MOST, STEPS, cut_off, talkative
-from tests.adapters.cut_answers import WINDOW as CUT_WINDOW
 from tests.adapters.litellm_stage import (
     BOTH,
     SECRET,
@@ -28,7 +26,7 @@ from tests.adapters.litellm_stage import (
     whole,
 )
 from tests.cases import folded
-from tests.conversations import Scripted, prose, steps, texts, user
+from tests.conversations import Scripted, steps, texts, user
 from tests.provider import Answer
 
 pytestmark = litellm_stage.QUIET
@@ -174,23 +172,15 @@ def test_a_logger_fn_of_the_user_is_called_too(stage: Stage) -> None:
     assert seen == ["pre_api_call", "post_api_call"]
 
 
-@pytest.mark.parametrize(("api", "believed"), [("openai", BELIEVED), ("anthropic", None)])
-async def test_a_run_whose_answers_the_window_cuts_reaches_its_end(
-    stage: Stage, api: str, believed: int | None
-) -> None:
-    side = stage.side(*talkative(), window=CUT_WINDOW, overflow="cut")
-    made = with_compaction(litellm.acompletion, context_window=believed, summarizer=Scripted(), session_id="run")
-    limit: dict[str, Any] = {"max_tokens": MOST} if api == "openai" else {}
-    arguments = getattr(stage, api)("scripted", tools=[offered("read_file", path={})], **limit, **WITH_TOOLS)
-    messages: list[Any] = [user("Read all.")]
-    while messages[-1]["role"] != "assistant" or messages[-1].get("tool_calls"):
-        answer = (await made(messages=messages, **arguments)).choices[0].message
-        messages.append(answer.model_dump(exclude_none=True))
-        calls = answer.tool_calls or ()
-        messages += [{"role": "tool", "tool_call_id": call.id, "content": prose(50)} for call in calls]
-    assert messages[-1]["content"] == "All read."
-    assert len(messages) == 2 + 2 * STEPS
-    assert cut_off(side) > 0
+@BOTH
+async def test_an_answer_cut_by_the_window_is_asked_for_again(stage: Stage, function: Any) -> None:
+    cut = Answer("Once upon a", stop="length", usage=Usage(input_tokens=8_000, output_tokens=192))
+    side = stage.side(cut, Answer("The whole story."))
+    made = with_compaction(function, context_window=8_192, summarizer=Scripted())
+    assert said(await got(made(messages=task(20), **stage.openai()))) == "The whole story."
+    assert [request.status for request in side.model_requests] == [200, 200]
+    first, second = side.model_requests
+    assert len(second.messages) < len(first.messages)
 
 
 # -- between calls

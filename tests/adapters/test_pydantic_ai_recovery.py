@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import AsyncIterable, Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
@@ -27,7 +26,6 @@ from compaction_hooks import (
     parse_overflow,
 )
 from compaction_hooks.events import CompactionEvent
-from tests.adapters.large_media import IMAGES, LIMIT_BYTES, assert_images_left_out, image
 from tests.adapters.pydantic_ai_messages import (
     SECRET,
     Changing,
@@ -291,19 +289,19 @@ async def test_an_answer_that_the_window_cut_is_asked_for_again(kind: str, overf
 # -- media
 
 
-def shown(text: str, data: str, media_type: str) -> ModelMessage:
-    return ModelRequest(parts=[UserPromptPart([text, ai.BinaryContent(base64.b64decode(data), media_type=media_type)])])
-
-
 async def test_too_many_bytes_of_images_are_sent_once_more_without_the_oldest(stage: Stage) -> None:
     side = stage.side(Answer("Fine."), window=100_000)
-    side.limit_bytes = LIMIT_BYTES
+    side.limit_bytes = 250_000
     agent = reader(stage.openai(), Compaction(context_window=100_000, summarizer=CountingSummarizer()))
+    images = [ai.BinaryContent(bytes([number]) * 30_000, media_type="image/png") for number in range(8)]
     history: list[ModelMessage] = []
-    for number in range(IMAGES):
-        history += [shown(f"Picture {number}.", image(number), "image/png"), ModelResponse(parts=[TextPart("Seen.")])]
+    for image in images:
+        history += [ModelRequest(parts=[UserPromptPart(["Look.", image])]), ModelResponse(parts=[TextPart("Seen.")])]
     assert (await agent.run("And now?", message_history=history)).output == "Fine."
-    assert_images_left_out(side)
+    assert [request.status for request in side.model_requests] == [413, 200]
+    sent = str(side.model_requests[1].messages)
+    assert [image.base64 in sent for image in images] == [False] * 4 + [True] * 4
+    assert sent.count("[Left out, the request was too large with it: image/png sha256 ") == 4
 
 
 # -- with other capabilities
