@@ -31,6 +31,7 @@ from compaction_hooks.messages import (
     ToolResult,
 )
 from compaction_hooks.text.escaping import neutralize
+from compaction_hooks.text.refusals import words_of_refusal
 from compaction_hooks.text.shortening import remove_blocks, shorten
 
 
@@ -237,7 +238,7 @@ def _label_and_text(part: Part, role: Role, caps: _Caps) -> tuple[str | None, st
     """Return the label and the escaped text of a part that is its own turn; or None and the speaker's words, not escaped."""
     match part:
         case ToolResult():
-            return _ERROR if part.is_error else _RESULT, _result_text(part, caps.result_chars)
+            return _ERROR if part.is_error else _RESULT, _result_text(part, caps)
         case ToolCall():
             return _CALL, _call_text(part, caps.result_chars)
         case NativeSummary():
@@ -254,7 +255,9 @@ def _label_and_text(part: Part, role: Role, caps: _Caps) -> tuple[str | None, st
             return None, ""
 
 
-def _result_text(result: ToolResult, max_chars: int) -> str:
+def _result_text(result: ToolResult, caps: _Caps) -> str:
+    # The user's words in a refusal are cut as their messages are.
+    max_chars = caps.text_chars if words_of_refusal(result.text) else caps.result_chars
     lines = [_readable(result.text, max_chars), *map(_placeholder, result.media)]
     return neutralize("\n".join(filter(None, lines))) or "(empty)"
 

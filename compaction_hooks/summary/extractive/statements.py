@@ -11,6 +11,7 @@ from compaction_hooks.summary.extractive.text import (
     cut_middle,
     is_foreign_summary,
     is_request,
+    one_line,
     quote,
     sentences,
     size,
@@ -19,6 +20,7 @@ from compaction_hooks.summary.extractive.text import (
     without_code,
 )
 from compaction_hooks.text.escaping import neutralize
+from compaction_hooks.text.refusals import words_of_refusal
 
 SENTENCE_CHARS = 300
 """The most characters of a sentence in an item."""
@@ -26,6 +28,10 @@ OLD_REQUEST_CHARS = 400
 """The most characters of a request that is neither the first nor the newest; 90 % of 3,037 recorded ones are not longer."""
 OPENING_REQUESTS = 3
 """Requests at the beginning that count more than their age says: they set the subject."""
+REFUSING = "When refusing a call of"
+"""The beginning of a request with which the user refused a call."""
+NAME_CHARS = 60
+"""The most characters of a tool's name in it."""
 MAX_SENTENCES, MAX_SENTENCE_CHARS = 2_000, 1_000
 """The most sentences of a message that are read from each end, and characters of each: a larger text was pasted."""
 NEXT_SENTENCES = 3
@@ -66,10 +72,22 @@ WIDE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 def request_texts(messages: Iterable[Message]) -> list[str]:
     """Return the user's requests, word for word and in order: without the harness's blocks, markers and summaries.
 
-    They are escaped here, so that a repeated request equals the one in an earlier summary.
+    Words with which the user refused a call are requests too, and name its tool. All are escaped here, so that a repeated request
+    equals the one in an earlier summary.
     """
-    texts = (strip_harness(message.text) for message in messages if message.role == "user" and not message.is_summary)
-    return [neutralize(text) for text in texts if is_request(text) and not is_foreign_summary(text)]
+    asked: list[str] = []
+    tools: dict[str, str] = {}
+    for message in messages:
+        if message.role == "user" and not message.is_summary:
+            text = strip_harness(message.text)
+            if is_request(text) and not is_foreign_summary(text):
+                asked.append(neutralize(text))
+        tools.update((call.id, call.name) for call in message.calls)
+        for result in message.results:
+            if words := words_of_refusal(result.text):
+                tool = one_line(tools.get(result.call_id, result.name), NAME_CHARS) or "a tool"
+                asked.append(neutralize(f"{REFUSING} {tool}: {words}"))
+    return asked
 
 
 def foreign_summaries(messages: Iterable[Message]) -> list[str]:
@@ -79,7 +97,7 @@ def foreign_summaries(messages: Iterable[Message]) -> list[str]:
 
 
 def request_items(texts: Sequence[str], max_size: float, spare: float = 0.0) -> list[Item]:
-    """Return one item for each request, oldest first; the first and the newest are never dropped.
+    """Return one item for each request, oldest first; the first, the newest and refusals are never dropped.
 
     Args:
         max_size: The most that the first and the newest may have together: half each, more if the other is short.
@@ -101,7 +119,7 @@ def request_items(texts: Sequence[str], max_size: float, spare: float = 0.0) -> 
 
     items: list[Item] = []
     for index, text in enumerate(texts):
-        is_kept = index in (0, len(texts) - 1)
+        is_kept = index in (0, len(texts) - 1) or text.startswith(REFUSING)
         value = 3.0 + 2.0 * (index + 1) / len(texts) + (2.0 if index < OPENING_REQUESTS else 0.0)
         text = cut_middle(text, int(limits[index] * len(text) / max(sizes[index], 1.0)))
         items.append(Item(section=Section.GOAL, text=text, value=value, must=is_kept))
