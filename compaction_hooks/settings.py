@@ -144,7 +144,8 @@ class CompactionSettings:
             servers with a chat template that wants user and assistant in turn. Only in views to send, not in the list that
             `compact()` returns to be stored. This reads the whole list in every call.
         sealed_reasoning: Whether a view leaves out reasoning that the model made behind other messages: "auto" for models that
-            are known to refuse it, and those that refused it once; "drop" for all models; "keep" never, and a refusal is raised.
+            are known to refuse it, and those that refused it once; "drop" for all models, except reasoning that a model needs
+            (DeepSeek, manual thinking); "keep" never, and a refusal is raised.
         split_turn_min_prefix: A turn cut in two gets a summary of its own for its first part when that has at least
             this many messages (Opal).
         add_continuation: Whether the summary ends with a line telling the model to go on, where no user message follows.

@@ -50,15 +50,11 @@ class Candidate(Generic[M]):
     @cached_property
     def costs_no_reasoning(self) -> bool:
         """Whether it only reduces parts behind the newest reasoning of the active view."""
-        now, record = self.snapshot, self.record
-        active = now.record
-        if (record.rendered, record.covered_runs) != (
-            (active.rendered, active.covered_runs) if active else ("", now.history.base)
-        ):
-            return False
+        now, record, active = self.snapshot, self.record, self.snapshot.record
+        head = (active.rendered, active.covered_runs) if active else ("", now.history.base)
         newest = newest_reasoning(now.history, now.projection.stale)
         changed = {*record.reductions} ^ {*(active.reductions if active else ())}
-        return all(item.run > newest for item in changed)
+        return head == (record.rendered, record.covered_runs) and all(item.run > newest for item in changed)
 
     @cached_property
     def projection(self) -> Projection[M]:

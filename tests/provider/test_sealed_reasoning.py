@@ -48,7 +48,6 @@ class Provider:
     Attributes:
         account: The present account; tests change it.
         stores: Whether Responses items are stored, so that reasoning has no encrypted content.
-        azure: Whether Azure's sentence is used.
         refusals: The refused requests' messages.
     """
 
