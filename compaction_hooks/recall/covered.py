@@ -11,7 +11,7 @@ from compaction_hooks.recall.search import Found, Index, show_lines
 
 MOST_CHARS = 8_000
 """The most characters of one answer to `read` or `search`: about 2,000 tokens, as long as a screen of text."""
-PASSAGES = 8
+PASSAGES = 14
 """Passages in an answer to `search`, or more if they are short."""
 
 

@@ -11,13 +11,13 @@ from typing import NamedTuple
 from compaction_hooks.recall.parts import CoveredPart
 from compaction_hooks.view.markers import RECALL_TOOL
 
-MOST_TERMS = 100
+MOST_TERMS = 160
 """The most words of a query that are looked for: each takes a pass over all texts."""
 MOST_PARTS = 100
 """The most parts, the best, from which passages are chosen."""
-SHOWN_RATIO = 0.2
+SHOWN_RATIO = 0.1
 """The part of a word's weight that is left for further passages after one has shown it."""
-PASSAGE_LINES = 12
+PASSAGE_LINES = 10
 """Lines of one passage."""
 MOST_LINES = 20_000
 """The most lines of one part in which passages are looked for."""
