@@ -133,6 +133,16 @@ def test_a_restart_goes_on_with_the_block(run: Run) -> None:
     assert run.side.rejections == []
 
 
+def test_a_restart_without_native_sends_no_reasoning_that_was_made_behind_the_block(run: Run) -> None:
+    run.until_compacted()
+    run.steps(3)
+    run.restart(summarizer=None)
+    run.steps(2)
+    assert not is_block(run.heads[-1])
+    assert run.side.rejections == []
+    assert run.signer.sent[-1][0] > 0  # what it thought since the restart
+
+
 def test_a_rotated_key_costs_one_refusal_then_the_text_goes_on_until_the_next_compaction(run: Run) -> None:
     run.until_compacted()
     before = len(run.blocks)

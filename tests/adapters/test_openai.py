@@ -116,11 +116,12 @@ def test_a_long_run_goes_on_behind_the_newest_items_word_for_word_and_is_never_r
     assert "read" in run.events[-1].record.summary
 
 
-def test_the_items_are_counted_by_the_tokens_of_their_summary(run: Run) -> None:
+def test_the_items_are_counted_by_the_tokens_of_their_summary_and_have_the_address_of_the_client(run: Run) -> None:
     run.until_compacted()
     for event, window in zip(run.events, run.windows, strict=True):
         assert event.record.native
         assert event.record.native.tokens == text_tokens(unseal(window[-1]))
+        assert event.record.native.issuer == ("openai_responses", str(run.client.base_url).rstrip("/"), MODEL)
 
 
 def test_a_restart_goes_on_with_the_items(run: Run) -> None:

@@ -16,7 +16,7 @@ from compaction_hooks import (
     SummaryRequest,
     project,
 )
-from compaction_hooks.formats import AnthropicFormat
+from compaction_hooks.formats import AnthropicFormat, OpenAIResponsesFormat
 from compaction_hooks.native import Issuer, NativeItems
 from compaction_hooks.stores import MemoryStore
 from tests.conversations import prose
@@ -102,6 +102,14 @@ def test_any_other_issuer_is_sent_the_view_of_a_record_without_items(hooks: Any,
     assert view_of(record, messages, hooks, **options) == portable
     assert portable == project(messages, replace(record, native=None))
     assert "EuYB" not in json.dumps(portable)
+
+
+def test_the_same_conversation_in_another_providers_form_is_sent_the_text() -> None:
+    record, messages = compacted()
+    hooks = controller(Native(), format=OpenAIResponsesFormat())
+    view = view_of(record, [{"type": "message", **message} for message in messages], hooks)
+    assert record.rendered in str(view[0]["content"][0]["text"])
+    assert "EuYB" not in json.dumps(view)
 
 
 def test_the_text_is_made_by_rule_if_the_provider_gives_none_or_one_that_is_refused() -> None:
