@@ -103,7 +103,7 @@ class SendingFlow(ConversationFlow[M]):
         return bare
 
     def _drop_native(self, call: Call[M], refused: ViewKey) -> Flow[LastSent[M] | None]:
-        """Show text in place of native items from now on. Return the view, or None if the refused one held no items."""
+        """Send the native items no more. Return the view, or None if the refused one held no items."""
         if not refused.has_native and (refused.start is None or not refused.start.is_sent):
             return None
         conversation, snapshot = self.conversation, self.take_snapshot(call)
@@ -119,8 +119,8 @@ class SendingFlow(ConversationFlow[M]):
                 conversation.queue.save(note)
             for old in replaced:
                 conversation.queue.remove(old.id)
-        logger.warning("session %s: the provider refused its own summary: going on with the text", conversation.id)
-        return (yield from self.hand_out(self.take_snapshot(call)))
+        logger.warning("session %s: the provider refused its own summary: going on without it", conversation.id)
+        return (yield from self.transform(call))  # without it the messages that it covers may be too many
 
     def _drop_reasoning(self, call: Call[M], refused: LastSent[M] | None) -> Flow[LastSent[M] | None]:
         """Leave out all reasoning so far, from now on. Return the view, or None if the refused one held no reasoning."""

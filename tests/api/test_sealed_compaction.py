@@ -205,11 +205,14 @@ def test_a_rotated_key_costs_one_refusal_and_a_restart_none() -> None:
     assert all(name in text_of(sent[-1]) for name in NAMES)
 
 
-def test_a_host_that_catches_the_refusal_recovers_without_the_item() -> None:
-    session = controller().session("one")
+@pytest.mark.parametrize("window", [20_000, 4_000])
+def test_a_host_that_catches_the_refusal_recovers_without_the_item(window: int) -> None:
+    """If the messages that the item covers are too many for the window, they are compacted at once."""
+    session = controller(context_window=window).session("one")
     session.transform_context_sync(conversation())
     view = session.recover_sync(RefusedError(), conversation())
     assert ITEM not in view
+    assert (session.state().context_tokens or 0) < window
     assert [name for name in NAMES if name not in text_of(view)] == []
     with pytest.raises(RefusedError):
         session.recover_sync(RefusedError(), conversation())
