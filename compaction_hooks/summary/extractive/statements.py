@@ -60,6 +60,7 @@ _SMALL_TALK = re.compile(
     r"good (?:morning|evening|night|idea)|i understand|i see|i'?m glad|glad to|sounds (?:good|great|really|like)|"
     r"that'?s (?:great|good|right|true|really|wonderful|a great)|you'?re right|feel free|let me know|if you (?:have|need)|i hope|"
     r"i will try|i'll try|i can (?:help|assist)|i'?d be happy|i'?m here|bye|goodbye|bonjour|merci|hola|gracias|danke|hallo)\b|"
+    r"(?:perfect|excellent|awesome|wonderful|amazing|fantastic|absolutely|exactly|understood)[!.]|"
     r"你好|您好|嗨|谢谢|謝謝|感谢|感謝|多谢|不用谢|不客气|好的|当然|當然|嗯|是啊|是的|没问题|太好了|再见|哈哈|希望你|加油|"
     r"ありがとう|こんにちは)",
     re.IGNORECASE,

@@ -372,6 +372,11 @@ def test_kept_messages_close_tasks_and_mend_failures_and_overtake_next_steps() -
     assert under(text, Section.BLOCKED) == under(text, Section.NEXT) == []
 
 
+def test_praise_is_no_decision() -> None:
+    text = summarize([user("go"), *bash("ls"), assistant("Excellent! The cause is a missing key."), user("well")])
+    assert under(text, Section.DECISIONS) == ["The cause is a missing key."]
+
+
 # -- identifiers
 
 
