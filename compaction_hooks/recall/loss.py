@@ -28,7 +28,7 @@ def report_loss(snapshot: Snapshot[M], record: CompactionRecord, after: Projecti
         **read_facts(messages),
         "file": dict.fromkeys((*record.modified_files, *record.read_files)),
     }
-    earlier = read_facts([head]) if head is not None else {}
+    earlier = read_facts([] if head is None else [head])
 
     view = "\n".join(texts_of(shown))
     figures: dict[str, LossFigures] = {}

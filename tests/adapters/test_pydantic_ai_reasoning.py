@@ -89,7 +89,7 @@ async def test_reasoning_of_another_account_is_dropped_with_the_ids_of_its_items
 def test_google_signatures_are_left_out_with_the_reasoning() -> None:
     """pydantic-ai sends Google's placeholder for a missing one."""
     details = {"thought_signature": "c2ln", "other": 1}
-    parts = [TextPart("Step.", provider_details=details), ToolCallPart("read", {}, "1", provider_details=details)]
-    untied = PydanticAIFormat().untie(ModelResponse(parts=parts))
+    said, call = TextPart("Step.", provider_details=details), ToolCallPart("read", {}, "1", provider_details=details)
+    untied = PydanticAIFormat().untie(ModelResponse(parts=[said, call]))
     assert [getattr(part, "provider_details") for part in untied.parts] == [{"other": 1}] * 2  # noqa: B009
     assert PydanticAIFormat().untie(untied) is untied
