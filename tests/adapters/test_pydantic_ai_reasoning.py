@@ -48,9 +48,10 @@ async def test_no_run_ends_in_a_refusal(stage: Stage, model: str, way: Any, pers
 
 @pytest.mark.filterwarnings("ignore:.* rejected a replayed thinking block")
 async def test_the_frameworks_own_retry_is_left_to_work(stage: Stage) -> None:
-    """Instructions that change make all reasoning stale, which no view can cure. pydantic-ai lets the provider drop it."""
+    """Instructions that change make all reasoning stale. If views keep it, pydantic-ai lets the provider drop it."""
     reading = Reading(stage.side())
-    compaction = Compaction[None](context_window=WINDOW, settings=SETTINGS)
+    keep = replace(SETTINGS, sealed_reasoning="keep")
+    compaction = Compaction[None](context_window=WINDOW, settings=keep)
     agent: Agent[None, str] = Agent(stage.anthropic(model=BINDING), capabilities=[compaction], tools=[read_file])
     agent.instructions(lambda: f"Answer number {len(reading.side.model_requests)}.")
     assert (await agent.run(TURNS[0], usage_limits=UsageLimits(request_limit=None))).output == "Done."
