@@ -76,7 +76,7 @@ def compacted(part: CompactionPart) -> list[ModelMessage]:
 async def test_a_readable_summary_reaches_a_model_of_another_provider(stage: Stage) -> None:
     side = stage.side(window=200_000)
     part = CompactionPart(str(READABLE["content"]), provider_name="anthropic")
-    await make_agent(stage.openai(), []).run("And now?", message_history=[*compacted(part), *spoken(2)])
+    await make_agent(stage.openai(model="gpt-5"), []).run("And now?", message_history=[*compacted(part), *spoken(2)])
     assert [name for name in NAMES if name not in str(side.requests[0].messages)] == []
 
 
