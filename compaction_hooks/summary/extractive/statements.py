@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Sequence
 
@@ -122,7 +123,7 @@ def request_items(texts: Sequence[str], max_size: float, spare: float = 0.0) -> 
     for index, text in enumerate(texts):
         is_kept = index in (0, len(texts) - 1) or text.startswith(REFUSING)
         value = 3.0 + 2.0 * (index + 1) / len(texts) + (2.0 if index < OPENING_REQUESTS else 0.0)
-        text = cut_middle(text, int(limits[index] * len(text) / max(sizes[index], 1.0)))
+        text = cut_middle(text, math.ceil(limits[index] * len(text) / max(sizes[index], 1.0)))
         items.append(Item(section=Section.GOAL, text=text, value=value, must=is_kept))
 
     # Only now does a request, repeated in full, equal its shortened form in an earlier summary.

@@ -30,7 +30,7 @@ from compaction_hooks.tokens.estimator import CharacterEstimator, TokenEstimator
 REQUESTS_SHARE = 0.36
 """The part of a summary that the first and the newest request may take together."""
 WORK_SHARES: Mapping[Section, float] = {
-    Section.GOAL: 0.42,
+    Section.GOAL: 0.6,
     Section.CONSTRAINTS: 0.08,
     Section.DONE: 0.24,
     Section.IN_PROGRESS: 0.07,
