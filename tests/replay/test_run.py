@@ -25,7 +25,7 @@ from tests.replay.generated import (
     short_conversation,
 )
 
-SUMMARISING = CompactionSettings(clear_tool_results=False)
+SUMMARISING = CompactionSettings(clear_tool_results=False, ledger_tokens=0)
 """Makes the first compaction a summary."""
 
 

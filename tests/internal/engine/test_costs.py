@@ -13,7 +13,7 @@ from itertools import pairwise
 
 import pytest
 
-from compaction_hooks import CompactionController, SummaryRequest
+from compaction_hooks import CompactionController, CompactionSettings, SummaryRequest
 from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.history.digests import text_digest
 from compaction_hooks.messages import Message, PartAddress, Usage
@@ -259,8 +259,11 @@ def test_a_covered_message_takes_no_more() -> None:
     assert (many - few) / 4_000 <= 400
 
 
-@pytest.mark.parametrize("read", ["prompt", "transcript"])
-def test_a_compaction_takes_at_most_twice_the_transcript_that_its_summarizer_reads(read: str) -> None:
+@pytest.mark.parametrize(
+    ("read", "ledger_tokens", "most"), [("prompt", 0, 2), ("transcript", 0, 2), ("prompt", 200, 8)]
+)
+def test_the_memory_of_a_compaction_is_some_transcripts(read: str, ledger_tokens: int, most: int) -> None:
+    """Those of one summarizer's request; and with a ledger the words of all texts, to count them."""
     lengths: list[int] = []
 
     def summarise(request: SummaryRequest) -> str:
@@ -268,14 +271,15 @@ def test_a_compaction_takes_at_most_twice_the_transcript_that_its_summarizer_rea
         return "- so far"
 
     def open_controller() -> Controller:
-        hooks = CompactionController(context_window=HUGE_WINDOW, summarizer=summarise)
+        hooks = CompactionController(context_window=HUGE_WINDOW, summarizer=summarise, settings=settings)
         hooks.transform_context_sync(messages)
         return hooks
 
+    settings = CompactionSettings(ledger_tokens=ledger_tokens)
     messages: list[Chat] = [*grow(400)]
     open_controller().compact_sync(messages)  # objects made once per process do not count
     hooks = open_controller()
     lengths.clear()
     _, peak = measure_allocated(lambda: hooks.compact_sync(messages))
     assert lengths[0] > 100_000
-    assert peak <= 2 * lengths[0], peak / lengths[0]
+    assert peak <= most * lengths[0], peak / lengths[0]
