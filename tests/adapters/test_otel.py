@@ -91,7 +91,7 @@ def test_a_compaction_is_one_span_with_the_events_figures(traced: Traced) -> Non
     (span,) = traced.spans
     event = traced.events[-1]
     assert isinstance(event, CompactionFinished)
-    assert len(figures(event)) == 10
+    assert len(figures(event)) == 11
     assert attributes(span) == {
         "gen_ai.operation.name": "compact",
         "gen_ai.conversation.id": "thread-1",
