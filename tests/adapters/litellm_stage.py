@@ -9,6 +9,7 @@ import os
 import warnings
 from collections.abc import AsyncIterator, Awaitable, Iterator
 from importlib import import_module
+from importlib.metadata import version
 from typing import Any
 
 import pytest
@@ -42,6 +43,8 @@ QUIET = pytest.mark.filterwarnings(
     "ignore:Exception ignored in. <(socket|function .*.__del__):pytest.PytestUnraisableExceptionWarning",
 )
 """litellm uses what pydantic has deprecated, and leaves connections to the garbage collector."""
+IS_OLD = tuple(map(int, version("litellm").split(".")[:2])) < (1, 85)
+"""Whether litellm sends no compaction blocks, and loses signatures of thinking when it rebuilds a streamed answer."""
 WINDOW = 8_192
 TOO_LONG = 60
 """Tool steps that are more than the window."""

@@ -9,7 +9,7 @@ from compaction_adapters.litellm import with_compaction
 
 from compaction_hooks.stores import MemoryStore
 from tests.adapters import litellm_stage
-from tests.adapters.litellm_stage import WITH_TOOLS, Stage, got, litellm, offered
+from tests.adapters.litellm_stage import IS_OLD, WITH_TOOLS, Stage, got, litellm, offered
 from tests.adapters.signed_reasoning import BINDING, HIDDEN, REFUSALS, RESULT, SETTINGS, TURNS, WINDOW, Reading
 from tests.cases import crossed
 from tests.conversations import user
@@ -45,6 +45,8 @@ def router(stage: Stage, model: str) -> tuple[Any, dict[str, Any]]:
 @crossed(model=[BINDING, HIDDEN], how=["completion", "acompletion", "streamed", "router"])
 async def test_no_call_ends_in_a_refusal(stage: Stage, model: str, how: str) -> None:
     """The second turn is that of another process, which has the messages and a store. Retries are left for other errors."""
+    if how == "streamed" and IS_OLD:
+        pytest.skip("this litellm loses signatures of streamed thinking")
     reading, store, messages = Reading(stage.side()), MemoryStore(), list[Any]()
     for turn in TURNS:
         function, arguments = (litellm.acompletion, {**stage.anthropic(model), "num_retries": 2})
