@@ -42,6 +42,8 @@ def newest_reasoning(history: History[Any], stale: StaleRuns) -> int:
     """Return the run of the newest reasoning that is not stale; -1 if there is none."""
     for index in history.answers():
         run = history.run_of(index)
+        if run < stale.end and not stale.first:
+            break  # all older ones are stale too: an idle call must not read them
         if not stale.first <= run < stale.end and _has_reasoning(history.piece(index).message):
             return run
     return -1

@@ -120,13 +120,13 @@ def test_a_call_with_nothing_due_calls_as_many_functions_whatever_the_length(
     assert counts[0] < 200
 
 
-def test_a_new_step_calls_as_many_functions_whatever_the_length() -> None:
+@pytest.mark.parametrize("added", [steps(1, 40, first=10_000), [user("Go on.")]], ids=["a step", "words of the user"])
+def test_new_messages_call_as_many_functions_whatever_the_length(added: list[Chat]) -> None:
     counts: list[int] = []
     for length in (100, 100, 10_000):
         hooks, messages = controller(HUGE_WINDOW), conversation(length)
         hooks.transform_context_sync(messages)
-        grown = [*messages, *steps(1, 40, first=length)]
-        counts.append(count_calls(hooks, grown))
+        counts.append(count_calls(hooks, [*messages, *added]))
     assert counts[1] == counts[2]  # the first call fills the caches
 
 
