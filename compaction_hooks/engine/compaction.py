@@ -84,15 +84,7 @@ class Compaction(Generic[M]):
             ContextOverflowError: nothing makes it fit, and the order says it must.
         """
         postponed: list[Candidate[M]] = []
-        goal: Goal[M] = Goal(
-            reason=self._order.reason,
-            budget=self._budget,
-            keep_tokens=self._keep_tokens,
-            at=start.utc.strftime("%Y-%m-%dT%H:%M:%SZ"),
-            tool_rules=self._settings.tool_rules,
-            host_files=merge(self._shared.host_files(), self._conversation.host_files()),
-            limit_bytes=self._order.limit_bytes,
-        )
+        goal = self._goal(start)
         if self._order.previewed is not None:
             record = replace(self._order.previewed, seen_runs=self._snapshot.history.run_count)
             taken: Candidate[M] = Candidate(snapshot=self._snapshot, record=record)
@@ -134,6 +126,17 @@ class Compaction(Generic[M]):
         if best is not None:
             return (yield from self._commit(best, start))
         return (yield from self._last_resort(goal, start))
+
+    def _goal(self, start: Instant) -> Goal[M]:
+        return Goal(
+            reason=self._order.reason,
+            budget=self._budget,
+            keep_tokens=self._keep_tokens,
+            at=start.utc.strftime("%Y-%m-%dT%H:%M:%SZ"),
+            tool_rules=self._settings.tool_rules,
+            host_files=merge(self._shared.host_files(), self._conversation.host_files()),
+            limit_bytes=self._order.limit_bytes,
+        )
 
     def _strategies_to_try(self) -> Sequence[AnyStrategy]:
         """Return the strategies to try. A host that compacts by hand wants a summary, so strategies before it are skipped."""

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from compaction_hooks.engine.call import Call, SharedState, budget_for
 from compaction_hooks.engine.conversation import Conversation
 from compaction_hooks.engine.learning import find_calibration, learn_from_embedded_usage
 from compaction_hooks.engine.sizes import UsageBaseline
 from compaction_hooks.errors import ConfigurationError, describe_error
+from compaction_hooks.history import History
 from compaction_hooks.messages import M, NativeFormat
 from compaction_hooks.native import Issuer
 from compaction_hooks.tokens.calibration import Calibration
+from compaction_hooks.view.native import NativeStart
 from compaction_hooks.view.reasoning import NOT_STALE, spare_open_turn
+from compaction_hooks.view.record import CompactionRecord
 from compaction_hooks.view.snapshot import Snapshot, ViewKey
 
 
@@ -31,9 +35,9 @@ def take_snapshot(conversation: Conversation[M], shared: SharedState, call: Call
     issuer = _find_issuer(conversation, call, model)
     shown = record.as_shown_to(issuer, history.run_count) if record else None
     is_bound = conversation.reasoning.binds(model, conversation.format, settings.sealed_reasoning)
-    stale = (
-        spare_open_turn(conversation.reasoning.stale_runs(history, shown), history, model) if is_bound else NOT_STALE
-    )
+    stale = NOT_STALE
+    if is_bound:
+        stale = spare_open_turn(conversation.reasoning.stale_runs(history, shown), history, model)
     start = conversation.find_native_start(history, model)
     large = conversation.find_large(history, settings)
     projection = conversation.update_projection(history, record, stale, issuer, start, large)
@@ -48,10 +52,7 @@ def take_snapshot(conversation: Conversation[M], shared: SharedState, call: Call
     budget = budget_for(conversation, shared, call)
 
     # Before the size is taken: an answer in the list may carry the count of this very view.
-    oldest_run = record.seen_runs if record else history.base
-    if start is not None and start.is_newer(history, record):
-        oldest_run = max(oldest_run, history.run_of(start.piece) + 1)
-    learn_from_embedded_usage(conversation, shared, history, key, oldest_run, budget)
+    learn_from_embedded_usage(conversation, shared, history, key, _oldest_run(history, record, start), budget)
     calibration = find_calibration(conversation, shared, model)
     counted = conversation.sizes.baseline_of(key)
 
@@ -78,6 +79,14 @@ def take_snapshot(conversation: Conversation[M], shared: SharedState, call: Call
         issuer=issuer,
         merges_user_messages=settings.merge_user_messages or (is_changed and conversation.needs_merging()),
     )
+
+
+def _oldest_run(history: History[Any], record: CompactionRecord | None, start: NativeStart | None) -> int:
+    """Return the first run whose answer may carry a count of the present view; earlier ones counted other views."""
+    oldest = record.seen_runs if record else history.base
+    if start is not None and start.is_newer(history, record):
+        return max(oldest, history.run_of(start.piece) + 1)
+    return oldest
 
 
 def _find_issuer(conversation: Conversation[M], call: Call[M], model: str | None) -> Issuer | None:
