@@ -6,7 +6,7 @@ import pytest
 
 from compaction_hooks import CompactionSettings, Summarizer
 from compaction_hooks.tokens import CharacterEstimator
-from tests.conversations import Chat, Scripted, assistant, call, controller, prose, steps, tool, user
+from tests.conversations import Chat, Scripted, assistant, call, controller, prose, steps, system, tool, user
 
 RULES = [
     "Never touch the public API.",
@@ -85,5 +85,14 @@ def test_identifiers_that_a_summary_lacks_are_added_up_to_the_setting() -> None:
     assert summary_of(1, Scripted("- order TX-48213", "- rest")).count("TX-48213") == 1
 
 
-def test_in_a_cramped_window_nothing_is_added_beyond_the_target() -> None:
-    summary_of(1, Scripted(prose(100)), window=2_048)
+def test_nothing_is_added_beyond_the_target() -> None:
+    """Next to system prompts of more and more tokens, up to one that leaves no room."""
+    target, added = CompactionSettings().budget(8_192).target, set[bool]()
+    for tokens in range(2_400, 3_600, 40):
+        hooks = controller(8_192, summarizer=Scripted("- facts"))
+        record = hooks.compact_sync([system(prose(tokens)), *conversation()], keep_recent_tokens=300).record
+        assert record is not None
+        is_added = any(text in record.summary for text in (*RULES, "TX-48213"))
+        added.add(is_added)
+        assert record.tokens_after <= target or not is_added
+    assert added == {True, False}
