@@ -45,7 +45,7 @@ class Agent:
         self.events: list[CompactionFinished] = []
         self.kept_by_dropping_all = 0
 
-    def start(self, window: int) -> None:
+    def start(self, window: int, session: str = "run") -> None:
         """Begin a new process."""
         hooks = CompactionController[Any](
             format=AnthropicFormat(),
@@ -54,7 +54,7 @@ class Agent:
             store=self.store,
             on_event=lambda event: self.events.append(event) if isinstance(event, CompactionFinished) else None,
         )
-        self.session = hooks.session("run")
+        self.session = hooks.session(session)
 
     def ask(self, model: str, said: list[Any], **options: Any) -> list[Any]:
         """Make a model call, and append its answer: reasoning, then these blocks. Return the view that was answered."""
@@ -92,16 +92,25 @@ class Run(Agent):
     turn_length = 7
     window = (6_000, 9_000)
 
-    def __init__(self, seed: int, **settings: Any) -> None:
+    def __init__(self, seed: int, model: str = BINDING, **settings: Any) -> None:
         super().__init__(CompactionSettings(keep_recent_tokens=1_500, **settings))
         self.random = Random(seed)
         self.messages = [{"role": "user", "content": "Read all parts, one after the other."}]
-        self.calls = 0
-        self.model = BINDING
+        self.calls = self.forks = 0
+        self.models = (model, PLAIN)
+        self.model = model
         self.restart()
 
     def restart(self) -> None:
-        self.start(self.random.choice(self.window))
+        self.start(self.random.choice(self.window), f"run {self.forks}")
+
+    def fork(self) -> None:
+        """Go on in a copy of the conversation, in a session of its own."""
+        records = self.session.export_records()
+        self.forks += 1
+        self.messages = [*self.messages]
+        self.restart()
+        self.session.import_records(records)
 
     def step(self, model: str | None = None) -> None:
         """Make a model call and its tool call, or say to go on."""
@@ -121,7 +130,8 @@ class Run(Agent):
 
     def act(self) -> None:
         """Do something other than a model call."""
-        self.random.choice([self.restart, self.undo, self.rewind, self.edit, self.pin, self.compact, self.switch])()
+        acts = [self.restart, self.undo, self.rewind, self.edit, self.pin, self.compact, self.switch, self.fork]
+        self.random.choice(acts)()
 
     def undo(self) -> None:
         self.session.undo()
@@ -133,7 +143,7 @@ class Run(Agent):
         self.session.pin(self.messages[self.random.choice(self._said)])
 
     def switch(self) -> None:
-        self.model = PLAIN if self.model == BINDING else BINDING
+        self.model = self.models[self.models[0] == self.model]
 
     def rewind(self) -> None:
         """Go back to one of the user's words."""

@@ -134,7 +134,7 @@ def test_the_store_keeps_one_note_of_what_is_left_out() -> None:
             run.step()
         run.session.undo()
         run.step()
-    stored = [CompactionRecord.from_json(text) for text in run.store.load("run")]
+    stored = [CompactionRecord.from_json(text) for text in run.store.load("run 0")]
     (note,) = (record for record in stored if record.stale_runs is not None and record.parent is None)
     assert [one for one in run.session.records if one.stale_runs is not None and one.parent is None] == [note]
 

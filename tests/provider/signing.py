@@ -63,6 +63,7 @@ class Signer:
     _answers: int = 0
     _together: dict[str, tuple[str, ...]] = field(default_factory=dict)
     _written: dict[int, tuple[object, bytes]] = field(default_factory=dict)
+    _last: tuple[object, tuple[list[_Placed], str]] = (None, ([], ""))
 
     @property
     def reasoning_share(self) -> float:
@@ -128,10 +129,13 @@ class Signer:
         return latest[0]
 
     def _read(self, body: Mapping[str, Any]) -> tuple[list[_Placed], str]:
-        """Return the reasoning in a request, and the digest of the whole request.
+        """Return the reasoning in a request, and the digest of the whole request, cached for the request under way."""
+        if self._last[0] is not body:
+            self._last = body, self._digest(body)
+        return self._last[1]
 
-        The digest is of the system prompt, the tools, and blocks by speaker, independently of message borders.
-        """
+    def _digest(self, body: Mapping[str, Any]) -> tuple[list[_Placed], str]:
+        """Read a request: its digest is of the system prompt, the tools, and blocks by speaker, whatever the message borders."""
         given = [[_plain(block) for block in blocks(body.get("system"))], body.get("tools") or []]
         digest = hashlib.sha256(_json(given))
         found, speaker = list[_Placed](), ""
@@ -193,8 +197,11 @@ def _has_unsigned_copy(message: Mapping[str, Any]) -> bool:
     return is_copied and not _chat_reasoning(message)
 
 
+_ENCODER = json.JSONEncoder(sort_keys=True)
+
+
 def _json(value: object) -> bytes:
-    return json.dumps(value, sort_keys=True).encode()
+    return _ENCODER.encode(value).encode()
 
 
 def _plain(block: Mapping[str, Any]) -> dict[str, Any]:

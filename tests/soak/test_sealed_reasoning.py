@@ -24,6 +24,11 @@ def line(name: str, agents: Iterable[Agent]) -> str:
     return f"{name}: {requests:,} requests, {refusals:,} refused, {shares}"
 
 
+def allowed_refusals(model: str) -> int:
+    """Return how often a conversation may be refused: once for a model that is not known."""
+    return 0 if model == BINDING else 1
+
+
 @needs_data
 @pytest.mark.parametrize("model", [BINDING, HIDDEN])
 @pytest.mark.parametrize("window", WINDOWS)
@@ -32,14 +37,16 @@ def test_recorded_conversations_with_signed_reasoning(
 ) -> None:
     agents = {record["id"]: replay(record, window, model) for record in sessions()}
     note_line(line(f"recorded, {window:,}, {model}", agents.values()))
-    most = 0 if model == BINDING else 1
-    assert [name for name, agent in agents.items() if len(agent.signer.refusals) > most] == []
+    assert [name for name, agent in agents.items() if len(agent.signer.refusals) > allowed_refusals(model)] == []
 
 
+@pytest.mark.parametrize("model", [BINDING, HIDDEN])
 @pytest.mark.parametrize("first", range(0, HISTORIES, PART))
-def test_generated_conversations_with_signed_reasoning(first: int, note_line: Callable[[str], None]) -> None:
-    runs = {seed: Run(seed) for seed in range(first, first + PART)}
+def test_generated_conversations_with_signed_reasoning(
+    first: int, model: str, note_line: Callable[[str], None]
+) -> None:
+    runs = {seed: Run(seed, model) for seed in range(first, first + PART)}
     for run in runs.values():
         run.steps(30)
-    note_line(line(f"generated, from {first:,}", runs.values()))
-    assert [seed for seed, run in runs.items() if run.signer.refusals] == []
+    note_line(line(f"generated, from {first:,}, {model}", runs.values()))
+    assert [seed for seed, run in runs.items() if len(run.signer.refusals) > allowed_refusals(model)] == []
