@@ -11,7 +11,6 @@ from typing import Final, TypeAlias
 from compaction_hooks.errors import FormatError
 from compaction_hooks.formats._fields import Fields, fields_of, list_of, text_of
 from compaction_hooks.formats._json import block_content, to_json
-from compaction_hooks.formats._media import base64_chars
 from compaction_hooks.formats._written import refuse_block
 from compaction_hooks.formats.usage import read_usage
 from compaction_hooks.messages import (
@@ -76,11 +75,6 @@ def text_block(fields: Fields) -> Text | None:
     """Read a block with its text in "text"."""
     text = fields.get("text")
     return Text(text) if isinstance(text, str) else None
-
-
-def sealed_chars(signature: object) -> int:
-    """Return the characters that a signature takes in a request: it is a text, or bytes that are sent as base64."""
-    return base64_chars(len(signature)) if isinstance(signature, bytes) else len(text_of(signature))
 
 
 def thinking_block(fields: Fields) -> Thinking | None:

@@ -12,7 +12,8 @@ from compaction_hooks.formats._block_format import BlockFormat
 from compaction_hooks.formats._fields import Fields, fields_of, list_of, text_of
 from compaction_hooks.formats._json import as_json_text, block_content, to_json
 from compaction_hooks.formats._media import media_from_data
-from compaction_hooks.formats._reading import ROLES, read_own_block, sealed_chars
+from compaction_hooks.formats._reading import ROLES, read_own_block
+from compaction_hooks.formats._signatures import sealed_chars
 from compaction_hooks.messages import Media, Opaque, Part, Provider, Role, Text, Thinking, ToolCall, ToolResult
 from compaction_hooks.text.json_text import json_object
 

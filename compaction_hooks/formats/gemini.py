@@ -15,7 +15,8 @@ from compaction_hooks.formats._block_format import BlockFormat, Located
 from compaction_hooks.formats._fields import Fields, fields_of, list_of, message_fields, text_of
 from compaction_hooks.formats._json import as_json_text, block_content, to_json
 from compaction_hooks.formats._media import media_from_data, media_from_url
-from compaction_hooks.formats._reading import content_blocks, sealed_chars
+from compaction_hooks.formats._reading import content_blocks
+from compaction_hooks.formats._signatures import PLACEHOLDER, sealed_chars
 from compaction_hooks.messages import (
     Media,
     Opaque,
@@ -40,9 +41,6 @@ _ROLES: Final[Mapping[str, Role]] = {
 
 _OUTPUTS: Final = ("output", "result", "error", "return_value", "content")
 """Keys under which hosts put a result that is a text, since the API takes objects only: Google's client and ADK, pydantic-ai."""
-
-_NO_SIGNATURE: Final = "skip_thought_signature_validator"
-"""The signature that Google documents for calls of other models (https://ai.google.dev/gemini-api/docs/thought-signatures)."""
 
 _HOSTED: Final = ("executable_code", "code_execution_result", "tool_call", "tool_response")
 """Parts of tools that Google runs itself."""
@@ -162,11 +160,11 @@ class GeminiFormat(BlockFormat):
 def _untie(block: object) -> object:
     part = fields_of(block) or {}
     key = _key(part, "thought_signature")
-    if not part.get(key):
+    if not part.get(key) or part[key] in (PLACEHOLDER, PLACEHOLDER.encode()):
         return block
     if _get(part, "function_call") is None:
         return {name: value for name, value in part.items() if name != key}
-    return {**part, key: _NO_SIGNATURE if isinstance(part[key], str) else _NO_SIGNATURE.encode()}
+    return {**part, key: PLACEHOLDER if isinstance(part[key], str) else PLACEHOLDER.encode()}
 
 
 def _read_response(response: Fields) -> ToolResult:

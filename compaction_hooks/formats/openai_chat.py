@@ -20,6 +20,7 @@ from compaction_hooks.formats._reading import (
     thinking_block,
 )
 from compaction_hooks.formats._rewriting import call_at, part_at, replace_result_text, replace_text, without_items
+from compaction_hooks.formats._signatures import count_signature_chars, untie_chat
 from compaction_hooks.messages import (
     Media,
     Message,
@@ -42,7 +43,6 @@ _RARE_FIELDS: Final = frozenset({*_REASONING_FIELDS, "audio", "refusal", "functi
 _OWN_FIELDS: Final = frozenset(
     {"tool_calls", "tool_call_id", "function_call", "refusal", "audio", "reasoning_content", "reasoning_details"}
 )
-_SIGNED_FIELDS: Final = frozenset({"extra_content", "provider_specific_fields"})
 
 
 class OpenAIChatFormat(DictFormat):
@@ -136,6 +136,12 @@ class OpenAIChatFormat(DictFormat):
             left["provider_specific_fields"] = {key: value for key, value in added.items() if key not in left}
         made = {**fields, **{field: value for field, value in left.items() if field in fields}}
         return {key: value for key, value in made.items() if key == "content" or key not in left or value}
+
+    def untie(self, message: Fields, /) -> Fields:
+        """Return a copy with Google's placeholder as thought signature of tool calls; the message itself if it has no signature."""
+        fields = message_fields(message)
+        untied = untie_chat(fields)
+        return message if untied is fields else untied
 
     def tidy(self, message: Fields, /) -> Fields:
         """Return a copy without an empty list of tool calls; the message itself if it has no such list.
@@ -252,7 +258,7 @@ def _call(entry: object) -> Part:
     fields = fields_of(entry) or {}
     function = fields_of(fields.get("function"))
     if function is not None:
-        return _read_function_call(function, text_of(fields.get("id")), _count_signature_chars(fields, function))
+        return _read_function_call(function, text_of(fields.get("id")), count_signature_chars(fields, function))
     custom = fields_of(fields.get("custom"))
     if custom is not None:
         return ToolCall(text_of(fields.get("id")), text_of(custom.get("name")), as_json_text(custom.get("input")))
@@ -300,19 +306,6 @@ def _is_call_of(entry: Fields, part: Part) -> bool:
         and entry["id"] == part.id
         and not part.opaque_chars
     )
-
-
-def _count_signature_chars(call: Fields, function: Fields) -> int:
-    """Return the length of Gemini's thought signature, in any place used by Google's endpoint for this API and LiteLLM (1.106)."""
-    id_ = text_of(call.get("id"))
-    if _SIGNED_FIELDS.isdisjoint(call) and _SIGNED_FIELDS.isdisjoint(function) and "__thought__" not in id_:
-        return 0
-
-    extra = call.get("extra_content")
-    google = fields_of(extra) if extra else None
-    added = call.get("provider_specific_fields") or function.get("provider_specific_fields")
-    fields = fields_of(google.get("google")) if google else fields_of(added) if added else None
-    return len(text_of((fields or {}).get("thought_signature")) or id_.partition("__thought__")[2])
 
 
 def _with_arguments(written: object, index: int, text: str) -> object:

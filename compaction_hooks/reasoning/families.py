@@ -86,6 +86,14 @@ FAMILIES: Final[tuple[Family, ...]] = (
         source="https://api-docs.deepseek.com/guides/thinking_mode",
     ),
     Family(
+        name="Kimi",
+        models=r"kimi",
+        stale="accepted",
+        needed="tool calls",
+        unit="`reasoning_content` of a message",
+        source="https://github.com/Kilo-Org/kilocode/pull/5544",
+    ),
+    Family(
         name="Grok",
         models=r"grok",
         stale="accepted",

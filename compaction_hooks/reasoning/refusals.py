@@ -47,8 +47,8 @@ REFUSALS: Final[tuple[Refusal, ...]] = (
     Refusal(r"(?:invalid|corrupted) thought signature", _GITHUB + "google-gemini/gemini-cli/issues/13467"),
     Refusal(r"thought signature is not valid", _GITHUB + "decolua/9router/issues/301"),
 )
-"""Not here are errors that ask for more reasoning, not less: DeepSeek's "must be passed back", Gemini's "missing a
-thought_signature", and the "Expected thinking, but found tool_use" of Anthropic's manual thinking."""
+"""Not here are errors that ask for more reasoning, not less: DeepSeek's "must be passed back", Kimi's "reasoning_content is
+missing", Gemini's "missing a thought_signature", and the "Expected thinking, but found tool_use" of Anthropic's manual thinking."""
 
 
 def is_reasoning_refusal(error: object) -> bool:

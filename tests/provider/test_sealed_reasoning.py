@@ -29,7 +29,8 @@ genai: Any = pytest.importorskip("google.genai")
 boto3: Any = pytest.importorskip("boto3")
 openai: Any = pytest.importorskip("openai")
 
-PLACEHOLDER = base64.urlsafe_b64encode(b"skip_thought_signature_validator").decode()
+RAW_PLACEHOLDER = "skip_thought_signature_validator"
+PLACEHOLDER = base64.urlsafe_b64encode(RAW_PLACEHOLDER.encode()).decode()
 DEEPSEEK = "The `reasoning_content` in the thinking mode must be passed back to the API."
 
 
@@ -47,12 +48,14 @@ class Provider:
 
     Attributes:
         account: The present account; tests change it.
+        place: The field of a chat message's tool call with Google's signature: that of Google's own endpoint, or of LiteLLM.
         stores: Whether Responses items are stored, so that reasoning has no encrypted content.
         refusals: The refused requests' messages.
     """
 
     def __init__(self) -> None:
         self.account = "first"
+        self.place = ""
         self.stores = False
         self.refusals: list[str] = []
         self.calls = 0
@@ -169,9 +172,32 @@ class Provider:
         }
 
     async def chat(self, request: Request) -> JSONResponse:
-        await request.json()
-        self.refusals.append(DEEPSEEK)
-        return JSONResponse({"error": {"message": DEEPSEEK, "type": "invalid_request_error"}}, 400)
+        body = await request.json()
+        return self._reply(
+            lambda: self._check_chat(body),
+            self._completion,
+            lambda refused: {"error": {"message": str(refused), "type": "invalid_request_error"}},
+        )
+
+    def _check_chat(self, body: Mapping[str, Any]) -> None:
+        if body["model"].startswith("deepseek"):
+            raise RefusedError(DEEPSEEK)
+        for message in body["messages"]:
+            for call in message.get("tool_calls") or ():
+                if _signature_of(call) not in (RAW_PLACEHOLDER, self._signature):
+                    raise RefusedError("Corrupted thought signature.")
+
+    def _completion(self) -> dict[str, Any]:
+        id_, extra = f"c{self.calls}", {"thought_signature": self._signature}
+        shapes: dict[str, dict[str, Any]] = {
+            "extra_content": {"extra_content": {"google": extra}},
+            "provider_specific_fields": {"provider_specific_fields": extra},
+            "id": {"id": f"{id_}__thought__{self._signature}"},
+        }
+        call = {"id": id_, "type": "function", "function": {"name": "read", "arguments": "{}"}, **shapes[self.place]}
+        message = {"role": "assistant", "content": None, "tool_calls": [call]}
+        choice = {"index": 0, "message": message, "finish_reason": "tool_calls"}
+        return {"id": id_, "object": "chat.completion", "created": 0, "model": "m", "choices": [choice]}
 
     def _reply(
         self,
@@ -186,6 +212,12 @@ class Provider:
             return JSONResponse(error(refused), refused.status)
         self.calls += 1
         return JSONResponse(answer())
+
+
+def _signature_of(call: Mapping[str, Any]) -> Any:
+    """Return Google's signature in a chat message's tool call as LiteLLM finds it."""
+    fields = call.get("extra_content", {}).get("google") or call.get("provider_specific_fields") or {}
+    return fields.get("thought_signature") or call["id"].partition("__thought__")[2]
 
 
 @pytest.fixture
@@ -263,6 +295,20 @@ def test_google_refuses_signatures_of_another_route_once(provider: Provider, url
     with genai.Client(api_key="key", http_options=types.HttpOptions(base_url=url)) as client:
         send = lambda view: client.models.generate_content(model="gemini-3-pro", contents=view)  # noqa: E731
         Run(provider, types.Content(role="user", parts=[types.Part(text="Read all.")]), send, add).change_account()
+    assert provider.refusals == ["Corrupted thought signature."]
+
+
+@pytest.mark.parametrize("place", ["extra_content", "provider_specific_fields", "id"])
+def test_google_refuses_signatures_in_chat_messages_once(provider: Provider, url: str, place: str) -> None:
+    provider.place = place
+
+    def add(answer: Any) -> list[Any]:
+        said = answer.choices[0].message
+        return [said, {"role": "tool", "tool_call_id": said.tool_calls[0].id, "content": "read"}]
+
+    with openai.OpenAI(base_url=f"{url}/v1", api_key="key", max_retries=0) as client:
+        send = lambda view: client.chat.completions.create(model="m", messages=view)  # noqa: E731
+        Run(provider, {"role": "user", "content": "Read all."}, send, add).change_account()
     assert provider.refusals == ["Corrupted thought signature."]
 
 

@@ -69,7 +69,9 @@ NOT_CURED = [
     "prompt is too long: 208656 tokens > 200000 maximum",
     "messages.69.content.0.type: Expected `thinking` or `redacted_thinking`, but found `tool_use`.",
     "The `reasoning_content` in the thinking mode must be passed back to the API.",
+    "thinking is enabled but reasoning_content is missing in assistant tool call message at index 2",
     "Function call is missing a thought_signature in functionCall parts.",
+    "Unable to submit request because function call `read` in the 2. content block is missing a `thought_signature`.",
     "The encrypted content for item cmp_1 could not be verified.",
 ]
 NOT_FOUND = "Item with id 'rs_1' not found. Items are not persisted when `store` is set to false."

@@ -1,0 +1,81 @@
+"""Gemini's thought signatures: Google's placeholder for one, and their places in chat messages.
+
+Chat messages have them in `extra_content` (Google's endpoints for OpenAI's clients), in `provider_specific_fields` or in the id of
+a tool call (LiteLLM 1.109).
+"""
+
+from __future__ import annotations
+
+from operator import is_
+from typing import Final
+
+from compaction_hooks.formats._fields import Fields, fields_of, list_of, text_of
+from compaction_hooks.formats._media import base64_chars
+
+PLACEHOLDER: Final = "skip_thought_signature_validator"
+"""The signature that Google documents for calls of other models (https://ai.google.dev/gemini-api/docs/thought-signatures)."""
+
+_NAME: Final = "thought_signature"
+_OF_TEXT: Final = "thought_signatures"
+_ADDED: Final = "provider_specific_fields"
+_IN_ID: Final = "__thought__"
+_HOLDERS: Final = ("extra_content", _ADDED)
+_NESTED: Final = (*_HOLDERS, "google", "vertex", "function")
+
+
+def sealed_chars(signature: object) -> int:
+    """Return the characters that a signature takes in a request: it is a text, or bytes that are sent as base64."""
+    return base64_chars(len(signature)) if isinstance(signature, bytes) else len(text_of(signature))
+
+
+def count_signature_chars(call: Fields, function: Fields) -> int:
+    """Return the length of the signature of a tool call in a chat message; 0 without one."""
+    id_ = text_of(call.get("id"))
+    if _IN_ID not in id_ and not any(holder in call or holder in function for holder in _HOLDERS):
+        return 0
+    return len(_find(call) or id_.partition(_IN_ID)[2])
+
+
+def untie_chat(message: Fields) -> Fields:
+    """Return a chat message without signatures, its tool calls with the placeholder; the message itself if it has none."""
+    changes: dict[str, object] = {}
+    calls = list_of(message.get("tool_calls")) or ()
+    untied = [_untie_call(call) for call in calls]
+    if not all(map(is_, untied, calls)):
+        changes["tool_calls"] = untied
+
+    legacy = fields_of(message.get("function_call"))
+    if legacy and (made := _replace(legacy)) is not legacy:
+        changes["function_call"] = made
+
+    added = fields_of(message.get(_ADDED)) or {}
+    if _OF_TEXT in added:
+        changes[_ADDED] = {name: value for name, value in added.items() if name != _OF_TEXT}
+    return {**message, **changes} if changes else message
+
+
+def _untie_call(call: object) -> object:
+    fields = fields_of(call) or {}
+    made = _replace(fields)
+    if _IN_ID in text_of(fields.get("id")) and not _find(fields):
+        # The id must stay that of the result. LiteLLM reads this field before the id.
+        made = {**fields, _ADDED: {**(fields_of(fields.get(_ADDED)) or {}), _NAME: PLACEHOLDER}}
+    return call if made is fields else made
+
+
+def _find(fields: Fields) -> str:
+    """Return the first signature in these fields, "" without one."""
+    nested = (inner for name in _NESTED if (inner := fields_of(fields.get(name))))
+    return text_of(fields.get(_NAME)) or next(filter(None, map(_find, nested)), "")
+
+
+def _replace(fields: Fields) -> Fields:
+    """Return the fields with the placeholder for each signature; the very fields if they have no other."""
+    changes: dict[str, object] = {}
+    if text_of(fields.get(_NAME)) not in ("", PLACEHOLDER):
+        changes[_NAME] = PLACEHOLDER
+    for name in _NESTED:
+        inner = fields_of(fields.get(name))
+        if inner and (made := _replace(inner)) is not inner:
+            changes[name] = made
+    return {**fields, **changes} if changes else fields
