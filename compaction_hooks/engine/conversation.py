@@ -199,7 +199,7 @@ class Conversation(Generic[M]):
             logger.warning("session %s: a summary that only another provider or model can read is left out", self.id)
         stored = snapshot.stored_view if snapshot.key.has_native else view
         self.last_sent = LastSent(merged, stored, snapshot.key, snapshot.tokens, snapshot.budget)
-        note = self.reasoning.record_sent(snapshot.history, snapshot.shown_record, is_bound=snapshot.binds_reasoning)
+        note = self.reasoning.record_sent(snapshot.history, snapshot.shown_record)
         if note is not None:
             replaced = self.records.add_reasoning(note)
             if self.queue.was_loaded:  # there is a store

@@ -100,10 +100,11 @@ class BoundReasoning:
         self.models.add(model)
         self._is_refused = True
 
-    def record_sent(
-        self, history: History[M], record: CompactionRecord | None, *, is_bound: bool
-    ) -> CompactionRecord | None:
-        """Record that a view is sent; return a note for the store if a bound model's view leaves out more than the record tells."""
+    def record_sent(self, history: History[M], record: CompactionRecord | None) -> CompactionRecord | None:
+        """Record that a view is sent; return a note for the store if more reasoning is stale than the record tells.
+
+        The model of this call may accept it, and that of the next process may not.
+        """
         name = record.id if record else None
         if self._shown != (name,) or self._is_refused:
             stale = self.stale_runs(history, record)
@@ -113,10 +114,10 @@ class BoundReasoning:
             self.awaits_answer = self._is_refused = False
 
         told = self._stale[name], frozenset(self.models)
-        if not is_bound or told == self._told.get(name, (stale_runs_of(record), frozenset())):
+        if told == self._told.get(name, (stale_runs_of(record), frozenset())):
             return None
         self._told[name] = told
-        return reasoning_note(name, *told)
+        return reasoning_note(name, *told) if self.models or newest_reasoning(history, NOT_STALE) >= 0 else None
 
     def learn_from_note(self, note: CompactionRecord) -> None:
         """Learn from a note of another process."""

@@ -46,6 +46,19 @@ def test_an_edit_between_two_processes_costs_one_refusal() -> None:
     assert len(run.signer.refusals) == 1
 
 
+def test_an_edit_that_another_model_answered_is_known_to_the_next_process() -> None:
+    run = Run(1)
+    run.steps(4, acting=0)
+    run.switch()
+    run.steps(2, acting=0)
+    run.messages[0] = {"role": "user", "content": "Something else."}
+    run.steps(1, acting=0)
+    run.restart()
+    run.switch()
+    run.steps(2, acting=0)
+    assert run.signer.refusals == []
+
+
 def test_another_system_prompt_or_another_tool_makes_all_reasoning_stale() -> None:
     run = Run(1)
     for step in range(12):
