@@ -17,7 +17,7 @@ from compaction_hooks.native import NativeItems
 from compaction_hooks.strategies.candidate import Goal
 from compaction_hooks.strategies.cut_point import find_cut
 from compaction_hooks.tokens.budget import SPLIT_TURN_MIN_PREFIX, Budget
-from compaction_hooks.view.projection import pin_pieces, whole_step
+from compaction_hooks.view.pins import pin_pieces, whole_step
 from compaction_hooks.view.record import Pin
 from compaction_hooks.view.reductions import reducible_parts
 from compaction_hooks.view.snapshot import Snapshot

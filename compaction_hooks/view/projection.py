@@ -3,48 +3,26 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
-from copy import deepcopy
-from itertools import groupby
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Final, Generic, NamedTuple, cast
+from typing import Any, Generic, NamedTuple, cast
 
 from compaction_hooks import arguments
 from compaction_hooks.formats import OpenAIChatFormat, format_of
 from compaction_hooks.history import History, HistoryReader
-from compaction_hooks.history.digests import DIGEST_RULE, FIRST_RULE, message_names
-from compaction_hooks.history.facts import is_only_reasoning
-from compaction_hooks.messages import (
-    DroppingFormat,
-    M,
-    MergingFormat,
-    Message,
-    MessageFormat,
-    NativeFormat,
-    NativeSummary,
-    PartAddress,
-    UntyingFormat,
-)
-from compaction_hooks.native import Issuer, NativeItems
+from compaction_hooks.history.digests import DIGEST_RULE, FIRST_RULE
+from compaction_hooks.messages import DroppingFormat, M, MergingFormat, Message, MessageFormat, UntyingFormat
+from compaction_hooks.native import Issuer
 from compaction_hooks.reasoning import binds_reasoning
-from compaction_hooks.view.cache_marks import MovedMark, move_mark
-from compaction_hooks.view.native import NOWHERE, NativeStart, covered_pieces, find_start, native_of
+from compaction_hooks.view.builder import NativeHead, ViewBuilder, find_head
+from compaction_hooks.view.cache_marks import MovedMark
+from compaction_hooks.view.native import NativeStart, find_start
+from compaction_hooks.view.pins import pin_pieces
 from compaction_hooks.view.reasoning import NOT_STALE, StaleReasoning, stale_runs_of
 from compaction_hooks.view.record import CompactionRecord, Pin, StaleRuns, collect_products
-from compaction_hooks.view.reductions import (
-    PartKind,
-    PartName,
-    Place,
-    Reduction,
-    Rewritten,
-    by_place,
-    part_digest,
-    places,
-)
+from compaction_hooks.view.reductions import Reduction, Rewritten, by_place
+from compaction_hooks.view.rewriting import OF_A_REQUEST, rewrite_parts
 from compaction_hooks.view.summary_message import SUMMARY_MARKER
-
-OF_A_REQUEST: Final[Collection[PartKind]] = ("text", "media")
-"""The kinds of parts that the current request may have; the view always shows them in full."""
 
 
 def is_true(history: History[M], record: CompactionRecord) -> bool:
@@ -55,18 +33,6 @@ def is_true(history: History[M], record: CompactionRecord) -> bool:
         return False
     # A late result after the cut that answers a call before it would be an orphan.
     return record.covered_runs == history.base or history.is_boundary(record.covered_runs)
-
-
-class NativeHead(NamedTuple, Generic[M]):
-    """The native items of a view.
-
-    Attributes:
-        messages: The messages that begin the view.
-        place: Index in the prefix of the summary that is left out for them.
-    """
-
-    messages: Sequence[M]
-    place: int
 
 
 class Projection(NamedTuple, Generic[M]):
@@ -135,140 +101,6 @@ class Projection(NamedTuple, Generic[M]):
         return self.prefix_tokens + history.tokens(history.first_piece(self.tail_start))
 
 
-class _ViewBuilder(Generic[M]):
-    """Builds a view message by message, and counts its tokens."""
-
-    def __init__(self, history: History[M], format: MessageFormat[M], stale: StaleReasoning[M]) -> None:
-        self.history = history
-        self.format = format
-        self.stale = stale
-        self.messages: list[M] = []
-        self.reused: list[int] = []
-        self.tokens = 0
-        self.saved: dict[int, int] = {}
-        self.moved_mark: MovedMark[M] | None = None
-        self.native: NativeHead[M] | None = None
-
-    def add(self, pieces: Iterable[int], rewritten: Mapping[int, Rewritten[M]] = MappingProxyType({})) -> None:
-        """Add single pieces: their messages, or new ones with only these pieces."""
-        for host, group in groupby(pieces, key=lambda index: self.history.piece(index).host):
-            chosen = list(group)
-            message = rewritten[host].message if host in rewritten else self.history.host(host)
-            if len(chosen) < len(self.history.host_pieces(host)):
-                message = self.format.take(message, [self.history.piece(index).number for index in chosen])
-            shown, saved = self.stale.leave_out(message, chosen)
-            if shown is not None:
-                self.reused.append(host)
-                self.messages.append(shown)
-            self.tokens += sum(self.history.piece(index).tokens for index in chosen)
-            self.saved[host] = saved
-
-    def add_head(
-        self, head: _Head, native: Sequence[int], estimate: Callable[[Message], int], earlier: Projection[M] | None
-    ) -> tuple[int, ...]:
-        """Add the beginning of a view: system messages, summaries and pins; return the pieces that stay from before the cut.
-
-        Args:
-            native: The pieces of a summary of the provider's own, which the view begins with.
-        """
-        history, cut = self.history, head.cut
-        # After a rewind the current request may lie before the cut.
-        asked = {index for index in (history.request,) if index is not None and index < cut}
-        pinned = tuple(sorted({*pin_pieces(history, head.pins, cut), *asked} - {*native}))
-        systems = history.systems(cut)
-        # OpenAI and xAI take nothing before a sealed summary; Anthropic's system prompt is no message.
-        is_sealed = bool(native) and bool(native_of(history.piece(native[0]).message).sealed)
-        self.add([*native, *systems] if is_sealed else [*systems, *native])
-        if head.rendered:
-            summary = self.format.summary(head.rendered)
-            self.moved_mark = move_mark(history, self.format, summary, self._hosts_with_marks(cut, pinned, earlier))
-            if head.items is not None:
-                self._add_native(head.items, estimate)
-            else:
-                self.tokens += sum(map(estimate, self.format.read(summary)))
-            self.messages.append(summary if self.moved_mark is None else self.moved_mark.marked)
-        self.add(pinned)
-        return (*native, *pinned)
-
-    def _add_native(self, native: NativeItems, estimate: Callable[[Message], int]) -> None:
-        """Put native items in front; next to the provider's summary they may have messages that the provider kept."""
-        messages = cast("NativeFormat[M]", self.format).native(deepcopy(native.items))
-        self.native = NativeHead(messages, place=len(self.messages))
-        read = (piece for message in messages for piece in self.format.read(message))
-        kept = (piece for piece in read if not any(isinstance(part, NativeSummary) for part in piece.parts))
-        self.tokens += (native.tokens or 0) + sum(map(estimate, kept))
-
-    def _hosts_with_marks(self, cut: int, pinned: Iterable[int], earlier: Projection[M] | None) -> Iterator[int]:
-        """Yield the covered host messages that may have a cache mark, the newest first.
-
-        Those before an earlier cut are not searched again: the earlier view knows their mark.
-        """
-        history = self.history
-        known = (
-            earlier if earlier is not None and 0 < earlier.cut <= cut and earlier.cut < history.piece_count else None
-        )
-        start = history.piece(known.cut).host if known else 0
-        end = history.piece(cut).host if cut < history.piece_count else history.host_count
-        shown = {history.piece(index).host for index in (*history.systems(cut), *pinned)}
-        yield from (host for host in reversed(range(start, end)) if host not in shown)
-        if known and known.moved_mark:
-            yield known.moved_mark.host
-
-    def add_hosts(self, first: int, end: int, rewritten: Mapping[int, Rewritten[M]]) -> None:
-        """Add whole messages, `first` to `end` (excluded)."""
-        kept: dict[int, M] = dict(enumerate(self.history.hosts(first)[: end - first], first))
-        self.tokens += self.history.tokens(self.history.first_piece(first), self.history.first_piece(end))
-        kept.update({host: shown.message for host, shown in rewritten.items() if first <= host < end})
-        for host in self.stale.hosts(first, end):
-            left, self.saved[host] = self.stale.leave_out(kept[host], self.history.host_pieces(host))
-            if left is None:
-                del kept[host]
-            else:
-                kept[host] = left
-        self.messages += kept.values()
-        self.reused += kept
-
-
-class _Head(NamedTuple):
-    """The beginning of a view.
-
-    Attributes:
-        cut: The first piece after the covered ones; 0 if none are covered.
-        rendered: The text of the summary; "" if there is none.
-        pins: Messages before the cut that stay.
-        items: The native items in place of the summary, or None.
-    """
-
-    cut: int = 0
-    rendered: str = ""
-    pins: tuple[Pin, ...] = ()
-    items: NativeItems | None = None
-
-
-def _find_head(
-    history: History[M], record: CompactionRecord | None, issuer: Issuer | None, start: NativeStart | None
-) -> tuple[_Head, Sequence[int]]:
-    """Return the beginning of a view, and the pieces of the provider's own summary in it.
-
-    Such a summary that is newer than ours takes the place of ours. A sealed one that ours covers stays in front of it.
-    """
-    cut = covered_pieces(history, record.covered_runs) if record else 0
-    head = _Head(cut, record.rendered, record.pins, record.native_for(issuer)) if record and cut else _Head()
-    if start is None or start.piece == NOWHERE:
-        return head, ()
-    item = native_of(history.piece(start.piece).message)
-    if not start.is_newer(history, record):
-        is_carried = start.is_sent and item.sealed and start.piece < cut and head.items is None
-        return head, (start.piece,) if is_carried else ()
-    if not start.is_sent:
-        return _Head(start.piece, start.rendered, start.pins), ()
-    if not item.is_first or not start.piece:
-        return head, ()
-    end = max(whole_step(history, start.piece)) + 1 if history.piece(start.piece).message.calls else start.piece + 1
-    kept = [index for index in range(start.piece, end) if history.piece(index).message.role != "system"]
-    return _Head(end, pins=start.pins), kept
-
-
 def _tokens_from(history: History[M], start: NativeStart, tail_start: int, saved: Mapping[int, int]) -> int:
     """Return the tokens of the prefix of a view whose messages before a summary of the provider's own weigh nothing.
 
@@ -309,15 +141,15 @@ def apply_record(
     untie = format.untie if isinstance(format, UntyingFormat) else None
     natives = frozenset(start.left_out) if start else frozenset[int]()
     stale = StaleReasoning(history, format, estimate, stale_runs, natives, untie)
-    builder = _ViewBuilder(history, format, stale)
-    head, native = _find_head(history, record, issuer, start)
+    builder = ViewBuilder(history, format, stale)
+    head, native = find_head(history, record, issuer, start)
     cut = head.cut
-    pinned = builder.add_head(head, native, estimate, earlier) if cut or head.rendered else ()
+    searched = (earlier.cut, earlier.moved_mark) if earlier else (0, None)
+    pinned = builder.add_head(head, native, estimate, *searched) if cut or head.rendered else ()
     wanted = by_place((*large, *(record.reductions if record else ())))
-    rewritten = _reusable(history, wanted, cut, earlier) if earlier and earlier.is_settled else {}
-    shown = by_place(item for message in rewritten.values() for item in message.reductions)
-    for host, new in _new_texts(history, wanted, cut, {*made_here, *large}, wanted.keys() - shown.keys()).items():
-        rewritten[host] = _rewrite(history, host, new, format, estimate)
+    known = {*made_here, *large}
+    reusable = earlier.rewritten if earlier and earlier.is_settled else {}
+    rewritten = rewrite_parts(history, wanted, cut, known, format, estimate, reusable)
     first = history.piece(cut).host if cut < history.piece_count else history.host_count
     is_partial = cut < history.piece_count and history.first_piece(first) != cut
     changed = [*rewritten, *stale.hosts(first, history.host_count)]
@@ -360,129 +192,6 @@ def _find_unpinned_request(
         return None if request in pin_pieces(history, pins, cut) else request
     run = history.run_of(request)
     return request if any(item.kind in OF_A_REQUEST and item.run == run for item in reductions) else None
-
-
-def pin_pieces(history: History[M], pins: Iterable[Pin], cut: int) -> list[int]:
-    """Return the indexes of the pieces before `cut` that the pins name, in order. Pins whose message is gone are skipped.
-
-    What a pinned call or result cannot be shown without stays with it: another format may cut a step into other messages, whose
-    digests no pin names.
-    """
-    found: set[int] = set()
-    for pin in pins:
-        within = history.run_pieces(pin.run) if pin.run >= history.base else range(history.run_start(history.base))
-        matches = [i for i in within if i < cut and pin.digest in message_names(history.piece(i).message)]
-        found.update(i for match in matches[-1:] for i in whole_step(history, match) if i < cut)
-    return sorted(found)
-
-
-def whole_step(history: History[M], index: int) -> set[int]:
-    """Return a piece with all tool calls and results that belong to it, directly or through others.
-
-    One message may answer the calls of several messages (Anthropic's results of a step that was split).
-    """
-    step, waiting = {index}, [index]
-    while waiting:
-        fresh = {partner for partner in _partners(history, waiting.pop()) if partner not in step}
-        step |= fresh
-        waiting.extend(fresh)
-    return step
-
-
-def _partners(history: History[M], index: int) -> Iterator[int]:
-    """Yield the pieces that hold the calls this piece answers, and the results of the calls it makes; the nearest of each id.
-
-    And the other items of an answer with an item of reasoning: OpenAI refuses these apart.
-    """
-    message = history.piece(index).message
-    yield from _answer_items(history, index)
-    wanted = {result.call_id for result in message.results}
-    for other in range(index - 1, -1, -1) if wanted else ():
-        found = wanted & {call.id for call in history.piece(other).message.calls}
-        if found:
-            yield other
-        wanted -= found
-    open_calls = {call.id for call in message.calls}
-    for other in range(index + 1, history.piece_count) if open_calls else ():
-        found = open_calls & {result.call_id for result in history.piece(other).message.results}
-        if found:
-            yield other
-        open_calls -= found
-
-
-def _answer_items(history: History[M], index: int) -> list[int]:
-    run = history.run_of(index)
-    if run < history.base or history.run_side(run) != "assistant":
-        return []
-    items = [item for item in history.run_pieces(run) if history.piece(item).message.role == "assistant"]
-    return items if any(is_only_reasoning(history.piece(item).message) for item in items) else []
-
-
-def _rewrite(
-    history: History[M],
-    host: int,
-    new: Mapping[PartAddress, tuple[str, Reduction]],
-    format: MessageFormat[M],
-    estimate: Callable[[Message], int],
-) -> Rewritten[M]:
-    """Return a kept message with new texts."""
-    message = format.rewrite(history.host(host), {address: text for address, (text, _) in new.items()})
-    read = tuple(format.read(message))
-    pieces = [history.piece(index) for index in history.host_pieces(host)]
-    saved = sum(
-        pieces[number].tokens - estimate(read[number]) for number in {number for number, _ in new} if number < len(read)
-    )
-    is_alone = len(pieces) == 1 and len(pieces[0].message.parts) == 1
-    alone = (pieces[0].tokens - saved, max(len(text) for text, _ in new.values())) if is_alone else None
-    return Rewritten(message, read, tuple([item for _, item in new.values()]), saved, alone)
-
-
-def _reusable(
-    history: History[M], wanted: Mapping[PartName, Reduction], cut: int, earlier: Projection[M]
-) -> dict[int, Rewritten[M]]:
-    """Return the rewritten messages of an earlier view with the same reductions; not requests, which may be shown in full now."""
-    return {
-        host: shown
-        for host, shown in earlier.rewritten.items()
-        if history.first_piece(host) >= cut
-        and all(
-            wanted.get(name) == item and item.kind not in OF_A_REQUEST
-            for name, item in by_place(shown.reductions).items()
-        )
-    }
-
-
-def _new_texts(
-    history: History[M],
-    wanted: Mapping[PartName, Reduction],
-    cut: int,
-    known: Container[Reduction],
-    names: Iterable[PartName],
-) -> dict[int, dict[PartAddress, tuple[str, Reduction]]]:
-    """Return the new texts by host message and address; none for a part whose content is not the one that was reduced.
-
-    Only the runs of `names` are searched. A part with a `known` reduction needs no digest, unless a second result answers the same
-    call.
-    """
-    texts: dict[int, dict[PartAddress, tuple[str, Reduction]]] = {}
-    found: list[tuple[Place, PartName]] = [
-        (place, (place.kind, run, place.ordinal)) for run, place in places(history, {run for _, run, _ in names})
-    ]
-    times = Counter(name for _, name in found)
-    for place, name in found:
-        reduction = wanted.get(name)
-        # After a rewind the current request may be one that was shortened while a later one was current.
-        is_request = place.piece == history.request and place.kind in OF_A_REQUEST
-        if reduction is None or place.piece < cut or is_request:
-            continue
-        piece = history.piece(place.piece)
-        address = piece.number, place.number
-        is_known = reduction in known and times[name] == 1
-        is_there = is_known or part_digest(place.kind, place.text) == reduction.digest
-        # The reduction of a result comes before that of its media: it has dropped them already.
-        if is_there and address not in texts.get(piece.host, ()):
-            texts.setdefault(piece.host, {})[address] = place.text_under(reduction), reduction
-    return texts
 
 
 def project(
