@@ -52,6 +52,7 @@ class Compaction(Generic[M]):
         order: Order,
     ) -> None:
         self._conversation = conversation
+        self._cooldown = conversation.cooldown.copy() if order.is_preview else conversation.cooldown
         self._shared = shared
         self._call = call
         self._settings = call.settings
@@ -161,11 +162,11 @@ class Compaction(Generic[M]):
 
     def _may_ask(self, now: Instant) -> bool:
         cooldown = self._settings.breaker_cooldown_seconds
-        is_allowed = self._conversation.cooldown.breaker.allows(now.monotonic, cooldown)
+        is_allowed = self._cooldown.breaker.allows(now.monotonic, cooldown)
         return self._order.may_ask and (self._is_manual or (is_allowed and not self._is_known_overflow()))
 
     def _is_known_overflow(self) -> bool:
-        known = self._conversation.cooldown.known_overflow
+        known = self._cooldown.known_overflow
         snapshot = self._snapshot
         return (
             known is not None
@@ -218,7 +219,7 @@ class Compaction(Generic[M]):
 
     def _record_answer(self, answer: Summarized | SummaryFailed, now: Instant) -> None:
         """Record the cost of an answer, and a success or a failure of the summarizer."""
-        cooldown = self._conversation.cooldown
+        cooldown = self._cooldown
         self._spent = answer.usage
         if isinstance(answer, SummaryFailed):
             self._failure = answer
@@ -276,7 +277,7 @@ class Compaction(Generic[M]):
         if not self._has_waited:  # every message was read again, and no other code ran since
             conversation.records.active_id = made.id
         cooldown_until = int(made.tokens_after * (1 + MINIMUM_GROWTH_RATIO))
-        conversation.cooldown.begin(cooldown_until, "no progress", self._budget.window)
+        self._cooldown.begin(cooldown_until, "no progress", self._budget.window)
 
         snapshot = take_snapshot(conversation, self._shared, self._call)
         self.last_sent = conversation.hand_out(snapshot)
@@ -335,10 +336,10 @@ class Compaction(Generic[M]):
                 if rejection(self._snapshot, candidate, limit=window, window=window) is None:
                     return (yield from self._commit(candidate, start))
             if not self._snapshot.fits_window or self._order.reason is CompactionReason.OVERFLOW:
-                self._conversation.cooldown.known_overflow = KnownOverflow(self._snapshot.history.log, until, window)
+                self._cooldown.known_overflow = KnownOverflow(self._snapshot.history.log, until, window)
                 return (yield from self._fail(start, self.overflow_error()))
 
-        self._conversation.cooldown.begin(until, "no gain", window)
+        self._cooldown.begin(until, "no gain", window)
         if not why:
             return (yield from self._skip(start, CompactionOutcome.NOTHING_TO_COMPACT, "nothing to summarize"))
         return (yield from self._skip(start, CompactionOutcome.NO_GAIN, why))
@@ -394,6 +395,8 @@ class Compaction(Generic[M]):
         )
 
     def _hand_out_unchanged(self) -> list[M]:
+        if self._order.is_preview:  # it is not to be sent
+            return self._snapshot.stored_view
         self.last_sent = self._conversation.hand_out(self._snapshot)
         return self.last_sent.unmerged
 
@@ -451,7 +454,7 @@ class Compaction(Generic[M]):
             error=describe_error(cause),
             tokens=self._snapshot.tokens,
             is_over_window=not self._snapshot.fits_window,
-            is_breaker_open=self._conversation.cooldown.breaker.opened_at is not None,
+            is_breaker_open=self._cooldown.breaker.opened_at is not None,
             duration_seconds=end.seconds_since(start),
             usage=self._spent,
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import NamedTuple
 
 from compaction_hooks.messages import M
@@ -65,6 +66,12 @@ class Cooldown:
         self.known_overflow: KnownOverflow | None = None
         self.has_overflowed = False
         self.max_chars: int | None = None
+
+    def copy(self) -> Cooldown:
+        """Return a cooldown with the same state; changes of one do not change the other."""
+        same = copy.copy(self)
+        same.breaker = copy.copy(self.breaker)
+        return same
 
     def begin(self, until: int, why: str, window: int) -> None:
         """Skip threshold compaction until the context is this large (tokens), for models with this window."""

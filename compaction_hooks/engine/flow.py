@@ -88,21 +88,22 @@ class ConversationFlow(Attempts[M]):
             ContextOverflowError: the list does not fit the window and cannot be made to.
         """
         yield from self.sync_store(before_paying=True)
-        yield from self._report_missing_pins(call)
+        if not order.is_preview:
+            yield from self._report_missing_pins(call)
 
         others_end = yield from self.wait_for_others()
         is_aborted: bool = yield IsAborted()
         snapshot = self.take_snapshot(call)
         record = snapshot.record
         if is_aborted:
-            return self._report_unchanged(snapshot, CompactionOutcome.ABORTED)
+            return self._report_unchanged(snapshot, CompactionOutcome.ABORTED, order)
 
         is_done = record is not None and record.seen_runs == snapshot.history.run_count and snapshot.fits_window
         if order.keep is None and is_done:
             # Compacted already, with no message since: a caller that waited shares that result, any other one is told.
             is_shared = others_end == "settled"
             outcome = CompactionOutcome.COMPACTED if is_shared else CompactionOutcome.NOTHING_TO_COMPACT
-            return self._report_unchanged(snapshot, outcome)
+            return self._report_unchanged(snapshot, outcome, order)
 
         if order.previewed is not None and not _is_still_good(order.previewed, snapshot):
             order = order._replace(previewed=None)
@@ -138,11 +139,11 @@ class ConversationFlow(Attempts[M]):
 
         return view_chars(snapshot, snapshot.projection) > most
 
-    def _report_unchanged(self, snapshot: Snapshot[M], outcome: CompactionOutcome) -> CompactionResult[M]:
+    def _report_unchanged(self, snapshot: Snapshot[M], outcome: CompactionOutcome, order: Order) -> CompactionResult[M]:
         record = snapshot.record
         is_new = outcome is CompactionOutcome.COMPACTED and record is not None
         return CompactionResult(
-            messages=self.conversation.hand_out(snapshot).unmerged,
+            messages=snapshot.stored_view if order.is_preview else self.conversation.hand_out(snapshot).unmerged,
             record=record,
             outcome=outcome,
             reason=CompactionReason.MANUAL,

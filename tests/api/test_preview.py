@@ -7,10 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from compaction_hooks import CompactionOutcome, ConfigurationError
+from compaction_hooks import CompactionOutcome, CompactionSettings, ConfigurationError
 from compaction_hooks.events import CompactionEvent, CompactionFinished
 from compaction_hooks.recall import diff
 from compaction_hooks.stores import MemoryStore
+from compaction_hooks.strategies import Summarize
 from tests.conversations import Numbered, Scripted, above_threshold, controller, prose, steps, system, talk, user
 
 MESSAGES = [system(), user("Port the parser."), *steps(12), *talk(3)]
@@ -81,3 +82,17 @@ def test_a_diff_shows_the_parts_left_out_and_those_in_their_place() -> None:
     assert max(map(len, lines)) < 200
     assert diff(messages, messages) == ""
     assert prose(20)[:40] in diff(messages, view)
+
+
+@pytest.mark.parametrize("answers", [["- much " * 5_000, "- facts"], [RuntimeError("down"), "- facts"]])
+def test_after_a_preview_without_gain_the_next_call_compacts(answers: list[str | Exception]) -> None:
+    """The preview changes nothing, so the call does as it would without it."""
+    messages = above_threshold()
+    events: list[CompactionEvent] = []
+    settings = CompactionSettings(strategies=(Summarize(),), breaker_failures=1)
+    session = controller(8_192, summarizer=Scripted(*answers), settings=settings, events=events).session("thread")
+    preview = session.preview_sync(messages)
+    assert preview.outcome in (CompactionOutcome.NO_GAIN, CompactionOutcome.FAILED)
+    assert preview.messages == messages
+    session.transform_context_sync(messages)
+    assert isinstance(events[-1], CompactionFinished)
