@@ -5,13 +5,20 @@ Behaviour: https://platform.claude.com/docs/en/build-with-claude/compaction-on-d
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final, cast
 
-from compaction_adapters.kit import NativeSummaries, address_of
+from compaction_adapters.kit import (
+    ANTHROPIC_BETA,
+    NATIVE_TOKENS,
+    NativeSummaries,
+    address_of,
+    compaction_option,
+    read_block,
+)
 from compaction_hooks import LiveCall, Summary, SummaryRequest, Usage
 from compaction_hooks.errors import ConfigurationError, MissingExtraError
-from compaction_hooks.native import Issuer, NativeItems
+from compaction_hooks.native import Issuer
 
 try:
     from anthropic import Anthropic, AsyncAnthropic
@@ -20,15 +27,11 @@ except ModuleNotFoundError as error:
         raise
     raise MissingExtraError("compaction_adapters.anthropic", "Anthropic's client", "anthropic") from error
 
-BETA: Final = "compact-2026-09-04"
+if TYPE_CHECKING:
+    from anthropic.types.beta import BetaMessageParam
+
+BETA: Final = ANTHROPIC_BETA
 """The value of the `anthropic-beta` header for a request that asks for the item or has it in its messages."""
-MAX_TOKENS: Final = 8_192
-"""The most tokens of thinking and summary together; the documentation asks for several thousand."""
-_FOCUSED: Final = (
-    "Summarize this conversation for the agent that goes on with it: what the user wants, requires and rules out, in the user's "
-    "words; what was done and decided, and why; exact names, paths, numbers and errors; what is open. Do not call tools."
-)
-"""The instructions for a summary with a focus, since instructions replace Anthropic's own."""
 
 
 def native(
@@ -36,7 +39,7 @@ def native(
     *,
     sends_header: bool = False,
     instructions: str | None = None,
-    max_tokens: int = MAX_TOKENS,
+    max_tokens: int = NATIVE_TOKENS,
     betas: Sequence[str] = (),
 ) -> NativeSummaries:
     """Return a summarizer by which Anthropic compacts the conversation with the model of the call.
@@ -62,34 +65,24 @@ def native(
             "native(client, sends_header=True)"
         )
 
-    def build(live: LiveCall, request: SummaryRequest) -> Mapping[str, Any]:
-        wording = instructions or request.form or (_FOCUSED if request.focus else None)
-        focus = f"\n\nPay most attention to: {request.focus}" if request.focus else ""
-        given = {"instructions": f"{wording}{focus}"} if wording else {}
-        outside = {"system": live.system, "tools": live.tools}
-        return {
-            "model": live.model,
-            "messages": live.messages,
-            "max_tokens": max_tokens,
-            "betas": [*betas, BETA],
-            "compaction": {"type": "summarize", **given},
+    def ask(live: LiveCall, request: SummaryRequest) -> Any:
+        outside: dict[str, Any] = {"system": live.system, "tools": live.tools}
+        config: Any = compaction_option(request, instructions)
+        return client.beta.messages.create(
+            model=str(live.model),
+            messages=cast("list[BetaMessageParam]", live.messages),
+            max_tokens=max_tokens,
+            betas=[*betas, BETA],
+            compaction=config,
             **{name: value for name, value in outside.items() if value},
-        }
+        )
 
-    issuer = Issuer("anthropic", address_of(client.base_url))
-    return NativeSummaries(issuer, client.beta.messages.create, build, _read)
+    return NativeSummaries(Issuer("anthropic", address_of(client.base_url)), ask, _read)
 
 
 def _read(reply: Any, issuer: Issuer) -> Summary:
-    """Return the block as it came; an answer without one is a failure, whatever its stop reason."""
-    usage = _usage(reply.usage)
-    block = reply.content[0] if reply.content else None
-    if reply.stop_reason != "compaction" or block is None or not block.content:
-        return Summary(
-            text="", usage=usage, fallback_reason=f"Anthropic gave no summary (stop reason {reply.stop_reason})"
-        )
-    # `model_dump` would add fields that the API refuses.
-    return Summary(text=block.content, usage=usage, native=NativeItems(issuer, (block.to_dict(),)))
+    block = reply.content[0] if reply.stop_reason == "compaction" and reply.content else None
+    return read_block(block and block.to_dict(), issuer, _usage(reply.usage), reply.stop_reason)
 
 
 def _usage(usage: Any) -> Usage:

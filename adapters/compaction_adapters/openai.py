@@ -35,8 +35,10 @@ def native(client: OpenAI | AsyncOpenAI) -> NativeSummaries:
         client: The client that your program asks with; for xAI one with `base_url="https://api.x.ai/v1"`. Its own retries apply.
     """
 
-    issuer = Issuer("openai_responses", address_of(client.base_url))
-    return NativeSummaries(issuer, client.responses.compact, _build, _read)
+    def ask(live: LiveCall, request: SummaryRequest) -> Any:
+        return client.responses.compact(**_build(live, request))
+
+    return NativeSummaries(Issuer("openai_responses", address_of(client.base_url)), ask, _read)
 
 
 def _build(live: LiveCall, request: SummaryRequest) -> Mapping[str, Any]:

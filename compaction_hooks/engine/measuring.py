@@ -93,10 +93,7 @@ def _find_issuer(conversation: Conversation[M], call: Call[M], model: str | None
     """Return the API and the model that read the view, if they compact by themselves and the messages can carry their items."""
     if call.issuer is None or model is None or not isinstance(conversation.format, NativeFormat):
         return None
-    from compaction_hooks.validity import provider_of  # its rules are needed by few callers
-
-    is_same = provider_of(conversation.format) == call.issuer.provider
-    return call.issuer._replace(model=model) if is_same else None
+    return call.issuer._replace(model=model)
 
 
 def _measure_view(

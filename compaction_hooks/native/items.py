@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple, Protocol
 
 from compaction_hooks.foreign import read_attribute
@@ -45,7 +45,11 @@ class NativeItems(NamedTuple):
 
 
 class NativeSummarizer(Protocol):
-    """A callable that answers a `SummaryRequest`, perhaps with native items. Views show these to its issuer."""
+    """A callable that answers a `SummaryRequest`, perhaps with native items. Views show these to its issuer.
+
+    It takes messages in the form of its issuer. If a client library translates the messages, an attribute `form` names the provider
+    of their format, or is "" if their format has none.
+    """
 
     @property
     def issuer(self) -> Issuer:
@@ -53,10 +57,17 @@ class NativeSummarizer(Protocol):
         ...
 
 
-def issuer_of(summarizer: object) -> Issuer | None:
-    """Return the issuer of a `NativeSummarizer`; None for any other summarizer."""
+def issuer_of(summarizer: object, find_form: Callable[[], Provider | None]) -> Issuer | None:
+    """Return the issuer of a `NativeSummarizer` that takes messages of this form; None for any other summarizer.
+
+    Args:
+        find_form: Returns the provider of the messages' format.
+    """
     issuer = None if summarizer is None else read_attribute(summarizer, "issuer")
-    return issuer if isinstance(issuer, Issuer) else None
+    if not isinstance(issuer, Issuer):
+        return None
+    form = read_attribute(summarizer, "form")
+    return issuer if (find_form() or "") == (issuer.provider if form is None else form) else None
 
 
 def is_native_refusal(error: object) -> bool:

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Generic, NamedTuple, cast
 
 from compaction_hooks.history import History
-from compaction_hooks.messages import M, Message, MessageFormat, NativeFormat, NativeSummary
+from compaction_hooks.messages import M, Message, MessageFormat, NativeFormat, NativeSummary, ProviderFormat
 from compaction_hooks.native import Issuer, NativeItems
 from compaction_hooks.view.cache_marks import MovedMark, move_mark
 from compaction_hooks.view.native import NOWHERE, NativeStart, covered_pieces, native_of
@@ -25,10 +25,12 @@ class NativeHead(NamedTuple, Generic[M]):
     Attributes:
         messages: The messages that begin the view.
         place: Index in the prefix of the summary that is left out for them.
+        is_first: Whether they are in front of the system messages too.
     """
 
     messages: Sequence[M]
     place: int
+    is_first: bool
 
 
 class Head(NamedTuple):
@@ -137,7 +139,9 @@ class ViewBuilder(Generic[M]):
     def _add_native(self, native: NativeItems, estimate: Callable[[Message], int]) -> None:
         """Put native items in front; next to the provider's summary they may have messages that the provider kept."""
         messages = cast("NativeFormat[M]", self.format).native(deepcopy(native.items))
-        self.native = NativeHead(messages, place=len(self.messages))
+        # A client library takes the system prompt out of the list only if it comes first.
+        is_raw = isinstance(self.format, ProviderFormat) and self.format.provider == native.issuer.provider
+        self.native = NativeHead(messages, len(self.messages), is_raw)
         read = (piece for message in messages for piece in self.format.read(message))
         kept = (piece for piece in read if not any(isinstance(part, NativeSummary) for part in piece.parts))
         self.tokens += (native.tokens or 0) + sum(map(estimate, kept))

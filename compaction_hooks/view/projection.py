@@ -80,8 +80,9 @@ class Projection(NamedTuple, Generic[M]):
         """Return the view of the list that the history was read from, or of a list with copies of the same messages."""
         if self.native is None:
             return self.portable(messages)
-        items, place = self.native
-        return [*items, *self.prefix[:place], *self.prefix[place + 1 :], *messages[self.tail_start :]]
+        items, place, is_first = self.native
+        head = [*items, *self.prefix[:place]] if is_first else [*self.prefix[:place], *items]
+        return [*head, *self.prefix[place + 1 :], *messages[self.tail_start :]]
 
     def portable(self, messages: Sequence[M]) -> list[M]:
         """Return the view with the summary, whether or not there are native items."""

@@ -10,7 +10,9 @@ from compaction_adapters.litellm import with_compaction
 
 from compaction_hooks.events import CompactionEvent
 from tests.adapters import litellm_stage
-from tests.adapters.litellm_stage import IS_OLD, Stage, litellm
+from tests.adapters import native_run as native_runs
+from tests.adapters.litellm_stage import IS_OLD, WITH_TOOLS, Stage, got, litellm, offered
+from tests.adapters.native_run import KEYWORDS, MODEL, OTHER, REQUEST, RESULT, NativeSide
 from tests.adapters.server_compaction import (
     CLEARS,
     COMPACTS,
@@ -22,7 +24,7 @@ from tests.adapters.server_compaction import (
     check_left_to_server,
     three_requests,
 )
-from tests.conversations import Chat, assistant, talk, user
+from tests.conversations import Chat, assistant, system, talk, user
 
 pytestmark = litellm_stage.QUIET
 provider = litellm_stage.provider
@@ -90,3 +92,59 @@ async def test_a_summary_of_the_providers_own_is_sent_back_until_ours_updates_it
     assert READABLE in [block for one in side.requests[0].messages for block in one["content"]]
     assert "'compaction'" not in second
     assert [name for name in NAMES if name not in first or name not in second] == []
+
+
+class Run:
+    """An agent's run with `native=True`, whose calls are sync or async."""
+
+    def __init__(self, stage: Stage, function: Callable[..., Any] = litellm.acompletion) -> None:
+        self.native = NativeSide(stage)
+        self.stage = stage
+        self.messages: list[Any] = [system("Be brief."), user(REQUEST)]
+        self.complete = with_compaction(function, native=True, session_id="run", on_event=self.native.note, **KEYWORDS)
+
+    async def steps(self, count: int, model: str = MODEL) -> None:
+        for _ in range(count):
+            arguments = self.stage.anthropic(model, tools=[offered("read")], max_tokens=500, **WITH_TOOLS)
+            answer = await got(self.complete(messages=self.messages, **arguments))
+            message = answer.choices[0].message
+            self.messages.append(message)
+            self.messages += [
+                {"role": "tool", "tool_call_id": call.id, "content": RESULT} for call in message.tool_calls
+            ]
+
+
+by_anthropic = pytest.mark.skipif(IS_OLD, reason="this litellm sends no compaction blocks")
+
+
+@by_anthropic
+@litellm_stage.BOTH
+async def test_a_long_run_goes_on_behind_anthropics_block(stage: Stage, function: Callable[..., Any]) -> None:
+    run = Run(stage, function)
+    await native_runs.check_long_run(run.native, run.steps)
+
+
+@by_anthropic
+async def test_a_rotated_key_costs_one_refusal_and_the_text_goes_on(stage: Stage) -> None:
+    run = Run(stage)
+    await native_runs.check_rotated_key(run.native, run.steps)
+
+
+@by_anthropic
+async def test_another_model_is_sent_the_text(stage: Stage) -> None:
+    run = Run(stage)
+    await native_runs.check_left_to_text(run.native, run.steps, lambda count: run.steps(count, OTHER))
+
+
+@by_anthropic
+@native_runs.failures
+async def test_a_compaction_that_fails_is_made_by_rule(stage: Stage, failure: Any) -> None:
+    run = Run(stage)
+    await native_runs.check_failure(run.native, run.steps, failure)
+
+
+async def test_a_model_of_another_provider_writes_a_text(stage: Stage) -> None:
+    side = stage.side()
+    complete = with_compaction(litellm.acompletion, native=True, **KEYWORDS)
+    await complete(messages=[*LONG, user("And now?")], **stage.openai())
+    assert {request.is_compaction for request in side.requests if request.is_summary} == {False}

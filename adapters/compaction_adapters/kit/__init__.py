@@ -7,7 +7,8 @@
     PartsFormat             the writing half of a message format: a subclass reads, and changes one part
     tool_schema, positive   a tool and a limit, as the options of a call take them
     asker, summary_of       ask a model for a summary, sync or async as the caller is, and read the answer
-    NativeSummaries         a summarizer by a provider's own compaction; `address_of` a client
+    NativeSummaries         a summarizer by a provider's own compaction; `address_of` a client, and for Anthropic the header
+                            (`ANTHROPIC_BETA`), the limit (`NATIVE_TOKENS`), the option and the reading of its block
     Flow, Twin              one flow of calls, for sync callers (`run`) and async ones (`run_async`)
     status_of, fields_of    an event in the few words of a status line, or with all its figures
     require                 name the extra to install when a framework is missing
@@ -25,7 +26,14 @@ from compaction_adapters.kit.controllers import (
 )
 from compaction_adapters.kit.events import Stage, Status, fields_of, status_of
 from compaction_adapters.kit.extras import require
-from compaction_adapters.kit.native import NativeSummaries, address_of
+from compaction_adapters.kit.native import (
+    ANTHROPIC_BETA,
+    NATIVE_TOKENS,
+    NativeSummaries,
+    address_of,
+    compaction_option,
+    read_block,
+)
 from compaction_adapters.kit.options import positive, tool_schema
 from compaction_adapters.kit.parts import PartsFormat, Pieces
 from compaction_adapters.kit.sessions import Sessions
@@ -33,6 +41,8 @@ from compaction_adapters.kit.summaries import asker, summary_of
 from compaction_adapters.kit.twins import Flow, Twin, run, run_async
 
 __all__ = [
+    "ANTHROPIC_BETA",
+    "NATIVE_TOKENS",
     "ControllerKeywords",
     "Flow",
     "NativeSummaries",
@@ -46,9 +56,11 @@ __all__ = [
     "Twin",
     "address_of",
     "asker",
+    "compaction_option",
     "controller_from",
     "fields_of",
     "positive",
+    "read_block",
     "require",
     "run",
     "run_async",

@@ -4,11 +4,22 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
-from compaction_hooks import LiveCall, Summary, SummaryRequest
+from compaction_hooks import LiveCall, Summary, SummaryRequest, Usage
 from compaction_hooks.errors import SummaryRefusedError, describe_error
-from compaction_hooks.native import Issuer
+from compaction_hooks.native import Issuer, NativeItems
+
+ANTHROPIC_BETA: Final = "compact-2026-09-04"
+"""The value of the `anthropic-beta` header for a request that asks Anthropic for its block or has it in its messages
+(https://platform.claude.com/docs/en/build-with-claude/compaction-on-demand, read 2026-11)."""
+NATIVE_TOKENS: Final = 8_192
+"""The most tokens of thinking and summary together; Anthropic's documentation asks for several thousand."""
+_FOCUSED: Final = (
+    "Summarize this conversation for the agent that goes on with it: what the user wants, requires and rules out, in the user's "
+    "words; what was done and decided, and why; exact names, paths, numbers and errors; what is open. Do not call tools."
+)
+"""The instructions for a summary with a focus, since instructions replace Anthropic's own."""
 
 
 class _Url(Protocol):
@@ -27,28 +38,30 @@ class NativeSummaries:
 
     Args:
         issuer: The API, without a model.
-        send: The client's method, sync or async.
-        build: Returns the arguments of that method for a call.
+        ask: Asks the provider, sync or async, to summarize the messages of a call.
         read: Reads the answer for the issuer with the call's model.
+        form: The provider of the messages' format, "" if the format has none; None: that of the issuer. An adapter whose client
+            library translates the messages gives its own form, with each call: views in this form then carry the items.
     """
 
     def __init__(
         self,
         issuer: Issuer,
-        send: Callable[..., Any],
-        build: Callable[[LiveCall, SummaryRequest], Mapping[str, Any]],
+        ask: Callable[[LiveCall, SummaryRequest], Any],
         read: Callable[[Any, Issuer], Summary],
+        *,
+        form: str | None = None,
     ) -> None:
         self.issuer = issuer
-        self._send = send
-        self._build = build
+        self.form = issuer.provider if form is None else form
+        self._ask = ask
         self._read = read
 
     def __call__(self, request: SummaryRequest, /) -> Summary | Awaitable[Summary]:
         """Return the provider's summary; with an async client, an awaitable of it."""
         try:
             live = self._find_call(request)
-            answer = self._send(**self._build(live, request))
+            answer = self._ask(live, request)
             issuer = self.issuer._replace(model=live.model or "")
             return self._finish(answer, issuer) if inspect.isawaitable(answer) else self._read(answer, issuer)
         except Exception as error:  # noqa: BLE001 - any failure of the provider has the same cure
@@ -62,8 +75,8 @@ class NativeSummaries:
 
     def _find_call(self, request: SummaryRequest) -> LiveCall:
         live = request.live
-        if live is None or live.provider != self.issuer.provider:
-            raise SummaryRefusedError(f"the messages are not in the form of {self.issuer.provider}")
+        if live is None or (live.provider or "") != self.form:
+            raise SummaryRefusedError(f"the messages are not in the form of {self.form or self.issuer.provider}")
         if live.model is None:
             raise SummaryRefusedError("the model is unknown: give the controller model=")
         return live
@@ -77,3 +90,23 @@ def refused(error: Exception) -> Summary:
 def address_of(url: _Url) -> str:
     """Return the base address of a client, without a name or a password in it."""
     return f"{url.scheme}://{url.netloc.decode()}{url.path}".rstrip("/")
+
+
+def compaction_option(request: SummaryRequest, instructions: str | None = None) -> Mapping[str, str]:
+    """Return the option `compaction` of a request to Anthropic.
+
+    Args:
+        instructions: Say how the summary is written; None: the settings' `summary_prompt`, else Anthropic's own.
+    """
+    wording = instructions or request.form or (_FOCUSED if request.focus else None)
+    focus = f"\n\nPay most attention to: {request.focus}" if request.focus else ""
+    return {"type": "summarize", **({"instructions": f"{wording}{focus}"} if wording else {})}
+
+
+def read_block(block: Mapping[str, Any] | None, issuer: Issuer, usage: Usage | None, stop_reason: object) -> Summary:
+    """Return Anthropic's block, as it came, as a summary; an answer without one is a failure, whatever its stop reason."""
+    if block is None or not block.get("content") or not block.get("signature"):
+        return Summary(text="", usage=usage, fallback_reason=f"Anthropic gave no summary (stop reason {stop_reason})")
+    # Fields that client libraries add, with None in them, are refused by the API.
+    sent = {name: value for name, value in block.items() if value is not None}
+    return Summary(text=block["content"], usage=usage, native=NativeItems(issuer, (sent,)))

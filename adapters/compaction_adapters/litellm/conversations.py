@@ -18,8 +18,16 @@ ChatMessage: TypeAlias = Mapping[str, object]
 SessionId: TypeAlias = str | Callable[[Mapping[str, object]], str | None]
 """A conversation's id; or a function that finds it in a call's arguments, or returns None."""
 
-FORMAT: Final = OpenAIChatFormat()
-"""Chat messages as dicts, as `litellm.Message` objects, or mixed."""
+
+class LiteLLMFormat(OpenAIChatFormat):
+    """Chat messages as dicts, as `litellm.Message` objects, or mixed, with Anthropic's blocks in litellm's own field."""
+
+    def native(self, items: Sequence[Mapping[str, object]], /) -> list[ChatMessage]:
+        """Return an assistant message of these blocks."""
+        return [{"role": "assistant", "content": None, "provider_specific_fields": {"compaction_blocks": [*items]}}]
+
+
+FORMAT: Final = LiteLLMFormat()
 
 
 class Conversations(Sessions[ChatMessage]):

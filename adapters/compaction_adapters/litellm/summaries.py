@@ -9,6 +9,7 @@ from typing import Any, Final
 from compaction_adapters.kit import asker, summary_of
 from compaction_adapters.litellm.calls import Arguments, Callee, as_mapping, import_litellm, model_entries, options_of
 from compaction_adapters.litellm.conversations import FORMAT
+from compaction_adapters.litellm.native import native_summaries
 from compaction_hooks import CallOptions, Summarizer, Summary, SummaryRequest
 
 MARK: Final = {"compaction_hooks": "summary"}
@@ -44,8 +45,16 @@ def summarizer(model: str, **connection: object) -> Summarizer:
     return asker(ask, partial(ask, function="acompletion"), _summary_of)
 
 
-def call_options(callee: Callee, arguments: Arguments) -> CallOptions:
-    """Return a call's options for the session: its model, window, limit and tools, and a summarizer that asks its model."""
+def call_options(callee: Callee, arguments: Arguments, *, native: bool = False) -> CallOptions:
+    """Return a call's options for the session: its model, window, limit and tools, and a summarizer that asks its model.
+
+    Args:
+        native: Whether the model's provider compacts if it can.
+    """
+    options = options_of(arguments, callee.router)
+    by_provider = native_summaries(callee, arguments, _mark(arguments)) if native else None
+    if by_provider is not None:
+        return {**options, "summarizer": by_provider}
     kept = {name: value for name, value in arguments.items() if name not in _LEFT_OUT and not name.startswith("_")}
 
     async def ask(request: SummaryRequest) -> Summary:
@@ -54,7 +63,12 @@ def call_options(callee: Callee, arguments: Arguments) -> CallOptions:
     def ask_sync(request: SummaryRequest) -> Summary:
         return _summary_of(_ask(callee, kept, request))
 
-    return {**options_of(arguments, callee.router), "summarizer": ask if callee.is_async else ask_sync}
+    return {**options, "summarizer": ask if callee.is_async else ask_sync}
+
+
+def _mark(arguments: Arguments) -> Arguments:
+    """Return arguments for litellm that tell a call for a summary from the user's; a failed one is not retried."""
+    return {"num_retries": 0, "metadata": {**as_mapping(arguments.get("metadata")), **MARK}}
 
 
 def _ask(callee: Callee, kept: Arguments, request: SummaryRequest) -> Any:
@@ -65,7 +79,7 @@ def _ask(callee: Callee, kept: Arguments, request: SummaryRequest) -> Any:
     if callee.takes("max_tokens") and (not reasons or "claude" in str(kept.get("model")).lower()):
         extra["max_tokens"] = request.max_tokens
     if callee.is_litellms:
-        extra |= {"num_retries": 0, "metadata": {**as_mapping(kept.get("metadata")), **MARK}}
+        extra |= _mark(kept)
     messages = [{"role": "system", "content": request.system}, {"role": "user", "content": request.prompt}]
     return callee.call({**kept, **extra, "messages": messages})
 

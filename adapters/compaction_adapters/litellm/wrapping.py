@@ -61,6 +61,7 @@ def with_compaction(
     *,
     session_id: SessionId | None = None,
     recall: bool = False,
+    native: bool = False,
     **keywords: Unpack[ControllerKeywords],
 ) -> CompactingFunction[P, R]:
     """Return a function with the same arguments that sends messages that fit; its `session(id)` gives access to a conversation.
@@ -77,6 +78,8 @@ def with_compaction(
             `metadata` or `litellm_session_id`, else a hash of the text up to the first user message.
         recall: Whether each call offers a tool by which the model reads again what its views leave out. Your program runs it, as
             its other tools: `completion.recall_tool(messages)(**json.loads(call.function.arguments))`.
+        native: Whether Anthropic itself writes the summaries of calls of its models, if the controller has no summarizer: the view
+            then begins with its block.
 
     Raises:
         ConfigurationError: `function` takes no messages; or both a controller and keywords are given.
@@ -94,7 +97,7 @@ def with_compaction(
         if recall and messages is not None:
             find_recall_tool(messages, **{name: arguments[name] for name in arguments.keys() - {"messages"}})
             arguments = with_recall(arguments)
-        return _answer(callee, conversations, arguments)
+        return _answer(callee, conversations, arguments, native)
 
     async def answer(*args: P.args, **kwargs: P.kwargs) -> object:
         return await run_async(start(args, kwargs))
@@ -109,14 +112,14 @@ def with_compaction(
     return cast("CompactingFunction[P, R]", wrapper)
 
 
-def _answer(callee: Callee, conversations: Conversations, arguments: Arguments) -> Flow[object]:
+def _answer(callee: Callee, conversations: Conversations, arguments: Arguments, native: bool) -> Flow[object]:
     """Make one call with its retries, then its fallbacks."""
     messages = messages_of(arguments)
     if messages is None:
         return (yield Twin(callee.call, callee.call, arguments))
 
     session = conversations.of(arguments, messages)
-    options, sender = call_options(callee, arguments), _Sender(callee, arguments)
+    options, sender = call_options(callee, arguments, native=native), _Sender(callee, arguments)
     model = options.get("model")
     while True:
         try:
@@ -132,7 +135,7 @@ def _answer(callee: Callee, conversations: Conversations, arguments: Arguments) 
                     raise
                 break
         yield Twin(time.sleep, asyncio.sleep, wait_seconds)
-    return (yield from _answer(callee, conversations, fallback))
+    return (yield from _answer(callee, conversations, fallback, native))
 
 
 class _Sender:

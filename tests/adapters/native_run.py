@@ -1,0 +1,127 @@
+"""Runs of a framework's agent whose provider compacts by itself: the provider's side, and checks that hold in every framework."""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from compaction_hooks import CompactionFinished, CompactionSettings
+from tests.adapters.stage import ProviderStage
+from tests.provider import Answer, Call, Compactor, Rejection, Side, Signer
+from tests.provider.wordings import anthropic_error
+
+MODEL = "claude-opus-5-5"
+OTHER = "claude-fable-5-1"
+RESULT = "line of the file that was asked for\n" * 40
+REQUEST = "Read all parts, one after the other."
+SETTINGS = CompactionSettings(keep_recent_tokens=1_500, clear_tool_results=False)
+KEYWORDS: dict[str, Any] = {"context_window": 7_000, "settings": SETTINGS}
+"""The keywords of a controller, by which it compacts every few steps."""
+
+
+class NativeSide:
+    """Anthropic's side of a run, which reads a part of a file in each step.
+
+    Attributes:
+        events: The compactions so far.
+    """
+
+    def __init__(self, stage: ProviderStage, steps: int = 40) -> None:
+        answers = [Answer(f"Step {step}.", (Call("read", {"part": step}),)) for step in range(steps)]
+        self.side: Side = stage.side(*answers, window=200_000)
+        self.signer = self.side.signer = Signer()
+        self.compactor = self.side.compactor = Compactor()
+        self.events: list[CompactionFinished] = []
+
+    def note(self, event: object) -> None:
+        if isinstance(event, CompactionFinished):
+            self.events.append(event)
+
+    @property
+    def blocks(self) -> list[Any]:
+        """The blocks in the records, oldest first."""
+        return [event.record.native.items[0] for event in self.events if event.record.native]
+
+    @property
+    def heads(self) -> list[Any]:
+        """The first content of each accepted model request."""
+        sent = [request.messages[0]["content"] for request in self.side.model_requests if request.status == 200]
+        return [content[0] if isinstance(content, list) else content for content in sent]
+
+
+Steps = Callable[[int], Awaitable[None]]
+"""Makes model calls of a run, and runs their tool calls."""
+
+
+def is_block(head: Any) -> bool:
+    return isinstance(head, dict) and head["type"] == "compaction"
+
+
+async def check_long_run(native: NativeSide, steps: Steps) -> None:
+    """Check that a run goes on behind the newest block, word for word and with the header, and is never refused."""
+    await steps(30)
+    assert len(native.blocks) >= 3
+    assert native.side.rejections == []
+    heads = [head for head in native.heads if is_block(head)]
+    assert [head for place, head in enumerate(heads) if head not in heads[:place]] == native.blocks
+    asked = [request for request in native.side.requests if request.is_compaction]
+    assert [request.messages[0]["content"][0] for request in asked[1:]] == native.blocks[:-1]
+    tools = native.side.model_requests[0].tools
+    assert all((request.system, request.tools) == (native.side.requests[0].system, tools) for request in asked)
+    assert "Called read({'part': 0})" in native.events[-1].record.summary
+    assert all(event.usage and event.usage.output_tokens > 50 for event in native.events)
+    assert native.signer.reasoning_share > 0.2
+
+
+async def check_rotated_key(native: NativeSide, steps: Steps) -> None:
+    """Check that a block of another account costs one refusal, and that the text goes on until the next compaction."""
+    await until_compacted(native, steps)
+    before = len(native.blocks)
+    native.compactor.key = "second account"
+    await steps(1)
+    assert [request.status for request in native.side.rejections] == [400]
+    assert "[Conversation summary]" in str(native.heads[-1])
+    await until_compacted(native, steps)
+    assert len(native.side.rejections) == 1
+    assert len(native.blocks) > before
+    assert native.heads[-1] == native.blocks[-1]
+
+
+OVERLOADED = Rejection(529, anthropic_error("overloaded_error", "compaction_unavailable"))
+failures = pytest.mark.parametrize("failure", ["max_tokens", OVERLOADED], ids=["no summary", "an error"])
+
+
+async def check_failure(native: NativeSide, steps: Steps, failure: str | Rejection) -> None:
+    """Check that a compaction that fails is made by rule at once, and that the event tells why."""
+    native.compactor.failures = deque([failure])
+    await until_compacted(native, steps)
+    (event,) = native.events
+    assert event.used_fallback
+    assert event.fallback_reason
+    assert event.record.native is None
+    assert "read(part=1)" in event.record.summary
+    assert "[Conversation summary]" in str(native.heads[-1])
+
+
+async def check_left_to_text(native: NativeSide, steps: Steps, other: Steps) -> None:
+    """Check that a call of another model is sent the text and no signature, and that the first model gets its block again."""
+    await until_compacted(native, steps)
+    block, first = native.blocks[-1], len(native.side.requests)
+    await other(1)
+    (sent,) = native.side.requests[first:]
+    assert block["signature"] not in json.dumps(sent.body)
+    assert "[Conversation summary]" in str(sent.messages[0])
+    assert native.side.rejections == []
+    await steps(1)
+    assert native.heads[-1] == block
+
+
+async def until_compacted(native: NativeSide, steps: Steps) -> None:
+    """Make model calls until a compaction more is made."""
+    before = len(native.events)
+    while len(native.events) == before:
+        await steps(1)
