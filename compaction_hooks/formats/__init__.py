@@ -4,7 +4,7 @@
 identity in all of them; `block_content` does the same for blocks of tools that a provider runs itself. `as_json_text` and
 `json_object` write and read the arguments of a tool call, `last_cache_mark` and `marked_content` read and write
 `cache_control`. `merge_rows` and `merged_content` write user messages in a row as one. `read_answer` reads the usage and the
-stop reason of a provider's response.
+stop reason of a provider's response, `words_of_refusal` the user's words in the result of a call that they refused.
 """
 
 from collections.abc import Iterable, Sequence
@@ -22,6 +22,7 @@ from compaction_hooks.formats.gemini import GeminiFormat
 from compaction_hooks.formats.openai_chat import OpenAIChatFormat
 from compaction_hooks.formats.openai_responses import OpenAIResponsesFormat
 from compaction_hooks.text.json_text import json_object
+from compaction_hooks.text.refusals import words_of_refusal
 
 __all__ = [
     "AnthropicFormat",
@@ -39,6 +40,7 @@ __all__ = [
     "merge_rows",
     "merged_content",
     "read_answer",
+    "words_of_refusal",
 ]
 
 FORMATS: Final[Sequence[DictFormat]] = (

@@ -31,7 +31,6 @@ from compaction_hooks.messages import (
     ToolResult,
 )
 from compaction_hooks.text.escaping import neutralize
-from compaction_hooks.text.refusals import words_of_refusal
 from compaction_hooks.text.shortening import remove_blocks, shorten
 
 
@@ -257,7 +256,7 @@ def _label_and_text(part: Part, role: Role, caps: _Caps) -> tuple[str | None, st
 
 def _result_text(result: ToolResult, caps: _Caps) -> str:
     # The user's words in a refusal are cut as their messages are.
-    max_chars = caps.text_chars if words_of_refusal(result.text) else caps.result_chars
+    max_chars = caps.text_chars if result.refusal else caps.result_chars
     lines = [_readable(result.text, max_chars), *map(_placeholder, result.media)]
     return neutralize("\n".join(filter(None, lines))) or "(empty)"
 

@@ -15,6 +15,7 @@ from compaction_hooks.formats import (
     json_object,
     media_from_base64,
     media_from_url,
+    words_of_refusal,
 )
 from compaction_hooks.messages import Media, Opaque, Part, Text, Thinking, ToolCall, ToolResult
 
@@ -100,7 +101,8 @@ def read_result(content: object, call_id: str, name: str, *, is_error: bool) -> 
     """Read a tool's result: texts and unknown blocks (as JSON) joined in order, and media."""
     parts = [read_block(block) for block in blocks_of(content)]
     text = "".join([part.text for part in parts if isinstance(part, Text | Opaque)])
-    return ToolResult(call_id, text, name, is_error, tuple([part for part in parts if isinstance(part, Media)]))
+    media = tuple([part for part in parts if isinstance(part, Media)])
+    return ToolResult(call_id, text, name, is_error, media, words_of_refusal(text) if is_error else "")
 
 
 def rewrite_result(content: object, text: str) -> object:

@@ -13,11 +13,19 @@ from typing import Any, Final, TypeAlias, cast
 
 from pydantic_ai import messages as ai
 from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, UserPromptPart
+from pydantic_ai.tools import ToolDenied
 
 from compaction_adapters.kit import PartsFormat, Pieces
 from compaction_hooks import Message, Usage
 from compaction_hooks.errors import ConfigurationError, FormatError
-from compaction_hooks.formats import as_json_text, block_content, media_from_url, merge_rows, read_answer
+from compaction_hooks.formats import (
+    as_json_text,
+    block_content,
+    media_from_url,
+    merge_rows,
+    read_answer,
+    words_of_refusal,
+)
 from compaction_hooks.messages import (
     Media,
     NativeSummary,
@@ -342,7 +350,10 @@ def _part(item: Item) -> Part:
         case ai.ToolReturnPart():
             text, is_error = item.model_response_str(wrap_if_error=False), item.outcome in ("failed", "retried")
             media = tuple(found for found in map(_media, item.files) if found is not None)
-            return ToolResult(item.tool_call_id, text, item.tool_name, is_error, media)
+            refusal = words_of_refusal(text) if is_error else ""
+            if item.outcome == "denied" and text != ToolDenied().message:
+                refusal = text
+            return ToolResult(item.tool_call_id, text, item.tool_name, is_error, media, refusal)
         case _ if hasattr(item, "model_response"):
             text = str(getattr(item, "model_response")())  # noqa: B009 - naming the deprecated part's type would warn
             result = _plain_result(item, text)

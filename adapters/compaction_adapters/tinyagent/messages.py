@@ -19,7 +19,7 @@ from tinyagent.agent_types import (
 from compaction_adapters.kit import PartsFormat, Pieces
 from compaction_hooks import Message, Usage
 from compaction_hooks.errors import FormatError
-from compaction_hooks.formats import as_json_text, json_object, media_from_url, merge_rows
+from compaction_hooks.formats import as_json_text, json_object, media_from_url, merge_rows, words_of_refusal
 from compaction_hooks.messages import Media, Part, PartAddress, StopReason, Text, Thinking, ToolCall, ToolResult
 
 Item: TypeAlias = TextContent | ImageContent | ThinkingContent | ToolCallContent | AgentMessage
@@ -159,12 +159,14 @@ _STOP_REASONS: dict[str, StopReason] = {
 
 def _result(message: ToolResultMessage) -> ToolResult:
     parts = _contents(message.content)
+    text = "".join(part.text for part in parts if isinstance(part, Text))
     return ToolResult(
         message.tool_call_id or "",
-        "".join(part.text for part in parts if isinstance(part, Text)),
+        text,
         message.tool_name or "",
         message.is_error,
         tuple(part for part in parts if isinstance(part, Media)),
+        words_of_refusal(text) if message.is_error else "",
     )
 
 

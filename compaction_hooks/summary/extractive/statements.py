@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 
-from compaction_hooks.messages import Message
+from compaction_hooks.messages import Message, Opaque, ToolResult
 from compaction_hooks.summary.extractive.outline import Item, Section
 from compaction_hooks.summary.extractive.text import (
     cut_middle,
@@ -21,7 +21,6 @@ from compaction_hooks.summary.extractive.text import (
     without_code,
 )
 from compaction_hooks.text.escaping import neutralize
-from compaction_hooks.text.refusals import words_of_refusal
 
 SENTENCE_CHARS = 300
 """The most characters of a sentence in an item."""
@@ -85,10 +84,10 @@ def request_texts(messages: Iterable[Message]) -> list[str]:
             if is_request(text) and not is_foreign_summary(text):
                 asked.append(neutralize(text))
         tools.update((call.id, call.name) for call in message.calls)
-        for result in message.results:
-            if words := words_of_refusal(result.text):
-                tool = one_line(tools.get(result.call_id, result.name), NAME_CHARS) or "a tool"
-                asked.append(neutralize(f"{REFUSING} {tool}: {words}"))
+        for part in message.parts:
+            if isinstance(part, ToolResult | Opaque) and part.refusal:
+                tool = one_line(tools.get(part.call_id, part.name), NAME_CHARS) or "a tool"
+                asked.append(neutralize(f"{REFUSING} {tool}: {part.refusal}"))
     return asked
 
 

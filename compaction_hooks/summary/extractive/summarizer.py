@@ -140,7 +140,7 @@ class ExtractiveSummarizer:
 def _prepare(part: Part) -> Part:
     """Return a part to read: the longest texts cut to their two ends, a block of a tool that the provider ran as a call."""
     match part:
-        case Opaque(content=content) if content:
+        case Opaque(content=content, refusal="") if content:
             return ToolCall("", part.name or part.kind, content)
         case Text(text) if len(text) > MAX_TEXT_CHARS:
             return Text(both_ends(text, MAX_TEXT_CHARS // 2))
