@@ -18,6 +18,7 @@ from compaction_hooks.native import NativeItems
 from compaction_hooks.overflow import is_context_overflow
 from compaction_hooks.runtime.effects import Aborted, Failure, Flow, Instant, Now, Success, Summarize, Work
 from compaction_hooks.strategies.summary_plan import Summarized, SummaryPlan
+from compaction_hooks.summary.answers import read_summary_usage, refusal, unwrap_answer
 from compaction_hooks.summary.summarizers import (
     LiveCall,
     Summary,
@@ -25,10 +26,7 @@ from compaction_hooks.summary.summarizers import (
     SummaryRequest,
     count_shown_messages,
     halve,
-    read_summary_usage,
-    refusal,
     summary_request,
-    unwrap_answer,
 )
 from compaction_hooks.tokens.budget import Budget
 from compaction_hooks.validity import provider_of

@@ -13,11 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from compaction_hooks.messages import Message, Role, Text, ToolCall, ToolResult, Usage
+from compaction_hooks.summary.answers import refusal
 from compaction_hooks.summary.extractive import ExtractiveSummarizer
 from compaction_hooks.summary.extractive.outline import Section, parse
 from compaction_hooks.summary.extractive.statements import OLD_REQUEST_CHARS
 from compaction_hooks.summary.extractive.text import is_foreign_summary, is_request, strip_harness
-from compaction_hooks.summary.summarizers import Summary, SummaryRequest, refusal
+from compaction_hooks.summary.summarizers import Summary, SummaryRequest
 from compaction_hooks.text.escaping import neutralize
 from compaction_hooks.tokens import CharacterEstimator
 from tests.sizes import examples

@@ -12,6 +12,7 @@ from itertools import pairwise
 import pytest
 
 from compaction_hooks.messages import Message, Text, ToolCall, ToolResult
+from compaction_hooks.summary.answers import refusal, unwrap_answer
 from compaction_hooks.summary.prompts import SYSTEM_PROMPT
 from compaction_hooks.summary.summarizers import (
     Summary,
@@ -19,9 +20,7 @@ from compaction_hooks.summary.summarizers import (
     SummaryRequest,
     count_shown_messages,
     halve,
-    refusal,
     summary_request,
-    unwrap_answer,
 )
 
 

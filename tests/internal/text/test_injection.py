@@ -17,9 +17,10 @@ from compaction_hooks.files import FileOperations
 from compaction_hooks.files.operations import find_touched_files, read_calls
 from compaction_hooks.files.tags import file_tags
 from compaction_hooks.messages import Media, Message, Opaque, Part, Role, Text, ToolCall, ToolResult
+from compaction_hooks.summary.answers import refusal
 from compaction_hooks.summary.extractive import ExtractiveSummarizer
 from compaction_hooks.summary.prompts import SYSTEM_PROMPT
-from compaction_hooks.summary.summarizers import SummaryKind, SummaryRequest, refusal, summary_request
+from compaction_hooks.summary.summarizers import SummaryKind, SummaryRequest, summary_request
 from compaction_hooks.text.escaping import neutralize
 from compaction_hooks.tokens import CharacterEstimator
 from compaction_hooks.view.summary_message import SUMMARY_MARKER, parse_summary, render_summary
