@@ -14,9 +14,10 @@ from compaction_adapters.kit import (
     NativeSummaries,
     address_of,
     compaction_option,
+    compaction_usage,
     read_block,
 )
-from compaction_hooks import LiveCall, Summary, SummaryRequest, Usage
+from compaction_hooks import LiveCall, Summary, SummaryRequest
 from compaction_hooks.errors import ConfigurationError, MissingExtraError
 from compaction_hooks.native import Issuer
 
@@ -82,18 +83,4 @@ def native(
 
 def _read(reply: Any, issuer: Issuer) -> Summary:
     block = reply.content[0] if reply.stop_reason == "compaction" and reply.content else None
-    return read_block(block and block.to_dict(), issuer, _usage(reply.usage), reply.stop_reason)
-
-
-def _usage(usage: Any) -> Usage:
-    """Return the cost: the counts of a compaction are outside the sums of the whole answer."""
-    each = [usage, *(one for one in usage.iterations or () if one.type == "compaction")]
-    read, written = (
-        sum(getattr(one, f"cache_{name}_input_tokens") or 0 for one in each) for name in ("read", "creation")
-    )
-    return Usage(
-        input_tokens=sum(one.input_tokens for one in each) + read + written,
-        output_tokens=sum(one.output_tokens for one in each),
-        cache_read_tokens=read,
-        cache_write_tokens=written,
-    )
+    return read_block(block and block.to_dict(), issuer, compaction_usage(reply.usage.to_dict()), reply.stop_reason)

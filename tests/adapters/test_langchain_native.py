@@ -7,11 +7,14 @@ from typing import Any
 import pytest
 from compaction_adapters.langchain import CompactionMiddleware, LangChainFormat
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 
 from compaction_hooks import CompactionController
 from compaction_hooks.events import CompactionEvent
-from tests.adapters.langchain_core_stage import CountingSummarizer, Stage, asked, run, spoken, thread
+from tests.adapters import native_run
+from tests.adapters.langchain_core_stage import CountingSummarizer, Stage, asked, run, spoken, streamed, thread
+from tests.adapters.native_run import KEYWORDS, MODEL, OTHER, REQUEST, RESULT, NativeSide
 from tests.adapters.server_compaction import (
     CLEARS,
     COMPACTS,
@@ -93,3 +96,63 @@ async def test_a_sealed_summary_is_sent_to_its_model_alone_first_and_word_for_wo
     assert "Question 3." not in str(sent.messages)
     assert "gAAAA" not in str(elsewhere.body)
     assert "Question 3." in str(elsewhere.messages)
+
+
+@tool
+def read(part: int) -> str:
+    """Read a part."""
+    return RESULT
+
+
+class Run:
+    """An agent with `native=True` that reads one part after the other; each step is a run of the graph."""
+
+    def __init__(self, stage: Stage, how: str = "async") -> None:
+        self.native = NativeSide(stage)
+        self.stage, self.how, self.saver = stage, how, InMemorySaver()
+        self.compaction = CompactionMiddleware(native=True, on_event=self.native.note, **KEYWORDS)
+
+    async def steps(self, count: int, model: str = MODEL) -> None:
+        agent = agent_of(
+            self.stage.anthropic(None, model_name=model),
+            self.compaction,
+            tools=[read],
+            system_prompt="Be brief.",
+            checkpointer=self.saver,
+            interrupt_after=["tools"],
+        )
+        for _ in range(count):
+            is_new = not agent.get_state(thread()).values
+            given = {"messages": [HumanMessage(REQUEST)]} if is_new else None
+            if self.how == "streamed":
+                await streamed(agent, given, "async", "messages", thread())
+            else:
+                await run(agent, given, self.how, thread())
+
+
+@pytest.mark.parametrize("how", ["sync", "streamed"])
+async def test_a_long_run_goes_on_behind_anthropics_block(stage: Stage, how: str) -> None:
+    agent = Run(stage, how)
+    await native_run.check_long_run(agent.native, agent.steps)
+
+
+async def test_a_rotated_key_costs_one_refusal_and_the_text_goes_on(stage: Stage) -> None:
+    agent = Run(stage)
+    await native_run.check_rotated_key(agent.native, agent.steps)
+
+
+async def test_another_model_is_sent_the_text(stage: Stage) -> None:
+    agent = Run(stage)
+    await native_run.check_left_to_text(agent.native, agent.steps, lambda count: agent.steps(count, OTHER))
+
+
+@native_run.failures
+async def test_a_compaction_that_fails_is_made_by_rule(stage: Stage, failure: Any) -> None:
+    agent = Run(stage)
+    await native_run.check_failure(agent.native, agent.steps, failure)
+
+
+async def test_a_model_of_another_provider_writes_a_text(stage: Stage) -> None:
+    side = stage.side()
+    agent_of(stage.openai(), CompactionMiddleware(native=True)).invoke({"messages": asked(30)})
+    assert {request.is_compaction for request in side.requests if request.is_summary} == {False}

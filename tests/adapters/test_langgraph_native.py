@@ -6,12 +6,16 @@ from typing import Any
 
 import pytest
 from compaction_adapters.langgraph import CompactionNode
+from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
 
+from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.events import CompactionEvent
+from tests.adapters import native_run
 from tests.adapters.langchain_core_stage import CountingSummarizer, Stage, asked, run, thread
-from tests.adapters.langgraph_stage import wrapped_graph
+from tests.adapters.langgraph_stage import react_agent, wrapped_graph
+from tests.adapters.native_run import KEYWORDS, MODEL, REQUEST, RESULT, NativeSide
 from tests.adapters.server_compaction import (
     COMPACTS,
     OPENAI_COMPACTS,
@@ -51,3 +55,63 @@ async def test_the_view_of_a_node_is_the_whole_list(stage: Stage) -> None:
     node = CompactionNode(context_window=WINDOW, settings=SETTINGS, model=with_field(stage))
     messages = asked(12)
     assert node.view({"messages": messages}) == messages
+
+
+def read(part: int) -> str:
+    """Read a part."""
+    return RESULT
+
+
+class Run:
+    """A graph whose node has `native=True`; each step is a run of the graph, with the result of the last tool call.
+
+    Args:
+        prompt: The place of the system prompt: in front of each call's messages, or in the state.
+    """
+
+    def __init__(self, stage: Stage, prompt: str = "around") -> None:
+        self.native = NativeSide(stage)
+        self.stage, self.saver = stage, InMemorySaver()
+        self.node = CompactionNode(native=True, on_event=self.native.note, **KEYWORDS)
+        system = SystemMessage("Be brief.")
+        self.before = [system] if prompt == "around" else []
+        self.next: list[BaseMessage] = [HumanMessage(REQUEST)] if self.before else [system, HumanMessage(REQUEST)]
+
+    async def steps(self, count: int, model: str = MODEL) -> None:
+        tools = self.stage.anthropic(None, model_name=model).bind_tools([read])
+        graph = wrapped_graph(self.node, tools, before=self.before, checkpointer=self.saver)
+        for _ in range(count):
+            *_, answer = (await graph.ainvoke({"messages": self.next}, thread()))["messages"]
+            self.next = [ToolMessage(RESULT, tool_call_id=call["id"]) for call in answer.tool_calls]
+
+
+@pytest.mark.parametrize("prompt", ["around", "in the state"])
+async def test_a_long_run_goes_on_behind_anthropics_block(stage: Stage, prompt: str) -> None:
+    graph = Run(stage, prompt)
+    await native_run.check_long_run(graph.native, graph.steps)
+
+
+async def test_a_rotated_key_costs_one_refusal_and_the_text_goes_on(stage: Stage) -> None:
+    graph = Run(stage)
+    await native_run.check_rotated_key(graph.native, graph.steps)
+
+
+async def test_an_agent_that_reads_the_view_from_the_state_sends_the_block(stage: Stage) -> None:
+    native = NativeSide(stage)
+    node = CompactionNode(native=True, on_event=native.note, **KEYWORDS)
+    model = node.wrap(stage.anthropic(None, model_name=MODEL))
+    agent = react_agent(
+        model, [read], prompt="Be brief.", pre_model_hook=node, checkpointer=InMemorySaver(), interrupt_after=["tools"]
+    )
+
+    async def steps(count: int) -> None:
+        for _ in range(count):
+            is_new = not agent.get_state(thread()).values
+            await agent.ainvoke({"messages": [HumanMessage(REQUEST)]} if is_new else None, thread())
+
+    await native_run.check_long_run(native, steps)
+
+
+def test_a_state_that_is_trimmed_takes_no_block() -> None:
+    with pytest.raises(ConfigurationError, match="native=True and trim=True"):
+        CompactionNode(native=True, trim=True)

@@ -8,7 +8,7 @@
     tool_schema, positive   a tool and a limit, as the options of a call take them
     asker, summary_of       ask a model for a summary, sync or async as the caller is, and read the answer
     NativeSummaries         a summarizer by a provider's own compaction; `address_of` a client, and for Anthropic the header
-                            (`ANTHROPIC_BETA`), the limit (`NATIVE_TOKENS`), the option and the reading of its block
+                            (`ANTHROPIC_BETA`), the limit (`NATIVE_TOKENS`), the option, and the reading of its block and cost
     Flow, Twin              one flow of calls, for sync callers (`run`) and async ones (`run_async`)
     status_of, fields_of    an event in the few words of a status line, or with all its figures
     require                 name the extra to install when a framework is missing
@@ -32,6 +32,7 @@ from compaction_adapters.kit.native import (
     NativeSummaries,
     address_of,
     compaction_option,
+    compaction_usage,
     read_block,
 )
 from compaction_adapters.kit.options import positive, tool_schema
@@ -57,6 +58,7 @@ __all__ = [
     "address_of",
     "asker",
     "compaction_option",
+    "compaction_usage",
     "controller_from",
     "fields_of",
     "positive",

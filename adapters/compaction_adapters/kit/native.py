@@ -110,3 +110,15 @@ def read_block(block: Mapping[str, Any] | None, issuer: Issuer, usage: Usage | N
     # Fields that client libraries add, with None in them, are refused by the API.
     sent = {name: value for name, value in block.items() if value is not None}
     return Summary(text=block["content"], usage=usage, native=NativeItems(issuer, (sent,)))
+
+
+def compaction_usage(usage: Mapping[str, Any]) -> Usage:
+    """Return the cost of a compaction by Anthropic: its counts are outside the sums of the whole answer."""
+    each = [usage, *(one for one in usage.get("iterations") or () if one.get("type") == "compaction")]
+    inputs, outputs, read, written = (
+        sum(one.get(f"{name}_tokens") or 0 for one in each)
+        for name in ("input", "output", "cache_read_input", "cache_creation_input")
+    )
+    return Usage(
+        input_tokens=inputs + read + written, output_tokens=outputs, cache_read_tokens=read, cache_write_tokens=written
+    )

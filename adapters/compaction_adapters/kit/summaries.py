@@ -6,17 +6,18 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from compaction_hooks import Message, Summarizer, Summary, SummaryRequest
+from compaction_hooks import Message, Summary, SummaryRequest
 
 A = TypeVar("A")
 """The type of a framework's answers."""
+R = TypeVar("R")
 
 
 def asker(
     ask: Callable[[SummaryRequest], A],
     ask_async: Callable[[SummaryRequest], Awaitable[A]],
-    read: Callable[[A], Summary],
-) -> Summarizer:
+    read: Callable[[A], R],
+) -> Callable[[SummaryRequest], Awaitable[R]]:
     """Return a summarizer that asks a model, sync or async as its caller is.
 
     Args:
@@ -25,7 +26,7 @@ def asker(
         read: Reads the model's answer.
     """
 
-    async def summarize(request: SummaryRequest) -> Summary:
+    async def summarize(request: SummaryRequest) -> R:
         # A loop with no other task was made for this call by a sync caller, and may be blocked. An async client must not be used
         # there: it keeps its connections for later calls, and they die with this loop.
         if len(asyncio.all_tasks()) == 1:

@@ -66,6 +66,8 @@ class CompactionMiddleware(ThreadMethods[Conversations], AgentMiddleware[AgentSt
             or `("tokens", n)`, or any of a list of these. None: above the window less a reserve.
         keep: `("tokens", n)`: recent messages that are kept word for word, at most 35 % of the window. None: 20,000.
         recall: Whether the agent gets a tool by which the model reads again what its views leave out.
+        native: Whether Anthropic itself writes the summaries of calls of `ChatAnthropic`, if no model or summarizer is given: the
+            view then begins with its block, and the calls have its beta header.
         name: The middleware's name in the graph. "SummarizationMiddleware" replaces the one of `deepagents.create_deep_agent`;
             with any other name both would compact.
         **keywords: The controller's own: `context_window`, `summarizer`, `settings`, `store`, `on_event`, `estimator`,
@@ -89,6 +91,7 @@ class CompactionMiddleware(ThreadMethods[Conversations], AgentMiddleware[AgentSt
         trigger: Trigger | None = None,
         keep: ContextSize | None = None,
         recall: bool = False,
+        native: bool = False,
         name: str = "CompactionMiddleware",
         **keywords: Unpack[PolicyKeywords],
     ) -> None:
@@ -97,7 +100,7 @@ class CompactionMiddleware(ThreadMethods[Conversations], AgentMiddleware[AgentSt
             raise ConfigurationError('name="" must not be empty: LangGraph names nodes and traces after it')
         translated = controller_keywords(model, trigger, keep, keywords)
         self.controller = controller_from(controller, translated, FORMAT, taker=type(self), sees_model=True)
-        self._name = name
+        self._name, self._native = name, native
         self._sessions = Conversations(self.controller, CHANNEL, RUN_CHANNEL, has_recall=recall)
         self._messages_key = "messages"
         self.tools = [recall_tool(self._sessions, self._messages_key)] if recall else []
@@ -150,7 +153,7 @@ class CompactionMiddleware(ThreadMethods[Conversations], AgentMiddleware[AgentSt
         task = Task(_current_config())
         messages = cast("list[BaseMessage]", request.messages)  # a list of its subclasses; never changed
         conversation = self._sessions.of(task, messages)
-        options = call_options(request, task)
+        options = call_options(request, task, native=self._native)
         self._sessions.remember_call(conversation.session, options)
 
         def send(view: list[BaseMessage]) -> Twin:

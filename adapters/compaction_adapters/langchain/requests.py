@@ -6,33 +6,47 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from langchain.agents.middleware.types import ModelRequest
-from langchain.agents.structured_output import AutoStrategy, ProviderStrategy, ToolStrategy
+from langchain.agents.structured_output import AutoStrategy, OutputToolBinding, ProviderStrategy, ToolStrategy
 from langchain_core.messages import AnyMessage, BaseMessage
 from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
-from compaction_adapters.kit import tool_schema
+from compaction_adapters.kit import NativeSummaries, tool_schema
 from compaction_adapters.langchain_core import (
     Task,
     chat_model_in,
     model_of_run,
     model_options,
+    native_arguments,
+    native_summarizer,
     summarizer,
     without_response_ids,
 )
 from compaction_hooks import CallOptions
 
 
-def call_options(request: ModelRequest[Any], task: Task) -> CallOptions:
-    """Return the options of a call: its model, its summarizer, everything that counts next to the messages, its event handler."""
+def call_options(request: ModelRequest[Any], task: Task, *, native: bool = False) -> CallOptions:
+    """Return the options of a call: its model, its summarizer, everything that counts next to the messages, its event handler.
+
+    Args:
+        native: Whether the model's provider compacts if it can.
+    """
     model: Any = model_of_run(request.model, task.config)
     return {
         **model_options(model, request.model_settings),
-        "summarizer": summarizer(model),
+        "summarizer": (_native_summarizer(request, model) if native else None) or summarizer(model),
         "system": request.system_message.content if request.system_message is not None else None,
         "tools": [*map(_tool_schema, request.tools), *_answer_schemas(request.response_format)],
         "on_event": task.on_event,
     }
+
+
+def _native_summarizer(request: ModelRequest[Any], model: Any) -> NativeSummaries | None:
+    tools = [*request.tools]
+    if isinstance(request.response_format, ToolStrategy):
+        tools += [OutputToolBinding.from_schema_spec(spec).tool for spec in request.response_format.schema_specs]
+    prefix = [request.system_message] if request.system_message is not None else []
+    return native_summarizer(model.bind_tools(tools) if tools else model, prefix, request.model_settings)
 
 
 def _tool_schema(tool: BaseTool | dict[str, Any]) -> object:
@@ -53,7 +67,9 @@ def _answer_schemas(form: object) -> list[object]:
 
 
 def with_view(request: ModelRequest[Any], view: list[BaseMessage]) -> ModelRequest[Any]:
-    """Return the request that sends a view; the same request if the view is its own list."""
+    """Return the request that sends a view; the same request if it sends its own list in the same way."""
+    if arguments := native_arguments(request.model, view, request.model_settings):
+        request = request.override(model_settings={**request.model_settings, **arguments})
     if view is request.messages:
         return request
     if getattr(chat_model_in(request.model), "use_previous_response_id", False):

@@ -16,6 +16,7 @@ from compaction_adapters.langchain_core.models import (
     request_options,
     summarizer,
 )
+from compaction_adapters.langchain_core.native import native_arguments, native_summarizer
 from compaction_adapters.langchain_core.recalling import recall_tool
 from compaction_adapters.langchain_core.records import records_update, union_records
 from compaction_adapters.langchain_core.tasks import Task
@@ -36,6 +37,8 @@ __all__ = [
     "max_output_tokens",
     "model_of_run",
     "model_options",
+    "native_arguments",
+    "native_summarizer",
     "recall_tool",
     "records_update",
     "request_options",

@@ -80,11 +80,11 @@ class LangChainFormat(PartsFormat[BaseMessage, object]):
 
     def summary(self, text: str, /) -> BaseMessage:
         """Return a human message with this text, marked as a summary; equal texts have equal ids."""
-        return HumanMessage(
-            text,
-            id=f"compaction-{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}",
-            additional_kwargs={"lc_source": SUMMARY_SOURCE},
-        )
+        return HumanMessage(text, id=_id_of(text), additional_kwargs={"lc_source": SUMMARY_SOURCE})
+
+    def native(self, items: Sequence[Mapping[str, object]], /) -> list[BaseMessage]:
+        """Return an AI message of Anthropic's blocks; equal blocks have equal ids."""
+        return [AIMessage([dict(item) for item in items], id=_id_of(repr(items)))]
 
     def cache_mark(self, message: BaseMessage, /) -> object | None:
         """Return the last `cache_control` in a message's blocks; None without one."""
@@ -164,6 +164,10 @@ class LangChainFormat(PartsFormat[BaseMessage, object]):
 
 
 FORMAT: Final = LangChainFormat()
+
+
+def _id_of(text: str) -> str:
+    return f"compaction-{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"
 
 
 def _pieces(message: AIMessage) -> list[list[Place]]:

@@ -139,7 +139,7 @@ def model_options(model: object, settings: Mapping[str, object] | None = None) -
         "model": next((name for name in names if isinstance(name, str) and name), None),
         "context_window": positive(_profile(inner).get("max_input_tokens")),
         "max_output_tokens": max_output_tokens(model, settings),
-        "tools": _bound_arguments(model).get("tools"),
+        "tools": bound_arguments(model).get("tools"),
         "request": request_options(model, settings),
         "summarizer": summarizer(inner),
     }
@@ -157,7 +157,7 @@ def request_options(model: object, settings: Mapping[str, object] | None = None)
     """
     inner = chat_model_in(model)
     fields = {name: getattr(inner, name, None) for name in _SERVER_FIELDS}
-    return {**fields, **_bound_arguments(model), **(settings or {})}
+    return {**fields, **bound_arguments(model), **(settings or {})}
 
 
 def max_output_tokens(model: object, settings: Mapping[str, object] | None = None) -> int | None:
@@ -166,7 +166,7 @@ def max_output_tokens(model: object, settings: Mapping[str, object] | None = Non
     Args:
         settings: Arguments of this call (`ModelRequest.model_settings`), which override bound and configured ones.
     """
-    bound = {**_bound_arguments(model), **(settings or {})}
+    bound = {**bound_arguments(model), **(settings or {})}
     for source in (bound, _set_by_user(chat_model_in(model))):
         for key in ("max_completion_tokens", *_LIMITS):
             if limit := positive(source.get(key)):
@@ -174,11 +174,11 @@ def max_output_tokens(model: object, settings: Mapping[str, object] | None = Non
     return None
 
 
-def _bound_arguments(model: object) -> Mapping[str, object]:
+def bound_arguments(model: object) -> Mapping[str, object]:
     """Return the arguments of all `bind` calls on a model, such as tools and limits."""
     bound = getattr(model, "bound", None)
     own = cast("Mapping[str, object]", getattr(model, "kwargs", {}))
-    return {} if bound is None else {**_bound_arguments(bound), **own}
+    return {} if bound is None else {**bound_arguments(bound), **own}
 
 
 def _set_by_user(model: BaseChatModel | None) -> Mapping[str, object]:

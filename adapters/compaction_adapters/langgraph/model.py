@@ -23,6 +23,8 @@ from compaction_adapters.langchain_core import (
     max_output_tokens,
     model_of_run,
     model_options,
+    native_arguments,
+    native_summarizer,
     request_options,
     without_response_ids,
 )
@@ -102,7 +104,8 @@ class CompactingModel(Runnable[LanguageModelInput, Answer]):
 
         def send(view: list[BaseMessage]) -> Twin:
             sent = view if view is conversation.messages else without_response_ids(view)
-            return Twin(*forms, [*conversation.prefix, *sent], watched, **arguments)
+            named = {**arguments, **native_arguments(self._model, sent, arguments)}
+            return Twin(*forms, [*conversation.prefix, *sent], watched, **named)
 
         try:
             return (yield from make_call(conversation, send, watch, options))
@@ -117,11 +120,13 @@ class CompactingModel(Runnable[LanguageModelInput, Answer]):
             max_output_tokens=max_output_tokens(model, arguments),
             request=request_options(model, arguments),
         )
-        summarizer, tools = (
-            given.get("summarizer") or known.get("summarizer"),
-            arguments.get("tools", known.get("tools")),
-        )
-        options: CallOptions = {**known, "summarizer": summarizer, "tools": tools}
+        is_native = self._conversations.is_native
+        by_provider = native_summarizer(model, conversation.prefix, arguments) if is_native else None
+        options: CallOptions = {
+            **known,
+            "summarizer": given.get("summarizer") or by_provider or known.get("summarizer"),
+            "tools": arguments.get("tools", known.get("tools")),
+        }
         if conversation.prefix:
             options["system"] = [message.content for message in conversation.prefix]
         self._conversations.remember_call(conversation.session, options)

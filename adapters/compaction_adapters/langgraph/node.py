@@ -60,6 +60,9 @@ class CompactionNode(ThreadMethods[NodeConversations], Runnable[Any, dict[str, A
         tools: Tools for their size, as for `bind_tools`.
         recall: Whether `compact.tools` has a tool by which the model reads again what its views leave out: add them to the tools
             of the graph, `ToolNode([*tools, *compact.tools])` and `bind_tools`. Not with `trim`, which leaves the state no others.
+        native: Whether Anthropic itself writes the summaries of calls of a `ChatAnthropic` that `wrap` returned, if no model or
+            summarizer is given: the view then begins with its block, and the calls have its beta header. Not with `trim`, which
+            would make it a message of the state.
         **keywords: The controller's own: `context_window`, `summarizer`, `settings`, `store`, `on_event`, `estimator`.
 
     Raises:
@@ -77,12 +80,17 @@ class CompactionNode(ThreadMethods[NodeConversations], Runnable[Any, dict[str, A
         system: str | SystemMessage | None = None,
         tools: Sequence[BaseTool | Mapping[str, Any] | Callable[..., Any]] = (),
         recall: bool = False,
+        native: bool = False,
         **keywords: Unpack[PolicyKeywords],
     ) -> None:
         _check_keys(messages_key, output_key)
         if recall and trim:
             raise ConfigurationError(
                 "recall=True and trim=True exclude one another: recall reads the messages in the state, which trim removes"
+            )
+        if native and trim:
+            raise ConfigurationError(
+                "native=True and trim=True exclude one another: trim would write the provider's block to the state"
             )
         self._pick_model = _picker(model)
         self._options = _options(None if self._pick_model else model, system, tools)
@@ -96,7 +104,7 @@ class CompactionNode(ThreadMethods[NodeConversations], Runnable[Any, dict[str, A
         self.schema = node_schema(messages_key)
         """Schema of the node's state, for a function around the node: `add_node(..., input_schema=node.schema)`."""
         self._messages_key, self._output_key, self._trim = messages_key, output_key, trim
-        self._sessions = NodeConversations(self.controller, messages_key, has_recall=recall)
+        self._sessions = NodeConversations(self.controller, messages_key, has_recall=recall, is_native=native)
         self.tools: list[BaseTool] = [recall_tool(self._sessions, messages_key)] if recall else []
         """The recall tool, with `recall=True`."""
         setattr(self, "__call__", self._annotate_call())  # noqa: B010 - of this instance only

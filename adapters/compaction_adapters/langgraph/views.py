@@ -21,11 +21,20 @@ class NodeConversations(Conversations):
     Args:
         messages_key: The state's key for messages. It distinguishes the conversations of one state.
         has_recall: Whether the model has the recall tool.
+        is_native: Whether the provider of a wrapped model compacts if it can.
     """
 
-    def __init__(self, controller: CompactionController[Any], messages_key: str, *, has_recall: bool = False) -> None:
+    def __init__(
+        self,
+        controller: CompactionController[Any],
+        messages_key: str,
+        *,
+        has_recall: bool = False,
+        is_native: bool = False,
+    ) -> None:
         suffix = "" if messages_key == "messages" else f"#{messages_key}"
         super().__init__(controller, RECORDS_KEY, RUN_KEY, suffix, has_recall=has_recall)
+        self.is_native = is_native
         self._messages_key = messages_key
         self._views: WeakKeyDictionary[CompactionSession[BaseMessage], tuple[_Lists, ...]] = WeakKeyDictionary()
 

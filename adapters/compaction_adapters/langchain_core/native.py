@@ -1,0 +1,103 @@
+"""Summaries by Anthropic's own compaction through `ChatAnthropic`, and the header that its block needs in every request."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, cast
+
+from langchain_core.messages import AIMessage, BaseMessage
+
+from compaction_adapters.kit import (
+    ANTHROPIC_BETA,
+    NATIVE_TOKENS,
+    NativeSummaries,
+    asker,
+    compaction_option,
+    compaction_usage,
+    read_block,
+)
+from compaction_adapters.langchain_core.blocks import Block, blocks_of
+from compaction_adapters.langchain_core.models import bound_arguments, chat_model_in, max_output_tokens, summary_config
+from compaction_adapters.langchain_core.usage import finish_reason
+from compaction_hooks import Summary, SummaryRequest
+from compaction_hooks.native import Issuer
+
+_FORBIDDEN: Final = ("context_management", "response_format", "stop", "stop_sequences", "tool_choice")
+"""Arguments that Anthropic refuses in a request to compact."""
+
+
+def native_summarizer(
+    model: object, prefix: Sequence[BaseMessage], settings: Mapping[str, object] | None = None
+) -> NativeSummaries | None:
+    """Return the summarizer by which the model of a call compacts; None unless it is a `ChatAnthropic`.
+
+    Args:
+        model: The model, with the tools of the call bound.
+        prefix: The messages that the call sends before those of the conversation, such as a system prompt.
+        settings: The other arguments of the call.
+    """
+    inner = _chat_anthropic(model)
+    if inner is None:
+        return None
+    bound = {name: value for name, value in _arguments(model, settings).items() if name not in _FORBIDDEN}
+    # The model's own fields count if the call does not override them. Streamed, LangChain would lose the block.
+    bound |= {"context_management": None, "stop_sequences": None, "stream": False}
+    bound |= {"betas": _betas(inner, bound), "max_tokens": max(NATIVE_TOKENS, max_output_tokens(model, settings) or 0)}
+
+    def arguments(request: SummaryRequest) -> dict[str, Any]:
+        messages = request.live.messages if request.live else ()
+        asked = {"input": [*prefix, *messages], "config": summary_config(), "compaction": compaction_option(request)}
+        return {**bound, **asked}
+
+    ask = asker(
+        lambda request: inner.invoke(**arguments(request)), lambda request: inner.ainvoke(**arguments(request)), _as_is
+    )
+    issuer = Issuer("anthropic", str(inner.anthropic_api_url).rstrip("/"))
+    return NativeSummaries(issuer, lambda _, request: ask(request), _read, form="")
+
+
+def native_arguments(
+    model: object, view: Sequence[BaseMessage], settings: Mapping[str, object] | None = None
+) -> Mapping[str, Any]:
+    """Return the arguments of a call with which Anthropic takes the block that a view begins with; none without a block.
+
+    Args:
+        settings: The other arguments of the call.
+    """
+    first = next((message for message in view if message.type != "system"), None)
+    blocks = blocks_of(first.content)[:1] if isinstance(first, AIMessage) else ()
+    if not any(isinstance(block, Mapping) and _is_signed(cast(Block, block)) for block in blocks):
+        return {}
+    inner = _chat_anthropic(model)
+    return {} if inner is None else {"betas": _betas(inner, _arguments(model, settings))}
+
+
+def _is_signed(block: Block) -> bool:
+    return block.get("type") == "compaction" and bool(block.get("signature"))
+
+
+def _chat_anthropic(model: object) -> Any:
+    """Return the chat model if it is a `ChatAnthropic`, which is then imported; else None."""
+    inner, module = chat_model_in(model), sys.modules.get("langchain_anthropic.chat_models")
+    return inner if isinstance(inner, getattr(module, "ChatAnthropic", ())) else None
+
+
+def _arguments(model: object, settings: Mapping[str, object] | None) -> dict[str, Any]:
+    return {**bound_arguments(model), **(settings or {})}
+
+
+def _betas(inner: Any, arguments: Mapping[str, Any]) -> list[str]:
+    """Return the beta headers of a call, with the one for the block."""
+    given = arguments.get("betas") or inner.model_kwargs.get("betas") or inner.betas or ()
+    return [*(beta for beta in given if beta != ANTHROPIC_BETA), ANTHROPIC_BETA]
+
+
+def _as_is(answer: AIMessage) -> AIMessage:
+    return answer
+
+
+def _read(answer: AIMessage, issuer: Issuer) -> Summary:
+    blocks = [block for block in blocks_of(answer.content) if isinstance(block, Mapping)]
+    usage = compaction_usage(answer.response_metadata.get("usage") or {})
+    return read_block(cast(Block, blocks[0]) if blocks else None, issuer, usage, finish_reason(answer))
