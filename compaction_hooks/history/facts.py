@@ -42,6 +42,13 @@ class Origin(NamedTuple):
     pins: tuple[str, ...]
 
 
+class UserWords(NamedTuple):
+    """The requests and constraints in one piece of the user, word for word."""
+
+    requests: tuple[str, ...]
+    constraints: tuple[str, ...]
+
+
 class Known(NamedTuple):
     """The summaries and reduced texts of earlier compactions, so that a reader recognizes them in a list.
 

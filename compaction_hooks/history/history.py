@@ -136,6 +136,10 @@ class History(NamedTuple, Generic[M]):
         limit = self.piece_count if end is None else end
         return self.log.systems[: bisect_left(self.log.systems, limit)].tolist()
 
+    def requests(self, end: int) -> list[int]:
+        """Return the indexes of the user's pieces before piece `end`."""
+        return self.log.requests[: bisect_left(self.log.requests, end)].tolist()
+
     def natives(self) -> list[int]:
         """Return the indexes of pieces with a summary of the provider's own."""
         return self.log.natives[: bisect_left(self.log.natives, self.piece_count)].tolist()

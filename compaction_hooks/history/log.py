@@ -10,7 +10,7 @@ from typing import Generic
 
 from compaction_hooks.foreign import are_equal
 from compaction_hooks.history.digests import CHAIN_START
-from compaction_hooks.history.facts import Origin, Piece, Side, has_atoms, is_only_reasoning
+from compaction_hooks.history.facts import Origin, Piece, Side, UserWords, has_atoms, is_only_reasoning
 from compaction_hooks.messages import M, Message, NativeSummary, ToolCall, ToolResult
 
 
@@ -31,6 +31,7 @@ class Log(Generic[M]):
         open_calls: By id, the runs of the tool calls without a result.
         answered: Short hashes of the ids of answered tool calls: a result for no open tool call may be a second one.
         chains: By rule, then by number of runs, the digest of the chain after them; not all are cached.
+        user_words: By piece of the user, its requests and constraints; only those that a compaction asked for.
         pins_left: Digests of the pins that may still follow the summary at the head.
         shown: Indexes of older host messages that are in the view: a copy must not replace them, the view holds the originals.
         shown_hosts: The messages at these indexes.
@@ -56,6 +57,7 @@ class Log(Generic[M]):
         self.answered = array("I")
         self.chains: dict[int, dict[int, str]] = {}
         self.origin: Origin | None = None
+        self.user_words: dict[int, UserWords] = {}
         self.pins_left: list[str] = []
         self.summary_piece: int | None = None
         self.has_unknown_summary = False

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
 from compaction_hooks.files.operations import is_failure, read_calls
-from compaction_hooks.messages import Message, Opaque, Part, Text, ToolCall, ToolResult
+from compaction_hooks.history.facts import UserWords
+from compaction_hooks.history.history import History
+from compaction_hooks.messages import M, Message, Opaque, Part, Text, ToolCall, ToolResult
 from compaction_hooks.summary.extractive.identifiers import kind_of
 from compaction_hooks.summary.extractive.statements import constraint_items, request_texts
 from compaction_hooks.summary.extractive.tasks import task_items
@@ -30,7 +32,7 @@ _STARTED = re.compile(r"\b(?:id|pid)\b\W{1,3}(\w[\w-]{1,40})", re.IGNORECASE)
 _CLASS_OF: Final = {"path": "path", "url": "url", "id": "id", "email": "id"}
 
 
-def read_facts(messages: Sequence[Message]) -> Mapping[str, Iterable[str]]:
+def read_facts(messages: Sequence[Message]) -> Mapping[str, Collection[str]]:
     """Return the facts of messages by class.
 
     The classes are paths, URLs, ids (e-mail addresses too), numbers behind a colon or an equals sign, the first lines of failures,
@@ -46,10 +48,15 @@ def read_facts(messages: Sequence[Message]) -> Mapping[str, Iterable[str]]:
     }
 
 
-def read_words_of_user(messages: Sequence[Message]) -> Mapping[str, Iterable[str]]:
-    """Return the constraints and requests of the user, word for word."""
-    requests = request_texts(messages)
-    return {"constraint": [item.text for item in constraint_items(requests, ())], "request": dict.fromkeys(requests)}
+def read_words_of_user(history: History[M], end: int) -> dict[int, UserWords]:
+    """Return the user's requests and constraints before piece `end`, by piece. A history's are read once."""
+    known = history.log.user_words
+    pieces = history.requests(end)
+    for index in pieces:
+        if index not in known:
+            requests = request_texts([history.piece(index).message])
+            known[index] = UserWords(tuple(requests), tuple(item.text for item in constraint_items(requests, ())))
+    return {index: known[index] for index in pieces}
 
 
 def texts_of(messages: Iterable[Message]) -> Iterator[str]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from compaction_hooks.messages import M
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
+
+from compaction_hooks.messages import M, Message
 from compaction_hooks.recall.facts import read_facts, read_words_of_user, texts_of
 from compaction_hooks.view.projection import Projection
 from compaction_hooks.view.record import CompactionRecord, LossFigures
@@ -13,30 +16,52 @@ def report_loss(snapshot: Snapshot[M], record: CompactionRecord, after: Projecti
     """Return the figures of the facts that a snapshot's view shows and the view of a new record may not, by class.
 
     They are the facts in the messages that the new view leaves out or shortens, all that the user said before the cut, and the
-    files touched so far. A fact is kept if the new view has it anywhere, word for word. Facts that only the summary at the head of
-    a list had are lost if the new view lacks them: the list has not the messages of before.
+    files touched so far. A fact is kept if the new view has it word for word: the user's words in a message of the user, such as
+    the summary's; a file there or in a tool call; any other fact anywhere. Facts that only the summary at the head of a list had
+    are lost if the new view lacks them: the list has not the messages of before.
     """
     history = snapshot.history
     shown = snapshot.neutral_view(after)
     kept = {id(message) for message in shown}
     head = history.piece(history.summary_piece).message if history.summary_piece is not None else None
     gone = [message for message in snapshot.neutral_view(snapshot.projection) if id(message) not in kept]
-    messages = [message for message in gone if message is not head]
-    said = [piece.message for piece in history.pieces(0, after.cut) if piece.message.role == "user"]
+    words = read_words_of_user(history, after.cut).values()
     facts = {
-        **read_words_of_user([message for message in said if message is not head]),
-        **read_facts(messages),
+        "constraint": dict.fromkeys(chain.from_iterable(said.constraints for said in words)),
+        "request": dict.fromkeys(chain.from_iterable(said.requests for said in words)),
+        **read_facts([message for message in gone if message is not head]),
         "file": dict.fromkeys((*record.modified_files, *record.read_files)),
     }
     earlier = read_facts([] if head is None else [head])
+    is_shown = _find_tests(shown)
 
-    view = "\n".join(texts_of(shown))
     figures: dict[str, LossFigures] = {}
     for kind, found in facts.items():
-        recallable = [fact for fact in found if fact not in view]
+        is_kept = is_shown.get(kind, is_shown[""])
+        recallable = [fact for fact in found if not is_kept(fact)]
         only_told = {*earlier.get(kind, ())}.difference(found)
-        lost = [fact for fact in only_told if fact not in view]
-        count = len([*found]) + len(only_told)
+        lost = [fact for fact in only_told if not is_kept(fact)]
+        count = len(found) + len(only_told)
         if count:
             figures[kind] = LossFigures(count - len(recallable) - len(lost), len(recallable), len(lost))
     return figures
+
+
+def _find_tests(shown: Sequence[Message]) -> Mapping[str, Callable[[str], bool]]:
+    """Return a test whether messages have a fact, by class; "" for all other classes.
+
+    The words and files of a long conversation are many, and so are the results in view: searching these for those would take
+    longer than the compaction.
+    """
+    told = "\n".join(texts_of(message for message in shown if message.role == "user"))
+    named = {*told.splitlines(), *" ".join(_arguments_of(shown)).replace('"', " ").split()}
+    return {
+        "": "\n".join(texts_of(shown)).__contains__,
+        "constraint": told.__contains__,
+        "request": told.__contains__,
+        "file": named.__contains__,
+    }
+
+
+def _arguments_of(messages: Iterable[Message]) -> Iterable[str]:
+    return (call.arguments for message in messages for call in message.calls)

@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 
 from compaction_hooks.files.operations import read_calls
 from compaction_hooks.messages import M
+from compaction_hooks.recall.facts import read_words_of_user
 from compaction_hooks.strategies.candidate import Goal
 from compaction_hooks.strategies.summary_plan import SummaryPlan, find_pinned, tokens_above
 from compaction_hooks.summary.extractive.identifiers import collect_mentions, identifier_items
 from compaction_hooks.summary.extractive.outline import Item, Section, as_data, parse
 from compaction_hooks.summary.extractive.outline import render as render_items
-from compaction_hooks.summary.extractive.statements import constraint_items, request_texts
 from compaction_hooks.view.snapshot import Snapshot
 
 CONSTRAINTS_RATIO = 0.25
@@ -58,16 +58,12 @@ def repair_summary(
 
 def _constraints(snapshot: Snapshot[M], plan: SummaryPlan) -> list[Item]:
     """Return the user's constraints before the cut, oldest first; those in messages that stay are in view."""
-    history = snapshot.history
-    start = history.run_start(plan.cut)
+    start = snapshot.history.run_start(plan.cut)
     pinned = {*find_pinned(snapshot, start)}
-    said = [
-        piece.message
-        for index, piece in enumerate(history.pieces(0, start))
-        if piece.message.role == "user" and index not in pinned
-    ]
-    earlier = [item for item in parse(plan.previous_summary or "") if item.section is Section.CONSTRAINTS]
-    return [as_data(item) for item in constraint_items(request_texts(said), earlier)]
+    words = read_words_of_user(snapshot.history, start)
+    earlier = [item.text for item in parse(plan.previous_summary or "") if item.section is Section.CONSTRAINTS]
+    said = (text for index, found in words.items() if index not in pinned for text in found.constraints)
+    return [as_data(Item(section=Section.CONSTRAINTS, text=text)) for text in dict.fromkeys((*earlier, *said))]
 
 
 def _ledger(plan: SummaryPlan, text: str, room: int, size: Callable[[str], int]) -> list[Item]:
