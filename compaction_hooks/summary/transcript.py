@@ -8,7 +8,6 @@ and reminders are left out, media are named and not shown.
 from __future__ import annotations
 
 import json
-import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -31,6 +30,7 @@ from compaction_hooks.messages import (
     ToolResult,
 )
 from compaction_hooks.text.escaping import neutralize
+from compaction_hooks.text.noise import remove_noise
 from compaction_hooks.text.shortening import remove_blocks, shorten
 
 
@@ -211,10 +211,6 @@ def _groups(messages: Sequence[Message]) -> list[Sequence[Message]]:
 
 # -- one message
 
-_NOISE = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f]")
-_QUIET = bytes(code for code in range(0x100) if code in b"\t\n\r" or (code >= 0x20 and code not in (0x7F, 0xC2, 0xED)))
-"""Bytes of UTF-8 that are no noise; 0xC2 begins the controls above ASCII, 0xED the halves of surrogate pairs."""
-_SURROGATE = re.compile("[\ud800-\udfff]")
 _as_json = json.JSONEncoder(ensure_ascii=False).encode
 
 
@@ -274,8 +270,8 @@ def _call_text(call: ToolCall, max_chars: int) -> str:
 
 def _value_text(value: object, max_chars: int) -> str:
     if isinstance(value, str):
-        return _as_json(_limit(_clean(value), max_chars))
-    return _limit(_clean(_as_json(value)), max_chars)
+        return _as_json(_limit(remove_noise(value), max_chars))
+    return _limit(remove_noise(_as_json(value)), max_chars)
 
 
 def _placeholder(media: Media) -> str:
@@ -285,18 +281,7 @@ def _placeholder(media: Media) -> str:
 
 
 def _one_line(name: str) -> str:
-    return name if name.isidentifier() and len(name) <= 80 else " ".join(_clean(name).split())[:80]
-
-
-def _clean(text: str) -> str:
-    """Return the text without terminal colors, control characters and halves of surrogate pairs, which no provider accepts."""
-    encoded = text.encode() if text.isascii() else text.encode("utf-8", "surrogatepass")
-    if not encoded.translate(None, _QUIET):
-        return text
-    text = _NOISE.sub("", text)
-    if _SURROGATE.search(text):
-        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text
+    return name if name.isidentifier() and len(name) <= 80 else " ".join(remove_noise(name).split())[:80]
 
 
 # -- cutting
@@ -313,7 +298,7 @@ def _readable(text: str, max_chars: int) -> str:
 
 
 def _without_noise(text: str) -> str:
-    return remove_blocks(_clean(text), "system-reminder").strip()
+    return remove_blocks(remove_noise(text), "system-reminder").strip()
 
 
 def _limit(text: str, max_chars: int) -> str:

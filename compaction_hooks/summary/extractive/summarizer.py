@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from compaction_hooks.files.operations import CallMade, find_touched_files, read_calls
 from compaction_hooks.files.tags import remove_file_tags
-from compaction_hooks.messages import Message, Opaque, Part, Text, ToolCall, Usage
+from compaction_hooks.messages import Message, Opaque, Part, Text, ToolCall, ToolResult, Usage
 from compaction_hooks.summary.extractive.facts import fact_items
 from compaction_hooks.summary.extractive.identifiers import collect_mentions, find_names, identifier_items
 from compaction_hooks.summary.extractive.outline import Item, Section, as_data, parse, render
@@ -25,6 +25,7 @@ from compaction_hooks.summary.extractive.tasks import task_items
 from compaction_hooks.summary.extractive.text import both_ends, one_line, size
 from compaction_hooks.summary.summarizers import Summary, SummaryRequest
 from compaction_hooks.text.escaping import neutralize
+from compaction_hooks.text.noise import remove_noise
 from compaction_hooks.tokens.estimator import CharacterEstimator, TokenEstimator
 
 REQUESTS_SHARE = 0.36
@@ -138,12 +139,15 @@ class ExtractiveSummarizer:
 
 
 def _prepare(part: Part) -> Part:
-    """Return a part to read: the longest texts cut to their two ends, a block of a tool that the provider ran as a call."""
+    """Return a part to read: long texts cut to their two ends, results without noise, a block of a provider's tool as a call."""
     match part:
         case Opaque(content=content, refusal="") if content:
             return ToolCall("", part.name or part.kind, content)
         case Text(text) if len(text) > MAX_TEXT_CHARS:
             return Text(both_ends(text, MAX_TEXT_CHARS // 2))
+        case ToolResult(text=text):
+            read = remove_noise(both_ends(text, MAX_TEXT_CHARS // 2))
+            return part if read is text else replace(part, text=read)
         case _:
             return part
 

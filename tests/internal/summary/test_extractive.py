@@ -287,6 +287,14 @@ def test_arguments_of_an_action_are_recorded_and_those_of_an_edit_are_not() -> N
     ]
 
 
+def test_a_terminals_colors_are_in_no_name_and_no_outcome() -> None:
+    text = summarize(
+        [user("Build it."), *bash("npm run build", "\x1b[1mnpm\x1b[0m \x1b[34mtsc 7\x1b[0m in src/\x1b[1ma.ts\x1b[0m")]
+    )
+    assert "npm tsc 7 in src/a.ts" in text
+    assert not {"1mnpm", "34mtsc", "\x1b", "[0m"} & {*text.replace(",", " ").split()}
+
+
 # -- tasks, decisions, next steps
 
 
