@@ -18,7 +18,8 @@ from compaction_hooks.engine.persistence import write
 from compaction_hooks.engine.sending import SendingFlow
 from compaction_hooks.messages import M, MessageFormat
 from compaction_hooks.runtime.drivers import Driver, Services
-from compaction_hooks.view.record import CompactionRecord
+from compaction_hooks.view.notes import undo_note
+from compaction_hooks.view.record import NATIVE_MARK, CompactionRecord
 
 
 class Engine(SendingFlow[M]):
@@ -56,7 +57,10 @@ class Engine(SendingFlow[M]):
             new = conversation.add_records(records)
             for record in new if self.shared.has_store else ():
                 for record_id in record.takes_back:
-                    conversation.queue.remove(record_id)
+                    if record_id.endswith(NATIVE_MARK):  # its record stays in the store, with the refused items
+                        conversation.queue.save(undo_note([record_id], 0, 0))
+                    else:
+                        conversation.queue.remove(record_id)
                 if not record.takes_back:
                     conversation.queue.save(record)
         return len(new)

@@ -109,7 +109,7 @@ class NativeSummaries:
             return False
         if not item.sealed:
             family = find_family(model)
-            return provider == "anthropic" or family is None or family.name.startswith(_FAMILY)
+            return family is None or family.name.startswith(_FAMILY)
         return seal is None or (_may_be_same(seal.provider, provider) and _may_be_model(seal.model, model))
 
 

@@ -10,7 +10,7 @@ from compaction_hooks.messages import DroppingFormat, M, Message, MessageFormat,
 from compaction_hooks.reasoning import binds_reasoning, find_family, is_reasoning
 from compaction_hooks.view.notes import reasoning_note
 from compaction_hooks.view.reasoning import ALL_RUNS, NOT_STALE, SealedReasoning, newest_reasoning, stale_runs_of
-from compaction_hooks.view.record import CompactionRecord, StaleRuns
+from compaction_hooks.view.record import NATIVE_MARK, CompactionRecord, StaleRuns, other_view
 
 
 class BoundReasoning:
@@ -80,7 +80,7 @@ class BoundReasoning:
         if known.end > run_count + 1:  # the host went back since
             known = known._replace(end=run_count)
         left_at = self._left_at.get(name, 0)
-        is_first = self._shown is None and not self.awaits_answer
+        is_first = self._shown is None and not self.awaits_answer and left_at <= known.end
         if is_first or self._shown == (name,) or run_count <= left_at or self._goes_on_with(record, run_count):
             return known
         return StaleRuns(known.first if known.end else left_at, end)
@@ -114,7 +114,7 @@ class BoundReasoning:
             self.awaits_answer = self._is_refused = False
 
         told = self._stale[name], frozenset(self.models)
-        if told == self._told.get(name, (stale_runs_of(record), frozenset())):
+        if told == self._told.get(name, (_told_by(record), frozenset())):
             return None
         self._told[name] = told
         return reasoning_note(name, *told) if self.models or newest_reasoning(history, NOT_STALE) >= 0 else None
@@ -125,12 +125,25 @@ class BoundReasoning:
         self._told[note.parent] = note.stale_runs or NOT_STALE, frozenset(self.models)
         known, told = self._stale.get(note.parent, NOT_STALE), note.stale_runs or NOT_STALE
         self._is_useless = self._is_useless or told == ALL_RUNS
+        if note.parent is not None:
+            other = other_view(note.parent)
+            self._left_at[other] = max(told.end, self._left_at.get(other, 0))
         if known.end < told.end:
             self._stale[note.parent] = StaleRuns(min(known.first, told.first) if known.end else told.first, told.end)
 
 
 _ANOTHER_LIST: Final = ("",)
 """The view of a list that the host has changed since; no record has this id."""
+
+
+def _told_by(record: CompactionRecord | None) -> StaleRuns | None:
+    """Return the stale runs that another process reads from a record alone.
+
+    It cannot read from it that the text was sent in place of native items, behind which later reasoning is stale.
+    """
+    if record is not None and record.native is not None and not record.id.endswith(NATIVE_MARK):
+        return None
+    return stale_runs_of(record)
 
 
 def _first_changed_run(before: History[Any], after: History[Any]) -> int | None:

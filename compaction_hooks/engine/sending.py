@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from compaction_hooks.engine.call import Call
 from compaction_hooks.engine.flow import ConversationFlow
 from compaction_hooks.engine.learning import learn_from_answer, learn_from_overflow, report_usage
 from compaction_hooks.engine.model_names import same_model
 from compaction_hooks.engine.orders import Order
+from compaction_hooks.engine.persistence import flush
 from compaction_hooks.engine.result import CompactionOutcome
 from compaction_hooks.engine.sizes import LastSent
 from compaction_hooks.errors import ContextOverflowError
 from compaction_hooks.foreign import read_attribute
-from compaction_hooks.formats.answers import is_cut_by_window
+from compaction_hooks.formats.answers import is_cut_by_window, sealed_items
 from compaction_hooks.formats.usage import context_tokens
 from compaction_hooks.messages import M, Message
 from compaction_hooks.native import is_native_refusal
@@ -89,7 +90,16 @@ class SendingFlow(ConversationFlow[M]):
                 break
             sent = accepted
             answer = yield Send(sent.view)
+        if isinstance(answer, Success):
+            yield from self._note_sealed(call, answer.value)
         return answer, sent
+
+    def _note_sealed(self, call: Call[M], response: object) -> Flow[None]:
+        """Note the issuer of a sealed summary in an answer now: another process may make the next call, of another model."""
+        items = sealed_items(response)
+        if items and self.conversation.format.name == "openai_responses":
+            yield from self.note_natives(call._replace(messages=[*call.messages, *cast("list[M]", items)]))
+            yield from flush(self.conversation)
 
     def _drop_refused(
         self, call: Call[M], error: BaseException, refused: LastSent[M] | None

@@ -1,4 +1,4 @@
-"""Usage and stop reason of a provider's answer, read from dicts and SDK objects alike.
+"""Usage, stop reason and sealed summaries of a provider's answer, read from dicts and SDK objects alike.
 
 Supported are OpenAI chat completions and Responses, Anthropic messages, Gemini contents and Bedrock Converse, whole or as the
 chunks of a stream; LiteLLM, vLLM and other OpenAI-compatible services answer in the first shape.
@@ -55,6 +55,13 @@ def read_answer(response: object) -> Message | None:
 
 _DEEPER: Final = ("response", "messageStop", "metadata")
 _USAGES: Final = ("usage", "usage_metadata", "usageMetadata")
+
+
+def sealed_items(response: object) -> list[object]:
+    """Return the summaries in an answer that only the provider can read, as they came: items of OpenAI's or xAI's Responses."""
+    output = _field(response, "output")
+    items = cast("Sequence[object]", output) if isinstance(output, list | tuple) else ()
+    return [item for item in items if _field(item, "type") == "compaction"]
 
 
 def is_cut_by_window(answer: Message, *, requested: int | None, window: int | None) -> bool:

@@ -442,7 +442,8 @@ class CompactionSession(ConversationMethods[M]):
         """Add records from `export_records`, with their pins and undos; return the number of new ones.
 
         A damaged record is reported by a warning and skipped. A known record costs next to nothing, and a record that was undone
-        here is not added again.
+        here is not added again. The new ones are written to the store at once; to an async store, inside a running loop, with the
+        next call.
         """
         readable: list[CompactionRecord] = []
         with self._own.conversation.lock:
@@ -452,7 +453,9 @@ class CompactionSession(ConversationMethods[M]):
                 readable.append(CompactionRecord.from_dict(fields))
             except RecordError as error:
                 self._own.driver.run_sync(report(self._own.conversation, "read", error))
-        return self._own.import_records(readable)
+        count = self._own.import_records(readable)
+        self._own.save_in_this_thread()
+        return count
 
 
 def _order(keep_recent_tokens: int | None, focus: str | None, preview: CompactionResult[Any] | None = None) -> Order:

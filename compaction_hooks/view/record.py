@@ -23,8 +23,16 @@ RECORD_VERSION = 1
 """The version of the record format. It changes if an old reader could misread a new record; not for new optional fields."""
 
 
+NATIVE_MARK = "/native"
+"""The end of the name of a record's view that shows its native items."""
+
 UNKNOWN_RUN = -1
 """The run of a pin whose place is not known: the content alone decides."""
+
+
+def other_view(name: str) -> str:
+    """Return the name of a record's view of native items from that of its text, and the reverse."""
+    return name.removesuffix(NATIVE_MARK) if name.endswith(NATIVE_MARK) else name + NATIVE_MARK
 
 
 class CompactionReason(StrEnum):
@@ -185,7 +193,7 @@ class CompactionRecord:
     @property
     def native_id(self) -> str:
         """The name of the view that shows the native items; `id` is the name of the view that shows the text."""
-        return f"{self.id}/native"
+        return other_view(self.id)
 
     def native_for(self, issuer: Issuer | None) -> NativeItems | None:
         """Return the native items if this issuer made them, else None."""

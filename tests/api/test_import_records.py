@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from compaction_hooks.stores import MemoryStore
 from tests.conversations import Scripted, above_threshold, controller, steps, user
 
 
@@ -25,3 +26,13 @@ def test_exported_records_are_plain_json() -> None:
     (record,) = session.export_records()
     assert record["digest"]
     assert json.loads(json.dumps(record)) == record
+
+
+def test_imported_records_are_in_the_store_at_once() -> None:
+    made = controller(8_192, summarizer=Scripted()).session("a")
+    result = made.compact_sync(above_threshold())
+    store = MemoryStore()
+    controller(8_192, store=store).session("b").import_records(made.export_records())
+    later = controller(8_192, store=store).session("b")
+    later.transform_context_sync(result.messages)
+    assert later.state().compaction_count == 1

@@ -20,6 +20,7 @@ from compaction_hooks.formats import AnthropicFormat, OpenAIResponsesFormat
 from compaction_hooks.native import Issuer, NativeItems
 from compaction_hooks.stores import MemoryStore
 from tests.conversations import prose
+from tests.native_runs import FABLE, OPUS, RequestedBlocks
 
 MODEL = "claude-opus-5"
 API = Issuer("anthropic", "https://api.anthropic.com")
@@ -230,3 +231,31 @@ def test_an_undo_takes_the_items_back_with_the_text() -> None:
     hooks.compact_sync(messages)
     hooks.undo()
     assert hooks.transform_context_sync(messages) == messages
+
+
+def test_a_refusal_carried_in_from_another_session_is_known_after_a_restart() -> None:
+    messages = conversation()
+    hooks = controller(Native())
+    hooks.transform_context_sync(messages)
+    store = MemoryStore()
+    fork = controller(Native(), store=store)
+    fork.session("default").import_records(hooks.session("default").export_records())
+    assert fork.transform_context_sync(messages)[0] == HEAD
+    hooks.recover_sync(ValueError(REFUSALS[0]), messages)
+    fork.session("default").import_records(hooks.session("default").export_records())
+    assert fork.transform_context_sync(messages)[0] != HEAD
+    assert controller(Native(), store=store).transform_context_sync(messages)[0] != HEAD
+
+
+def test_reasoning_made_behind_the_text_is_left_out_behind_the_items_also_after_a_restart() -> None:
+    run = RequestedBlocks(1)
+    run.steps(4, acting=0)
+    run.compact()
+    run.steps(2, acting=0)
+    for model in (FABLE, OPUS):
+        run.model = model
+        run.steps(1, acting=0)
+        run.restart()
+    run.steps(2, acting=0)
+    assert run.natives > 2
+    assert run.refusals == []

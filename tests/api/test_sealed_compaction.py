@@ -178,6 +178,14 @@ def test_a_line_says_that_messages_are_missing_if_no_request_can_read_them() -> 
     assert view[1:] == messages[1:]
 
 
+def test_the_issuer_is_that_of_the_call_which_brought_the_item_also_after_a_restart_with_another_model() -> None:
+    store, (*before, item, _) = MemoryStore(), conversation()
+    controller(store=store).session("one").call_sync(before, lambda _: {"output": [item]})
+    session = controller(store=store, model="grok-4").session("one")
+    assert item not in session.transform_context_sync(conversation())
+    assert session.transform_context_sync(conversation(), model="gpt-5")[0] is ITEM
+
+
 class RefusedError(Exception):
     """OpenAI's refusal of an item of another account."""
 

@@ -72,10 +72,14 @@ class ItemCompactor:
                     lines += unseal(item).splitlines()
                 case "function_call":
                     lines.append(f"Called {item['name']}({item['arguments']})")
+        text = "\n".join(dict.fromkeys(lines))
+        return [*map(_as_output, kept), self.make_item(body, text)], text
+
+    def make_item(self, body: Mapping[str, Any], text: str) -> dict[str, Any]:
+        """Return an item with this text, for the model of a request."""
         self._made += 1
-        text, id_ = "\n".join(dict.fromkeys(lines)), f"cmp_{self._made:04}"
-        content = self._seal(body, id_, text)
-        return [*map(_as_output, kept), {"type": "compaction", "id": id_, "encrypted_content": content}], text
+        id_ = f"cmp_{self._made:04}"
+        return {"type": "compaction", "id": id_, "encrypted_content": self._seal(body, id_, text)}
 
     def _seal(self, body: Mapping[str, Any], id_: str, text: str) -> str:
         signed = hmac.new(self.key.encode(), f"{id_}:{body['model']}:{text}".encode(), hashlib.sha256)

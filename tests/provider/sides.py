@@ -182,8 +182,9 @@ class Side:
             messages: The messages that count, in addition to those of an earlier response that the request names.
         """
         messages = [*self._kept.get(str(body.get("previous_response_id")), ()), *messages]
-        if isinstance(self.compactor, ItemCompactor):
-            messages = self.compactor.seen(messages)
+        for maker in (self.compactor, self.signer):
+            if isinstance(maker, ItemCompactor):
+                messages = maker.seen(messages)
         pieces = pieces_of(body.get("tools"), system, [one for one in messages if one.get("role") not in SYSTEM_ROLES])
         cached = count_cached(pieces, self._read)
         received = Received(path=path, body=body, system=system, input_tokens=count(pieces), cached_tokens=cached)

@@ -29,7 +29,7 @@ class Run:
         compactions: Compactions of the session.
     """
 
-    def __init__(self, provider: LoopbackProvider, stack: ExitStack, request: dict[str, Any]) -> None:
+    def __init__(self, provider: LoopbackProvider, stack: ExitStack, request: dict[str, Any], mode: Any) -> None:
         self._stack = stack
         self._url = provider.openai_url
         self.request = request
@@ -40,7 +40,9 @@ class Run:
         for model in (OPENAI, XAI):
             answers = [Answer(f"Step {step}.", (Call("read", {"part": step}),)) for step in range(2 * STEPS)]
             side: Side = provider.conversation(model, window=200_000, answers=answers)
-            side.signer = self.sealers[model] = ItemSealer(names=NAMES, account=model, every=12, is_first=model == XAI)
+            side.signer = self.sealers[model] = ItemSealer(
+                "xai" if model == XAI else mode, key=model, names=NAMES, every=12
+            )
             self.clients[model] = stack.enter_context(
                 openai.OpenAI(base_url=provider.openai_url, api_key=model, max_retries=0)
             )
@@ -99,10 +101,16 @@ class Run:
         return [wanted - names for names in read[2:] if wanted - names]
 
 
+@pytest.fixture(params=["billed", "dropped"])
+def mode(request: pytest.FixtureRequest) -> str:
+    """Return whether OpenAI reads and bills messages before an item: sources differ."""
+    return str(request.param)
+
+
 @pytest.fixture(params=[INLINE, {}], ids=["the server compacts", "both compact"])
-def run(provider: LoopbackProvider, request: pytest.FixtureRequest) -> Iterator[Run]:
+def run(provider: LoopbackProvider, request: pytest.FixtureRequest, mode: str) -> Iterator[Run]:
     with ExitStack() as stack:
-        yield Run(provider, stack, request.param)
+        yield Run(provider, stack, request.param, mode)
 
 
 def test_a_run_on_one_account_sends_one_item_each_time_and_is_never_refused(run: Run) -> None:
@@ -128,7 +136,7 @@ def test_switches_of_provider_and_model_and_a_restart_are_never_refused(run: Run
 
 def test_a_rotated_key_costs_one_refusal_and_a_restart_none(run: Run) -> None:
     run.steps(9)
-    run.sealers[OPENAI].account = "rotated"
+    run.sealers[OPENAI].key = "rotated"
     run.steps(2)
     run.restart()
     run.steps(9)
