@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from langchain_anthropic import ChatAnthropic
+from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool, StructuredTool, tool
@@ -41,6 +42,21 @@ class Stage(ProviderStage):
         model: ChatAnthropic = self._open(ChatAnthropic, window, key, options)
         return model
 
+    def google(self, model: str) -> BaseChatModel:
+        from langchain_google_genai import ChatGoogleGenerativeAI
+
+        made = ChatGoogleGenerativeAI(
+            model=model, api_key=SecretStr(self.key), base_url=self.provider.anthropic_url, max_retries=1
+        )
+        self._genai.append(made.client)
+        return made
+
+    def bedrock(self, model: str) -> BaseChatModel:
+        from langchain_aws import ChatBedrockConverse
+
+        client = self.bedrock_client()
+        return ChatBedrockConverse(model=model, client=client, bedrock_client=client)
+
     def _open(self, kind: Any, window: int | None, key: str, options: dict[str, Any]) -> Any:
         profile = {"max_input_tokens": window} if window else None
         # Clients are shared between models by URL and time-out; those of another test's event loop are of no use in this one.
@@ -61,6 +77,7 @@ class Stage(ProviderStage):
         self._models.append(model)
 
     async def close(self) -> None:
+        await super().close()
         for model in self._models:
             if isinstance(model, ChatOpenAI):
                 model.root_client.close()

@@ -61,6 +61,14 @@ class Stage(ProviderStage):
         connection = {"api_base": self.provider.anthropic_url, "api_key": self.key + key}
         return {"model": f"anthropic/{model}", **connection, **arguments}
 
+    def google(self, model: str) -> dict[str, Any]:
+        return {"model": f"gemini/{model}", "api_base": f"{self.provider.anthropic_url}/v1beta", "api_key": self.key}
+
+    def bedrock(self, model: str) -> dict[str, Any]:
+        connection = {"aws_bedrock_runtime_endpoint": self.provider.anthropic_url, "aws_region_name": "us-east-1"}
+        keys = {"aws_access_key_id": self.key, "aws_secret_access_key": "secret"}
+        return {"model": f"bedrock/converse/{model}", **connection, **keys}
+
     def deployment(
         self, name: str, key: str = "", model: str = "gpt-4o-mini", max_input_tokens: int | None = None
     ) -> dict[str, Any]:

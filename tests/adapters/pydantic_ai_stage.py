@@ -11,6 +11,7 @@ from anthropic import AsyncAnthropic
 from anthropic import DefaultAsyncHttpxClient as AnthropicHttpxClient
 from httpx import Limits
 from openai import AsyncOpenAI, DefaultAsyncHttpxClient
+from pydantic_ai.models import Model
 from pydantic_ai.models.anthropic import AnthropicModel
 from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
 from pydantic_ai.providers.anthropic import AnthropicProvider
@@ -56,6 +57,19 @@ class Stage(ProviderStage):
         self._clients.append(client)
         return AnthropicModel(model, provider=AnthropicProvider(anthropic_client=client), **options)
 
+    def google(self, model: str) -> Model:
+        from pydantic_ai.models.google import GoogleModel
+        from pydantic_ai.providers.google import GoogleProvider
+
+        return GoogleModel(model, provider=GoogleProvider(client=self.google_client()))
+
+    def bedrock(self, model: str) -> Model:
+        from pydantic_ai.models.bedrock import BedrockConverseModel
+        from pydantic_ai.providers.bedrock import BedrockProvider
+
+        return BedrockConverseModel(model, provider=BedrockProvider(bedrock_client=self.bedrock_client()))
+
     async def close(self) -> None:
+        await super().close()
         for client in self._clients:
             await client.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 from compaction_hooks import Summary, SummaryRequest
@@ -20,11 +21,41 @@ class ProviderStage:
     def __init__(self, provider: LoopbackProvider, key: str) -> None:
         self.provider = provider
         self.key = key
+        self._boto: list[Any] = []
+        self._genai: list[Any] = []
 
     def side(self, *answers: Answer | Rejection, window: int | None = None, key: str = "", **options: Any) -> Side:
         side = self.provider.conversation(self.key + key, window=window or self.window, answers=answers, **options)
         side.summary_text = f"## Goal\n- {SECRET}"
         return side
+
+    def bedrock_client(self) -> Any:
+        """Return boto3's client of Converse."""
+        boto3: Any = import_module("boto3")
+        client = boto3.client(
+            "bedrock-runtime",
+            endpoint_url=self.provider.anthropic_url,
+            region_name="us-east-1",
+            aws_access_key_id=self.key,
+            aws_secret_access_key="secret",
+        )
+        self._boto.append(client)
+        return client
+
+    def google_client(self) -> Any:
+        """Return google-genai's client."""
+        genai: Any = import_module("google.genai")
+        client = genai.Client(api_key=self.key, http_options={"base_url": self.provider.anthropic_url})
+        self._genai.append(client)
+        return client
+
+    async def close(self) -> None:
+        """Close the clients."""
+        for google in self._genai:
+            await google.aio.aclose()
+            google.close()
+        for client in self._boto:
+            client.close()
 
 
 class CountingSummarizer:

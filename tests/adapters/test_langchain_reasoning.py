@@ -16,7 +16,7 @@ from compaction_hooks import CompactionController, project
 from tests.adapters.langchain_core_stage import Stage, run, said, streamed, thread
 from tests.adapters.signed_reasoning import BINDING, HIDDEN, RESULT, SETTINGS, STEPS, TURNS, WINDOW, Reading
 from tests.cases import crossed
-from tests.provider import ItemSigner
+from tests.provider import CallSigner, ItemSigner
 
 SEALED = {"signature": "sealed"}
 TEXT = {"type": "text", "text": "Step."}
@@ -82,18 +82,33 @@ async def test_no_run_of_an_agent_ends_in_a_refusal(stage: Stage, model: str, ho
     assert sum("signature" in str(message.content) for message in messages) == len(reading.answers)
 
 
-@crossed(output=["v0", "responses/v1", "v1"], how=["sync", "streamed"])
-async def test_reasoning_of_another_account_is_dropped_with_the_ids_of_its_items(
-    stage: Stage, output: str, how: str
+@pytest.mark.parametrize("model", [BINDING, HIDDEN])
+async def test_no_run_on_bedrock_ends_in_a_refusal(stage: Stage, model: str) -> None:
+    reading, saver = Reading(stage.side()), InMemorySaver()
+    for turn in TURNS:
+        compaction = CompactionMiddleware(context_window=WINDOW, settings=SETTINGS)
+        bedrock = stage.bedrock(f"anthropic.{model}")
+        agent: Any = create_agent(bedrock, [read_file], middleware=[compaction], checkpointer=saver)
+        await run(agent, said(turn), "sync", {**thread(), "recursion_limit": 10 * STEPS})
+        assert agent.get_state(thread()).values["messages"][-1].text == "Done."
+    reading.check(model)
+
+
+@crossed(client=["v0", "responses/v1", "v1", "google"], how=["sync", "streamed"])
+async def test_reasoning_of_another_account_is_dropped_with_its_ids_and_signatures(
+    stage: Stage, client: str, how: str
 ) -> None:
     """The account changes between three turns, and each of them is that of another process."""
     reading, saver = Reading(stage.side()), InMemorySaver()
-    signer = reading.side.signer = ItemSigner()
-    options: dict[str, Any] = {"output_version": output, "include": ["reasoning.encrypted_content"]}
+    signer = reading.side.signer = CallSigner() if client == "google" else ItemSigner()
+    options: dict[str, Any] = {"output_version": client, "include": ["reasoning.encrypted_content"]}
     for turn, account in zip((*TURNS, "Go on."), ("first", "second", "second"), strict=True):
         signer.account = account
         compaction = CompactionMiddleware(context_window=WINDOW, settings=SETTINGS)
-        model = stage.openai(None, model="gpt-5", use_responses_api=True, **options)
+        if client == "google":
+            model = stage.google("gemini-3-pro")
+        else:
+            model = stage.openai(None, model="gpt-5", use_responses_api=True, **options)
         agent: Any = create_agent(model, [read_file], middleware=[compaction], checkpointer=saver)
         config = {**thread(), "recursion_limit": 10 * STEPS}
         if how == "streamed":

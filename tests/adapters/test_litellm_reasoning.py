@@ -13,7 +13,7 @@ from tests.adapters.litellm_stage import IS_OLD, WITH_TOOLS, Stage, got, litellm
 from tests.adapters.signed_reasoning import BINDING, HIDDEN, REFUSALS, RESULT, SETTINGS, TURNS, WINDOW, Reading
 from tests.cases import crossed
 from tests.conversations import user
-from tests.provider import Signer
+from tests.provider import CallSigner, Signer
 
 pytestmark = litellm_stage.QUIET
 provider = litellm_stage.provider
@@ -62,6 +62,35 @@ async def test_no_call_ends_in_a_refusal(stage: Stage, model: str, how: str) -> 
     reading.check(model)
     thoughts = [message for message in messages if getattr(message, "thinking_blocks", None)]
     assert len(thoughts) == len(reading.answers)
+
+
+@pytest.mark.parametrize("model", [BINDING, HIDDEN])
+async def test_no_call_of_bedrock_ends_in_a_refusal(stage: Stage, model: str) -> None:
+    """litellm (1.106) sends no redacted blocks back to Converse."""
+    reading, store, messages = Reading(stage.side(), has_redacted=False), MemoryStore(), list[Any]()
+    for turn in TURNS:
+        complete = with_compaction(
+            litellm.acompletion, context_window=WINDOW, settings=SETTINGS, store=store, session_id="reading"
+        )
+        arguments = {**stage.bedrock(f"anthropic.{model}"), "tools": [offered("read_file")], **WITH_TOOLS}
+        messages = await read_on(complete, [*messages, user(turn)], False, arguments)
+    reading.check(model)
+
+
+@crossed(function=[litellm.completion, litellm.acompletion], model=["gemini-3-pro", f"gemini-3-{HIDDEN}"])
+async def test_signatures_of_another_route_are_left_out(stage: Stage, function: Any, model: str) -> None:
+    """The route changes between three turns, and each of them is that of another process."""
+    reading, store, messages = Reading(stage.side()), MemoryStore(), list[Any]()
+    signer = reading.side.signer = CallSigner()
+    for turn, account in zip((*TURNS, "Go on."), ("first", "second", "second"), strict=True):
+        signer.account = account
+        complete = with_compaction(
+            function, context_window=WINDOW, settings=SETTINGS, store=store, session_id="reading"
+        )
+        arguments = {**stage.google(model), "tools": [offered("read_file")], **WITH_TOOLS}
+        messages = await read_on(complete, [*messages, user(turn)], False, arguments)
+    assert len(signer.refusals) == len(reading.side.rejections) == 1
+    assert signer.sent[-1] > 1
 
 
 @pytest.mark.parametrize("field", ["thinking_blocks", "reasoning_details"])

@@ -17,7 +17,7 @@ from tests.adapters.pydantic_ai_stage import Stage
 from tests.adapters.signed_reasoning import BINDING, HIDDEN, RESULT, SETTINGS, STEPS, TURNS, WINDOW, Reading
 from tests.adapters.test_pydantic_ai_recovery import by_iter_streaming, by_run, by_run_with_a_handler
 from tests.cases import crossed
-from tests.provider import ItemSigner
+from tests.provider import CallSigner, ItemSigner
 
 
 def read_file(path: str) -> str:
@@ -69,15 +69,36 @@ async def test_reasoning_is_dropped_though_overflows_are_not_recovered(stage: St
     assert len(reading.side.rejections) == 1
 
 
-@pytest.mark.parametrize("way", [by_run, by_run_with_a_handler])
-async def test_reasoning_of_another_account_is_dropped_with_the_ids_of_its_items(stage: Stage, way: Any) -> None:
+@pytest.mark.parametrize("model", [BINDING, HIDDEN])
+async def test_no_run_on_bedrock_ends_in_a_refusal(stage: Stage, model: str) -> None:
+    reading, store, messages = Reading(stage.side()), MemoryStore(), list[ModelMessage]()
+    for turn in TURNS:
+        compaction = Compaction[None](context_window=WINDOW, settings=SETTINGS, store=store)
+        agent: Agent[None, str] = Agent(
+            stage.bedrock(f"anthropic.{model}"), capabilities=[compaction], tools=[read_file]
+        )
+        limits = UsageLimits(request_limit=None)
+        output, messages = await by_run(
+            agent, turn, message_history=messages, usage_limits=limits, conversation_id="reading"
+        )
+        assert output == "Done."
+    reading.check(model)
+
+
+@crossed(client=["responses", "google"], way=[by_run, by_run_with_a_handler])
+async def test_reasoning_of_another_account_is_dropped_with_its_ids_and_signatures(
+    stage: Stage, client: str, way: Any
+) -> None:
     """The account changes between three runs, and each of them is that of another process."""
     reading, store, messages = Reading(stage.side()), MemoryStore(), list[ModelMessage]()
-    signer = reading.side.signer = ItemSigner()
+    signer = reading.side.signer = ItemSigner() if client == "responses" else CallSigner()
+    model = "gpt-5" if client == "responses" else "gemini-3-pro"
     for turn, account in zip((*TURNS, "Go on."), ("first", "second", "second"), strict=True):
         signer.account = account
         compaction = Compaction[None](context_window=WINDOW, settings=SETTINGS, store=store)
-        agent: Agent[None, str] = Agent(stage.responses(model="gpt-5"), capabilities=[compaction], tools=[read_file])
+        agent: Agent[None, str] = Agent(
+            getattr(stage, client)(model=model), capabilities=[compaction], tools=[read_file]
+        )
         limits = UsageLimits(request_limit=None)
         output, messages = await way(
             agent, turn, message_history=messages, usage_limits=limits, conversation_id="reading"

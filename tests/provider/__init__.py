@@ -4,6 +4,7 @@ The examples use it, so it needs no pytest.
 """
 
 from compaction_hooks.testing import Answer, Call, Script, Turn, long_script, tools_of
+from tests.provider.call_signing import CallSigner
 from tests.provider.compacting import Compactor
 from tests.provider.item_compacting import ItemCompactor
 from tests.provider.item_sealing import ItemSealer
@@ -17,6 +18,7 @@ __all__ = [
     "WORDINGS",
     "Answer",
     "Call",
+    "CallSigner",
     "Compactor",
     "ItemCompactor",
     "ItemSealer",

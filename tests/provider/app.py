@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from tests.provider import anthropic_wire, openai_wire, responses_wire
+from tests.provider import anthropic_wire, converse_wire, gemini_wire, openai_wire, responses_wire
 from tests.provider.sides import Reply, Side
 from tests.provider.validation import anthropic_fault, openai_fault
 from tests.provider.wordings import Rejection
@@ -22,16 +23,24 @@ from tests.provider.wordings import Rejection
 
 @dataclass(frozen=True, slots=True)
 class _Wire:
-    """One API: its functions that read a request and write a reply."""
+    """One API: its functions that read a request and write a reply.
+
+    Attributes:
+        read: Returns a request, given its path, in the form of another API.
+        error: Returns the body of an error, if the API's is not that of the rejection.
+    """
 
     path: str
     wording: str
     system_of: Callable[[Mapping[str, Any]], str]
     fault: Callable[[Mapping[str, Any]], Rejection | None]
     whole: Callable[[Reply, Mapping[str, Any]], dict[str, Any]]
-    events: Callable[[Reply, Mapping[str, Any]], Iterator[str]]
+    events: Callable[[Reply, Mapping[str, Any]], Iterator[str | bytes]]
     auth_error: Callable[[], dict[str, Any]]
     messages_of: Callable[[Mapping[str, Any]], Sequence[Mapping[str, Any]]] = lambda body: body.get("messages") or ()
+    read: Callable[[dict[str, Any], str], dict[str, Any]] = lambda body, _: body
+    error: Callable[[str], dict[str, Any]] | None = None
+    stream_type: str = "text/event-stream"
 
 
 _OPENAI = _Wire(
@@ -62,6 +71,29 @@ _RESPONSES = _Wire(
     auth_error=responses_wire.auth_error,
     messages_of=responses_wire.messages_of,
 )
+_GEMINI = _Wire(
+    path="/{version}/models/{model:path}",
+    wording="gemini",
+    system_of=anthropic_wire.system_of,
+    fault=gemini_wire.fault,
+    whole=gemini_wire.whole,
+    events=gemini_wire.events,
+    auth_error=lambda: gemini_wire.error("API key not valid."),
+    read=gemini_wire.read,
+    error=gemini_wire.error,
+)
+_CONVERSE = _Wire(
+    path="/model/{model}/{method}",
+    wording="bedrock",
+    system_of=anthropic_wire.system_of,
+    fault=converse_wire.fault,
+    whole=converse_wire.whole,
+    events=converse_wire.events,
+    auth_error=lambda: converse_wire.error("The security token included in the request is invalid."),
+    read=converse_wire.read,
+    stream_type="application/vnd.amazon.eventstream",
+    error=converse_wire.error,
+)
 _COMPACT = replace(_RESPONSES, path="/v1/responses/compact", whole=responses_wire.compacted)
 
 
@@ -75,7 +107,7 @@ class HttpServer:
     def __init__(self, sides: Mapping[str, Side]) -> None:
         routes = [
             Route(wire.path, _endpoint(wire, sides), methods=["POST"])
-            for wire in (_OPENAI, _ANTHROPIC, _RESPONSES, _COMPACT)
+            for wire in (_OPENAI, _ANTHROPIC, _RESPONSES, _COMPACT, _GEMINI, _CONVERSE)
         ]
         config = uvicorn.Config(
             Starlette(routes=routes),
@@ -102,21 +134,33 @@ def _endpoint(wire: _Wire, sides: Mapping[str, Side]) -> Callable[[Request], Awa
         side = sides.get(_key(request))
         if side is None:
             return JSONResponse(wire.auth_error(), 401)
-        body = await request.json()
+        body = wire.read(await request.json(), request.url.path)
         if betas := request.headers.get("anthropic-beta"):
             body["betas"] = betas.split(",")
         reply = side.answer(
             request.url.path, body, wire.system_of(body), wire.wording, wire.fault, wire.messages_of(body)
         )
         if isinstance(reply, Rejection):
-            return Response(status_code=reply.status) if reply.body is None else JSONResponse(reply.body, reply.status)
+            return _error(wire, reply)
         if body.get("stream"):
-            return StreamingResponse(wire.events(reply, body), media_type="text/event-stream")
+            return StreamingResponse(wire.events(reply, body), media_type=wire.stream_type)
         return JSONResponse(wire.whole(reply, body))
 
     return endpoint
 
 
+def _error(wire: _Wire, rejection: Rejection) -> Response:
+    body: Any = rejection.body
+    if body is None:
+        return Response(status_code=rejection.status)
+    if wire.error is not None:
+        (body,) = body if isinstance(body, list) else [body]
+        body = wire.error(body["error"]["message"])
+    return JSONResponse(body, rejection.status, {"x-amzn-ErrorType": "ValidationException"})
+
+
 def _key(request: Request) -> str:
-    given: str = request.headers.get("x-api-key") or request.headers.get("authorization", "")
-    return given.removeprefix("Bearer ")
+    headers = request.headers
+    given: str = headers.get("x-api-key") or headers.get("x-goog-api-key") or headers.get("authorization", "")
+    amazon = re.search("Credential=([^/]*)/", given)
+    return amazon[1] if amazon else given.removeprefix("Bearer ")

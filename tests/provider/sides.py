@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeAlias
 from compaction_hooks import Usage
 from compaction_hooks.summary.prompts import SYSTEM_PROMPT
 from compaction_hooks.testing import Answer
+from tests.provider.call_signing import CallSigner
 from tests.provider.compacting import Compactor
 from tests.provider.counting import count, count_cached, pieces_of, text_tokens
 from tests.provider.item_compacting import ItemCompactor
@@ -140,7 +141,7 @@ class Side:
     think: Callable[[Received], Answer] | None = None
     stream_fail_after: int | None = None
     wants_turns: bool = False
-    signer: Signer | ItemSigner | ItemSealer | None = None
+    signer: Signer | CallSigner | ItemSigner | ItemSealer | None = None
     compactor: Compactor | ItemCompactor | None = None
     blocks: Sequence[Mapping[str, Any]] = ()
     requests: list[Received] = field(default_factory=list[Received])
