@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -248,6 +249,30 @@ def test_a_pinned_answer_of_responses_keeps_its_reasoning_item() -> None:
     messages += [{"role": "user", "content": "word " * 4_000}, *responses(4)]
     result = session.compact_sync(messages, keep_recent_tokens=20)
     assert [item["id"] for item in result.messages if "id" in item] == ["rs_10", "fc_10", "rs_4", "fc_4"]
+
+
+def interleaved(step: int, kinds: list[str]) -> list[Any]:
+    """Return an answer with these items, and the result of its calls."""
+    words, call_id = "word " * 60, f"call_{step}"
+    fields: dict[str, dict[str, Any]] = {
+        "reasoning": {"summary": [{"type": "summary_text", "text": words}]},
+        "message": {"role": "assistant", "content": words},
+        "function_call": {"call_id": call_id, "name": "read", "arguments": "{}"},
+    }
+    items = [{"type": kind, "id": f"{kind} {step} {place}", **fields[kind]} for place, kind in enumerate(kinds)]
+    return [*items, {"type": "function_call_output", "call_id": call_id, "output": words}]
+
+
+@pytest.mark.parametrize("keep", range(50, 1_450, 200))
+@pytest.mark.parametrize("answer", ["reasoning message reasoning function_call", "reasoning function_call message"])
+def test_no_cut_parts_an_item_of_responses_from_its_reasoning(answer: str, keep: int) -> None:
+    steps = [interleaved(step, answer.split()) for step in range(14)]
+    messages: list[Any] = [SAYS["content"]("Go."), *(item for step in steps for item in step)]
+    hooks = CompactionController[Any](format=OpenAIResponsesFormat(), context_window=30_000)
+    view = hooks.compact_sync(messages, keep_recent_tokens=keep).messages
+    assert len(view) < len(messages)
+    pairs = [pair for pair in pairwise(messages) if pair[0].get("type") == "reasoning"]
+    assert [one["id"] for one, other in pairs if (one in view) != (other in view)] == []
 
 
 def test_keep_leaves_nothing_out_and_raises_the_refusal() -> None:

@@ -50,6 +50,7 @@ class Signer:
     Attributes:
         redacted_every: Every so many answers, one has a redacted block after its thinking; 0: none.
         chat_field: The field of chat messages with the reasoning: "thinking_blocks" (LiteLLM) or "reasoning_details" (OpenRouter).
+        enforces: Whether reasoning of other requests is rejected; not for accounts of before September 2026: answers report it.
         refusals: The paths of rejected blocks.
         unsigned: The paths of chat messages with a copy of reasoning, and without its signature.
         sent: For each accepted request, the number of answers with reasoning, and of all answers in it.
@@ -57,6 +58,7 @@ class Signer:
 
     redacted_every: int = 3
     chat_field: str = "thinking_blocks"
+    enforces: bool = True
     refusals: list[str] = field(default_factory=list)
     unsigned: list[str] = field(default_factory=list)
     sent: list[tuple[int, int]] = field(default_factory=list)
@@ -75,7 +77,7 @@ class Signer:
         placed, _ = self._read(body)
         self.unsigned += [f"messages.{n}" for n, one in enumerate(body["messages"]) if _has_unsigned_copy(one)]
         stale = self._first_stale(placed)
-        if stale is not None and not _allows_dropping(body):
+        if stale is not None and self.enforces and not _allows_dropping(body):
             return self._reject(placed[stale], _BOUND)
         placed = placed[:stale]
         broken = self._broken_run(placed, body) if stale is None else None
@@ -104,11 +106,12 @@ class Signer:
         return made
 
     def dropped(self, body: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Return the reasoning that the request allowed to drop, in the form of Anthropic's `input_transformations`."""
+        """Return the stale reasoning that was dropped or allowed, in the form of Anthropic's `input_transformations`."""
         placed, _ = self._read(body)
         stale = self._first_stale(placed)
         gone = [] if stale is None else placed[stale:]
-        return [{"type": "thinking_dropped", "reason": "prefix_binding_mismatch", "path": block.path} for block in gone]
+        kind = "thinking_dropped" if _allows_dropping(body) else "thinking_mismatch_allowed"
+        return [{"type": kind, "reason": "prefix_binding_mismatch", "path": block.path} for block in gone]
 
     def _first_stale(self, placed: list[_Placed]) -> int | None:
         last = ""

@@ -34,6 +34,7 @@ class Run:
         self.events: list[CompactionFinished] = []
         self.client = anthropic.Anthropic(base_url=provider.anthropic_url, api_key=model, max_retries=0)
         self.model = model
+        self.stale: list[Any] = []
         self.messages: list[Any] = [{"role": "user", "content": "Read all parts, one after the other."}]
         self.session = CompactionController(
             format=AnthropicFormat(),
@@ -54,6 +55,7 @@ class Run:
     def step(self) -> None:
         """Make one model call, and run its tool calls."""
         answer = self.session.call_sync(self.messages, self.send, model=self.model)
+        self.stale += getattr(answer, "input_transformations", None) or []
         self.messages.append({"role": "assistant", "content": answer.content})
         results = [
             {"type": "tool_result", "tool_use_id": block.id, "content": RESULT}
@@ -101,6 +103,18 @@ def test_behind_a_gateway_that_hides_the_model_one_refusal_is_recovered_and_teac
     run.steps(STEPS)
     assert len(run.events) >= 3
     assert len(run.signer.refusals) == 1
+
+
+@pytest.mark.parametrize(("model", "sends_stale"), [(BINDING, False), (HIDDEN, True)])
+def test_an_older_account_is_never_rejected_and_a_known_model_gets_no_stale_reasoning(
+    start: Start, model: str, sends_stale: bool
+) -> None:
+    run = start(model)
+    run.signer.enforces = False
+    run.steps(STEPS)
+    assert len(run.events) >= 3
+    assert run.signer.refusals == []
+    assert bool(run.stale) is sends_stale
 
 
 def test_an_error_that_the_host_catches_is_recovered_by_recover(start: Start) -> None:
