@@ -7,14 +7,13 @@ from typing import Any
 
 import pytest
 from compaction_adapters.pydantic_ai import Compaction, PydanticAIFormat, history_processor
-from compaction_adapters.pydantic_ai.requests import count_replaced, leaf_models, model_name, pin_evidence
+from compaction_adapters.pydantic_ai.requests import leaf_models, model_name, pin_evidence
 from pydantic_ai import RunContext
 from pydantic_ai import messages as ai
 from pydantic_ai.capabilities import Capability
 from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart, ToolReturnPart, UserPromptPart
 from pydantic_ai.models.fallback import FallbackModel
 from pydantic_ai.models.function import FunctionModel
-from pydantic_ai.models.openai import OpenAIResponsesModel
 from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.usage import RunUsage
 
@@ -122,36 +121,22 @@ def compacted_by(name: str, *, after: list[ModelMessage], calls: bool = False) -
 
 @pytest.mark.parametrize("method", ["compact", "process"])
 @pytest.mark.parametrize("calls", [False, True], ids=["words", "calls"])
-async def test_messages_that_the_provider_compacted_are_left_alone(calls: bool, method: str, stage: Stage) -> None:
-    """The provider leaves out all before its own summary, so these are neither counted nor cut; the response stays whole."""
+async def test_our_summary_updates_the_providers_and_reads_nothing_before_it(
+    calls: bool, method: str, stage: Stage
+) -> None:
     question, asked = ModelRequest(parts=[UserPromptPart("And now?")]), CountingSummarizer()
     history = compacted_by("anthropic", after=[*spoken(18, first=3), question], calls=calls)
-    head = history[: 9 if calls else 8]
     ctx = context(stage.anthropic(), conversation_id="c")
     if method == "compact":
         view = await Compaction[None](context_window=WINDOW, summarizer=asked).compact(history, ctx)
     else:
         view = await history_processor(context_window=WINDOW, summarizer=asked)(ctx, history)
-    assert all(one is other for one, other in zip(view, head, strict=False))
-    assert SECRET in texts(view[len(head) :])
+    assert SECRET in texts(view[:1])
+    assert "kept by the provider" not in texts(view)
     (request,) = asked.asked
+    assert request.previous_summary == "kept by the provider"
     assert "Question 0." not in request.transcript
     assert "Question 3." in request.transcript
-
-
-def test_only_models_that_leave_messages_out_replace_them(stage: Stage) -> None:
-    """Chat completions send everything: there the list is compacted like any other."""
-    anthropic, openai = stage.anthropic(), stage.openai()
-    responses = OpenAIResponsesModel("m", provider=openai.provider or "openai")
-    history, of_openai = compacted_by("anthropic", after=spoken(2)), compacted_by("openai", after=[])
-    failed = ModelResponse(parts=[ai.CompactionPart(provider_name="anthropic")])
-    for model in (anthropic, WrapperModel(anthropic), FallbackModel(anthropic, anthropic)):
-        assert count_replaced(history, model) == 8
-        assert count_replaced([*history[:7], failed, *history[8:]], model) == 0
-    for other in (openai, FallbackModel(anthropic, openai), responses):
-        assert count_replaced(history, other) == 0
-    assert count_replaced(of_openai, openai) == 0
-    assert count_replaced(of_openai, responses) == 8
 
 
 def test_the_name_of_a_fallback_is_that_of_the_model_that_answered(stage: Stage) -> None:

@@ -25,7 +25,6 @@ from compaction_adapters.pydantic_ai.recovery import RecoveringModel, Turn
 from compaction_adapters.pydantic_ai.requests import (
     RunSessions,
     Session,
-    count_replaced,
     find_conversation,
     is_continuation,
     native_capability,
@@ -171,7 +170,7 @@ class Compaction(AbstractCapability[AgentDepsT]):
     def _recallable(self, ctx: RunContext[AgentDepsT], messages: list[ModelMessage]) -> RecallTool:
         """Return the session's tool, for these messages of a run."""
         session = self._session or self._sessions.of(ctx, messages)
-        return session.recall_tool(lambda: messages[count_replaced(messages, ctx.model) :])
+        return session.recall_tool(lambda: messages)
 
     async def before_model_request(
         self, ctx: RunContext[AgentDepsT], request_context: ModelRequestContext
@@ -197,7 +196,7 @@ class Compaction(AbstractCapability[AgentDepsT]):
             whole.persist_view(whole.view)
         turn = self._turn = await self._open_turn(ctx, session, request_context, ctx.messages if shows_run else None)
         if turn.view is not turn.messages:
-            request_context.messages = [*turn.head, *turn.view]
+            request_context.messages = turn.view
             turn.persist_view(turn.view)
         return request_context
 
@@ -258,14 +257,13 @@ class Compaction(AbstractCapability[AgentDepsT]):
             session, model = self._sessions.of(ctx, messages), ctx.model
             options = options_of(request_in(ctx, messages), ctx.is_tool_available)
 
-        head = count_replaced(messages, model)
         pin_evidence(session, messages)
         try:
             with charge_to(ctx):
-                result = await session.compact(messages[head:], focus=self._focus, **self._in_run(ctx, model, options))
+                result = await session.compact(messages, focus=self._focus, **self._in_run(ctx, model, options))
         except ContextOverflowError:
             return messages
-        return [*messages[:head], *result.messages]
+        return result.messages
 
     def with_focus(self, focus: str) -> Compaction[AgentDepsT]:
         """Return a copy whose `compact` asks for a summary with this focus."""
@@ -281,11 +279,10 @@ class Compaction(AbstractCapability[AgentDepsT]):
         options = options_of(request, ctx.is_tool_available)
         self._sessions.last_calls[session] = request.model, options
         options = self._in_run(ctx, request.model, options)
-        count = count_replaced(request.messages, request.model)
-        head, tail = request.messages[:count], request.messages[count:]
+        messages = request.messages
         with charge_to(ctx):
-            view = await session.transform_context(tail, **options) if tail else tail
-        return Turn(ctx, session, options, tail, view, head=head, own=own, persist=self.persist)
+            view = await session.transform_context(messages, **options)
+        return Turn(ctx, session, options, messages, view, own=own, persist=self.persist)
 
     def _writer(self, model: object) -> Model[Any] | str | None:
         """Return the model that writes summaries: `summarizer`, else the request's model if it writes text."""

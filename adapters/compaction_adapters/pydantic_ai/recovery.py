@@ -45,7 +45,6 @@ class Turn:
         ctx: The run; None in a worker of a durable workflow, which does not know the run.
         messages: The messages passed to the session.
         view: The session's view of `messages`.
-        head: The messages before `messages`, which the provider's own compaction replaces.
         own: The run's live list of messages; None if the request has other messages, such as one added for this request only.
         persist: Whether to replace the contents of `own` with the view.
         sent: The request's messages after the changes of all other capabilities; empty if not known.
@@ -56,7 +55,6 @@ class Turn:
     options: CallOptions
     messages: list[ModelMessage]
     view: list[ModelMessage]
-    head: list[ModelMessage] = field(default_factory=list[ModelMessage])
     own: list[ModelMessage] | None = None
     persist: bool = False
     sent: list[ModelMessage] = field(default_factory=list[ModelMessage])
@@ -64,18 +62,18 @@ class Turn:
     @property
     def history(self) -> list[ModelMessage]:
         """The messages to compact: those of the run, which may have grown since, or those passed to the session."""
-        return self.messages if self.own is None else self.own[len(self.head) :]
+        return self.messages if self.own is None else self.own
 
     def persist_view(self, view: list[ModelMessage]) -> None:
         """Replace the run's messages with this view if `persist` is set."""
         if self.persist and self.own is not None:
             # Unmerged: the core recognizes a summary only in a message of its own.
-            self.own[:] = [*self.head, *self.session.unmerged(view)]
+            self.own[:] = self.session.unmerged(view)
 
     def complete(self, view: list[ModelMessage]) -> list[ModelMessage]:
-        """Return another view than `view` between `head` and the messages that later capabilities added to the request only."""
-        known = {id(message) for message in (*self.head, *view, *self.view, *self.messages, *self.history)}
-        return [*self.head, *view, *(message for message in self.sent if id(message) not in known)]
+        """Return another view than `view`, and the messages that later capabilities added to the request only."""
+        known = {id(message) for message in (*view, *self.view, *self.messages, *self.history)}
+        return [*view, *(message for message in self.sent if id(message) not in known)]
 
 
 def _read(answer: object) -> Message | None:

@@ -139,29 +139,6 @@ def leaf_models(model: object) -> Iterator[Model[Any]]:
 # -- messages that the framework and the provider depend on
 
 
-def count_replaced(messages: Sequence[ModelMessage], model: object) -> int:
-    """Return how many messages at the head are replaced by the provider's own compaction, which we leave alone.
-
-    They include the response with the compaction, and the request that answers its tool calls. 0 without one, and 0 for models
-    without a compaction of their own: these send all messages.
-    """
-    leaves = [*leaf_models(model)]
-    systems = [leaf.system for leaf in leaves if type(leaf).compact_messages is not Model.compact_messages]
-    if not systems or len(systems) < len(leaves):
-        return 0
-    for index in range(len(messages) - 1, -1, -1):
-        message = messages[index]
-        if isinstance(message, ModelResponse) and any(_is_boundary(part, systems) for part in message.parts):
-            return min(index + 1 + any(isinstance(part, ai.ToolCallPart) for part in message.parts), len(messages))
-    return 0
-
-
-def _is_boundary(part: object, systems: Sequence[str]) -> bool:
-    if not isinstance(part, ai.CompactionPart) or part.provider_name not in systems:
-        return False
-    return part.has_content() or "encrypted_content" in (part.provider_details or {})
-
-
 def pin_evidence(session: Session, messages: Sequence[ModelMessage]) -> None:
     """Pin the results that record found tools and loaded capabilities, with their tool calls.
 
