@@ -6,12 +6,25 @@ from typing import Any
 
 import pytest
 from compaction_adapters.pydantic_ai import Compaction
-from pydantic_ai import Agent
-from pydantic_ai.messages import CompactionPart, ModelMessage, ModelRequest, ModelResponse, TextPart, UserPromptPart
+from pydantic_ai import Agent, DeferredToolRequests
+from pydantic_ai.messages import (
+    CompactionPart,
+    ModelMessage,
+    ModelRequest,
+    ModelResponse,
+    TextPart,
+    ToolCallPart,
+    ToolReturnPart,
+    UserPromptPart,
+)
 from pydantic_ai.models.anthropic import AnthropicCompaction
 from pydantic_ai.models.openai import OpenAICompaction
+from pydantic_ai.tools import ToolDefinition
+from pydantic_ai.toolsets import ExternalToolset
 
 from compaction_hooks.events import CompactionEvent
+from tests.adapters import native_run
+from tests.adapters.native_run import KEYWORDS, MODEL, OTHER, REQUEST, RESULT, NativeSide
 from tests.adapters.pydantic_ai_messages import spoken
 from tests.adapters.pydantic_ai_stage import Stage
 from tests.adapters.server_compaction import (
@@ -27,6 +40,7 @@ from tests.adapters.server_compaction import (
     three_requests,
 )
 from tests.adapters.stage import CountingSummarizer
+from tests.provider import ItemCompactor
 
 OPTIONS: dict[str, tuple[str, dict[str, Any], list[Any]]] = {
     "anthropic_context_management": ("anthropic", {"anthropic_context_management": COMPACTS}, []),
@@ -93,3 +107,74 @@ async def test_a_sealed_summary_is_sent_to_its_provider_alone_first_and_word_for
     assert "Question 3." not in str(sent.messages)
     assert "gAAAA" not in str(elsewhere.body)
     assert "Question 3." in str(elsewhere.messages)
+
+
+class Run:
+    """An agent with `native=True` whose tool is run outside; each step is a run that continues the conversation.
+
+    Args:
+        prompts: The agent's `system_prompt` or `instructions`.
+    """
+
+    def __init__(self, stage: Stage, **prompts: str) -> None:
+        self.native, self.stage, self.messages = NativeSide(stage), stage, list[ModelMessage]()
+        self.compaction = Compaction[None](native=True, on_compaction=self.native.note, **KEYWORDS)
+        self.prompts: dict[str, Any] = prompts or {"instructions": "Be brief."}
+        self.requests = 0
+
+    async def steps(self, count: int, model: str = MODEL) -> None:
+        is_claude = model.startswith("claude")
+        agent = Agent(
+            self.stage.anthropic(model=model) if is_claude else self.stage.responses(model=model),
+            capabilities=[self.compaction],
+            output_type=[str, DeferredToolRequests],
+            toolsets=[ExternalToolset([ToolDefinition(name="read")])],
+            **self.prompts,
+        )
+        for _ in range(count):
+            asked = None if self.messages else REQUEST
+            result = await agent.run(asked, message_history=self.messages, conversation_id="run")
+            calls = [part for part in result.response.parts if isinstance(part, ToolCallPart)]
+            returned = [ToolReturnPart(call.tool_name, RESULT, call.tool_call_id) for call in calls]
+            self.messages = [*result.all_messages(), ModelRequest(parts=returned)]
+            self.requests += result.usage.requests
+
+
+@pytest.mark.parametrize("prompt", ["system_prompt", "instructions"])
+async def test_a_long_run_goes_on_behind_anthropics_block(stage: Stage, prompt: str) -> None:
+    agent = Run(stage, **{prompt: "Be brief."})
+    await native_run.check_long_run(agent.native, agent.steps)
+    assert agent.requests == len(agent.native.side.requests)
+
+
+async def test_a_rotated_key_costs_one_refusal_and_the_text_goes_on(stage: Stage) -> None:
+    agent = Run(stage)
+    await native_run.check_rotated_key(agent.native, agent.steps)
+
+
+async def test_another_model_is_sent_the_text(stage: Stage) -> None:
+    agent = Run(stage)
+    await native_run.check_left_to_text(agent.native, agent.steps, lambda count: agent.steps(count, OTHER))
+
+
+@native_run.failures
+async def test_a_compaction_that_fails_is_made_by_rule(stage: Stage, failure: Any) -> None:
+    agent = Run(stage)
+    await native_run.check_failure(agent.native, agent.steps, failure)
+
+
+async def test_openais_item_is_sent_first_and_word_for_word_until_the_key_changes(stage: Stage) -> None:
+    agent = Run(stage)
+    side, compactor = agent.native.side, ItemCompactor()
+    side.signer, side.compactor = None, compactor
+    for _ in range(2):
+        await native_run.until_compacted(agent.native, lambda count: agent.steps(count, "gpt-5.6-sol"))
+        assert side.model_requests[-1].messages[0] == agent.native.blocks[-1]
+    _, second = (request.messages for request in side.requests if request.is_compaction)
+    assert second[0] == agent.native.blocks[0]
+    assert side.rejections == []
+    assert "Be brief." in side.model_requests[-1].system
+    compactor.key = "second account"
+    await agent.steps(1, "gpt-5.6-sol")
+    assert len(side.rejections) == 1
+    assert "[Conversation summary]" in str(side.model_requests[-1].messages[0])

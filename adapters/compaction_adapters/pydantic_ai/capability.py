@@ -21,6 +21,7 @@ from pydantic_ai.usage import RunUsage
 from compaction_adapters.kit import ControllerKeywords, Settings, controller_from, settings_from
 from compaction_adapters.pydantic_ai.events import tell_run
 from compaction_adapters.pydantic_ai.messages import PydanticAIFormat, usage_of
+from compaction_adapters.pydantic_ai.native import native_summaries
 from compaction_adapters.pydantic_ai.recovery import RecoveringModel, Turn
 from compaction_adapters.pydantic_ai.requests import (
     RunSessions,
@@ -79,6 +80,8 @@ class Compaction(AbstractCapability[AgentDepsT]):
             `CompactionStatusEvent` too.
         estimator: Sizes texts and messages.
         summary_prompt: Instructions for a summary, instead of our headings: short for the setting of that name.
+        native: Whether Anthropic or OpenAI itself writes the summaries of requests to its models if it can and no `summarizer` is
+            given: the view then begins with its own part. Not in durable workflows.
         recall: Whether the agent gets a tool by which the model reads again what its views leave out. Not with `persist`, which
             leaves the run no other messages.
         id: Part of the names of durable operations, so it must not change while workflows run.
@@ -98,6 +101,7 @@ class Compaction(AbstractCapability[AgentDepsT]):
     on_compaction: EventHandler | Sequence[EventHandler] = ()
     estimator: TokenEstimator | None = None
     summary_prompt: str | None = None
+    native: bool = False
     recall: bool = False
     id: str | None = "compaction_hooks"
 
@@ -133,6 +137,7 @@ class Compaction(AbstractCapability[AgentDepsT]):
         model: str | None = None,
         context_window: int | None = None,
         settings: Mapping[str, object] | None = None,
+        native: bool = False,
         recall: bool = False,
         id: str | None = "compaction_hooks",
     ) -> Compaction[Any]:
@@ -149,6 +154,7 @@ class Compaction(AbstractCapability[AgentDepsT]):
             model=model,
             context_window=context_window,
             settings=policy,
+            native=native,
             recall=recall,
             id=id,
         )
@@ -251,16 +257,18 @@ class Compaction(AbstractCapability[AgentDepsT]):
                     "use compaction.session(conversation_id).compact(messages), or give the run as ctx"
                 )
             session = self.session(name)
-            model, options = self._sessions.last_calls.get(session, (None, CallOptions()))
-            ctx = RunContext[Any](deps=None, model=cast("Any", model), usage=RunUsage(), conversation_id=name)
+            last, options = self._sessions.last_calls.get(session, (None, CallOptions()))
+            model: Any = last.model if last else None
+            ctx = RunContext[Any](deps=None, model=model, usage=RunUsage(), conversation_id=name)
+            request = last or request_in(ctx, messages)
         else:
-            session, model = self._sessions.of(ctx, messages), ctx.model
-            options = options_of(request_in(ctx, messages), ctx.is_tool_available)
+            session, request = self._sessions.of(ctx, messages), request_in(ctx, messages)
+            options = options_of(request, ctx.is_tool_available)
 
         pin_evidence(session, messages)
         try:
             with charge_to(ctx):
-                result = await session.compact(messages, focus=self._focus, **self._in_run(ctx, model, options))
+                result = await session.compact(messages, focus=self._focus, **self._in_run(ctx, request, options))
         except ContextOverflowError:
             return messages
         return result.messages
@@ -277,8 +285,8 @@ class Compaction(AbstractCapability[AgentDepsT]):
         self, ctx: RunContext[Any], session: Session, request: ModelRequestContext, own: list[ModelMessage] | None
     ) -> Turn:
         options = options_of(request, ctx.is_tool_available)
-        self._sessions.last_calls[session] = request.model, options
-        options = self._in_run(ctx, request.model, options)
+        self._sessions.last_calls[session] = replace(request, messages=[]), options
+        options = self._in_run(ctx, request, options)
         messages = request.messages
         with charge_to(ctx):
             view = await session.transform_context(messages, **options)
@@ -290,14 +298,15 @@ class Compaction(AbstractCapability[AgentDepsT]):
             return self.summarizer
         return request_model(model) if writes_text(model) else None
 
-    def _in_run(self, ctx: RunContext[AgentDepsT], model: object, options: CallOptions) -> CallOptions:
+    def _in_run(self, ctx: RunContext[AgentDepsT], request: ModelRequestContext, options: CallOptions) -> CallOptions:
         """Return the options, with the run's summarizer, event handler and capabilities."""
 
-        async def ask(request: SummaryRequest) -> Summary:
-            run = replace(ctx, model=request_model(model) or ctx.model)  # the model of this request
-            return await self._summarize(run, request.system, request.prompt, request.max_tokens)
+        async def ask(asked: SummaryRequest) -> Summary:
+            run = replace(ctx, model=request_model(request.model) or ctx.model)  # the model of this request
+            return await self._summarize(run, asked.system, asked.prompt, asked.max_tokens)
 
-        summarizer = None if self._writer(model) is None else ask
+        by_provider = native_summaries(ctx, request) if self.native and self.summarizer is None else None
+        summarizer = by_provider or (None if self._writer(request.model) is None else ask)
         asked = {**(options.get("request") or {}), "compaction": native_capability(ctx)}
         return {**options, "on_event": tell_run(ctx), "summarizer": summarizer, "request": asked}
 

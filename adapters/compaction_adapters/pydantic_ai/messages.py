@@ -43,6 +43,7 @@ from compaction_hooks.messages import (
 SUMMARY_KEY: Final = "compaction-hooks.summary.v1"
 """The metadata key of a request that holds our summary."""
 
+_EPOCH: Final = datetime.fromtimestamp(0, UTC)
 Item: TypeAlias = ai.ModelRequestPart | ai.ModelResponsePart | ai.UserContent
 """A part of a message, or an item of a user prompt."""
 
@@ -78,6 +79,14 @@ class PydanticAIFormat(PartsFormat[ModelMessage, Item]):
         """
         return replace(self.request(text), metadata={SUMMARY_KEY: True})
 
+    def native(self, items: Sequence[Mapping[str, object]], /) -> list[ModelMessage]:
+        """Return a response with Anthropic's blocks or OpenAI's items; the messages that OpenAI kept next to its item are not sent.
+
+        pydantic-ai sends nothing before such a part.
+        """
+        parts = [_native_part(item) for item in items if item.get("type") == "compaction"]
+        return [ModelResponse(parts, timestamp=_EPOCH, provider_name=parts[0].provider_name)]
+
     def merge(self, view: list[ModelMessage], /) -> list[ModelMessage]:
         """Return the view with consecutive user prompts merged, also inside one request; the same list if there are none."""
         merged = [_with_one_prompt(message) for message in merge_rows(view, _join_pair)]
@@ -97,7 +106,7 @@ class PydanticAIFormat(PartsFormat[ModelMessage, Item]):
 
     def request(self, text: str, /) -> ModelMessage:
         """Return a new request with this text as the user's prompt, dated 1970: equal texts are equal requests."""
-        return ModelRequest(parts=[UserPromptPart(text, timestamp=datetime.fromtimestamp(0, UTC))])
+        return ModelRequest(parts=[UserPromptPart(text, timestamp=_EPOCH)])
 
     def answer(self, message: ModelMessage, call: PartAddress, text: str, /) -> ModelMessage:
         """Return a request with the result of an interrupted tool call, dated like the response with the tool call.
@@ -270,6 +279,12 @@ def _response(message: ModelResponse) -> tuple[Message, ...]:
 def _response_pieces(message: ModelResponse) -> list[list[ai.ModelResponsePart]]:
     """Return the parts of a response by piece: a sealed summary of the provider's own is a piece of its own."""
     return [list(parts) for _, parts in groupby(message.parts, lambda part: _sealed(part) != "")] or [[]]
+
+
+def _native_part(item: Mapping[str, Any]) -> ai.CompactionPart:
+    details = {name: value for name, value in item.items() if name not in ("type", "content", "id")}
+    name = "anthropic" if "content" in item else "openai"
+    return ai.CompactionPart(item.get("content"), id=item.get("id"), provider_name=name, provider_details=details)
 
 
 def _sealed(part: object) -> str:

@@ -31,12 +31,12 @@ class RunSessions(Sessions[ModelMessage]):
     """The sessions of agents' runs.
 
     Attributes:
-        last_calls: The model and the options of each session's last call.
+        last_calls: The request, without its messages, and the options of each session's last call.
     """
 
     def __init__(self, controller: CompactionController[Any]) -> None:
         super().__init__(controller, PydanticAIFormat())
-        self.last_calls: WeakKeyDictionary[Session, tuple[object, CallOptions]] = WeakKeyDictionary()
+        self.last_calls: WeakKeyDictionary[Session, tuple[ModelRequestContext, CallOptions]] = WeakKeyDictionary()
 
     def of(self, ctx: RunContext[Any], messages: Sequence[ModelMessage]) -> Session:
         """Return the session of a conversation, by the framework's own id or the newest id in the messages.

@@ -11,6 +11,7 @@ from typing import Any, Final
 from pydantic_ai import Agent, RunContext
 from pydantic_ai.models import Model
 from pydantic_ai.settings import ModelSettings
+from pydantic_ai.usage import UsageLimits
 
 from compaction_adapters.kit import summary_of
 from compaction_adapters.pydantic_ai.messages import PydanticAIFormat
@@ -58,19 +59,31 @@ def charge_to(ctx: RunContext[Any] | None) -> Generator[None]:
 async def ask_model(model: Model[Any] | str, system: str, prompt: str, max_tokens: int) -> Summary:
     """Ask a model once, in a separate run whose events do not reach the user's handlers; the usage counts as `charge_to` says."""
     run = _RUN.get()
-    limits = run.usage_limits if run else None
-    if limits is not None and limits.request_limit is not None:
-        # The framework has allowed the request that waits for the summary: it needs one of those that are left.
-        limits = replace(limits, request_limit=max(0, limits.request_limit - 1))
     agent = Agent(model, name="compaction_summary", instructions=system, retries=0)
     result = await agent.run(
         prompt,
         model_settings=ModelSettings(max_tokens=max_tokens),
         usage=run.usage if run else None,
-        usage_limits=limits,
+        usage_limits=_limits(run) if run else None,
         conversation_id=run.conversation_id if run else None,
     )
     return summary_of(PydanticAIFormat().read(result.response)[0], result.response.finish_reason)
+
+
+def check_limits(run: RunContext[Any]) -> None:
+    """Raise `UsageLimitExceeded` if the run may make no request for a summary."""
+    limits = _limits(run)
+    if limits is not None:
+        limits.check_before_request(run.usage)
+
+
+def _limits(run: RunContext[Any]) -> UsageLimits | None:
+    """Return the limits for a summary in a run."""
+    limits = run.usage_limits
+    if limits is None or limits.request_limit is None:
+        return limits
+    # The framework has allowed the request that waits for the summary: it needs one of those that are left.
+    return replace(limits, request_limit=max(0, limits.request_limit - 1))
 
 
 def writes_text(model: object) -> bool:
