@@ -65,8 +65,8 @@ def _untie_call(call: object) -> object:
 
 def _find(fields: Fields) -> str:
     """Return the first signature in these fields, "" without one."""
-    nested = (inner for name in _NESTED if (inner := fields_of(fields.get(name))))
-    return text_of(fields.get(_NAME)) or next(filter(None, map(_find, nested)), "")
+    nested = [fields_of(fields.get(name)) for name in _NESTED]
+    return text_of(fields.get(_NAME)) or next((found for inner in nested if inner and (found := _find(inner))), "")
 
 
 def _replace(fields: Fields) -> Fields:

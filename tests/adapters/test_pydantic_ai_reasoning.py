@@ -9,6 +9,7 @@ import pytest
 from compaction_adapters.pydantic_ai import Compaction, PydanticAIFormat
 from pydantic_ai import Agent, UsageLimits
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ThinkingPart, ToolCallPart
+from pydantic_ai.models.fallback import FallbackModel
 
 from compaction_hooks import CompactionFinished
 from compaction_hooks.events import CompactionEvent
@@ -44,6 +45,24 @@ async def test_no_run_ends_in_a_refusal(stage: Stage, model: str, way: Any, pers
     assert sum(isinstance(event, CompactionFinished) for event in events) >= 3
     whole = [message for message in messages if any(isinstance(part, ThinkingPart) for part in message.parts)]
     assert (len(whole) == len(reading.answers)) is not persist
+
+
+@pytest.mark.parametrize("way", [by_run, by_run_with_a_handler])
+async def test_a_hidden_binding_model_in_front_of_a_fallback_is_refused_once(stage: Stage, way: Any) -> None:
+    """Its reasoning is left out and it is asked again, before the framework goes on to the next model."""
+    reading, other = Reading(stage.side()), stage.side(key="other")
+    store, messages = MemoryStore(), list[ModelMessage]()
+    for turn in TURNS:
+        compaction = Compaction[None](context_window=WINDOW, settings=SETTINGS, store=store)
+        model = FallbackModel(stage.anthropic(model=HIDDEN), stage.openai("other"))
+        agent: Agent[None, str] = Agent(model, capabilities=[compaction], tools=[read_file])
+        limits = UsageLimits(request_limit=None)
+        output, messages = await way(
+            agent, turn, message_history=messages, usage_limits=limits, conversation_id="reading"
+        )
+        assert output == "Done."
+    reading.check(HIDDEN)
+    assert not other.requests
 
 
 @pytest.mark.filterwarnings("ignore:.* rejected a replayed thinking block")

@@ -6,16 +6,19 @@ read, after the hooks have returned.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from copy import copy
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 from uuid import uuid4
 
 from pydantic_ai import RunContext
 from pydantic_ai.exceptions import ModelContextWindowExceededError
 from pydantic_ai.messages import ModelMessage, ModelResponse, repair_messages
 from pydantic_ai.models import Model, ModelRequestContext, ModelRequestParameters, StreamedResponse
+from pydantic_ai.models.fallback import FallbackModel
 from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.settings import ModelSettings
 
@@ -23,8 +26,11 @@ from compaction_adapters.pydantic_ai.messages import PydanticAIFormat
 from compaction_adapters.pydantic_ai.requests import RunSessions, Session, is_continuation, model_name, options_of
 from compaction_adapters.pydantic_ai.summarizing import charge_to
 from compaction_hooks import CallOptions, ContextOverflowError, Message
+from compaction_hooks.validity import is_reasoning_refusal
 
 R = TypeVar("R")
+Send: TypeAlias = Callable[[list[ModelMessage]], Awaitable[R]]
+"""A function that sends prepared messages."""
 
 
 class ModelContextOverflowError(ContextOverflowError, ModelContextWindowExceededError):
@@ -75,6 +81,18 @@ class Turn:
         known = {id(message) for message in (*view, *self.view, *self.messages, *self.history)}
         return [*view, *(message for message in self.sent if id(message) not in known)]
 
+    def prepare(self, view: list[ModelMessage], request: ModelRequestContext) -> list[ModelMessage]:
+        """Return the messages of a request with this view, in the framework's own order: repair, rewrite for its model, repair."""
+        whole = request.model.prepare_messages(repair_messages(self.complete(view)), request.model_request_parameters)
+        return repair_messages(whole)
+
+    def options_for(self, model: Model[Any]) -> CallOptions:
+        """Return the options of the request if this model gets it."""
+        options = self.options.copy()
+        options["model"] = model_name(model, self.messages)
+        options["context_window"] = model.context_window
+        return options
+
 
 def _read(answer: object) -> Message | None:
     """Read an answer that was cut short. All others are None: the run reports their usage, and a stream has none at its start."""
@@ -83,17 +101,16 @@ def _read(answer: object) -> Message | None:
     return None
 
 
-class RecoveringModel(WrapperModel):
-    """A model that compacts a request that does not fit, and sends it once more.
+class _ResendingModel(WrapperModel):
+    """A model that may send a request, or open a stream, more than once."""
 
-    Args:
-        turn: The request before it was prepared. None: compact the prepared request, and keep no record.
-    """
+    @abstractmethod
+    async def _send(self, send: Send[R], request: ModelRequestContext) -> R:
+        """Return the answer to a request that the framework prepared.
 
-    def __init__(self, wrapped: Model[Any], turn: Turn | None, sessions: RunSessions) -> None:
-        super().__init__(wrapped)
-        self._turn = turn
-        self._sessions = sessions
+        Args:
+            send: Sends these messages, in place of the request's own.
+        """
 
     async def request(
         self,
@@ -101,12 +118,12 @@ class RecoveringModel(WrapperModel):
         model_settings: ModelSettings | None,
         model_request_parameters: ModelRequestParameters,
     ) -> ModelResponse:
-        """Send a request; send it once more if the context is too large, or cut the answer short."""
+        """Send a request."""
 
         async def send(prepared: list[ModelMessage]) -> ModelResponse:
             return await self.wrapped.request(prepared, model_settings, model_request_parameters)
 
-        return await self._send(send, messages, model_settings, model_request_parameters)
+        return await self._send(send, self._context(messages, model_settings, model_request_parameters))
 
     @asynccontextmanager
     async def request_stream(
@@ -116,56 +133,90 @@ class RecoveringModel(WrapperModel):
         model_request_parameters: ModelRequestParameters,
         run_context: RunContext[Any] | None = None,
     ) -> AsyncGenerator[StreamedResponse]:
-        """Open a stream; open it once more if the context is too large. Errors after its first chunk are raised."""
+        """Open a stream. Errors after its first chunk are raised."""
         async with AsyncExitStack() as stack:
 
             async def send(prepared: list[ModelMessage]) -> StreamedResponse:
                 stream = self.wrapped.request_stream(prepared, model_settings, model_request_parameters, run_context)
                 return await stack.enter_async_context(stream)
 
-            yield await self._send(send, messages, model_settings, model_request_parameters)
+            yield await self._send(send, self._context(messages, model_settings, model_request_parameters))
 
-    async def _send(
-        self,
-        send: Callable[[list[ModelMessage]], Awaitable[R]],
-        prepared: list[ModelMessage],
-        settings: ModelSettings | None,
-        parameters: ModelRequestParameters,
-    ) -> R:
+    def _context(
+        self, messages: list[ModelMessage], settings: ModelSettings | None, parameters: ModelRequestParameters
+    ) -> ModelRequestContext:
+        return ModelRequestContext(
+            model=self.wrapped, messages=messages, model_settings=settings, model_request_parameters=parameters
+        )
+
+
+class _Candidate(_ResendingModel):
+    """A candidate of a fallback model. The framework would go on to the next one after each refusal of reasoning."""
+
+    def __init__(self, wrapped: Model[Any], turn: Turn) -> None:
+        super().__init__(wrapped)
+        self._turn = turn
+
+    async def _send(self, send: Send[R], request: ModelRequestContext) -> R:
+        """Send a request, and once more without the reasoning that this candidate refuses."""
+        turn = self._turn
+        try:
+            return await send(request.messages)
+        except Exception as error:
+            if not is_reasoning_refusal(error):
+                raise
+            view = await turn.session.recover(error, turn.history, **turn.options_for(self.wrapped))
+        turn.persist_view(view)
+        return await send(turn.prepare(view, request))
+
+
+def _with_candidates(model: Model[Any], turn: Turn) -> Model[Any]:
+    """Return a copy of a fallback model whose candidates send again; any other model as it is."""
+    if not isinstance(model, FallbackModel):
+        return model
+    fallback = copy(model)
+    fallback.models = [_Candidate(candidate, turn) for candidate in model.models]
+    return fallback
+
+
+class RecoveringModel(_ResendingModel):
+    """A model that compacts a request that does not fit or was cut short by the window, and sends it once more.
+
+    Args:
+        turn: The request before it was prepared. None: compact the prepared request, and keep no record.
+    """
+
+    def __init__(self, wrapped: Model[Any], turn: Turn | None, sessions: RunSessions) -> None:
+        super().__init__(_with_candidates(wrapped, turn) if turn else wrapped)
+        self._turn = turn
+        self._sessions = sessions
+
+    async def _send(self, send: Send[R], request: ModelRequestContext) -> R:
         """Make the call through the session, and send its views.
 
         Raises:
             ModelContextOverflowError: the second request overflows too, or nothing smaller is valid; the provider's error is its
                 cause.
         """
-        if is_continuation(prepared):
-            return await send(prepared)
-        turn = self._turn or self._open_single_turn(prepared, settings, parameters)
+        if is_continuation(request.messages):
+            return await send(request.messages)
+        turn = self._turn or self._open_single_turn(request)
 
         async def attempt(view: list[ModelMessage]) -> R:
             if view[: len(turn.view)] == turn.view:
-                return await send(prepared)
+                return await send(request.messages)
             turn.persist_view(view)
-            # The framework's own order: repair and merge, rewrite for this model, merge again.
-            whole = self.wrapped.prepare_messages(repair_messages(turn.complete(view)), parameters)
-            return await send(repair_messages(whole))
+            return await send(turn.prepare(view, request))
 
-        options = turn.options.copy()
-        options["model"] = model_name(self.wrapped, turn.messages)
-        options["context_window"] = self.wrapped.context_window
         try:
             with charge_to(turn.ctx):
-                return await turn.session.call(turn.history, attempt, answer=_read, **options)
+                return await turn.session.call(turn.history, attempt, answer=_read, **turn.options_for(self.wrapped))
         except ContextOverflowError as overflow:
             raise ModelContextOverflowError(self.wrapped.model_name, overflow) from overflow.__cause__
 
-    def _open_single_turn(
-        self, messages: list[ModelMessage], settings: ModelSettings | None, parameters: ModelRequestParameters
-    ) -> Turn:
+    def _open_single_turn(self, request: ModelRequestContext) -> Turn:
         """Return the request as a conversation of its own, for a worker of a durable workflow that does not know the run."""
-        request = ModelRequestContext(
-            model=self.wrapped, messages=messages, model_settings=settings, model_request_parameters=parameters
-        )
         options = options_of(request, is_shown=lambda _: True)
         options["trigger_ratio"] = 1.0  # the run has decided already whether compaction is due
-        return Turn(None, self._sessions.open_once(f"pydantic-ai:{uuid4()}"), options, messages, messages)
+        session = self._sessions.open_once(f"pydantic-ai:{uuid4()}")
+        return Turn(None, session, options, request.messages, request.messages)
