@@ -152,7 +152,9 @@ async def test_a_compaction_that_fails_is_made_by_rule(stage: Stage, failure: An
     await native_run.check_failure(agent.native, agent.steps, failure)
 
 
-async def test_a_model_of_another_provider_writes_a_text(stage: Stage) -> None:
+@pytest.mark.parametrize("client", ["openai", "an older Claude"])
+async def test_a_model_that_does_not_compact_writes_a_text(stage: Stage, client: str) -> None:
     side = stage.side()
-    agent_of(stage.openai(), CompactionMiddleware(native=True)).invoke({"messages": asked(30)})
+    model = stage.openai() if client == "openai" else stage.anthropic(model_name="claude-opus-4-5")
+    agent_of(model, CompactionMiddleware(native=True)).invoke({"messages": asked(30)})
     assert {request.is_compaction for request in side.requests if request.is_summary} == {False}

@@ -143,8 +143,9 @@ async def test_a_compaction_that_fails_is_made_by_rule(stage: Stage, failure: An
     await native_runs.check_failure(run.native, run.steps, failure)
 
 
-async def test_a_model_of_another_provider_writes_a_text(stage: Stage) -> None:
+@pytest.mark.parametrize("client", ["openai", "anthropic"])
+async def test_a_model_that_does_not_compact_writes_a_text(stage: Stage, client: str) -> None:
     side = stage.side()
     complete = with_compaction(litellm.acompletion, native=True, **KEYWORDS)
-    await complete(messages=[*LONG, user("And now?")], **stage.openai())
+    await complete(messages=[*LONG, user("And now?")], **getattr(stage, client)())
     assert {request.is_compaction for request in side.requests if request.is_summary} == {False}

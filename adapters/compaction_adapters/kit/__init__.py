@@ -7,8 +7,8 @@
     PartsFormat             the writing half of a message format: a subclass reads, and changes one part
     tool_schema, positive   a tool and a limit, as the options of a call take them
     asker, summary_of       ask a model for a summary, sync or async as the caller is, and read the answer
-    NativeSummaries         a summarizer by a provider's own compaction; `address_of` a client, and for Anthropic the header
-                            (`ANTHROPIC_BETA`), the limit (`NATIVE_TOKENS`), the option, and the reading of its block and cost
+    NativeSummaries         a summarizer by a provider's own compaction; `address_of` a client, and for Anthropic the models,
+                            the header (`ANTHROPIC_BETA`), the limit (`NATIVE_TOKENS`), the option, and the reading of its answer
     Flow, Twin              one flow of calls, for sync callers (`run`) and async ones (`run_async`)
     status_of, fields_of    an event in the few words of a status line, or with all its figures
     require                 name the extra to install when a framework is missing
@@ -33,6 +33,7 @@ from compaction_adapters.kit.native import (
     address_of,
     compaction_option,
     compaction_usage,
+    compacts,
     read_block,
 )
 from compaction_adapters.kit.options import positive, tool_schema
@@ -59,6 +60,7 @@ __all__ = [
     "asker",
     "compaction_option",
     "compaction_usage",
+    "compacts",
     "controller_from",
     "fields_of",
     "positive",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, Protocol
 
@@ -20,6 +21,8 @@ _FOCUSED: Final = (
     "words; what was done and decided, and why; exact names, paths, numbers and errors; what is open. Do not call tools."
 )
 """The instructions for a summary with a focus, since instructions replace Anthropic's own."""
+_TOO_OLD: Final = re.compile(r"claude-(?:instant|[23]|(?:opus|sonnet)-4(?!-[6-9](?!\d))|haiku-4)")
+"""The Claude models that do not compact: those before Opus 4.6, Sonnet 4.6 and Haiku 5.5 (same page)."""
 
 
 class _Url(Protocol):
@@ -90,6 +93,15 @@ def refused(error: Exception) -> Summary:
 def address_of(url: _Url) -> str:
     """Return the base address of a client, without a name or a password in it."""
     return f"{url.scheme}://{url.netloc.decode()}{url.path}".rstrip("/")
+
+
+def compacts(model: str) -> bool:
+    """Return whether Anthropic may compact with this model; a model that is newer than this list does.
+
+    >>> compacts("anthropic/claude-opus-4-6"), compacts("claude-opus-4-5-20251101"), compacts("claude-haiku-6")
+    (True, False, True)
+    """
+    return _TOO_OLD.search(model) is None
 
 
 def compaction_option(request: SummaryRequest, instructions: str | None = None) -> Mapping[str, str]:

@@ -15,6 +15,7 @@ from compaction_adapters.kit import (
     asker,
     compaction_option,
     compaction_usage,
+    compacts,
     read_block,
 )
 from compaction_adapters.langchain_core.blocks import Block, blocks_of
@@ -30,7 +31,7 @@ _FORBIDDEN: Final = ("context_management", "response_format", "stop", "stop_sequ
 def native_summarizer(
     model: object, prefix: Sequence[BaseMessage], settings: Mapping[str, object] | None = None
 ) -> NativeSummaries | None:
-    """Return the summarizer by which the model of a call compacts; None unless it is a `ChatAnthropic`.
+    """Return the summarizer by which the model of a call compacts; None unless it is a `ChatAnthropic` of a model that can.
 
     Args:
         model: The model, with the tools of the call bound.
@@ -38,7 +39,7 @@ def native_summarizer(
         settings: The other arguments of the call.
     """
     inner = _chat_anthropic(model)
-    if inner is None:
+    if inner is None or not compacts(inner.model):
         return None
     bound = {name: value for name, value in _arguments(model, settings).items() if name not in _FORBIDDEN}
     # The model's own fields count if the call does not override them. Streamed, LangChain would lose the block.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any, Final, cast
 
-from compaction_adapters.kit import NATIVE_TOKENS, NativeSummaries, compaction_option, positive, read_block
+from compaction_adapters.kit import NATIVE_TOKENS, NativeSummaries, compaction_option, compacts, positive, read_block
 from compaction_adapters.litellm.calls import Arguments, Callee, as_mapping, import_litellm
 from compaction_adapters.litellm.conversations import FORMAT
 from compaction_hooks import LiveCall, Summary, SummaryRequest
@@ -19,13 +19,14 @@ _FORBIDDEN: Final = frozenset(
 
 
 def native_summaries(callee: Callee, arguments: Arguments, mark: Arguments) -> NativeSummaries | None:
-    """Return the summarizer by which the model of a call compacts; None unless litellm calls Anthropic itself.
+    """Return the summarizer by which the model of a call compacts; None if it cannot, or if litellm does not call Anthropic itself.
 
     Args:
         mark: Arguments that tell the request from the user's.
     """
     model, provider = str(arguments.get("model")), arguments.get("custom_llm_provider")
-    if not callee.is_sdk or provider not in (None, "anthropic") or not model.startswith(("anthropic/", "claude-")):
+    is_anthropics = provider in (None, "anthropic") and model.startswith(("anthropic/", "claude-"))
+    if not (callee.is_sdk and is_anthropics and compacts(model)):
         return None
     kept = {name: value for name, value in arguments.items() if name not in _FORBIDDEN}
     limit = positive(arguments.get("max_completion_tokens") or arguments.get("max_tokens")) or 0
