@@ -107,14 +107,15 @@ async def check_failure(native: NativeSide, steps: Steps, failure: str | Rejecti
     assert "[Conversation summary]" in str(native.heads[-1])
 
 
-async def check_left_to_text(native: NativeSide, steps: Steps, other: Steps) -> None:
-    """Check that a call of another model is sent the text and no signature, and that the first model gets its block again."""
+async def check_left_to_text(native: NativeSide, steps: Steps, *others: Steps) -> None:
+    """Check that calls of another issuer are sent the text and no signature, and that the first one gets its block again."""
     await until_compacted(native, steps)
     block, first = native.blocks[-1], len(native.side.requests)
-    await other(1)
-    (sent,) = native.side.requests[first:]
-    assert block["signature"] not in json.dumps(sent.body)
-    assert "[Conversation summary]" in str(sent.messages[0])
+    for other in others:
+        await other(1)
+    sent = native.side.requests[first:]
+    assert ["[Conversation summary]" in str(request.messages[0]) for request in sent] == [True] * len(others)
+    assert block["signature"] not in json.dumps([request.body for request in sent])
     assert native.side.rejections == []
     await steps(1)
     assert native.heads[-1] == block

@@ -51,8 +51,10 @@ class Stage(ProviderStage):
         self._clients.append(client)
         return OpenAIProvider(openai_client=client)
 
-    def anthropic(self, key: str = "", model: str = "scripted", **options: Any) -> AnthropicModel:
-        url, http = self.provider.anthropic_url, AnthropicHttpxClient(limits=_NO_REUSE)
+    def anthropic(
+        self, key: str = "", model: str = "scripted", host: str = "127.0.0.1", **options: Any
+    ) -> AnthropicModel:
+        url, http = self.provider.anthropic_url.replace("127.0.0.1", host), AnthropicHttpxClient(limits=_NO_REUSE)
         client = AsyncAnthropic(base_url=url, api_key=self.key + key, max_retries=0, http_client=http)
         self._clients.append(client)
         return AnthropicModel(model, provider=AnthropicProvider(anthropic_client=client), **options)

@@ -112,9 +112,10 @@ class Run:
         self.stage, self.how, self.saver = stage, how, InMemorySaver()
         self.compaction = CompactionMiddleware(native=True, on_event=self.native.note, **KEYWORDS)
 
-    async def steps(self, count: int, model: str = MODEL) -> None:
+    async def steps(self, count: int, model: str = MODEL, host: str = "127.0.0.1") -> None:
+        url = self.stage.provider.anthropic_url.replace("127.0.0.1", host)
         agent = agent_of(
-            self.stage.anthropic(None, model_name=model),
+            self.stage.anthropic(None, model_name=model, base_url=url),
             self.compaction,
             tools=[read],
             system_prompt="Be brief.",
@@ -141,9 +142,10 @@ async def test_a_rotated_key_costs_one_refusal_and_the_text_goes_on(stage: Stage
     await native_run.check_rotated_key(agent.native, agent.steps)
 
 
-async def test_another_model_is_sent_the_text(stage: Stage) -> None:
+async def test_another_model_and_another_address_are_sent_the_text(stage: Stage) -> None:
     agent = Run(stage)
-    await native_run.check_left_to_text(agent.native, agent.steps, lambda count: agent.steps(count, OTHER))
+    others = (lambda count: agent.steps(count, OTHER)), (lambda count: agent.steps(count, host="localhost"))
+    await native_run.check_left_to_text(agent.native, agent.steps, *others)
 
 
 @native_run.failures

@@ -103,9 +103,10 @@ class Run:
         self.messages: list[Any] = [system("Be brief."), user(REQUEST)]
         self.complete = with_compaction(function, native=True, session_id="run", on_event=self.native.note, **KEYWORDS)
 
-    async def steps(self, count: int, model: str = MODEL) -> None:
+    async def steps(self, count: int, model: str = MODEL, host: str = "127.0.0.1") -> None:
         for _ in range(count):
-            arguments = self.stage.anthropic(model, tools=[offered("read")], max_tokens=500, **WITH_TOOLS)
+            url = self.stage.provider.anthropic_url.replace("127.0.0.1", host)
+            arguments = self.stage.anthropic(model, api_base=url, tools=[offered("read")], max_tokens=500, **WITH_TOOLS)
             answer = await got(self.complete(messages=self.messages, **arguments))
             message = answer.choices[0].message
             self.messages.append(message)
@@ -131,9 +132,10 @@ async def test_a_rotated_key_costs_one_refusal_and_the_text_goes_on(stage: Stage
 
 
 @by_anthropic
-async def test_another_model_is_sent_the_text(stage: Stage) -> None:
+async def test_another_model_and_another_address_are_sent_the_text(stage: Stage) -> None:
     run = Run(stage)
-    await native_runs.check_left_to_text(run.native, run.steps, lambda count: run.steps(count, OTHER))
+    others = (lambda count: run.steps(count, OTHER)), (lambda count: run.steps(count, host="localhost"))
+    await native_runs.check_left_to_text(run.native, run.steps, *others)
 
 
 @by_anthropic

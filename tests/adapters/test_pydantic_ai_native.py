@@ -122,10 +122,10 @@ class Run:
         self.prompts: dict[str, Any] = prompts or {"instructions": "Be brief."}
         self.requests = 0
 
-    async def steps(self, count: int, model: str = MODEL) -> None:
+    async def steps(self, count: int, model: str = MODEL, host: str = "127.0.0.1") -> None:
         is_claude = model.startswith("claude")
         agent = Agent(
-            self.stage.anthropic(model=model) if is_claude else self.stage.responses(model=model),
+            self.stage.anthropic(model=model, host=host) if is_claude else self.stage.responses(model=model),
             capabilities=[self.compaction],
             output_type=[str, DeferredToolRequests],
             toolsets=[ExternalToolset([ToolDefinition(name="read")])],
@@ -152,9 +152,10 @@ async def test_a_rotated_key_costs_one_refusal_and_the_text_goes_on(stage: Stage
     await native_run.check_rotated_key(agent.native, agent.steps)
 
 
-async def test_another_model_is_sent_the_text(stage: Stage) -> None:
+async def test_another_model_and_another_address_are_sent_the_text(stage: Stage) -> None:
     agent = Run(stage)
-    await native_run.check_left_to_text(agent.native, agent.steps, lambda count: agent.steps(count, OTHER))
+    others = (lambda count: agent.steps(count, OTHER)), (lambda count: agent.steps(count, host="localhost"))
+    await native_run.check_left_to_text(agent.native, agent.steps, *others)
 
 
 @native_run.failures
