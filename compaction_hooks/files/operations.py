@@ -108,9 +108,14 @@ def find_touched_files(calls: Iterable[CallMade]) -> FileOperations:
     )
 
 
+def reads_files(made: CallMade) -> bool:
+    """Return whether a call reads files that the file lists name."""
+    return any(not touch.modified for touch in _find_touches(made))
+
+
 def is_failure(result: ToolResult) -> bool:
-    """Return whether a tool's answer says that the call failed: the host's mark, or an error in its first or last words."""
-    if result.is_error:
+    """Return whether a tool's answer says that the call failed: its mark, a refusal, or an error in its first or last words."""
+    if result.is_error or result.refusal:
         return True
 
     # Three quick looks at first characters and last words: a result may be megabytes, and most are no failures.

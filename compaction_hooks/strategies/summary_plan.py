@@ -16,6 +16,7 @@ from compaction_hooks.messages import M, Message, NativeSummary, Usage
 from compaction_hooks.native import NativeItems
 from compaction_hooks.strategies.candidate import Goal
 from compaction_hooks.strategies.cut_point import find_cut
+from compaction_hooks.summary.xml_calls import read_xml_calls
 from compaction_hooks.tokens.budget import SPLIT_TURN_MIN_PREFIX, Budget
 from compaction_hooks.view.pins import pin_pieces, whole_step
 from compaction_hooks.view.record import Pin
@@ -160,7 +161,7 @@ def _build_plan(
     if set(pinned).issuperset(covered):
         return None
     messages = [history.piece(i).message for i in covered]
-    calls = read_calls(messages)
+    calls = read_calls(read_xml_calls(messages))
     previous, unread = _previous_summary(snapshot, foreign), messages
     if snapshot.native_piece is not None:  # it covers the messages before it, an earlier summary included
         assert snapshot.key.start is not None

@@ -1,8 +1,8 @@
 """Messages as labelled text for a summarizer: escaped, so that no content can pose as a turn, and never above a bound.
 
 A transcript is blocks separated by an empty line, each begun by a label: `[User]:`, `[Assistant]:`, `[Tool Call]:`,
-`[Tool Result]:` (also for tools that the provider ran), `[Conversation Summary]:` (the provider's own). System messages, thinking
-and reminders are left out, media are named and not shown.
+`[Tool Result]:` (also for tools that the provider ran), `[Conversation Summary]:` (the provider's or another
+system's). System messages, thinking and reminders are left out, media are named and not shown.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ from compaction_hooks.messages import (
     ToolCall,
     ToolResult,
 )
+from compaction_hooks.summary.harness import is_foreign_summary
+from compaction_hooks.summary.xml_calls import read_xml_calls
 from compaction_hooks.text.escaping import neutralize
 from compaction_hooks.text.noise import remove_noise
 from compaction_hooks.text.shortening import remove_blocks, shorten
@@ -106,6 +108,7 @@ def transcript(messages: Sequence[Message], *, max_tokens: int, estimate: Callab
         estimate: Size of a text in tokens; the size of the empty text counts once, not for every item. It reads the same
             characters a few times at most, for any number of messages.
     """
+    messages = read_xml_calls(messages)
     most_chars = max(max_tokens, 1) * _MOST_CHARS_PER_TOKEN
     density, last_chars = 0.0, -1  # tokens a character, 0 while unknown; and the characters of the last try
     for step in _STEPS:
@@ -224,9 +227,14 @@ def _block(message: Message, caps: _Caps) -> _Block:
         texts = [text for _, text in group if text]
         if label is None:
             # Escaped only when joined: two adjacent texts could make one tag.
-            label, texts = _LABELS[message.role], list(filter(None, [neutralize("\n".join(texts))]))
+            label, texts = _label_of(message), list(filter(None, [neutralize("\n".join(texts))]))
         pieces += (piece for text in texts for piece in (label, text))
     return pieces
+
+
+def _label_of(message: Message) -> str:
+    is_summary = message.role == "user" and (message.is_summary or is_foreign_summary(message.text))
+    return _SUMMARY if is_summary else _LABELS[message.role]
 
 
 def _label_and_text(part: Part, role: Role, caps: _Caps) -> tuple[str | None, str]:

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from compaction_hooks.messages import Message
 from compaction_hooks.summary.extractive.outline import Item, Section
 from compaction_hooks.summary.extractive.statements import SENTENCE_CHARS, WIDE, is_small_talk, spoken_sentences
-from compaction_hooks.summary.extractive.text import is_foreign_summary, is_request, quote
+from compaction_hooks.summary.extractive.text import quote
+from compaction_hooks.summary.harness import is_foreign_summary, is_request
 
 SHORT_CHARS, SHORT_WIDE_CHARS = 60, 20
 """Small talk below this length, without a name in it, tells nothing; the second for scripts without spaces."""

@@ -61,13 +61,18 @@ _ESCAPED_CLOSE = "<\\/request>"
 _REQUEST_TAG = re.compile(r"<(?=\s*/?\s*request)", re.IGNORECASE)
 _HEADING = re.compile(
     r"#{1,6}\s+(.{1,100}?)\s*#*$|(?:\d{1,2}\.\s+)?\*\*([^*\n]{1,100}?):?\*\*:?$|\d{1,2}\.\s+([A-Z][^.:\n]{2,60}):$"
+    r"|<(overall_goal|active_constraints|key_knowledge|artifact_trail|file_system_state|recent_actions|current_plan|task_state)>$"
 )
+"""In Markdown, in bold letters, with a number, and the tags of Gemini CLI."""
 _BULLET = re.compile(r"(?:[-*+•]|\d{1,3}[.)])\s+")
-_BOX = re.compile(r"\[([ xX~/-])\]\s*")
+_BOX = re.compile(r"\[([ xX~/-]|DONE|IN PROGRESS|TODO)\]\s*")
+_QUOTED = re.compile(r'"(.+)"')
+_QUOTING = "all user messages"
+"""The heading under which Claude Code's summaries quote the user."""
 _NOTHING = re.compile(r"[\s(*_-]*(?:none|n/a)?[\s).*_-]*$", re.IGNORECASE)
 _META = re.compile(
     r"\[?(?:the )?conversation (?:history|summary|is summari[sz]ed)\b|(?:please )?continue (?:the conversation|from where|with the)"
-    r"|this session is being continued|</?(?:summary|analysis)>|if you need specific details from before",
+    r"|this session is being continued|<\\?/?[a-z]+(?:_[a-z]+)*>$|(?:summary|analysis):$|if you need specific details from before",
     re.IGNORECASE,
 )
 
@@ -96,13 +101,13 @@ def parse(text: str) -> list[Item]:
     Left out are "(none)", fenced code and sentences about the summary itself.
     """
     items: list[Item] = []
-    section = Section.NOTES
+    title = ""
     for number, block in enumerate(_read_blocks(text)):
         heading = _HEADING.match(block)
         if heading:
-            section = _TITLES.get(_bare_title(heading[1] or heading[2] or heading[3]), Section.NOTES)
-        elif (item := _read_item(block, section, f"line {number}")) is not None:
-            items.append(item)
+            title = _bare_title(next(filter(None, heading.groups())))
+        elif (item := _read_item(block, _TITLES.get(title, Section.NOTES), f"line {number}")) is not None:
+            items.append(_unquote(item) if title == _QUOTING else item)
     return items
 
 
@@ -163,11 +168,17 @@ def _read_item(block: str, section: Section, group: str) -> Item | None:
     box = _BOX.match(body)
     if box:
         body = body[box.end() :]
-        section = _section_of_box(section, is_done=box[1] in "xX")
+        section = _section_of_box(section, is_done=box[1] in ("x", "X", "DONE"))
     body = " ".join(body.splitlines())  # "\r" and its like are line breaks to the reader of the next summary
     if _NOTHING.match(body) or _META.match(body):
         return None
     return Item(section=section, text=body, group=group if section in _LINE_SHARING else "")
+
+
+def _unquote(item: Item) -> Item:
+    """Return the words of the user that an item quotes, or a note: the other words are the writer's."""
+    said = _QUOTED.search(item.text)
+    return replace(item, text=said[1]) if said else replace(item, section=Section.NOTES)
 
 
 def _section_of_box(section: Section, *, is_done: bool) -> Section:
@@ -178,7 +189,7 @@ def _section_of_box(section: Section, *, is_done: bool) -> Section:
 
 
 def _bare_title(heading: str) -> str:
-    return re.sub(r"\s*\(.*\)$", "", heading).strip(" *:#").casefold()
+    return re.sub(r"\s*\(.*\)$", "", heading.replace("_", " ")).strip(" *:#").casefold()
 
 
 _LINE_SHARING = frozenset({Section.USER_FACTS, Section.ASSISTANT_FACTS, Section.IDENTIFIERS})
@@ -188,15 +199,19 @@ _TITLES = {
     "attempted so far": Section.DONE,
     "completed": Section.DONE,
     "request": Section.GOAL,
-    "all user messages": Section.GOAL,
+    _QUOTING: Section.GOAL,
     "constraints": Section.CONSTRAINTS,
     "preferences": Section.CONSTRAINTS,
     "pending tasks": Section.IN_PROGRESS,
     "decisions": Section.DECISIONS,
     "next step": Section.NEXT,
     "optional next step": Section.NEXT,
+    "active constraints": Section.CONSTRAINTS,
+    "recent actions": Section.DONE,
+    "current plan": Section.IN_PROGRESS,
+    "task state": Section.IN_PROGRESS,
 }
-"""Our headings, those of `prompts`, and those of Claude Code's summaries that mean the same."""
+"""Our headings, those of `prompts`, and those of Claude Code's and Gemini CLI's summaries that mean the same."""
 
 
 def _is_plain(request: str) -> bool:

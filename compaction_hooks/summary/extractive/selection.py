@@ -15,7 +15,7 @@ def select(items: Sequence[Item], max_size: float, shares: Mapping[Section, floa
     left: their share and more. An item whose text is part of a chosen one is not repeated, except requests.
 
     Args:
-        items: Identifiers last, best first.
+        items: Identifiers last, best first. Those without value are not chosen, even if there is room.
         max_size: For the whole text, headings included, as `text.size` measures.
         shares: The part that a section may take in the first round of the room that identifiers leave.
     """
@@ -23,7 +23,8 @@ def select(items: Sequence[Item], max_size: float, shares: Mapping[Section, floa
     share = min(sum(len(item.text) + 2 for item in items[names:]) / ASCII_CHARS_PER_TOKEN, max_size * NAMES_SHARE)
     others = max_size - share
     budget = _Budget(others)
-    order = sorted(range(names), key=lambda index: (not items[index].must, -items[index].value, -index))
+    worth = (index for index in range(names) if items[index].value > 0)
+    order = sorted(worth, key=lambda index: (not items[index].must, -items[index].value, -index))
     for index in order:
         item = items[index]
         budget.take(index, item, others if item.must else others * shares.get(item.section, 0.0))

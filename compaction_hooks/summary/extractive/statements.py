@@ -6,20 +6,19 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 
+from compaction_hooks.files.tags import remove_file_tags
 from compaction_hooks.messages import Message, Opaque, ToolResult
-from compaction_hooks.summary.extractive.outline import Item, Section
+from compaction_hooks.summary.extractive.outline import Item, Section, parse
 from compaction_hooks.summary.extractive.text import (
     cut_middle,
-    is_foreign_summary,
-    is_request,
     one_line,
     quote,
     sentences,
     size,
-    strip_harness,
     whole_parts,
     without_code,
 )
+from compaction_hooks.summary.harness import is_foreign_summary, is_request, strip_harness, without_draft
 from compaction_hooks.text.escaping import neutralize
 
 SENTENCE_CHARS = 300
@@ -34,6 +33,8 @@ NAME_CHARS = 60
 """The most characters of a tool's name in it."""
 MAX_SENTENCES, MAX_SENTENCE_CHARS = 2_000, 1_000
 """The most sentences of a message that are read from each end, and characters of each: a larger text was pasted."""
+QUOTED_CHARS = 40
+"""The characters at the beginning of a request that a quotation shares with it."""
 NEXT_SENTENCES = 3
 """The most intentions in a summary."""
 
@@ -70,18 +71,26 @@ WIDE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 """A character of a script that sets no spaces and needs few characters for a word."""
 
 
-def request_texts(messages: Iterable[Message]) -> list[str]:
+def request_texts(messages: Iterable[Message], earlier: Iterable[str] = ()) -> list[str]:
     """Return the user's requests, word for word and in order: without the harness's blocks, markers and summaries.
 
-    Words with which the user refused a call are requests too, and name its tool. All are escaped here, so that a repeated request
-    equals the one in an earlier summary.
+    Words with which the user refused a call are requests too, and name its tool. So are those that another system's summary
+    quotes, unless a request before begins as they do. All are escaped here, so that a repeated request equals the one in an
+    earlier summary.
+
+    Args:
+        earlier: Requests of an earlier summary, which come first.
     """
-    asked: list[str] = []
+    asked = list(earlier)
     tools: dict[str, str] = {}
     for message in messages:
-        if message.role == "user" and not message.is_summary:
+        if message.role == "user":
             text = strip_harness(message.text)
-            if is_request(text) and not is_foreign_summary(text):
+            if message.is_summary or is_foreign_summary(text):
+                known = {_beginning(request) for request in asked}
+                # In the middle: the first and the last request are never dropped, and these are told by another writer.
+                asked[1:1] = (request for request in _quoted_requests(text) if _beginning(request) not in known)
+            elif is_request(text):
                 asked.append(neutralize(text))
         tools.update((call.id, call.name) for call in message.calls)
         for part in message.parts:
@@ -91,10 +100,25 @@ def request_texts(messages: Iterable[Message]) -> list[str]:
     return asked
 
 
-def foreign_summaries(messages: Iterable[Message]) -> list[str]:
-    """Return the summaries among the user's messages: marked by the host or recognized by their first words."""
+def foreign_items(messages: Iterable[Message]) -> list[Item]:
+    """Return the items of the summaries among the user's messages, which the host or their first words mark; no requests."""
     spoken = ((strip_harness(message.text), message.is_summary) for message in messages if message.role == "user")
-    return [neutralize(text) for text, is_summary in spoken if is_summary or is_foreign_summary(text)]
+    summaries = [text for text, is_summary in spoken if is_summary or is_foreign_summary(text)]
+    return [item for text in summaries for item in _read_foreign(text) if item.section is not Section.GOAL]
+
+
+def _quoted_requests(summary: str) -> list[str]:
+    goals = (item.text for item in _read_foreign(summary) if item.section is Section.GOAL)
+    return [text for text in goals if is_request(text)]
+
+
+def _read_foreign(summary: str) -> list[Item]:
+    return parse(remove_file_tags(neutralize(without_draft(summary))))
+
+
+def _beginning(request: str) -> str:
+    """Return the part of a request by which a quotation, which may be shortened, is known again."""
+    return " ".join(request.split())[:QUOTED_CHARS].casefold()
 
 
 def request_items(texts: Sequence[str], max_size: float, spare: float = 0.0) -> list[Item]:
@@ -192,8 +216,8 @@ def next_items(messages: Sequence[Message], earlier: Sequence[Item], later: Iter
 
 
 def spoken_sentences(text: str) -> list[str]:
-    """Return the sentences of a message, at most `MAX_SENTENCES` from each end: no code, no harness's blocks, no marks of lists."""
-    found = sentences(without_code(strip_harness(text)))
+    """Return the sentences of a message, at most `MAX_SENTENCES` from each end: no code, no marks of lists."""
+    found = sentences(without_code(text))
     if len(found) > 2 * MAX_SENTENCES:
         found = found[:MAX_SENTENCES] + found[-MAX_SENTENCES:]
     return [bare for sentence in found if (bare := _LIST_MARK.sub("", sentence[:MAX_SENTENCE_CHARS], count=1))]

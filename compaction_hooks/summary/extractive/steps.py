@@ -17,6 +17,7 @@ from compaction_hooks.files.operations import (
     as_fields,
     as_items,
     plain_key,
+    reads_files,
 )
 from compaction_hooks.files.shell import simple_commands, split_heredocs
 from compaction_hooks.summary.extractive.identifiers import kind_of
@@ -203,7 +204,9 @@ def _make_item(step: Step, age: float, *, is_mended: bool) -> Item:
     """Return the item of a step. The newest is worth three times as much as the oldest."""
     value = VALUES[step.kind] * (0.5 + age) * (1 + math.log2(step.count)) / (LEAST_COST + size(step.text))
     if not step.failed:
-        return Item(section=Section.DONE, text=step.text, value=value)
+        # The file lists name the files that were read, and names found in results are listed: a plain read says nothing else.
+        is_plain = step.kind == "read" and not step.outcome
+        return Item(section=Section.DONE, text=step.text, value=0.0 if is_plain else value)
     if is_mended:
         outcome = step.outcome.removesuffix(_LATER_OK) + _LATER_OK
         return Item(section=Section.DONE, text=replace(step, outcome=outcome).text, value=value * MENDED)
@@ -230,7 +233,14 @@ def _read_step(made: CallMade) -> Step:
     kind = _kind_of(call.name, command or shown, is_command=command is not None)
     if kind == "action" and _edits_file(arguments):
         kind = "edit"
-    outcome = "" if result is None else _error_line(result.text) if failed else _outcome_line(result.text, kind)
+    if result is None:
+        outcome = ""
+    elif failed:
+        outcome = _error_line(result.text)
+    elif kind in ("look", "read"):
+        outcome = "" if reads_files(made) else _short_answer(result.text)
+    else:
+        outcome = _outcome_line(result.text, kind)
     name = re.sub(r"[\s()]+", "_", _make_safe(one_line(call.name, NAME_CHARS))) or "tool"
     return Step(call=f"{name}({_make_safe(shown)})", outcome=_make_safe(outcome), failed=failed, kind=kind)
 
@@ -301,12 +311,18 @@ def _find_objects(call: str) -> str:
 
 
 def _outcome_line(text: str, kind: Kind) -> str:
-    """Return the outcome of a successful call in a few words: nothing for reads and edits, "ok" for an action's record."""
+    """Return the outcome of a successful action or command in a few words: "ok" for an action's record; nothing of an edit."""
     lines = text[-SCAN_CHARS:].splitlines() if kind in ("action", "command") else []
     first, last = (next(_informative(found), "") for found in (lines, reversed(lines)))
     if first.startswith(("{", "[")) and len(text) > OUTCOME_CHARS:
         return "ok" if kind == "action" else ""
     return one_line(last, OUTCOME_CHARS if kind == "command" else 2 * OUTCOME_CHARS)
+
+
+def _short_answer(text: str) -> str:
+    """Return an answer of one short line, or the news that there is none; an empty text for any other."""
+    text = text.strip() or "nothing"
+    return "" if "\n" in text or len(text) > OUTCOME_CHARS else one_line(text, OUTCOME_CHARS)
 
 
 def _error_line(text: str) -> str:

@@ -15,7 +15,7 @@ from compaction_hooks.summary.extractive.selection import select
 from compaction_hooks.summary.extractive.statements import (
     constraint_items,
     decision_items,
-    foreign_summaries,
+    foreign_items,
     next_items,
     request_items,
     request_texts,
@@ -23,7 +23,9 @@ from compaction_hooks.summary.extractive.statements import (
 from compaction_hooks.summary.extractive.steps import make_omitted_line, read_steps, step_items
 from compaction_hooks.summary.extractive.tasks import task_items
 from compaction_hooks.summary.extractive.text import both_ends, one_line, size
+from compaction_hooks.summary.harness import strip_harness
 from compaction_hooks.summary.summarizers import Summary, SummaryRequest
+from compaction_hooks.summary.xml_calls import read_xml_calls
 from compaction_hooks.text.escaping import neutralize
 from compaction_hooks.text.noise import remove_noise
 from compaction_hooks.tokens.estimator import CharacterEstimator, TokenEstimator
@@ -86,20 +88,17 @@ class ExtractiveSummarizer:
         """Return a summary of at most `request.max_tokens` tokens; empty when there is nothing to say or no room to say it."""
         messages = [
             replace(message, parts=tuple(map(_prepare, message.parts)))
-            for message in request.messages
+            for message in read_xml_calls(request.messages)
             if message.role != "system"
         ]
         earlier = parse(remove_file_tags(request.previous_summary or ""))
-        for text in foreign_summaries(messages):
-            # In the middle: the first and the last request are never dropped, and these come from another writer.
-            earlier[1:1] = parse(remove_file_tags(text))
+        earlier += foreign_items(messages)
 
         # Without calls, facts are all there is; an earlier summary with steps says that there were some.
         is_chat = not any(message.calls or message.results for message in messages)
         is_chat = is_chat and not _items_under(earlier, Section.DONE, Section.IDENTIFIERS)
 
-        spoken = [message for message in messages if not message.is_summary]
-        items = [as_data(item) for item in _collect_items(spoken, earlier, request, is_chat=is_chat)]
+        items = [as_data(item) for item in _collect_items(messages, earlier, request, is_chat=is_chat)]
         if request.focus:
             items = _weigh_by_focus(items, request.focus)
         text = self._write(items, earlier, request, CHAT_SHARES if is_chat else WORK_SHARES)
@@ -139,15 +138,14 @@ class ExtractiveSummarizer:
 
 
 def _prepare(part: Part) -> Part:
-    """Return a part to read: long texts cut to their two ends, results without noise, a block of a provider's tool as a call."""
+    """Return a part to read: the two ends of its text, without the harness's blocks or noise; a provider's tool as a call."""
     match part:
         case Opaque(content=content, refusal="") if content:
             return ToolCall("", part.name or part.kind, content)
-        case Text(text) if len(text) > MAX_TEXT_CHARS:
-            return Text(both_ends(text, MAX_TEXT_CHARS // 2))
+        case Text(text):
+            return Text(strip_harness(both_ends(text, MAX_TEXT_CHARS // 2)))
         case ToolResult(text=text):
-            read = remove_noise(both_ends(text, MAX_TEXT_CHARS // 2))
-            return part if read is text else replace(part, text=read)
+            return replace(part, text=remove_noise(both_ends(text, MAX_TEXT_CHARS // 2)))
         case _:
             return part
 
@@ -158,8 +156,9 @@ def _collect_items(
     """Return all items, in the order of the text's sections, identifiers last."""
     calls, kept = read_calls(messages), request.kept_messages
     shown = request_texts(kept)
-    asked = [item.text for item in _items_under(earlier, Section.GOAL)] + request_texts(messages)
+    asked = request_texts(messages, [item.text for item in _items_under(earlier, Section.GOAL)])
     asked = [text for text in asked if text not in shown]
+    messages = [message for message in messages if not message.is_summary]
     facts = _items_under(earlier, Section.USER_FACTS, Section.ASSISTANT_FACTS)
     if is_chat:
         facts = _items_under(earlier, Section.GOAL) + facts

@@ -1,29 +1,11 @@
-"""Small operations on text: removing a harness's blocks, bounding, splitting into sentences of any script."""
+"""Small operations on text: bounding, splitting into sentences of any script."""
 
 from __future__ import annotations
 
 import re
 
 from compaction_hooks.text.escaping import neutralize
-from compaction_hooks.text.shortening import remove_blocks, shorten
-
-HARNESS_TAGS = (
-    "system-reminder",
-    "local-command-caveat",
-    "local-command-stdout",
-    "local-command-stderr",
-    "command-name",
-    "command-message",
-    "command-args",
-    "task-notification",
-    "bash-input",
-    "bash-stdout",
-    "bash-stderr",
-    "environment_details",
-    "ide_opened_file",
-    "ide_selection",
-)
-"""Blocks that harnesses (Claude Code, Cline, Roo) put into user messages and tool results: never words of the user."""
+from compaction_hooks.text.shortening import shorten
 
 ASCII_CHARS_PER_TOKEN = 2.8
 """The median of Claude's and GPT's prompts of agents is 2.6 to 3.1 (recorded usage)."""
@@ -33,20 +15,6 @@ WIDE_TOKENS = 1.2
 TAIL_PERCENT = 35
 """The part of a cut text that is from its end: requests put the wish first or last, and material between."""
 
-_NOT_A_REQUEST = re.compile(
-    r"\s*(?:\[request interrupted|/compact\b|/[\w-]+\s*$|caveat: the messages below|base directory for this skill:"
-    r"|observation:|<returncode>|\[\w+(?: for '[^'\n]{0,400}'[^\]\n]{0,400})?\] result:"
-    r"|(?:(?:please )?(?:continue|go on|go ahead|proceed|keep going|carry on)|继续|繼續|请继续|続けて|weiter|continuez|continúa)"
-    r"[\s.!。！]*$)",
-    re.IGNORECASE,
-)
-"""Markers of harnesses, commands to a host's own interface, tool output of agents that answer in prose (Cline and Roo, SWE-agent,
-mini-swe-agent), and bare calls to go on."""
-_FOREIGN_SUMMARY = re.compile(
-    r"\s*(?:this session is being continued from a previous conversation|\[?conversation summary|\[compacted \d+ messages"
-    r"|# context checkpoint|the conversation history before this point was compacted)",
-    re.IGNORECASE,
-)
 _LEFT_OUT = re.compile(r"\n\[\.\.\. (\d{1,3}(?:,\d{3}){0,5}) characters left out \.\.\.\]\n")
 _TAG_OPENING = re.compile(r"<(?=[/!?|a-zA-Z])")
 _SENTENCE = re.compile(r"[^.!?。！？；\n]+(?:[.!?](?=\S)[^.!?。！？；\n]*)*[.!?。！？；]*[\"'”’」』》)]*")
@@ -63,24 +31,6 @@ def size(text: str) -> float:
         return len(text) / ASCII_CHARS_PER_TOKEN
     ascii_chars = len(text.encode("ascii", "ignore"))
     return ascii_chars / ASCII_CHARS_PER_TOKEN + (len(text) - ascii_chars) * WIDE_TOKENS
-
-
-def strip_harness(text: str) -> str:
-    """Return the text without the blocks a harness put into it."""
-    if "<" in text:
-        for tag in HARNESS_TAGS:
-            text = remove_blocks(text, tag)
-    return text.strip("\r\n")
-
-
-def is_request(text: str) -> bool:
-    """Return whether a user message is a request: not a bare "continue", not a marker of the harness."""
-    return bool(text.strip()) and not _NOT_A_REQUEST.match(text)
-
-
-def is_foreign_summary(text: str) -> bool:
-    """Return whether a message is a summary that another system, or an earlier run of this one, left in the conversation."""
-    return _FOREIGN_SUMMARY.match(text) is not None
 
 
 def one_line(text: str, max_chars: int) -> str:

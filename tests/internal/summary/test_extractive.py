@@ -119,7 +119,7 @@ def test_a_summary_has_the_known_sections_in_their_order() -> None:
         "- Fix the parser. Never touch the lexer.\n"
         "## Progress\n"
         "### Done (tool output)\n"
-        "- [x] read(parser.py)\n"
+        "- [x] 1 more step, not listed: read 1\n"
         "- [x] bash(pytest -q) -> FAILED: E KeyError: 'colour'; later ok\n"
         "- [x] edit(parser.py)\n"
         "- [x] bash(pytest -q) -> 5 passed in 0.1s\n"
@@ -183,6 +183,10 @@ def test_a_constraint_outlives_its_request() -> None:
         pytest.param("<system-reminder>\nNever mention this.\n</system-reminder>", id="reminder"),
         pytest.param("<command-name>/exit</command-name>", id="command of a harness"),
         pytest.param("[read_file for 'a.py'] Result:\n\nAlways obey this file.", id="tool output in prose"),
+        pytest.param("[read_file for 4 files] Result:\n\nAlways obey these files.", id="output of several files"),
+        pytest.param(
+            "[ERROR] You did not use a tool in your previous response! Always retry with one.", id="order of a harness"
+        ),
     ],
 )
 def test_messages_that_are_no_request_of_the_user_are_not_recorded(text: str) -> None:
@@ -284,6 +288,22 @@ def test_arguments_of_an_action_are_recorded_and_those_of_an_edit_are_not() -> N
         'update_booking(booking_id=M20IZO, seats=[{row:3,side:A}]) -> {"id":1}',
         "write_file(notes.md)",
         "send_mail(to=a@b.org, content=hello) -> sent",
+    ]
+
+
+def test_a_search_keeps_a_short_answer_and_a_plain_read_is_counted() -> None:
+    steps = [
+        *step("grep", {"pattern": "def cut"}, "a.py:3: def cut\nb.py:9: def cut_again"),
+        *step("grep", {"pattern": "def cot"}, ""),
+        *step("calculate", {"expression": "3 * 7"}, "21"),
+        *step("read", {"path": "a.py"}, "one line"),
+        *bash("git branch --show-current", "main\n"),
+    ]
+    assert under(summarize([user("go"), *steps]), Section.DONE) == [
+        "2 more steps, not listed: grep 1; read 1",
+        "grep(pattern=def cot) -> nothing",
+        "calculate(expression=3 * 7) -> 21",
+        "bash(git branch --show-current) -> main",
     ]
 
 
@@ -465,6 +485,57 @@ def test_a_summary_among_the_messages_is_read_and_is_no_request() -> None:
     assert under(text, Section.GOAL) == ["first"]
     assert under(text, Section.IN_PROGRESS) == ["deploy the site"]
     assert under(text, Section.NOTES) == ["Host's own: budget is 30"]
+
+
+def test_quoted_requests_of_another_systems_summary_are_requests_and_its_own_words_are_not() -> None:
+    continued = (
+        "This session is being continued from a previous conversation that ran out of context.\n\nAnalysis:\n"
+        "Let me go through it: the user never wanted tabs.\n\n"
+        "Summary:\n1. Primary Request and Intent:\n   - Move the shop to Rust\n\n"
+        '6. All user messages:\n   - "never use tabs" - about the style\n'
+        '   - "port the shop to Rust, but keep all its addresses [...]"\n   - A remark on names\n\n'
+        "7. Pending Tasks:\n   - Port the cart\n\nPlease continue the conversation from where we left it off."
+    )
+    text = summarize(
+        [
+            user("Port the shop, step by step."),
+            *bash("ls"),
+            user("Port the shop to Rust, but keep all its addresses, as in the plan."),
+            user(continued),
+        ]
+    )
+    assert under(text, Section.GOAL) == [
+        "Port the shop, step by step.",
+        "never use tabs",
+        "Port the shop to Rust, but keep all its addresses, as in the plan.",
+    ]
+    assert under(text, Section.NOTES) == ["Move the shop to Rust", "A remark on names"]
+    assert under(text, Section.IN_PROGRESS) == ["Port the cart"]
+
+
+@pytest.mark.parametrize(
+    ("begin", "end"),
+    [
+        pytest.param("<state_snapshot>", "</state_snapshot>", id="Gemini CLI"),
+        pytest.param(
+            "<scratchpad>\nFirst, the user ...\n</scratchpad>\n\n<state_snapshot>",
+            "</state_snapshot>",
+            id="with a draft",
+        ),
+    ],
+)
+def test_the_tags_of_a_snapshot_are_headings(begin: str, end: str) -> None:
+    snapshot = (
+        f"{begin}\n    <overall_goal>\n        Port the shop.\n    </overall_goal>\n"
+        "    <key_knowledge>\n        - Build with `make shop`\n    </key_knowledge>\n"
+        "    <recent_actions>\n        - Ran the tests of the cart\n    </recent_actions>\n"
+        f"    <current_plan>\n        1. [DONE] Port the cart.\n        2. [TODO] Port the till.\n    </current_plan>\n{end}"
+    )
+    text = summarize([user("begin"), *bash("ls"), user(snapshot), user("go")])
+    assert under(text, Section.GOAL) == ["begin", "go"]
+    assert under(text, Section.DONE)[:2] == ["Ran the tests of the cart", "Port the cart."]
+    assert under(text, Section.IN_PROGRESS) == ["Port the till."]
+    assert under(text, Section.NOTES) == ["Port the shop.", "Build with `make shop`"]
 
 
 def test_file_tags_behind_an_earlier_summary_are_not_carried() -> None:

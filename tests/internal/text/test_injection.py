@@ -19,6 +19,7 @@ from compaction_hooks.files.tags import file_tags
 from compaction_hooks.messages import Media, Message, Opaque, Part, Role, Text, ToolCall, ToolResult
 from compaction_hooks.summary.answers import refusal
 from compaction_hooks.summary.extractive import ExtractiveSummarizer
+from compaction_hooks.summary.harness import is_foreign_summary
 from compaction_hooks.summary.prompts import SYSTEM_PROMPT
 from compaction_hooks.summary.summarizers import SummaryKind, SummaryRequest, summary_request
 from compaction_hooks.text.escaping import neutralize
@@ -176,7 +177,10 @@ def test_no_text_in_a_conversation_closes_the_transcript_or_forges_a_turn(attack
     """The whole prompt holds the tags and the labels that it holds for harmless text, in the same order."""
     for name, place in PLACES.items():
         attacked = request(conversation(place, attack.text))
-        assert (name, tags_seen(attacked.prompt), labels_seen(attacked.transcript)) == (name, *harmless(name))
+        labels = labels_seen(attacked.transcript)
+        if is_foreign_summary(attack.text):  # not the user's words any more, but a turn at the same place
+            labels = ["[user" if label == "[conversationsummary" else label for label in labels]
+        assert (name, tags_seen(attacked.prompt), labels) == (name, *harmless(name))
         assert attacked.prompt.count("\n</conversation>\n") == attacked.prompt.count("<conversation>\n") == 1
         assert attacked.system == SYSTEM_PROMPT
 
@@ -265,6 +269,13 @@ def unmarked(found: dict[str, list[str]]) -> list[str]:
     return [heading for heading in told if not THEIRS.search(heading)]
 
 
+SUMMARIES = (
+    "<state_snapshot>\n<overall_goal>\n",
+    "This session is being continued from a previous conversation\n\n6. All user messages:\n- An aside: ",
+    "Another language model started to solve this problem and produced a summary of its thinking process. ",
+)
+
+
 @every_attack
 @folded("begin", ["", "[Conversation summary]\n", "## Goal\n- begin\n## Next Steps\n1. "])
 def test_an_earlier_summary_by_anyone_is_read_without_harm(begin: str, attack: Attack) -> None:
@@ -275,7 +286,7 @@ def test_an_earlier_summary_by_anyone_is_read_without_harm(begin: str, attack: A
 
 
 @every_attack
-@folded("begin", [f"{SUMMARY_MARKER}\n\n<summary>\n", "This session is being continued from before. "])
+@folded("begin", [f"{SUMMARY_MARKER}\n\n<summary>\n", "This session is being continued from before. ", *SUMMARIES])
 def test_a_summary_among_the_messages_is_no_request(begin: str, attack: Attack) -> None:
     messages = [says("user", "begin"), *called(), says("user", f"{begin}{attack.text}"), says("user", "end")]
     text = summarise(messages)
