@@ -20,6 +20,14 @@ from tests.adapters.test_pydantic_ai_recovery import by_iter_streaming, by_run, 
 from tests.cases import crossed
 from tests.provider import CallSigner, ItemSigner
 
+SEARCH: dict[str, Any] = {
+    "type": "web_search_call",
+    "id": "ws_1",
+    "status": "completed",
+    "action": {"type": "search", "query": "parser"},
+}
+"""The item of a hosted tool in each answer."""
+
 
 def read_file(path: str) -> str:
     """Read a file."""
@@ -104,20 +112,19 @@ async def test_no_run_on_bedrock_ends_in_a_refusal(stage: Stage, model: str) -> 
     reading.check(model)
 
 
-@crossed(client=["responses", "google"], way=[by_run, by_run_with_a_handler])
+@crossed(client=["responses", "hosted tools", "google"], way=[by_run, by_run_with_a_handler])
 async def test_reasoning_of_another_account_is_dropped_with_its_ids_and_signatures(
     stage: Stage, client: str, way: Any
 ) -> None:
     """The account changes between three runs, and each of them is that of another process."""
     reading, store, messages = Reading(stage.side()), MemoryStore(), list[ModelMessage]()
-    signer = reading.side.signer = ItemSigner() if client == "responses" else CallSigner()
-    model = "gpt-5" if client == "responses" else "gemini-3-pro"
+    signer = reading.side.signer = CallSigner() if client == "google" else ItemSigner()
+    reading.side.blocks = [SEARCH] if client == "hosted tools" else []
     for turn, account in zip((*TURNS, "Go on."), ("first", "second", "second"), strict=True):
         signer.account = account
         compaction = Compaction[None](context_window=WINDOW, settings=SETTINGS, store=store)
-        agent: Agent[None, str] = Agent(
-            getattr(stage, client)(model=model), capabilities=[compaction], tools=[read_file]
-        )
+        model = stage.google("gemini-3-pro") if client == "google" else stage.responses(model="gpt-5")
+        agent: Agent[None, str] = Agent(model, capabilities=[compaction], tools=[read_file])
         limits = UsageLimits(request_limit=None)
         output, messages = await way(
             agent, turn, message_history=messages, usage_limits=limits, conversation_id="reading"

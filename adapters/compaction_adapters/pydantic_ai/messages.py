@@ -16,6 +16,7 @@ from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, User
 from pydantic_ai.tools import ToolDenied
 
 from compaction_adapters.kit import PartsFormat, Pieces
+from compaction_adapters.pydantic_ai.ties import SIGNATURE, untie
 from compaction_hooks import Message, Usage
 from compaction_hooks.errors import ConfigurationError, FormatError
 from compaction_hooks.formats import (
@@ -120,11 +121,11 @@ class PydanticAIFormat(PartsFormat[ModelMessage, Item]):
         return ModelRequest(parts=[result])
 
     def untie(self, message: ModelMessage, /) -> ModelMessage:
-        """Return a response without OpenAI's ids of items and Google's thought signatures; the message itself if it has none."""
-        if not isinstance(message, ModelResponse):
-            return message
-        parts = [*map(_untie, message.parts)]
-        return message if all(map(is_, parts, message.parts)) else replace(message, parts=parts)
+        """Return a response without OpenAI's ids of items and Google's thought signatures; the message itself if it has none.
+
+        Calls of OpenAI's hosted tools, which are sent by their ids alone, are sent no more.
+        """
+        return untie(message) if isinstance(message, ModelResponse) else message
 
     def pieces_of(self, message: ModelMessage, /) -> Pieces[Item]:
         """Return the parts of a response as one piece; of a request each part, a user prompt as its items."""
@@ -330,18 +331,6 @@ def usage_of(message: ModelResponse) -> Usage | None:
     )
 
 
-def _untie(part: ai.ModelResponsePart) -> ai.ModelResponsePart:
-    if isinstance(part, ai.TextPart | ai.ToolCallPart) and part.id:
-        part = replace(part, id=None)
-    details = part.provider_details or {}
-    if _SIGNATURE not in details:
-        return part
-    return replace(part, provider_details={name: value for name, value in details.items() if name != _SIGNATURE})
-
-
-_SIGNATURE: Final = "thought_signature"
-"""The key of Google's signature in a part's `provider_details`. pydantic-ai itself sends Google's placeholder for a missing one."""
-
 # -- parts
 
 
@@ -359,7 +348,7 @@ def _part(item: Item) -> Part:
         case ai.FilePart():
             return _part(item.content)
         case ai.ToolCallPart():
-            signature = (item.provider_details or {}).get(_SIGNATURE)
+            signature = (item.provider_details or {}).get(SIGNATURE)
             arguments = as_json_text(item.args) if item.args else ""
             return ToolCall(item.tool_call_id, item.tool_name, arguments, len(str(signature or "")))
         case ai.ToolReturnPart():
