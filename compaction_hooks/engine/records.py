@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from compaction_hooks.history import History, Known
 from compaction_hooks.messages import M
+from compaction_hooks.native import Issuer
 from compaction_hooks.view.notes import pin_note, undo_note
 from compaction_hooks.view.projection import is_true
 from compaction_hooks.view.record import (
@@ -91,10 +92,11 @@ class Records:
         self.all = [*(old for old in self.all if old.id != record.id), record]
         self._refresh(known)
 
-    def refuse_native(self, record: CompactionRecord) -> CompactionRecord:
-        """Forget the native items of a record, which the provider refuses; return the note for the store."""
-        self.undo({record.native_id})
-        return undo_note([record.native_id], 0, 0)
+    def refuse_natives(self, issuer: Issuer) -> CompactionRecord:
+        """Forget the native items of an issuer, which refuses them: its key was rotated. Return the note for the store."""
+        names = [record.native_id for record in self.all if record.native_for(issuer)]
+        self.undo({*names})
+        return undo_note(names, 0, 0)
 
     def add_note(self, note: CompactionRecord, replaced: Iterable[CompactionRecord] = ()) -> None:
         """Add a note made here, in place of others."""

@@ -123,7 +123,7 @@ class SendingFlow(ConversationFlow[M]):
         if not refused.has_native:
             replaced, notes = conversation.refuse_natives(snapshot.history)
         elif record is not None and record.native is not None:  # another caller may have been refused too
-            notes = [conversation.records.refuse_native(record)]
+            notes = [conversation.records.refuse_natives(record.native.issuer)]
         if self.shared.has_store:
             for note in notes:
                 conversation.queue.save(note)

@@ -259,3 +259,13 @@ def test_reasoning_made_behind_the_text_is_left_out_behind_the_items_also_after_
     run.steps(2, acting=0)
     assert run.natives > 2
     assert run.refusals == []
+
+
+def test_a_refusal_is_of_all_items_of_the_issuer_so_far() -> None:
+    """A rewind may make an earlier record the newest one that is true of the list."""
+    hooks, messages = controller(Native()), conversation(40)
+    for length in (48, 80):
+        assert hooks.transform_context_sync(messages[:length])[0] == HEAD
+    assert len(hooks.session("default").records) == 2
+    hooks.recover_sync(ValueError(REFUSALS[0]), messages)
+    assert hooks.transform_context_sync(messages[:48])[0] != HEAD

@@ -131,3 +131,17 @@ def provoke_rejection(run: Run) -> anthropic.BadRequestError:
     with pytest.raises(anthropic.BadRequestError) as caught:
         run.send([{"role": "user", "content": "Something else."}, *run.messages[1:]])
     return caught.value
+
+
+@pytest.mark.parametrize(("answer", "is_rejected"), [(1, False), (3, True), (5, False)])
+def test_the_provider_lets_reasoning_be_left_out_at_both_ends_and_not_in_the_middle(
+    answer: int, is_rejected: bool
+) -> None:
+    signer = Signer(redacted_every=0)
+    messages: list[Any] = [{"role": "user", "content": "Read all parts."}]
+    for step in range(3):
+        thoughts = signer.sign({"messages": messages})
+        said = {"role": "assistant", "content": [*thoughts, {"type": "text", "text": f"Step {step}."}]}
+        messages = [*messages, said, {"role": "user", "content": "Go on."}]
+    messages[answer] = {**messages[answer], "content": messages[answer]["content"][1:]}
+    assert (signer.refusal({"messages": messages}) is not None) is is_rejected
