@@ -142,6 +142,15 @@ async def test_a_rotated_key_costs_one_refusal_and_the_text_goes_on(stage: Stage
     await native_run.check_rotated_key(agent.native, agent.steps)
 
 
+async def test_a_new_process_goes_on_with_the_block_of_the_checkpoint(stage: Stage) -> None:
+    agent = Run(stage)
+    await native_run.until_compacted(agent.native, agent.steps)
+    agent.compaction = CompactionMiddleware(native=True, **KEYWORDS)
+    await agent.steps(1)
+    assert agent.native.heads[-1] == agent.native.blocks[-1]
+    assert agent.native.side.rejections == []
+
+
 async def test_another_model_and_another_address_are_sent_the_text(stage: Stage) -> None:
     agent = Run(stage)
     others = (lambda count: agent.steps(count, OTHER)), (lambda count: agent.steps(count, host="localhost"))

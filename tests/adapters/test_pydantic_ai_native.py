@@ -22,6 +22,7 @@ from pydantic_ai.models.openai import OpenAICompaction
 from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.toolsets import ExternalToolset
 
+from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.events import CompactionEvent
 from tests.adapters import native_run
 from tests.adapters.native_run import KEYWORDS, MODEL, OTHER, REQUEST, RESULT, NativeSide
@@ -162,6 +163,11 @@ async def test_another_model_and_another_address_are_sent_the_text(stage: Stage)
 async def test_a_compaction_that_fails_is_made_by_rule(stage: Stage, failure: Any) -> None:
     agent = Run(stage)
     await native_run.check_failure(agent.native, agent.steps, failure)
+
+
+def test_a_run_whose_messages_are_replaced_takes_no_part() -> None:
+    with pytest.raises(ConfigurationError, match="native=True and persist=True"):
+        Compaction[None](native=True, persist=True)
 
 
 async def test_openais_item_is_sent_first_and_word_for_word_until_the_key_changes(stage: Stage) -> None:

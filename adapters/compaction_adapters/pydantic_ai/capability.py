@@ -81,7 +81,7 @@ class Compaction(AbstractCapability[AgentDepsT]):
         estimator: Sizes texts and messages.
         summary_prompt: Instructions for a summary, instead of our headings: short for the setting of that name.
         native: Whether Anthropic or OpenAI itself writes the summaries of requests to its models if it can and no `summarizer` is
-            given: the view then begins with its own part. Not in durable workflows.
+            given: the view then begins with its own part. Not in durable workflows, and not with `persist`, which keeps texts.
         recall: Whether the agent gets a tool by which the model reads again what its views leave out. Not with `persist`, which
             leaves the run no other messages.
         id: Part of the names of durable operations, so it must not change while workflows run.
@@ -116,6 +116,11 @@ class Compaction(AbstractCapability[AgentDepsT]):
         if self.recall and self.persist:
             raise ConfigurationError(
                 "recall=True and persist=True exclude one another: recall reads the run's own messages, which persist replaces"
+            )
+        if self.native and self.persist:
+            raise ConfigurationError(
+                "native=True and persist=True exclude one another: persist puts the text of a summary into the run's own messages, "
+                "and the provider's part would never be sent"
             )
         given: dict[str, object] = {name: getattr(self, name) for name in _KEYWORDS}
         given["on_event"] = self.on_compaction or None
