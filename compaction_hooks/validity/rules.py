@@ -144,12 +144,16 @@ RULES: Final[tuple[Rule, ...]] = (
         sources={
             "openai_responses": _GITHUB + "continuedev/continue/issues/8933",
             "anthropic": _GITHUB + "tailcallhq/forgecode/issues/2107",
+            "bedrock": _GITHUB + "NousResearch/hermes-agent/issues/105780",
         },
     ),
     Rule(
         id="unsigned_reasoning",
         says="reasoning without a signature, which this provider cannot take back",
-        sources={"anthropic": _GITHUB + "agentscope-ai/agentscope/pull/1668"},
+        sources={
+            "anthropic": _GITHUB + "agentscope-ai/agentscope/pull/1668",
+            "bedrock": _GITHUB + "maximhq/bifrost/pull/6942",
+        },
         left_to_clients="reasoning of other providers is left out (the same source)",
     ),
     Rule(
@@ -372,9 +376,16 @@ def rules_of(provider: Provider | None, model: str | None = None) -> frozenset[R
     if family is not None:
         of_family = {_OF_NEEDED.get(family.needed), "stale_reasoning" if family.stale == "refused" else None}
         rules -= _OF_FAMILIES - of_family
-    else:  # chat messages go to any model, and Gemini's contents to the newest
-        rules -= {"missing_reasoning"} if provider == "gemini" else {"missing_reasoning", "unsigned_call"}
+    else:
+        rules -= {"missing_reasoning", *_OF_SOME_MODELS.get(provider, ())}
     return frozenset(rules)
+
+
+_OF_SOME_MODELS: Final[Mapping[Provider | None, tuple[RuleId, ...]]] = {
+    "openai_chat": ("unsigned_call",),  # not Gemini alone is called by chat messages
+    "bedrock": ("unsigned_reasoning",),  # Nova and MiniMax sign nothing
+}
+"""The rules of a provider that hold for a known model only."""
 
 
 _OF_NEEDED: Final[Mapping[Needed, RuleId]] = {

@@ -11,7 +11,13 @@ import pytest
 
 from compaction_hooks import CallOptions, CompactionFinished, CompactionSession, Summarizer, SummaryRequest
 from compaction_hooks.events import CompactionEvent, EventHandler
-from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat, OpenAIResponsesFormat
+from compaction_hooks.formats import (
+    AnthropicFormat,
+    BedrockConverseFormat,
+    GeminiFormat,
+    OpenAIChatFormat,
+    OpenAIResponsesFormat,
+)
 from compaction_hooks.testing import BrokenPromise, CheckedSession, check_view
 from compaction_hooks.testing.paid_summaries import AskedSummaries
 from compaction_hooks.testing.promises import Promise
@@ -94,6 +100,22 @@ def claude(*blocks: Any) -> list[Any]:
     return [*ASK, {"role": "assistant", "content": [*blocks, READ]}, TOLD]
 
 
+SHOWN: list[Any] = [
+    {"reasoningContent": {"reasoningText": {"text": "hm", "signature": "x"}}},
+    {"reasoningContent": {"redactedContent": b"y"}},
+]
+
+
+def converse(*blocks: Any) -> list[Any]:
+    call, result = {"toolUseId": "a", "name": "read", "input": {}}, {"toolUseId": "a", "content": [{"text": "ok"}]}
+    said = {"role": "assistant", "content": [*blocks, {"toolUse": call}]}
+    return [
+        {"role": "user", "content": [{"text": "Read a."}]},
+        said,
+        {"role": "user", "content": [{"toolResult": result}]},
+    ]
+
+
 @folded(
     "format, messages, view, model, is_broken",
     {
@@ -112,6 +134,13 @@ def claude(*blocks: Any) -> list[Any]:
             False,
         ),
         "half of it": (AnthropicFormat(), claude(*THOUGHT), claude(THOUGHT[0]), "claude-opus-5-5", True),
+        "half of it on Bedrock": (
+            BedrockConverseFormat(),
+            converse(*SHOWN),
+            converse(SHOWN[0]),
+            "anthropic.claude-opus-5-5-v1:0",
+            True,
+        ),
         "an item without its reasoning": (OpenAIResponsesFormat(), ITEMS, [ITEMS[0], *ITEMS[2:]], "gpt-5.6", True),
     },
 )
@@ -128,6 +157,21 @@ def test_reasoning_that_deepseek_needs_is_reported_as_missing() -> None:
     check_view(messages, messages, format=FORMAT, model="deepseek-reasoner")
     with pytest.raises(BrokenPromise, match="missing_reasoning"):
         check_view(messages, [*messages[:3], *said("b")], format=FORMAT, model="deepseek-reasoner")
+
+
+def test_a_signature_that_gemini_needs_is_reported_as_missing() -> None:
+    call = {"functionCall": {"name": "read", "args": {}}}
+    told = {"functionResponse": {"name": "read", "response": {"result": "ok"}}}
+    request, result = {"role": "user", "parts": [{"text": "Read a."}]}, {"role": "user", "parts": [told]}
+    signed = {"role": "model", "parts": [{**call, "thoughtSignature": "sealed"}]}
+    messages = [request, signed, result]
+    check_view(messages, messages, format=GeminiFormat(), model="gemini-3-pro")
+    untied = [request, GeminiFormat().untie(signed), result]
+    check_view(messages, untied, format=GeminiFormat(), model="gemini-3-pro")
+    with pytest.raises(BrokenPromise, match="unsigned_call"):
+        check_view(
+            messages, [request, {"role": "model", "parts": [call]}, result], format=GeminiFormat(), model="gemini-3-pro"
+        )
 
 
 # -- a session that lies

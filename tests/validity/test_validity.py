@@ -137,7 +137,7 @@ def opaque(kind: str, call_id: str = "") -> Message:
         "reasoning-as-last-block": (
             [USER, message("assistant", "hi", Thinking("hm", 8))],
             ("dangling_reasoning", 1, ""),
-            [RESPONSES, ANTHROPIC],
+            [RESPONSES, ANTHROPIC, BEDROCK],
         ),
         "call-at-the-end": ([USER, ASK_A], ("unanswered_call", 1, "a"), ALL),
         "unanswered-call": ([USER, ASK_A, USER], ("unanswered_call", 1, "a"), ALL),
@@ -294,6 +294,7 @@ def test_thought_signatures_are_wanted_for_the_present_turn_and_the_first_call_o
 
 
 THINKS_A = message("assistant", Thinking("hm", 8), call("a"))
+UNSIGNED = message("assistant", Thinking("hm"), "hi")
 
 
 @folded(
@@ -310,9 +311,17 @@ THINKS_A = message("assistant", Thinking("hm", 8), call("a"))
         "manual": (
             [USER, THINKS_A, TELL_A, SAID, ASK_B, TELL_B],
             "claude-sonnet-4-5",
-            [ANTHROPIC],
+            [ANTHROPIC, BEDROCK],
             [("missing_reasoning", 4)],
         ),
+        "unsigned": (
+            [USER, UNSIGNED, SAID],
+            "anthropic.claude-sonnet-4-6-v1:0",
+            [BEDROCK],
+            [("unsigned_reasoning", 1)],
+        ),
+        "unsigned-by-nature": ([USER, UNSIGNED, SAID], "amazon.nova-2-lite-v1:0", [BEDROCK], []),
+        "kimi": ([USER, THINKS_A, TELL_A, ASK_B, TELL_B], "moonshotai/kimi-k2.5", [CHAT], [("missing_reasoning", 3)]),
         "manual-later-step": ([USER, THINKS_A, TELL_A, ASK_B, TELL_B], "claude-sonnet-4-5", [ANTHROPIC], []),
         "manual-closed-turn": ([USER, ASK_B, TELL_B, SAID, THINKS_A, TELL_A], "claude-sonnet-4-5", [ANTHROPIC], []),
         "binding": ([USER, THINKS_A, TELL_A, SAID, ASK_B, TELL_B], "claude-sonnet-5-5", [ANTHROPIC], []),
@@ -336,10 +345,11 @@ def test_a_model_adds_the_rules_of_its_family(
         assert "missing_reasoning" not in {rule for rule, _, _ in find_breaches(messages, provider)}
 
 
-def test_stale_reasoning_is_no_fault_for_a_model_that_takes_it() -> None:
+@pytest.mark.parametrize("provider", [ANTHROPIC, BEDROCK])
+def test_stale_reasoning_is_no_fault_for_a_model_that_takes_it(provider: Provider) -> None:
     messages = [USER, THINKS_A, TELL_A]
-    assert problems(messages, ANTHROPIC, model="claude-sonnet-5", stale=range(3)) == []
-    assert [one.rule for one in problems(messages, ANTHROPIC, model="claude-sonnet-5-5", stale=range(3))] == [
+    assert problems(messages, provider, model="claude-sonnet-5", stale=range(3)) == []
+    assert [one.rule for one in problems(messages, provider, model="claude-sonnet-5-5", stale=range(3))] == [
         "stale_reasoning"
     ]
 
