@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterable, Sequence, Set
-from typing import Any, Final, Generic, cast
+from typing import TYPE_CHECKING, Any, Final, Generic, cast
 
 from compaction_hooks.engine.cooldown import Cooldown
 from compaction_hooks.engine.natives import NativeSummaries
@@ -37,6 +37,9 @@ from compaction_hooks.view.reductions import Reduction
 from compaction_hooks.view.snapshot import Snapshot
 from compaction_hooks.view.summary_message import SUMMARY_MARKER
 
+if TYPE_CHECKING:  # most programs recall nothing
+    from compaction_hooks.recall.listing import Listing
+
 logger = logging.getLogger("compaction_hooks")
 
 UNDONE: Final = "undone"
@@ -58,6 +61,7 @@ class Conversation(Generic[M]):
         reasoning: The models that refuse reasoning, and the run from which on reasoning is valid.
         server_compaction: The option of a request for which the threshold was last left to the server; None: it never was.
         has_recall: Whether the model has the recall tool.
+        listing: What recall last read of the list; None before its first use.
     """
 
     def __init__(
@@ -93,6 +97,7 @@ class Conversation(Generic[M]):
         self.reasoning = BoundReasoning()
         self.server_compaction: str | None = None
         self.has_recall = False
+        self.listing: Listing[M] | None = None
         self._needs_merging: bool | None = None
 
     def detect_format(self, messages: Sequence[M]) -> None:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from functools import cached_property
+from collections.abc import Sequence
 from typing import overload
 
-from compaction_hooks.recall.parts import MOST_LINE_CHARS, CoveredPart
-from compaction_hooks.recall.search import Found, Index, show_lines
+from compaction_hooks.recall.index import Index
+from compaction_hooks.recall.parts import CoveredPart
+from compaction_hooks.recall.search import Found, search, show_lines
 
 MOST_CHARS = 8_000
 """The most characters of one answer to `read` or `search`: about 2,000 tokens, as long as a screen of text."""
-PASSAGES = 14
-"""Passages in an answer to `search`, or more if they are short."""
 
 
 class Covered(Sequence[CoveredPart]):
@@ -21,8 +19,9 @@ class Covered(Sequence[CoveredPart]):
     It is made from a list and a record, and changes neither; later messages and compactions do not change it.
     """
 
-    def __init__(self, parts: Iterable[CoveredPart] = ()) -> None:
-        self._parts = tuple(parts)
+    def __init__(self, index: Index, shown: str = "") -> None:
+        self._index = index
+        self._shown = shown
 
     def __repr__(self) -> str:
         """Return the number of parts."""
@@ -30,7 +29,7 @@ class Covered(Sequence[CoveredPart]):
 
     def __len__(self) -> int:
         """Return the number of parts."""
-        return len(self._parts)
+        return len(self._index.parts)
 
     @overload
     def __getitem__(self, index: int) -> CoveredPart: ...
@@ -38,19 +37,11 @@ class Covered(Sequence[CoveredPart]):
     def __getitem__(self, index: slice) -> Sequence[CoveredPart]: ...
     def __getitem__(self, index: int | slice) -> CoveredPart | Sequence[CoveredPart]:
         """Return one part, or several."""
-        return self._parts[index]
-
-    @cached_property
-    def _by_handle(self) -> dict[str, CoveredPart]:
-        return {part.handle: part for part in self._parts}
-
-    @cached_property
-    def _index(self) -> Index:
-        return Index(self._parts)
+        return self._index.parts[index]
 
     def find(self, handle: str) -> CoveredPart | None:
         """Return the part with a handle; None if it is in view, or no longer in the list (rewound, edited, trimmed)."""
-        return self._by_handle.get(handle)
+        return self._index.by_handle.get(handle)
 
     def read(self, handle: str, lines: tuple[int, int | None] | None = None, *, most_chars: int = MOST_CHARS) -> Found:
         """Return lines of a part, as many as `most_chars` characters hold, at least one.
@@ -68,8 +59,9 @@ class Covered(Sequence[CoveredPart]):
         return show_lines(part, first, last, most_chars)
 
     def search(self, query: str, *, most_chars: int = MOST_CHARS) -> list[Found]:
-        """Return the passages that have most of the query's words, the best first, in `most_chars` characters together.
+        """Return passages that together have most of the query's words, the best first, in about `most_chars` characters.
 
-        Words are compared without case, as parts of words too; rare words count more. The first search reads all texts.
+        Names such as `src/a.py` or `getUser` count most, and rare words more than common ones. Words count without case, as pieces
+        of names too; those that the view shows count little. The first search reads all texts.
         """
-        return self._index.find(query, most_chars, max(most_chars // PASSAGES, min(most_chars, MOST_LINE_CHARS)))
+        return search(self._index, query, self._shown, most_chars)

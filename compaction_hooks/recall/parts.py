@@ -55,9 +55,13 @@ class CoveredPart:
     @property
     def lines(self) -> list[str]:
         """Its lines; a line of more than `MOST_LINE_CHARS` characters as several."""
+        return self.lines_of(len(self.text))
+
+    def lines_of(self, most_chars: int) -> list[str]:
+        """Return the lines of its first characters."""
         return [
             line[start : start + MOST_LINE_CHARS]
-            for line in self.text.split("\n")
+            for line in self.text[:most_chars].split("\n")
             for start in range(0, max(len(line), 1), MOST_LINE_CHARS)
         ]
 

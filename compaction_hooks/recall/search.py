@@ -1,34 +1,23 @@
-"""Search in the covered parts: the passages that have most of a query's words, the rare ones first."""
+"""Search in the covered parts: passages that together have most of a query's words, the rare ones first."""
 
 from __future__ import annotations
 
-import math
-import re
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import accumulate
+from heapq import heapify, heappop, heapreplace
 from typing import NamedTuple
 
-from compaction_hooks.recall.parts import CoveredPart
-from compaction_hooks.view.markers import RECALL_TOOL
+from compaction_hooks.recall.index import Index, Query
+from compaction_hooks.recall.parts import MOST_LINE_CHARS, CoveredPart
 
-MOST_TERMS = 160
-"""The most words of a query that are looked for: each takes a pass over all texts."""
-MOST_PARTS = 100
-"""The most parts, the best, from which passages are chosen."""
-SHOWN_RATIO = 0.1
+MOST_READ_CHARS = 1_000_000
+"""The most characters of the best parts whose lines are read for one search: a fraction of a second."""
+REPEATED_WEIGHT = 0.1
 """The part of a word's weight that is left for further passages after one has shown it."""
-PASSAGE_LINES = 10
-"""Lines of one passage."""
-MOST_LINES = 20_000
-"""The most lines of one part in which passages are looked for."""
-LENGTH_RATIO = 0.6
-"""The part of a text's length that counts against its words: a long text has any word."""
-SATURATION = 1.2
-"""How fast further mentions of one word count less. Both numbers are usual for BM25."""
-
-_WORD = re.compile(r"[^\W_]+(?:[_.\-/:@][^\W_]+)*|[^\W_]+")
-_PIECE = re.compile(r"[^\W_]{3,}")
-_WIDE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+")
+SOUGHT_RATIO = 0.5
+"""Words with this part of the greatest weight are sought: the passages are so short that there is room for one with each."""
+HEAD_CHARS = 48
+"""Characters that name a part in an answer, in addition to its source."""
+LINES_CHARS = 10
+"""Characters that name the lines of a further passage of a part."""
 
 
 class Found(NamedTuple):
@@ -45,61 +34,93 @@ class Found(NamedTuple):
     text: str
 
 
-class Index:
-    """The covered parts in lower case, but for the recall tool's own calls and answers, which repeat others."""
+class _Part:
+    """A part whose lines are searched.
 
-    def __init__(self, parts: Iterable[CoveredPart]) -> None:
-        self._parts = [part for part in parts if part.call is None or part.call.name != RECALL_TOOL]
-        self._texts = [f"{part.source}\n{part.text}".lower() for part in self._parts]
-        self._mean = sum(map(len, self._texts)) / max(len(self._parts), 1)
+    Attributes:
+        terms: By line number from 0, the query's terms in it; lines without any are left out.
+        taken: The lines that are shown.
+    """
 
-    def find(self, query: str, most_chars: int, passage_chars: int) -> list[Found]:
-        """Return passages with the words of a query, the best first; each prefers words that those before do not show."""
-        weights, shares = self._rate(_terms(query))
-        found: list[Found] = []
-        shown: set[tuple[str, int]] = set()
-        while shares and most_chars >= passage_chars:
-            # Of equals the newest.
-            at = max(shares, key=lambda at: (sum(weights[term] * share for term, share in shares[at].items()), at))
-            passage = find_passage(self._parts[at], weights, passage_chars)
-            place = passage.part.handle, passage.first_line
-            if place in shown:
-                del shares[at]
-                continue
-            shown.add(place)
-            found.append(passage)
-            most_chars -= len(passage.text)
-            text = passage.text.lower()
-            weights = {term: weight * (SHOWN_RATIO if term in text else 1) for term, weight in weights.items()}
-        return found
+    def __init__(self, part: CoveredPart, query: Query, names: list[str], most_chars: int) -> None:
+        self.part = part
+        self.lines = part.lines_of(most_chars)
+        found = ((number, query.find_terms(line, names)) for number, line in enumerate(self.lines))
+        self.terms = {number: terms for number, terms in found if terms}
+        self.taken: set[int] = set()
 
-    def _rate(self, terms: Iterable[str]) -> tuple[dict[str, float], dict[int, dict[str, float]]]:
-        """Return the weight of each term, and by part its share of that for the best parts."""
-        weights: dict[str, float] = {}
-        shares: dict[int, dict[str, float]] = {}
-        for term in terms:
-            counts = {at: text.count(term) for at, text in enumerate(self._texts) if term in text}
-            if counts:
-                weights[term] = math.log(1 + (len(self._texts) - len(counts) + 0.5) / (len(counts) + 0.5))
-            for at, count in counts.items():
-                length = 1 - LENGTH_RATIO + LENGTH_RATIO * len(self._texts[at]) / self._mean
-                shares.setdefault(at, {})[term] = count / (count + SATURATION * length)
-        best = sorted(shares, key=lambda at: sum(weights[term] * share for term, share in shares[at].items()))
-        return weights, {at: shares[at] for at in best[-MOST_PARTS:]}
+    @property
+    def head_chars(self) -> int:
+        """Characters that name the next passage of this part in an answer."""
+        return LINES_CHARS if self.taken else HEAD_CHARS + len(self.part.source)
+
+    def take(self, number: int, chars: int) -> range:
+        """Take a line and, as far as the characters reach, those around it; return them."""
+        first, end = number, number + 1
+        chars -= len(self.lines[number]) + 1
+        grows = True
+        while grows:
+            grows = False
+            for line in (end, first - 1):
+                is_free = 0 <= line < len(self.lines) and line not in self.taken
+                if is_free and len(self.lines[line]) < chars:
+                    chars -= len(self.lines[line]) + 1
+                    first, end = min(first, line), max(end, line + 1)
+                    grows = True
+        self.taken.update(range(first, end))
+        return range(first, end)
 
 
-def find_passage(part: CoveredPart, weights: Mapping[str, float], most_chars: int) -> Found:
-    """Return the passage of a part that has most of the weighted words: its best line, and those around it."""
-    lines = part.lines[:MOST_LINES]
-    worth = [sum(weight for term, weight in weights.items() if term in line) for line in map(str.lower, lines)]
-    sums = [0.0, *accumulate(worth)]
-    ends = [min(start + PASSAGE_LINES, len(lines)) for start in range(len(lines))]
-    start = max(range(len(lines)), key=lambda at: (sums[ends[at]] - sums[at], -at))
-    best = first = max(range(start, ends[start]), key=lambda at: (worth[at], -at))
-    room = most_chars // 3 - len(lines[best])
-    while first > start and (room := room - len(lines[first - 1]) - 1) >= 0:
-        first -= 1
-    return show_lines(part, first + 1, first + PASSAGE_LINES, most_chars)
+def search(index: Index, text: str, shown: str, most_chars: int) -> list[Found]:
+    """Return passages with the words of a query, the best first; each prefers words that those before do not show."""
+    query = index.read_query(text, shown)
+    if not query.weights:
+        return []
+    weights = {**query.weights}
+    parts = _read_parts(index, query)
+    sought = sum(weight >= SOUGHT_RATIO * max(weights.values()) for weight in weights.values())
+    passage_chars = min(most_chars // sought, MOST_LINE_CHARS)
+
+    found: list[Found] = []
+    # The worth of a line only falls while others are shown, so the first whose worth is still true is the best.
+    heap = [
+        (-sum(weights[term] for term in terms), rank, number)
+        for rank, part in enumerate(parts)
+        for number, terms in part.terms.items()
+    ]
+    heapify(heap)
+    while heap:
+        worth, rank, number = heap[0]
+        part = parts[rank]
+        now = -sum(weights[term] for term in part.terms[number])
+        room = most_chars - part.head_chars
+        if number in part.taken or (found and len(part.lines[number]) >= room):
+            heappop(heap)
+        elif now > worth:
+            heapreplace(heap, (now, rank, number))
+        else:
+            most_chars -= part.head_chars
+            chosen = part.take(number, min(passage_chars, room))
+            passage = "\n".join(part.lines[line] for line in chosen)
+            most_chars -= len(passage)
+            found.append(Found(part.part, chosen.start + 1, chosen.stop, passage))
+            for term in set[str]().union(*(part.terms.get(line, ()) for line in chosen)):
+                weights[term] = query.weights[term] * REPEATED_WEIGHT
+    return found
+
+
+def _read_parts(index: Index, query: Query) -> list[_Part]:
+    """Return the best parts with their lines, as many as `MOST_READ_CHARS` characters have."""
+    parts: list[_Part] = []
+    left = MOST_READ_CHARS
+    holders = {name: {*query.holders[name]} for name in query.names}
+    for at in index.rank(query):
+        if left <= 0:
+            break
+        names = [name for name, held in holders.items() if at in held]
+        parts.append(_Part(index.parts[at], query, names, left))
+        left -= len(index.parts[at].text)
+    return parts
 
 
 def show_lines(part: CoveredPart, first: int, last: int | None, most_chars: int) -> Found:
@@ -115,17 +136,3 @@ def show_lines(part: CoveredPart, first: int, last: int | None, most_chars: int)
             break
         shown.append(line[:most_chars])
     return Found(part, first, first + len(shown) - 1, "\n".join(shown))
-
-
-def _terms(query: str) -> list[str]:
-    """Return the words of a query, and the parts of its names, in lower case."""
-    return [*dict.fromkeys(_split(query.lower()))][:MOST_TERMS]
-
-
-def _split(query: str) -> Iterator[str]:
-    words = _WORD.findall(query)
-    yield from (word for word in words if len(word) > 2 or word.isdigit())
-    for word in words:
-        yield from _PIECE.findall(word)
-    for run in _WIDE.findall(query):
-        yield from (run[at : at + 2] for at in range(len(run) - 1))

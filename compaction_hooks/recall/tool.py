@@ -101,7 +101,8 @@ def _parse_lines(lines: str) -> tuple[int, int | None] | None:
 
 def _tell_read(found: Found) -> str:
     part, count = found.part, len(found.part.lines)
-    head = f"[From earlier in this conversation: {_place(found)}. {_OLD}]"
+    place = f"{part.handle}, {part.source}, lines {found.first_line:,} to {found.last_line:,} of {count:,}"
+    head = f"[From earlier in this conversation: {place}. {_OLD}]"
     more = f'[{count - found.last_line:,} more lines: recall("{part.handle}", lines="{found.last_line + 1}-{count}")]'
     return "\n".join([head, neutralize(found.text), *([more] if found.last_line < count else [])])
 
@@ -109,14 +110,16 @@ def _tell_read(found: Found) -> str:
 def _tell_found(found: list[Found]) -> str:
     if not found:
         return "No part that was left out has one of these words. Other words, or a part of a name, may be found."
-    head = f"[Found in earlier parts of this conversation that were left out. {_OLD}]"
-    return "\n\n".join([head, *(f"[{_place(each)}]\n{neutralize(each.text)}" for each in found)])
-
-
-def _place(found: Found) -> str:
-    part = found.part
-    count = len(part.lines)
-    return f"{part.handle}, {part.source}, lines {found.first_line:,} to {found.last_line:,} of {count:,}"
+    parts: dict[str, list[Found]] = {}
+    for each in found:
+        parts.setdefault(each.part.handle, []).append(each)
+    told = [f"[Found in earlier parts of this conversation that were left out. {_OLD}]"]
+    for passages in parts.values():
+        part = passages[0].part
+        told.append(f"\n[{part.handle}, {part.source}, {len(part.lines):,} lines]")
+        for each in sorted(passages, key=lambda each: each.first_line):
+            told += [f"[{each.first_line}-{each.last_line}]", neutralize(each.text)]
+    return "\n".join(told)
 
 
 def count_answers(history: History[M]) -> int:

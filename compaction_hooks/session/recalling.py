@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from compaction_hooks import arguments
 from compaction_hooks.engine.call import budget_for
 from compaction_hooks.engine.engine import Engine
-from compaction_hooks.history import HistoryReader
 from compaction_hooks.messages import M
 from compaction_hooks.session.calls import check_call
 from compaction_hooks.view.projection import apply_record
-from compaction_hooks.view.summary_message import SUMMARY_MARKER
 
 if TYPE_CHECKING:  # most programs recall nothing
     from compaction_hooks.recall import Covered, RecallTool
@@ -60,7 +58,8 @@ class RecallMethods(Generic[M]):
 
     def _find_recallable(self, messages: Sequence[T]) -> Recallable:
         from compaction_hooks.recall.covered import Covered
-        from compaction_hooks.recall.parts import list_covered
+        from compaction_hooks.recall.facts import texts_of
+        from compaction_hooks.recall.listing import Listing
         from compaction_hooks.recall.tool import Recallable, count_answers
 
         engine = self.engine
@@ -68,16 +67,17 @@ class RecallMethods(Generic[M]):
         call = check_call(engine, [*messages], {})
         with conversation.lock:
             listed = conversation.repair(call.messages) if call.settings.repair else call.messages
-            # A reading of its own, without sizes: the session's reading is that of the list to send.
-            sizes = conversation.estimator if call.settings.max_result_tokens else None
-            history = HistoryReader(
-                conversation.format, sizes.estimate_message_tokens if sizes else lambda _: 0, SUMMARY_MARKER
-            ).read(listed, conversation.records.known)
+            listing = conversation.listing
+            if listing is None or listing.reader is not conversation.reader:
+                # A reading of its own: the session's reading is that of the list to send.
+                listing = conversation.listing = Listing(conversation.reader)
+            history = listing.read(listed, conversation.records.known)
             record = conversation.records.find_active(history)
             start = conversation.find_native_start(history, shared.model)
             large = conversation.find_large(history, call.settings)
             budget = budget_for(conversation, shared, call)
             form = conversation.format
         projection = apply_record(history, record, form, lambda _: 0, start=start, large=large)
-        covered = Covered(list_covered(history, projection))
+        view = [piece for message in projection.view(listed) for piece in form.read(message)]
+        covered = Covered(listing.find_index(history, projection), "\n".join(texts_of(view)))
         return Recallable(covered, budget.window if budget else 0, count_answers(history))

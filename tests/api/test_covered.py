@@ -95,6 +95,53 @@ def test_a_search_finds_the_passage_with_the_rare_words() -> None:
     assert covered.search("") == []
 
 
+def test_a_search_for_many_names_shows_a_passage_of_each_and_skips_what_the_view_shows() -> None:
+    names = [f"load_{word}_{n}" for n, word in enumerate(("user", "page", "token", "cache", "image", "order", "price"))]
+    read = [
+        message
+        for n, name in enumerate(names)
+        for message in (
+            assistant(None, call(f"r{n}", path=f"src/{n}.py")),
+            tool(f"r{n}", f"{prose(600)}\n{name}(key)\n{prose(600)}"),
+        )
+    ]
+    messages = [user("Port the parser."), *read, *steps(30)]
+    _, session = summarized(messages)
+    covered = session.covered(
+        [*messages, assistant("The parser reads the key; then the loader of the parser is ported.")]
+    )
+    found = covered.search(
+        f"The loader of the parser is ported, the key of {', '.join(names)} is read.", most_chars=2_000
+    )
+    assert [name for name in names if not any(name in each.text for each in found)] == []
+    assert sum(len(each.text) for each in found) <= 2_000
+
+
+def test_a_name_is_found_by_its_pieces_and_before_longer_ones() -> None:
+    read = [
+        assistant(None, call("a"), call("b")),
+        tool("a", "class EventSessionStopHandler: ..."),
+        tool("b", "class SessionStop: ..."),
+    ]
+    _, session = summarized([user("go"), *read, *steps(30)])
+    covered = session.covered([user("go"), *read, *steps(30)])
+    assert covered.search("SessionStop")[0].text == "class SessionStop: ..."
+    assert {each.text for each in covered.search("event handler")} >= {"class EventSessionStopHandler: ..."}
+
+
+def test_parts_are_listed_once_until_the_next_compaction_or_edit() -> None:
+    messages = json.loads(json.dumps(TASK))
+    _, session = summarized(messages)
+    first = session.covered(messages)
+    messages += talk(2)
+    assert all(now is before for now, before in zip(session.covered(messages), first, strict=True))
+    assert [part.text for part in session.covered(messages[:-3])] == [part.text for part in first]
+    session.compact_sync(messages, keep_recent_tokens=300)
+    assert len(session.covered(messages)) > len(first)
+    messages[3]["content"] = "changed in place"
+    assert list(session.covered(messages)) == []
+
+
 def test_cleared_and_shortened_parts_are_covered_and_read_whole() -> None:
     long = "\n".join(f"{n}: {prose(20)}" for n in range(400))
     messages = [user("go"), assistant(None, call("x", path="a.py")), tool("x", long), *steps(40, 400)]

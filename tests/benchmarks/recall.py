@@ -332,14 +332,19 @@ def print_measures(results: Mapping[str, Sequence[Counts]]) -> None:
         print(f"| {title} | {' | '.join(str(sum(c.all[name] for c in column)) for column in results.values())} |")
 
 
-def main() -> None:
-    # Hide the warnings about conversations whose own request fills the window; the table counts them like others.
-    logging.getLogger("compaction_hooks").setLevel(logging.CRITICAL)
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+def make_parser(text: str) -> argparse.ArgumentParser:
+    """Return the parser of a command over recorded conversations, described by the first line of a text."""
+    parser = argparse.ArgumentParser(description=text.partition("\n")[0])
     parser.add_argument("folder", type=Path, nargs="?", default=FOLDER, help="folder of recorded conversations")
     parser.add_argument("--windows", type=int, nargs="+", default=[16_000, 32_000, 64_000, 128_000, 200_000])
     parser.add_argument("--half", choices=("tuned", "kept aside", "both"), default="both")
-    chosen = parser.parse_args()
+    return parser
+
+
+def main() -> None:
+    # Hide the warnings about conversations whose own request fills the window; the table counts them like others.
+    logging.getLogger("compaction_hooks").setLevel(logging.CRITICAL)
+    chosen = make_parser(__doc__ or "").parse_args()
     results: dict[str, list[Counts]] = {f"{window:,}": [] for window in chosen.windows}
     for _, messages in conversations(chosen.folder, chosen.half):
         tokens = sum(ESTIMATOR.estimate_tokens(message_text(message)) for message in messages)
