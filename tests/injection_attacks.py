@@ -53,7 +53,10 @@ _LOOKALIKES = str.maketrans(
 )
 _UNSEEN = re.compile("[*`\u115f\u1160\u2065\u2800\u3164\uffa0\ufff0-\ufff8\U000e0000-\U000e0fff]")
 """Emphasis, blanks, and characters that Unicode reserves as invisible."""
-_TAGS = "conversation|previous[-_]?summary|summary|focus|read-?files|modified-?files|system-?reminder|start_?of_?turn"
+_TAGS = (
+    "conversation|previous[-_]?summary|summary|focus|facts|kept-?messages|read-?files|modified-?files|system-?reminder"
+    "|start_?of_?turn"
+)
 _TAG = re.compile(rf"[<‹《]+ ?/? ?(?:{_TAGS})(?!\w)|<\|(?=[^|]*[^\W_])[^|<>[]{{1,40}}\|>|</?sys>>")
 # No template has a mark with a bracket in it: our labels between two parts do not belong to a mark. Nor has a template a mark of
 # more than forty characters, or without a letter.

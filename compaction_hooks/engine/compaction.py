@@ -17,7 +17,7 @@ from compaction_hooks.engine.orders import Order
 from compaction_hooks.engine.persistence import reload, write
 from compaction_hooks.engine.result import CompactionOutcome, CompactionResult
 from compaction_hooks.engine.sizes import LastSent
-from compaction_hooks.engine.summarizing import SummaryFailed, summarize, summarize_by_rule
+from compaction_hooks.engine.summarizing import SummaryFailed, summarize
 from compaction_hooks.errors import ContextOverflowError, describe_error
 from compaction_hooks.events import CompactionEvent, CompactionFailed, CompactionFinished, CompactionSkipped
 from compaction_hooks.files import merge
@@ -31,6 +31,7 @@ from compaction_hooks.strategies.fixed_parts import largest_fixed_part
 from compaction_hooks.strategies.leave_out_media import LeaveOutMedia
 from compaction_hooks.strategies.shorten_parts import last_resort
 from compaction_hooks.strategies.summary_plan import Summarized, SummaryPlan
+from compaction_hooks.summary.extractive import summarize_by_rule
 from compaction_hooks.tokens.budget import KEEP_RECENT_RATIO, MANUAL_KEEP_RATIO, MINIMUM_GROWTH_RATIO, Budget
 from compaction_hooks.view.native import covered_pieces
 from compaction_hooks.view.record import CompactionReason, CompactionRecord
@@ -478,6 +479,6 @@ def _keep_tokens(order: Order, snapshot: Snapshot[M], budget: Budget) -> int:
 
 
 def _summary_by_rule(plan: SummaryPlan) -> Summarized:
-    messages = (*plan.history, *plan.prefix)
+    messages = plan.messages
     text = summarize_by_rule(messages, plan.previous_summary, plan.allowance, plan.kept)
-    return Summarized(text, None, unseen=len(messages))
+    return Summarized(text, None, unseen=len(messages), is_by_rule=True)

@@ -18,7 +18,9 @@ from compaction_hooks.native import NativeItems
 from compaction_hooks.overflow import is_context_overflow
 from compaction_hooks.runtime.effects import Aborted, Failure, Flow, Instant, Now, Success, Summarize, Work
 from compaction_hooks.strategies.summary_plan import Summarized, SummaryPlan
-from compaction_hooks.summary.answers import read_summary_usage, refusal, unwrap_answer
+from compaction_hooks.summary.answers import asks_for_headings, read_summary_usage, refusal, unwrap_answer
+from compaction_hooks.summary.extractive import summarize_by_rule
+from compaction_hooks.summary.facts import first_fitting, name_facts, next_identifiers
 from compaction_hooks.summary.summarizers import (
     LiveCall,
     Summary,
@@ -59,9 +61,10 @@ def summarize(
     at the deadline or after the failure of a later request are summarized by rule.
     """
     left = min(call.settings.summary_timeout_seconds, threading.TIMEOUT_MAX)
-    messages = (*plan.history, *plan.prefix)
+    messages = plan.messages
     text = plan.previous_summary or ""
     usage: Usage | None = None
+    last = Summarized(text, None)
     done = 0
     for _ in range(MAX_PARTS):
         if done == len(messages) or not left:
@@ -84,6 +87,7 @@ def summarize(
             whole: Summarized = yield Work(partial(_complete, plan, answer))
             return replace(whole, usage=usage)
 
+        last = answer
         text = merge_turn_prefix(text, answer.text) if request.kind == "turn_prefix" else answer.text
         done += len(request.messages) - answer.unseen
         end: Instant = yield Now()
@@ -95,34 +99,15 @@ def summarize(
     if unseen:
         by_rule: str = yield Work(partial(summarize_by_rule, messages[done:], text, plan.allowance, plan.kept))
         text = by_rule or text
-    return Summarized(text, usage, unseen)
+    return replace(last, text=text, usage=usage, unseen=unseen, is_by_rule=last.is_by_rule or bool(unseen))
 
 
 def _complete(plan: SummaryPlan, answer: Summarized) -> Summarized:
     """Return an answer about all messages of a plan: native items, or a reason why there are none, with a text."""
-    messages = (*plan.history, *plan.prefix)
+    messages = plan.messages
     text = answer.text or summarize_by_rule(messages, plan.previous_summary, plan.allowance, plan.kept)
-    return replace(answer, text=text, unseen=0 if answer.native else len(messages))
-
-
-def summarize_by_rule(
-    messages: Sequence[Message], previous_summary: str | None, max_tokens: int, kept: tuple[Message, ...] = ()
-) -> str:
-    """Return a summary made without a model, which replaces the previous one."""
-    from compaction_hooks.summary.extractive import ExtractiveSummarizer  # a tenth of the package
-
-    request = SummaryRequest(
-        system="",
-        prompt="",
-        transcript="",
-        previous_summary=previous_summary,
-        focus=None,
-        kind="update" if previous_summary else "history",
-        max_tokens=max_tokens,
-        messages=tuple(messages),
-        kept_messages=kept,
-    )
-    return ExtractiveSummarizer()(request).text
+    unseen = 0 if answer.native else len(messages)
+    return replace(answer, text=text, unseen=unseen, is_by_rule=not answer.text)
 
 
 def _build_request(
@@ -160,8 +145,18 @@ def _build_request(
         deadline=deadline,
         form=call.settings.summary_prompt,
         kept_messages=plan.kept,
+        name_facts=partial(_name_facts, snapshot, plan, messages, text, max_tokens),
         live=partial(_live_call, snapshot, plan, call),
     )
+
+
+def _name_facts(
+    snapshot: Snapshot[M], plan: SummaryPlan, messages: Sequence[Message], previous_summary: str, max_tokens: int
+) -> str:
+    size = snapshot.estimator.estimate_tokens
+    identifiers = next_identifiers(messages, plan.listed_files) if plan.ledger_tokens else []
+    ledger = first_fitting(identifiers, plan.ledger_tokens, size)
+    return name_facts(messages, previous_summary, plan.kept, ledger, max_tokens, size)
 
 
 def _live_call(snapshot: Snapshot[M], plan: SummaryPlan, call: Call[M]) -> LiveCall:
@@ -203,7 +198,15 @@ def _check_answer(value: object, request: SummaryRequest, snapshot: Snapshot[M])
     if why is not None and native is None and not summary.fallback_reason:
         return SummaryFailed(SummaryRefusedError(why), usage)
     unseen = len(request.messages) - seen
-    return Summarized("" if why else summary.text, usage, unseen, native, summary.fallback_reason)
+    return Summarized(
+        "" if why else summary.text,
+        usage,
+        unseen,
+        native,
+        summary.fallback_reason,
+        is_by_rule=summary.is_by_rule,
+        has_our_headings=asks_for_headings(request),
+    )
 
 
 def _read_native(summary: Summary, snapshot: Snapshot[M]) -> NativeItems | None:

@@ -154,8 +154,10 @@ def read_result(
     Args:
         is_error: The host's mark; None if the format has none, so that the words of a refusal need no mark.
     """
-    text, media = content, ()
-    if not isinstance(text, str):
+    media: tuple[Media, ...] = ()
+    if isinstance(content, str):
+        text = content
+    else:
         blocks = () if content is None else list_of(content)
         parts = [read_block(block, readers) for block in ([content] if blocks is None else blocks)]
         text = "".join([part.text for part in parts if isinstance(part, (Text, Opaque))])

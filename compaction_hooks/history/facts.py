@@ -43,10 +43,16 @@ class Origin(NamedTuple):
 
 
 class UserWords(NamedTuple):
-    """The requests and constraints in one piece of the user, word for word."""
+    """The words of the user in one piece: requests and constraints, word for word.
+
+    Attributes:
+        requests: Also the words with which the user refused a call.
+        refusals: These words on one line each, named as said then.
+    """
 
     requests: tuple[str, ...]
-    constraints: tuple[str, ...]
+    constraints: tuple[str, ...] = ()
+    refusals: tuple[str, ...] = ()
 
 
 class Known(NamedTuple):

@@ -136,9 +136,10 @@ class History(NamedTuple, Generic[M]):
         limit = self.piece_count if end is None else end
         return self.log.systems[: bisect_left(self.log.systems, limit)].tolist()
 
-    def requests(self, end: int) -> list[int]:
-        """Return the indexes of the user's pieces before piece `end`."""
-        return self.log.requests[: bisect_left(self.log.requests, end)].tolist()
+    def pieces_of_user(self, end: int) -> list[int]:
+        """Return the indexes of the pieces before piece `end` with words of the user: messages, and calls that they refused."""
+        requests, refusals = self.log.requests, self.log.refusals
+        return sorted(requests[: bisect_left(requests, end)] + refusals[: bisect_left(refusals, end)])
 
     def natives(self) -> list[int]:
         """Return the indexes of pieces with a summary of the provider's own."""

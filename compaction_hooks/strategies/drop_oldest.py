@@ -45,7 +45,7 @@ class DropOldest:
 
 def drop_marker(plan: SummaryPlan) -> str:
     """Return the line that counts the messages dropped without a summary, by role (Opal's `truncate`)."""
-    messages = [*plan.history, *plan.prefix]
+    messages = plan.messages
     roles = Counter(message.role for message in messages)
     counts = ", ".join(f"{count} {role}" for role, count in sorted(roles.items()))
     return f"[Compacted {len(messages)} messages: {counts}]"

@@ -58,15 +58,14 @@ class Summarize:
 
     def propose(self, snapshot: Snapshot[M], goal: Goal[M], /) -> SummaryPlan | None:
         """Return the plan of a summary; None if no message before the recent ones may be left out."""
-        return plan_summary(snapshot, goal, split_turn_min_prefix=self.split_turn_min_prefix)
+        plan = plan_summary(snapshot, goal, split_turn_min_prefix=self.split_turn_min_prefix)
+        return plan and replace(plan, ledger_tokens=self.ledger_tokens)
 
     def from_summary(
         self, snapshot: Snapshot[M], goal: Goal[M], plan: SummaryPlan, summary: Summarized, /
     ) -> Candidate[M]:
         """Return the view in which the summary takes the place of the messages that the plan covers."""
-        return summary_candidate(
-            snapshot, goal, plan, summary, add_continuation=self.add_continuation, ledger_tokens=self.ledger_tokens
-        )
+        return summary_candidate(snapshot, goal, plan, summary, add_continuation=self.add_continuation)
 
 
 def summary_candidate(
@@ -76,7 +75,6 @@ def summary_candidate(
     summary: Summarized,
     *,
     add_continuation: bool,
-    ledger_tokens: int = 0,
 ) -> Candidate[M]:
     """Return the candidate of a summary, with those reductions of the active view that lie in the kept messages."""
     covered_digest = snapshot.history.digest_before(plan.cut)
@@ -92,7 +90,7 @@ def summary_candidate(
     )
     text = summary.text
     if summary.native is None:
-        text = repair_summary(snapshot, goal, plan, text, render, ledger_tokens=ledger_tokens)
+        text = repair_summary(snapshot, goal, plan, summary, render)
     rendered = render(text)
     record = replace(
         next_record(snapshot, goal),

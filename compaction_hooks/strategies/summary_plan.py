@@ -12,6 +12,7 @@ from compaction_hooks.files.operations import find_touched_files, read_calls
 from compaction_hooks.files.tags import file_tags
 from compaction_hooks.history.digests import message_names
 from compaction_hooks.history.facts import is_only_reasoning
+from compaction_hooks.history.history import History
 from compaction_hooks.messages import M, Message, NativeSummary, Usage
 from compaction_hooks.native import NativeItems
 from compaction_hooks.strategies.candidate import Goal
@@ -56,6 +57,7 @@ class SummaryPlan:
         host_messages: Host messages covered in all.
         ends_with_user: Whether the last message is a user's: then the summary need not tell the model to go on.
         needs_model: Whether to call a summarizer; otherwise the summary is made by rule.
+        ledger_tokens: The most tokens of identifiers that a model is asked to keep, and that are added if its summary lacks them.
     """
 
     cut: int
@@ -73,6 +75,17 @@ class SummaryPlan:
     host_messages: int
     ends_with_user: bool
     needs_model: bool = True
+    ledger_tokens: int = 0
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """All messages to summarize, oldest first."""
+        return self.history + self.prefix
+
+    @property
+    def listed_files(self) -> frozenset[str]:
+        """The files that are shown next to the summary: all of them, as far as there is room."""
+        return frozenset((*self.files.modified, *self.files.read) if self.tags else ())
 
     def host_count(self, newest: int) -> int:
         """Return how many host messages hold so many of the newest messages."""
@@ -87,6 +100,8 @@ class Summarized:
         unseen: The number of the plan's newest messages that the summarizer did not read: they are summarized by rule.
         native: The provider's own summary of the same messages, or None.
         fallback_reason: The reason why it is made by rule, if the summarizer gave one; else "".
+        is_by_rule: Whether all of it, or its last part, was chosen by code.
+        has_our_headings: Whether it was asked for with our headings.
     """
 
     text: str
@@ -94,6 +109,8 @@ class Summarized:
     unseen: int = 0
     native: NativeItems | None = None
     fallback_reason: str = ""
+    is_by_rule: bool = False
+    has_our_headings: bool = False
 
 
 def plan_summary(
@@ -267,7 +284,12 @@ def _foreign_summary(snapshot: Snapshot[M]) -> int | None:
     """Return the piece at the head of a list that is a summary without a record here, or None."""
     if snapshot.history.base or (snapshot.record is not None and snapshot.record.rendered):
         return None
-    pieces = enumerate(snapshot.history.pieces())
+    return find_head_summary(snapshot.history)
+
+
+def find_head_summary(history: History[M]) -> int | None:
+    """Return the piece at the head of a list if it is a summary, of any system; else None."""
+    pieces = enumerate(history.pieces())
     first, message = next((index, piece.message) for index, piece in pieces if piece.message.role != "system")
     is_summary = message.role == "user" and (message.is_summary or parse_summary(message.text) is not None)
     return first if is_summary else None

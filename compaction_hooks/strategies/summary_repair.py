@@ -1,103 +1,140 @@
-"""Repair of a summary, whoever wrote it: the constraints and identifiers that it lacks are added, as far as there is room."""
+"""Repair of a summary, whoever wrote it: the facts that it lacks or contradicts are added, as far as there is room."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from operator import attrgetter
 
-from compaction_hooks.files.operations import read_calls
 from compaction_hooks.messages import M
 from compaction_hooks.recall.facts import read_words_of_user
 from compaction_hooks.strategies.candidate import Goal
-from compaction_hooks.strategies.summary_plan import SummaryPlan, find_pinned, tokens_above
-from compaction_hooks.summary.extractive.identifiers import collect_mentions, identifier_items
-from compaction_hooks.summary.extractive.outline import Item, Section, as_data, parse
-from compaction_hooks.summary.extractive.outline import render as render_items
+from compaction_hooks.strategies.summary_plan import (
+    MINIMUM_SUMMARY_TOKENS,
+    Summarized,
+    SummaryPlan,
+    find_head_summary,
+    find_pinned,
+    tokens_above,
+)
+from compaction_hooks.summary.extractive import summarize_by_rule
+from compaction_hooks.summary.extractive.outline import Item, Section, as_data, headed_sections, parse, render
+from compaction_hooks.summary.facts import correct_failures, first_fitting, newest_fitting, next_identifiers
 from compaction_hooks.view.snapshot import Snapshot
 
-CONSTRAINTS_RATIO = 0.25
-"""The most of the target that constraints may take which a summary lacks; beyond it the newest are put back."""
-LINE_TOKENS = 2
-"""Estimate of a bullet and a line break."""
+SAID_RATIO = 0.25
+"""The most of the target that the user's words may take which a summary lacks; beyond it the newest are put back."""
+CORRECTIONS_TOKENS = 400
+"""The most tokens of corrected failures: about ten."""
+OUR_SECTIONS = (Section.GOAL, Section.DONE, Section.IN_PROGRESS, Section.BLOCKED, Section.DECISIONS, Section.NEXT)
+"""The sections that our prompt asks for, except those of constraints and identifiers, which every summary gets."""
+PREFIX_SECTIONS = (Section.GOAL, Section.DONE)
+"""The sections that our prompt asks for if a turn's first part is all there is."""
 
 
 def repair_summary(
     snapshot: Snapshot[M],
     goal: Goal[M],
     plan: SummaryPlan,
-    text: str,
-    render: Callable[[str], str],
-    *,
-    ledger_tokens: int,
+    summary: Summarized,
+    show: Callable[[str], str],
 ) -> str:
-    """Return a summary with the constraints and identifiers that it lacks, word for word, as far as the view stays at the target.
+    """Return a summary with the facts that it lacks, word for word, as far as the view stays at the target.
+
+    They are, in this order: words of the user; failures that it reports although they are mended; sections that our prompt asked
+    for; and the identifiers most likely needed next. A summary made by rule lacks words of the user at most.
 
     Args:
-        render: Returns the text of a summary's message.
-        ledger_tokens: The most tokens of identifiers.
+        show: Returns the text of a summary's message.
     """
-    wanted = [item for item in _constraints(snapshot, plan) if item.text not in text]
-    has_ledger = not ledger_tokens or Section.IDENTIFIERS.value in text
-    if has_ledger and not wanted:
-        return text
     target, start = snapshot.room(goal.budget.target), snapshot.history.run_start(plan.cut)
     most = target - tokens_above(snapshot, start) - snapshot.history.tokens(start)
-    room = most - snapshot.text_tokens(render(text))
-
     size = snapshot.estimator.estimate_tokens
-    kept = _newest_fitting(wanted, min(room, int(target * CONSTRAINTS_RATIO)), size)
-    repaired = _add(text, kept)
-    gone = len(wanted) - len(kept)
-    if gone and snapshot.has_recall:
-        note = f"(Left out: {gone:,} earlier constraints of the user. The recall tool finds them by their words.)"
-        repaired = f"{repaired}\n\n{note}"
-    if not has_ledger:
-        room -= sum(size(item.text) + LINE_TOKENS for item in kept)
-        repaired = _add(repaired, _ledger(plan, repaired, min(room, ledger_tokens), size))
-    return repaired if snapshot.text_tokens(render(repaired)) <= most else text
+    repair = _Repair(summary.text, lambda text: most - snapshot.text_tokens(show(text)))
+
+    if wanted := _lacking(summary.text, _said(snapshot, plan, start)):
+        kept = newest_fitting(wanted, min(repair.room, int(target * SAID_RATIO)), size)
+        repair.add(kept)
+        if (gone := len(wanted) - len(kept)) and snapshot.has_recall:
+            repair.note(
+                f"(Left out: {gone:,} earlier constraints of the user. The recall tool finds them by their words.)"
+            )
+    if not summary.is_by_rule:
+        corrected = correct_failures(summary.text, map(attrgetter("message"), snapshot.history.pieces()))
+        corrected = newest_fitting(corrected, min(repair.room, CORRECTIONS_TOKENS), size)
+        missing = _missing_sections(plan, summary, repair.room)
+        repair.add([*{item.text: item for item in (*corrected, *missing)}.values()])
+        repair.add(first_fitting(_ledger(plan, repair.text), min(repair.room, plan.ledger_tokens), size))
+    return repair.text
 
 
-def _constraints(snapshot: Snapshot[M], plan: SummaryPlan) -> list[Item]:
-    """Return the user's constraints before the cut, oldest first; those in messages that stay are in view."""
-    start = snapshot.history.run_start(plan.cut)
+class _Repair:
+    """A summary in repair.
+
+    Args:
+        find_room: Returns the tokens that a text leaves up to the target; below 0 if it is too large.
+    """
+
+    def __init__(self, text: str, find_room: Callable[[str], int]) -> None:
+        self.text, self._find_room = text, find_room
+
+    @property
+    def room(self) -> int:
+        """The tokens that the text leaves."""
+        return self._find_room(self.text)
+
+    def add(self, items: Sequence[Item]) -> None:
+        """Add items, each section's under its heading if the text has that, else at its end."""
+        text, items = self.text, [*map(as_data, items)]
+        for section in {item.section for item in items}:
+            before, heading, after = text.partition(f"{section.value}\n")
+            if heading:
+                lines = render([item for item in items if item.section is section]).rpartition(heading)[2]
+                text = f"{before}{heading}{lines}\n{after}"
+                items = [item for item in items if item.section is not section]
+        self._take(f"{text.rstrip()}\n\n{render(items)}".strip() if items else text)
+
+    def note(self, line: str) -> None:
+        """Add a line at the end."""
+        self._take(f"{self.text}\n\n{line}")
+
+    def _take(self, text: str) -> None:
+        # What was chosen is an estimate of lines: the whole may be larger.
+        if text != self.text and self._find_room(text) >= 0:
+            self.text = text
+
+
+def _said(snapshot: Snapshot[M], plan: SummaryPlan, start: int) -> list[Item]:
+    """Return the user's words before piece `start`, oldest first; those in messages that stay are in view."""
     pinned = {*find_pinned(snapshot, start)}
-    words = read_words_of_user(snapshot.history, start)
-    earlier = [item.text for item in parse(plan.previous_summary or "") if item.section is Section.CONSTRAINTS]
-    said = (text for index, found in words.items() if index not in pinned for text in found.constraints)
-    return [as_data(Item(section=Section.CONSTRAINTS, text=text)) for text in dict.fromkeys((*earlier, *said))]
+    words = [found for index, found in read_words_of_user(snapshot.history, start).items() if index not in pinned]
+    said = [text for found in words for text in (*found.constraints, *found.refusals)]
+    history = snapshot.history
+    if history.base or snapshot.native_piece is not None or find_head_summary(history) is not None:
+        # The list lacks older messages: their words are in the earlier summary, among those of its writer.
+        earlier = parse(plan.previous_summary or "")
+        said = [item.text for item in earlier if item.section is Section.CONSTRAINTS] + said
+    return [as_data(Item(section=Section.CONSTRAINTS, text=text)) for text in dict.fromkeys(said)]
 
 
-def _ledger(plan: SummaryPlan, text: str, room: int, size: Callable[[str], int]) -> list[Item]:
-    """Return the identifiers that are most likely needed next and not in the text, best first, as many as fit."""
-    messages = (*plan.history, *plan.prefix)
-    known = (*plan.files.modified, *plan.files.read) if plan.tags else ()
-    found = identifier_items(collect_mentions(messages, read_calls(messages), ()), frozenset(known))
-    chosen: list[Item] = []
-    for item in map(as_data, found):
-        if item.text in text:
-            continue
-        room -= size(f"{item.group}: {item.text}") + LINE_TOKENS
-        if room < 0:
-            break
-        chosen.append(item)
-    return chosen
+def _lacking(text: str, items: Iterable[Item]) -> list[Item]:
+    """Return the items that a text lacks, however it breaks its lines."""
+    plain = " ".join(text.split())
+    return [item for item in items if item.text not in plain]
 
 
-def _newest_fitting(items: Sequence[Item], room: int, size: Callable[[str], int]) -> list[Item]:
-    kept: list[Item] = []
-    for item in reversed(items):
-        room -= size(item.text) + LINE_TOKENS
-        if room < 0:
-            break
-        kept.insert(0, item)
-    return kept
+def _missing_sections(plan: SummaryPlan, summary: Summarized, room: int) -> list[Item]:
+    """Return items for the sections that our prompt asked for and that have neither heading nor items."""
+    if not summary.has_our_headings or room < MINIMUM_SUMMARY_TOKENS:
+        return []
+    missing = {*(OUR_SECTIONS if plan.history else PREFIX_SECTIONS)} - headed_sections(summary.text)
+    if not missing:
+        return []
+    by_rule = summarize_by_rule(plan.messages, plan.previous_summary, min(room, plan.allowance), plan.kept)
+    return [item for item in parse(by_rule) if item.section in missing]
 
 
-def _add(text: str, items: Sequence[Item]) -> str:
-    """Return the text with items of one section, under its heading if the text has that, else at its end."""
-    if not items:
-        return text
-    heading, _, lines = render_items(items).rpartition(f"{items[0].section.value}\n")
-    before, found, after = text.partition(f"{items[0].section.value}\n")
-    if found:
-        return f"{before}{found}{lines}\n{after}"
-    return f"{text.rstrip()}\n\n{heading}{items[0].section.value}\n{lines}".lstrip()
+def _ledger(plan: SummaryPlan, text: str) -> list[Item]:
+    """Return the identifiers that are most likely needed next and not in the text, best first."""
+    if not plan.ledger_tokens:
+        return []
+    return [item for item in next_identifiers(plan.messages, plan.listed_files) if item.text not in text]

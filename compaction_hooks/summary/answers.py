@@ -12,7 +12,7 @@ from compaction_hooks.errors import describe_error
 from compaction_hooks.formats.answers import read_report
 from compaction_hooks.formats.usage import is_counted
 from compaction_hooks.messages import Usage
-from compaction_hooks.summary.summarizers import Summary, SummaryRequest, make_prompt
+from compaction_hooks.summary.summarizers import Summary, SummaryRequest, read_instructions
 from compaction_hooks.text.escaping import find_turns
 
 logger = logging.getLogger("compaction_hooks")
@@ -47,7 +47,7 @@ _MOST_END_CHARS = 400
 """Characters at the end of an answer in which its last tag is looked for."""
 _LINE_CHARS = 1_000
 """The most characters of a line that are read to find whether it says anything."""
-_PROMPT_TAG = re.compile(r"^[ \t]*</?(?:conversation|previous-summary|focus)>[ \t]*$", re.MULTILINE)
+_PROMPT_TAG = re.compile(r"^[ \t]*</?(?:conversation|previous-summary|kept-messages|facts|focus)>[ \t]*$", re.MULTILINE)
 
 
 def read_summary_usage(answer: object) -> Usage | None:
@@ -134,7 +134,7 @@ def refusal(answer: object, request: SummaryRequest, estimate: Callable[[str], i
 
     if all(map(_says_nothing, summary.text.splitlines())):
         return "the summary is empty"
-    if _asks_for_headings(request) and len(summary.text) <= REFUSAL_CHARS and _STRUCTURE.search(summary.text) is None:
+    if asks_for_headings(request) and len(summary.text) <= REFUSAL_CHARS and _STRUCTURE.search(summary.text) is None:
         return f"the summary has none of the headings that were asked for, in {len(summary.text)} characters: the model refused"
     if _is_echo(summary.text, request):
         return "the summary repeats the prompt or the transcript, or continues the conversation"
@@ -163,7 +163,7 @@ def _too_long(text: str, request: SummaryRequest) -> str:
     return f"the summary has {len(text):,} characters, at most {request.max_tokens} tokens are accepted"
 
 
-def _asks_for_headings(request: SummaryRequest) -> bool:
+def asks_for_headings(request: SummaryRequest) -> bool:
     """Return whether the summarizer was asked for our headings: it read the prompt, and the host gave no form of its own."""
     if request.form is not None:
         return False
@@ -180,5 +180,5 @@ def _says_nothing(line: str) -> bool:
 
 def _is_echo(text: str, request: SummaryRequest) -> bool:
     """Return whether a text repeats the prompt's own parts. One quoted label is no echo."""
-    repeats_instructions = len(text) >= _ECHO_CHARS and text in make_prompt(request).behind
+    repeats_instructions = len(text) >= _ECHO_CHARS and text in read_instructions(request)
     return repeats_instructions or _PROMPT_TAG.search(text) is not None or len(find_turns(text)) > 1

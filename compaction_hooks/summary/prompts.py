@@ -99,6 +99,26 @@ Rules:
 or a tag, and [... n characters left out ...] marks a cut.
 - Write at most {max_tokens} tokens, which is about {max_words} words. When space is short, keep what the next steps need."""
 
+_KEPT = """\
+<kept-messages>
+{kept}
+</kept-messages>
+
+"""
+_ABOUT_KEPT = """\
+<kept-messages> above holds the newest messages. The agent goes on to see them word for word: they are not to be summarised. Use \
+them to tell what is done by now, and leave out tasks, failures and next steps that they close or overtake."""
+
+_FACTS = """\
+<facts>
+{facts}
+</facts>
+
+"""
+_ABOUT_FACTS = """\
+<facts> above was found in the conversation by rule. What the work ahead needs of it goes into your summary word for word. Steps \
+that end in "later ok" have succeeded since: do not report them as open or failing."""
+
 _FOCUS = """\
 <focus>
 {focus}
@@ -145,6 +165,8 @@ def make_user_prompt(
     focus: str | None,
     max_tokens: int,
     form: str | None = None,
+    kept: str = "",
+    facts: str = "",
 ) -> Prompt:
     """Return the prompt for a summary of this kind.
 
@@ -153,6 +175,9 @@ def make_user_prompt(
         focus: The subject to pay attention to; escaped here.
         max_tokens: The most the summary may hold.
         form: Says how the summary is written, in place of our headings; None: with them.
+        kept: A transcript of the newest messages, which are not summarized. It comes first: all requests of one compaction
+            begin with it, so that the provider's cache has it.
+        facts: The facts to keep word for word; escaped already, as `kept`.
     """
     # The headings are ours: a form of the host replaces them, and the rule that moves items between them.
     task = _TASKS[kind].format(turn_prefix=TURN_PREFIX_HEADING, moves="" if form else _MOVES)
@@ -162,10 +187,12 @@ def make_user_prompt(
         max_tokens=int(max_tokens * _ASKED_RATIO), max_words=int(max_tokens * _ASKED_RATIO * _WORDS_PER_TOKEN)
     )
     focused = _FOCUS.format(focus=neutralize(focus.strip())) if focus and focus.strip() else ""
-    told = "\n\n".join(filter(None, [f"{task}{gap}{form or headings}", rules, focused, _CLOSING]))
+    about = [_ABOUT_KEPT if kept else "", _ABOUT_FACTS if facts else ""]
+    told = "\n\n".join(filter(None, [f"{task}{gap}{form or headings}", rules, *about, focused, _CLOSING]))
 
-    earlier = ""
+    earlier = _KEPT.format(kept=kept) if kept else ""
     if kind == "update":
         previous = neutralize(previous_summary or "").strip() or "(none)"
-        earlier = f"<previous-summary>\n{previous}\n</previous-summary>\n\n"
-    return Prompt(f"{earlier}<conversation>\n", f"\n</conversation>\n\n{told}")
+        earlier += f"<previous-summary>\n{previous}\n</previous-summary>\n\n"
+    named = _FACTS.format(facts=facts) if facts else ""
+    return Prompt(f"{earlier}<conversation>\n", f"\n</conversation>\n\n{named}{told}")

@@ -19,6 +19,8 @@ class _Filling:
     Args:
         blank: The request without the texts made here.
         room: Returns the most tokens a transcript in this prompt may have.
+        kept_tokens: The most tokens that the prompt may show of the kept messages.
+        name_facts: Returns the facts that the prompt names.
         make_live: Returns the call whose older messages are summarized; None if there is none.
     """
 
@@ -27,21 +29,28 @@ class _Filling:
         blank: SummaryRequest,
         room: Callable[[Prompt], int],
         estimate: Callable[[str], int],
+        kept_tokens: int,
+        name_facts: Callable[[], str],
         make_live: Callable[[], LiveCall] | None = None,
     ) -> None:
-        self._blank, self._room, self._estimate, self._make_live = blank, room, estimate, make_live
+        self._blank, self._room, self._estimate, self._kept_tokens = blank, room, estimate, kept_tokens
+        self.name_facts, self._make_live = name_facts, make_live
+        self.frame: Prompt | None = None
         self._shown: Transcript | None = None
 
     @property
     def excerpt(self) -> Transcript:
         """The transcript; from the first access on it counts as read."""
         if self._shown is None:
-            room = self._room(make_prompt(self._blank))
-            self._shown = transcript(self._blank.messages, max_tokens=room, estimate=self._estimate)
+            kept = _show_newest(self._blank.kept_messages, self._kept_tokens, self._estimate)
+            self.frame = make_prompt(self._blank, kept, self.name_facts())
+            self._shown = transcript(self._blank.messages, max_tokens=self._room(self.frame), estimate=self._estimate)
         return self._shown
 
     def prompt(self) -> str:
-        return make_prompt(self._blank).fill_with(self.excerpt.pieces)
+        pieces = self.excerpt.pieces
+        assert self.frame is not None  # made for the excerpt
+        return self.frame.fill_with(pieces)
 
     def transcript(self) -> str:
         return self.excerpt.text
@@ -154,6 +163,8 @@ class Summary:
         native: The provider's own summary of all messages of `SummaryRequest.live`. `text` is then its readable form; if that is
             empty or refused, a text is made by rule.
         fallback_reason: The reason why there is no summary: one is made by rule at once, and the event tells the reason.
+        is_by_rule: Whether code chose the text from the messages, with the identifiers that are needed next: nothing is repaired
+            but missing constraints.
     """
 
     text: str
@@ -162,6 +173,7 @@ class Summary:
     tool_calls: tuple[Mapping[str, object], ...] = ()
     native: NativeItems | None = None
     fallback_reason: str = ""
+    is_by_rule: bool = False
 
 
 class Summarizer(Protocol):
@@ -172,6 +184,8 @@ class Summarizer(Protocol):
 
 MINIMUM_TRANSCRIPT_TOKENS = 512
 """The least a summarizer is shown, even if its window seems to have no room: the window may be larger than known."""
+KEPT_TOKENS, KEPT_RATIO = 2_000, 0.125
+"""The most that a prompt shows of the kept messages, and the part of its room: enough for the calls of the last 20 to 40 steps."""
 
 
 def summary_request(
@@ -186,6 +200,7 @@ def summary_request(
     deadline: float | None = None,
     form: str | None = None,
     kept_messages: tuple[Message, ...] = (),
+    name_facts: Callable[[], str] = str,
     live: Callable[[], LiveCall] | None = None,
 ) -> SummaryRequest:
     """Return the question that asks for a summary of these messages.
@@ -198,6 +213,7 @@ def summary_request(
         estimate: Size of a text in tokens.
         form: Says how the summary is written, in place of our headings.
         kept_messages: The messages that stay in the context next to the summary.
+        name_facts: Returns the facts that the prompt asks to keep word for word.
         live: Returns the call whose older messages these are.
     """
     blank = SummaryRequest(
@@ -218,20 +234,22 @@ def summary_request(
         taken = estimate(SYSTEM_PROMPT) + estimate(prompt.fill_with(()))
         return max(request_tokens - taken, MINIMUM_TRANSCRIPT_TOKENS)
 
-    return _attach_filling(blank, _Filling(blank, room, estimate, live))
+    kept_tokens = min(KEPT_TOKENS, int(request_tokens * KEPT_RATIO))
+    return _attach_filling(blank, _Filling(blank, room, estimate, kept_tokens, name_facts, live))
 
 
 def halve(request: SummaryRequest, estimate: Callable[[str], int]) -> SummaryRequest | None:
     """Return the same question with a transcript of half the size, for a summarizer whose own window overflowed.
 
-    Results are cut harder first, then the newest items go, a call with its results. None when nothing would be left.
+    The kept messages are no longer shown. Results are cut harder first, then the newest items go, a call with its results. None
+    when nothing would be left.
     """
     filling = _filling_of(request)
     tokens = (estimate(request.transcript) if filling is None else filling.excerpt.tokens) // 2
     blank = replace(
         request, prompt="", transcript="", omitted_items=0, live=None
     )  # else it would hold the text that overflowed
-    smaller = _Filling(blank, lambda _: tokens, estimate)
+    smaller = _Filling(blank, lambda _: tokens, estimate, 0, filling.name_facts if filling else str)
     return _attach_filling(blank, smaller) if smaller.excerpt.pieces else None
 
 
@@ -250,7 +268,24 @@ def _attach_filling(blank: SummaryRequest, filling: _Filling) -> SummaryRequest:
     return request
 
 
-def make_prompt(request: SummaryRequest) -> Prompt:
+def read_instructions(request: SummaryRequest) -> str:
+    """Return the end of the prompt, with our instructions; nothing if the summarizer read neither prompt nor transcript."""
+    filling = _filling_of(request)
+    frame = make_prompt(request) if filling is None else filling.frame
+    return frame.behind if frame else ""
+
+
+def _show_newest(messages: Sequence[Message], max_tokens: int, estimate: Callable[[str], int]) -> str:
+    """Return a transcript of at least the newest messages that fit, each cut alike; empty if not even the last one fits."""
+    while messages:
+        shown = transcript(messages, max_tokens=max_tokens, estimate=estimate)
+        if shown.shown_messages == len(messages):
+            return shown.text
+        messages = messages[(len(messages) + 1) // 2 :]
+    return ""
+
+
+def make_prompt(request: SummaryRequest, kept: str = "", facts: str = "") -> Prompt:
     """Return the user prompt for this kind of summary."""
     return make_user_prompt(
         request.kind,
@@ -258,4 +293,6 @@ def make_prompt(request: SummaryRequest) -> Prompt:
         focus=request.focus,
         max_tokens=request.max_tokens,
         form=request.form,
+        kept=kept,
+        facts=facts,
     )

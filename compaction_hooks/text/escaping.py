@@ -142,8 +142,8 @@ _ROLE_WORDS = (
     "asistente", "assistent", "assistente", "помощник", "助手", "アシスタント", "система", "系统", "系統", "システム",
 )
 _TAG_WORDS = (
-    "conversation", "previous-summary", "previoussummary", "summary", "focus", "read-files", "readfiles", "modified-files",
-    "modifiedfiles", "system-reminder", "systemreminder",
+    "conversation", "previous-summary", "previoussummary", "summary", "focus", "facts", "kept-messages", "keptmessages",
+    "read-files", "readfiles", "modified-files", "modifiedfiles", "system-reminder", "systemreminder",
 )
 _TURN_WORDS = ("startofturn", "endofturn", "sys")
 _LABEL_WORDS = ("toolcall", "tooluse", "toolresult", "tool", "function", "other", "inst", "conversationsummary")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-PROMPT_VERSION = 3
+PROMPT_VERSION = 4
 """The version of the texts here and of a summarizer's prompts; every record has it."""
 
 SUMMARY_MARKER = "[Conversation summary]"

@@ -111,6 +111,13 @@ def parse(text: str) -> list[Item]:
     return items
 
 
+def headed_sections(text: str) -> set[Section]:
+    """Return the sections that a summary has a heading or items for; a heading over "(none)" counts, one over others does not."""
+    headings = filter(None, map(_HEADING.match, _read_blocks(text)))
+    titles = {_bare_title(found[1] or found[2] or found[3]) for found in headings} - {_bare_title(PROGRESS)}
+    return {item.section for item in parse(text)} | {_TITLES[title] for title in titles if title in _TITLES}
+
+
 def render(items: Sequence[Item], *, is_prefix: bool = False) -> str:
     """Write items as text, each section's in the order they come; empty sections are left out.
 

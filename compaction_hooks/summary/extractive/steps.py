@@ -38,6 +38,8 @@ SCAN_CHARS = 4_000
 """Characters of a result that are read at each end for its outcome: compilers and test runners state it there."""
 DETAILS = ((8, 30), (8, 12), (4, 12), (2, 6), (1, 6), (1, 2), (1, 0))
 """The most tools, and calls of each, that the line of counted steps names; tried in order until the line fits."""
+REFUSED = "refused by the user"
+"""The outcome of a call that the user refused with words."""
 MAX_VALUES = 3
 """The most values of such a call."""
 
@@ -107,9 +109,14 @@ class Step:
 
     @property
     def signature(self) -> str:
-        """The part that another attempt at the same thing shares: the tool and its first argument, or a command's first words."""
+        """The part that another attempt at the same thing shares: the edited file, the tool and its first argument, or a
+        command's first words.
+        """
         name, _, arguments = self.call.partition("(")
-        if self.kind in ("action", "edit"):
+        if self.kind == "edit":  # a file is shown without its key
+            shown = arguments.rstrip(")").split(", ")
+            return f"edit({next((value for value in shown if '=' not in value), shown[0])}"
+        if self.kind == "action":
             return f"{name}({arguments.split(',')[0]}"
         first = _FIRST_COMMAND.match(_without_cd(arguments.rstrip(")")))
         words = [word for word in (first[0] if first else "").split() if not word.startswith("-")]
@@ -160,6 +167,32 @@ def step_items(earlier: Sequence[Item], new: Iterable[Step], later: Iterable[Ste
         item = _make_item(step, (at + 1) / len(done), is_mended=is_mended)
         items.append(replace(item, value=item.value * REPEATED) if step.call in calls else item)
     return items
+
+
+def mended_items(steps: Iterable[Step]) -> list[Item]:
+    """Return an item for each thing that failed before and succeeded the last time, oldest first."""
+    failed: dict[str, Step] = {}
+    mended: dict[str, Step] = {}
+    for step in steps:
+        if step.failed:
+            failed[step.signature] = step
+            mended.pop(step.signature, None)
+        elif before := failed.get(step.signature):
+            mended[step.signature] = replace(before, outcome=before.outcome.removesuffix(_LATER_OK) + _LATER_OK)
+    return [Item(section=Section.DONE, text=step.text) for step in mended.values()]
+
+
+def is_reported(mended: Item, text: str) -> bool:
+    """Return whether the words of another writer tell of a mended failure, by its outcome or by its command or file."""
+    step = parse_step(mended.text)
+    outcome = step.outcome.removesuffix(_LATER_OK)
+    words = step.signature.partition("(")[2].split()
+    return (outcome != "" and outcome in text) or (words != [] and all(word in text for word in words))
+
+
+def tells_error(text: str) -> bool:
+    """Return whether a text speaks of an error."""
+    return _ERROR_LINE.search(text) is not None
 
 
 def make_omitted_line(dropped: Iterable[Item], earlier: Iterable[Item], max_size: float) -> str:
@@ -235,6 +268,8 @@ def _read_step(made: CallMade) -> Step:
         kind = "edit"
     if result is None:
         outcome = ""
+    elif result.refusal:  # its words are a request
+        outcome, failed = REFUSED, True
     elif failed:
         outcome = _error_line(result.text)
     elif kind in ("look", "read"):

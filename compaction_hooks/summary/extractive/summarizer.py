@@ -104,7 +104,7 @@ class ExtractiveSummarizer:
         text = self._write(items, earlier, request, CHAT_SHARES if is_chat else WORK_SHARES)
         if not text and request.kept_messages:  # an empty summary is refused: rather repeat kept messages
             return self(replace(request, prompt="", transcript="", omitted_items=0, kept_messages=()))
-        return Summary(text=text, usage=Usage(input_tokens=0, output_tokens=0), finish_reason="stop")
+        return Summary(text=text, usage=Usage(input_tokens=0, output_tokens=0), finish_reason="stop", is_by_rule=True)
 
     def _write(
         self, items: Sequence[Item], earlier: Sequence[Item], request: SummaryRequest, shares: Mapping[Section, float]
@@ -135,6 +135,24 @@ class ExtractiveSummarizer:
                 factor = min(factor, 0.8)
             room *= factor
         return best
+
+
+def summarize_by_rule(
+    messages: Sequence[Message], previous_summary: str | None, max_tokens: int, kept: tuple[Message, ...] = ()
+) -> str:
+    """Return a summary made without a model, which replaces the previous one."""
+    request = SummaryRequest(
+        system="",
+        prompt="",
+        transcript="",
+        previous_summary=previous_summary,
+        focus=None,
+        kind="update" if previous_summary else "history",
+        max_tokens=max_tokens,
+        messages=tuple(messages),
+        kept_messages=kept,
+    )
+    return ExtractiveSummarizer()(request).text
 
 
 def _prepare(part: Part) -> Part:

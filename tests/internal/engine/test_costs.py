@@ -17,6 +17,7 @@ from compaction_hooks import CompactionController, CompactionSettings, SummaryRe
 from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.history.digests import text_digest
 from compaction_hooks.messages import Message, PartAddress, Usage
+from compaction_hooks.summary.extractive.outline import Section
 from compaction_hooks.tokens import CharacterEstimator
 from tests.benchmarks.history import grow
 from tests.conversations import (
@@ -267,10 +268,12 @@ def test_a_covered_message_takes_no_more() -> None:
 def test_the_memory_of_a_compaction_is_some_transcripts(read: str, ledger_tokens: int, most: int) -> None:
     """Those of one summarizer's request; and with a ledger the words of all texts, to count them."""
     lengths: list[int] = []
+    # An answer in our form needs no sections by rule.
+    headings = "\n".join(section.value for section in Section)
 
     def summarise(request: SummaryRequest) -> str:
         lengths.append(len(getattr(request, read)))
-        return "- so far"
+        return f"{headings}\n- so far"
 
     def open_controller() -> Controller:
         hooks = CompactionController(context_window=HUGE_WINDOW, summarizer=summarise, settings=settings)
@@ -284,4 +287,4 @@ def test_the_memory_of_a_compaction_is_some_transcripts(read: str, ledger_tokens
     lengths.clear()
     _, peak = measure_allocated(lambda: hooks.compact_sync(messages))
     assert lengths[0] > 100_000
-    assert peak <= most * lengths[0], peak / lengths[0]
+    assert peak <= most * lengths[0] + 20_000, peak / lengths[0]  # and the kept messages and facts in the prompt

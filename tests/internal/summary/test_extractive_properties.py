@@ -82,7 +82,7 @@ def test_a_summary_is_accepted_by_its_caller_or_empty(
     asked = ask(said, previous, max_tokens, focus)
     answer = ExtractiveSummarizer()(asked)
     assert TOKENS(answer.text) <= max_tokens
-    assert answer == Summary(text=answer.text, usage=Usage(input_tokens=0), finish_reason="stop")
+    assert answer == Summary(text=answer.text, usage=Usage(input_tokens=0), finish_reason="stop", is_by_rule=True)
     assert refusal(answer, asked, TOKENS) in (None, "the summary is empty")
     assert ExtractiveSummarizer()(asked) == answer
 

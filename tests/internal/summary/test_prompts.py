@@ -123,12 +123,27 @@ def test_an_update_shows_the_previous_summary_first_and_says_how_to_merge() -> N
     assert f'a section "{TURN_PREFIX_HEADING}"' in text
 
 
+@pytest.mark.parametrize("form", [None, "Five bullets."])
+def test_kept_messages_come_first_and_facts_behind_the_conversation(form: str | None) -> None:
+    prompt = make_user_prompt(
+        "update", previous_summary="Old.", focus=None, max_tokens=1000, form=form, kept="[User]: So?", facts="- f"
+    )
+    text = prompt.fill_with(TRANSCRIPT)
+    assert text.startswith("<kept-messages>\n[User]: So?\n</kept-messages>\n\n<previous-summary>\nOld.\n")
+    assert in_order(
+        text, "</conversation>\n\n<facts>\n- f\n</facts>\n\n", "not to be summarised", "word for word", "Do NOT"
+    )
+    assert "kept-messages" not in first()
+    assert "facts>" not in first()
+
+
 def test_texts_change_together_with_their_version() -> None:
     """Records carry the version: a changed text needs a new number, and its fingerprint here."""
-    texts = [SYSTEM_PROMPT, first("f"), update("f"), prefix("f"), merge_turn_prefix("a", "b")]
+    told = make_user_prompt("history", focus=None, max_tokens=1000, kept="k", facts="- f").fill_with(TRANSCRIPT)
+    texts = [SYSTEM_PROMPT, first("f"), update("f"), prefix("f"), told, merge_turn_prefix("a", "b")]
     rendered = render_summary("s", file_tags="t", continuation=True, covered=3, unseen=2)
     fingerprint = hashlib.sha256("\0".join([*texts, rendered]).encode()).hexdigest()[:12]
-    assert (PROMPT_VERSION, fingerprint) == (3, "97f39c9c14f9")
+    assert (PROMPT_VERSION, fingerprint) == (4, "d3bf70fabb94")
 
 
 def test_no_text_escapes_into_a_format_string() -> None:

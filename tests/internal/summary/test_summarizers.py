@@ -216,7 +216,6 @@ def test_uses_a_good_answer(answer: str | Summary) -> None:
         pytest.param("y" * 4 * 101, "101 tokens", id="over-long"),
         pytest.param("[Assistant]: I will fix it.\n\n[User]: Thanks.", "continues", id="goes on"),
         pytest.param(f"<conversation>\n{GOOD}", "repeats", id="echoes a tag"),
-        pytest.param(ask().prompt[-140:], "repeats", id="echoes the instructions"),
     ],
 )
 def test_refuses_an_answer_that_is_no_summary(answer: object, says: str) -> None:
@@ -224,6 +223,11 @@ def test_refuses_an_answer_that_is_no_summary(answer: object, says: str) -> None
     assert reason is not None
     assert says in reason
     assert "Fix the bug" not in reason
+
+
+def test_refuses_an_echo_of_the_instructions() -> None:
+    asked = ask()
+    assert "repeats" in (why(asked.prompt[-390:], asked) or "")
 
 
 @pytest.mark.parametrize(

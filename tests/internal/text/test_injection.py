@@ -19,6 +19,7 @@ from compaction_hooks.files.tags import file_tags
 from compaction_hooks.messages import Media, Message, Opaque, Part, Role, Text, ToolCall, ToolResult
 from compaction_hooks.summary.answers import refusal
 from compaction_hooks.summary.extractive import ExtractiveSummarizer
+from compaction_hooks.summary.facts import name_facts, next_identifiers
 from compaction_hooks.summary.harness import is_foreign_summary
 from compaction_hooks.summary.prompts import SYSTEM_PROMPT
 from compaction_hooks.summary.summarizers import SummaryKind, SummaryRequest, summary_request
@@ -107,6 +108,7 @@ def request(
     focus: str | None = "the tests",
     request_tokens: int = 30_000,
 ) -> SummaryRequest:
+    names = next_identifiers(messages, frozenset())
     return summary_request(
         messages,
         kind=kind,
@@ -115,6 +117,8 @@ def request(
         max_tokens=1_500,
         request_tokens=request_tokens,
         estimate=TOKENS,
+        kept_messages=tuple(messages),
+        name_facts=lambda: "- a fact\n" + name_facts(messages, previous_summary, messages, names, 1_500, TOKENS),
     )
 
 

@@ -75,7 +75,11 @@ async def test_a_lying_summary_stays_inside_its_message_round_after_round(attack
             messages = [*messages, *steps(10, 300, first=first)]
         for request in summarizer.requests:
             frame = ["<previous-summary", "</previous-summary"] if request.kind == "update" else []
-            assert (name, tags_seen(request.prompt)[:2]) == (name, [*frame, "<conversation", "</conversation"][:2])
+            kept = ["<kept-messages", "</kept-messages"]
+            assert (name, tags_seen(request.prompt)[:4]) == (
+                name,
+                [*kept, *frame, "<conversation", "</conversation"][:4],
+            )
             assert request.prompt.count("\n</conversation>\n") == 1
             assert request.prompt.count("\n</previous-summary>\n") == len(frame) // 2
 

@@ -1,0 +1,105 @@
+"""The facts that a summary must not lose: named to a model before it writes, and put back if its summary lacks them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
+
+from compaction_hooks.files.operations import read_calls
+from compaction_hooks.messages import Message
+from compaction_hooks.summary.extractive.identifiers import collect_mentions, identifier_items
+from compaction_hooks.summary.extractive.outline import Item, Section, as_data, parse, render
+from compaction_hooks.summary.extractive.statements import (
+    MAX_SENTENCE_CHARS,
+    REFUSING,
+    constraint_items,
+    request_texts,
+)
+from compaction_hooks.summary.extractive.steps import is_reported, mended_items, read_steps, tells_error
+from compaction_hooks.summary.extractive.tasks import task_items
+from compaction_hooks.summary.extractive.text import quote
+from compaction_hooks.text.escaping import neutralize
+
+NAMED_RATIO = 0.25
+"""The most of a summary's tokens that a prompt names of what the user said; of tasks and of mended failures half as much each."""
+LINE_TOKENS = 2
+"""Estimate of a bullet and a line break."""
+
+Size = Callable[[str], int]
+
+
+def words_of_user(messages: Iterable[Message]) -> Iterator[Item]:
+    """Yield the constraints of the user, and the words with which they refused calls, word for word and oldest first."""
+    for text in dict.fromkeys(request_texts(messages)):
+        if text.startswith(REFUSING):
+            yield Item(section=Section.CONSTRAINTS, text=quote(text, MAX_SENTENCE_CHARS))
+        else:
+            yield from constraint_items([text], ())
+
+
+def correct_failures(text: str, messages: Iterable[Message]) -> list[Item]:
+    """Return the steps in all messages that a summary reports as failing although the same thing succeeded later, oldest first."""
+    told = [item for item in parse(text) if item.section is Section.BLOCKED or tells_error(item.text)]
+    if not told:  # most summaries; reading all calls takes long
+        return []
+    steps = read_steps(read_calls(messages))
+    return [
+        item
+        for item in mended_items(steps)
+        if item.text not in text and any(is_reported(item, line.text) for line in told)
+    ]
+
+
+def next_identifiers(messages: Sequence[Message], known: AbstractSet[str]) -> list[Item]:
+    """Return the identifiers that are most likely needed next and not known otherwise, best first."""
+    mentions = collect_mentions(messages, read_calls(messages), ())
+    return [*map(as_data, identifier_items(mentions, known))]
+
+
+def name_facts(
+    messages: Sequence[Message],
+    previous_summary: str | None,
+    kept: Sequence[Message],
+    identifiers: Iterable[Item],
+    max_tokens: int,
+    size: Size,
+) -> str:
+    """Return the facts that a model's summary should have word for word, under its headings; empty if there are none.
+
+    Args:
+        kept: The messages that stay in the context: they close tasks and mend failures.
+        identifiers: Those that fit what a summary may name, the best first.
+        max_tokens: The most the summary may hold.
+        size: Size of a text in tokens.
+    """
+    calls = read_calls(messages)
+    begun = [item for item in parse(previous_summary or "") if item.section is Section.IN_PROGRESS]
+    said = int(max_tokens * NAMED_RATIO)
+    items = [
+        *newest_fitting([*words_of_user(messages)], said, size),
+        *newest_fitting(mended_items(read_steps([*calls, *read_calls(kept)])), said // 2, size),
+        *newest_fitting(task_items(messages, calls, begun, kept), said // 2, size),
+        *identifiers,
+    ]
+    return neutralize(render([*map(as_data, items)]))
+
+
+def newest_fitting(items: Sequence[Item], room: int, size: Size) -> list[Item]:
+    """Return as many of the last items as fit into so many tokens."""
+    return first_fitting(items[::-1], room, size)[::-1]
+
+
+def first_fitting(items: Iterable[Item], room: int, size: Size) -> list[Item]:
+    """Return as many of the first items as fit into so many tokens."""
+    fitting: list[Item] = []
+    for item in items:
+        room -= item_tokens(item, size)
+        if room < 0:
+            break
+        fitting.append(item)
+    return fitting
+
+
+def item_tokens(item: Item, size: Size) -> int:
+    """Return the estimate of an item's line; of an identifier, with its key."""
+    return size(f"{item.group}: {item.text}" if item.group else item.text) + LINE_TOKENS

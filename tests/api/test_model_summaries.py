@@ -1,0 +1,229 @@
+"""Summaries by models: the help that the prompt gives, and the facts that a summary gets back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from compaction_hooks import CompactionController, CompactionSettings, SummaryRequest
+from compaction_hooks.tokens import CharacterEstimator
+from tests.conversations import Chat, Scripted, assistant, call, controller, prose, steps, talk, tool, user
+
+RULE = "Never touch the public API."
+HEADED = (
+    "## Goal\n- port it\n## Progress\n### Done\n- [x] all\n### In Progress\n(none)\n### Blocked\n{}\n"
+    "## Key Decisions\n(none)\n## Next Steps\n1. go on"
+)
+"""A summary with all our headings."""
+
+
+def ran(id: str, command: str, result: str) -> list[Chat]:
+    return [assistant(None, call(id, "bash", command=command)), tool(id, result)]
+
+
+def compacted(messages: list[Chat], answer: str, keep: int = 200, **arguments: Any) -> tuple[str, list[SummaryRequest]]:
+    """Return the summary that the view has, and the requests; the model reads the prompt."""
+    asked: list[SummaryRequest] = []
+
+    def model(request: SummaryRequest) -> str:
+        asked.append(request)
+        return answer if request.prompt else ""
+
+    hooks = CompactionController(context_window=64_000, summarizer=model, **arguments)
+    record = hooks.compact_sync(messages, keep_recent_tokens=keep).record
+    assert record is not None
+    return record.summary, asked
+
+
+def kept_of(prompt: str) -> str:
+    return prompt.partition("<kept-messages>\n")[2].partition("\n</kept-messages>\n")[0]
+
+
+# -- the prompt
+
+
+def test_all_prompts_of_one_compaction_begin_with_the_kept_messages() -> None:
+    messages = [*talk(4), user("Now port it."), *steps(10, 200), assistant("The newest word.")]
+    _, asked = compacted(messages, HEADED, keep=500)
+    assert [request.kind for request in asked] == ["history", "turn_prefix"]
+    kept = {kept_of(request.prompt) for request in asked}
+    assert len(kept) == 1
+    assert "The newest word." in kept.pop()
+    assert all(request.prompt.startswith("<kept-messages>\n") for request in asked)
+    assert "module_9.py" not in asked[0].transcript
+
+
+@pytest.mark.parametrize("window", [4_000, 16_000, 64_000])
+def test_kept_messages_take_an_eighth_of_the_prompt_at_most_and_never_its_room(window: int) -> None:
+    size = CharacterEstimator().estimate_tokens
+    messages = [user("go"), *steps(60, 300), assistant("The newest word.")]
+    settings = CompactionSettings(summarizer_window=window)
+    _, asked = compacted(messages, HEADED, keep=12_000, settings=settings)
+    for request in asked:
+        assert size(kept_of(request.prompt)) <= min(2_000, window // 8)
+        assert "The newest word." in kept_of(request.prompt)
+        assert size(request.system) + size(request.prompt) + request.max_tokens <= window
+
+
+def test_a_model_whose_window_overflows_is_no_longer_shown_kept_messages() -> None:
+    too_long = ValueError("This model's maximum context length is 20 tokens, however you requested 5000 tokens")
+    asked = Scripted(too_long, HEADED)
+    controller(64_000, summarizer=asked).compact_sync([*talk(8), user("well?")], keep_recent_tokens=500)
+    assert [bool(kept_of(request.prompt)) for request in asked.requests][:2] == [True, False]
+
+
+def test_a_prompt_names_facts_within_the_room_of_the_summary() -> None:
+    said = [user(f"You must never touch module number {n}, which {prose(20)}.") for n in range(80)]
+    messages = [*(one for each in said for one in (each, assistant("Yes."))), user("go"), *steps(10, 100)]
+    _, (asked, *_) = compacted(messages, HEADED)
+    facts = asked.prompt.partition("<facts>\n")[2].partition("\n</facts>")[0]
+    assert "number 79," in facts
+    assert "number 0," not in facts
+    assert CharacterEstimator().estimate_tokens(facts) <= asked.max_tokens / 2
+
+
+def test_without_facts_the_prompt_is_silent_about_them() -> None:
+    _, (asked, *_) = compacted([*talk(8)], HEADED)
+    assert "facts>" not in asked.prompt
+
+
+# -- failures that are mended
+
+FAILED = ran("a", "npm test", "Exit code 1\n3 failed: parser.test.ts")
+PASSED = ran("b", "npm test", "ok, all passed")
+LINE = "- [x] bash(npm test) -> FAILED: 3 failed: parser.test.ts; later ok"
+
+
+@pytest.mark.parametrize(
+    ("calls", "answer", "is_corrected"),
+    [
+        pytest.param([*FAILED, *PASSED], "- `npm test` fails", True, id="reported under Blocked"),
+        pytest.param([*FAILED, *PASSED], "- 3 failed: parser.test.ts", True, id="reported by its outcome"),
+        pytest.param([*FAILED, *PASSED], "(none)", False, id="not reported"),
+        pytest.param(FAILED, "- `npm test` fails", False, id="it still fails"),
+        pytest.param(
+            [*FAILED, *PASSED, *ran("c", "npm test", "Exit code 1\nx")], "- npm test", False, id="fails again"
+        ),
+        pytest.param([*FAILED, *PASSED], f"{LINE}\n- npm test failed", False, id="corrected already"),
+    ],
+)
+def test_a_mended_failure_that_a_summary_reports_is_corrected(
+    calls: list[Chat], answer: str, is_corrected: bool
+) -> None:
+    messages = [user("go"), *calls, *steps(6, 150), user("well?")]
+    given = HEADED.format(answer)
+    summary, _ = compacted(messages, given)
+    assert (summary.count(LINE) > given.count(LINE)) is is_corrected
+
+
+def test_kept_messages_and_later_rounds_mend_too() -> None:
+    hooks = controller(64_000, summarizer=Scripted(*[HEADED.format("- npm test fails")] * 2))
+    first = [user("go"), *FAILED, *steps(6, 150), user("well?")]
+    record = hooks.compact_sync([*first, *PASSED, assistant("Good.")], keep_recent_tokens=100).record
+    assert record is not None
+    assert LINE in record.summary
+    again = controller(64_000, summarizer=Scripted(*[HEADED.format("- npm test fails")] * 2))
+    again.compact_sync(first, keep_recent_tokens=100)
+    record = again.compact_sync([*first, *PASSED, *steps(6, 150, first=9), user("so?")], keep_recent_tokens=100).record
+    assert record is not None
+    assert LINE in record.summary
+
+
+def test_an_edit_of_the_same_file_by_another_tool_mends() -> None:
+    edit = [
+        assistant(None, call("a", "edit_file", path="src/a.py", old_string="x", new_string="y")),
+        tool("a", "Error: old_string not found"),
+        assistant(None, call("b", "write_file", content="y", path="src/a.py")),
+        tool("b", "written"),
+    ]
+    summary, _ = compacted([user("go"), *edit, *steps(6, 150), user("well?")], HEADED.format("- a.py cannot be edited"))
+    assert "- [x] edit_file(a.py) -> FAILED: Error: old_string not found; later ok" in summary
+
+
+def test_files_are_listed_by_code_whatever_the_model_says() -> None:
+    messages = [
+        user("go"),
+        assistant(None, call("b", "write_file", content="y", path="src/a.py")),
+        tool("b", "written"),
+        *steps(6, 150),
+        user("well?"),
+    ]
+    hooks = CompactionController(context_window=64_000, summarizer=lambda _: "No file was changed.")
+    record = hooks.compact_sync(messages, keep_recent_tokens=200).record
+    assert record is not None
+    assert "<modified-files>\nsrc/a.py\n</modified-files>" in record.rendered
+
+
+# -- headings
+
+TODO = [
+    assistant(None, call("t", "todo_write", todos=[{"content": "Write the report", "status": "pending"}])),
+    tool("t", "ok"),
+]
+WORK = [user("Port the parser."), *TODO, *FAILED, *steps(6, 150), assistant("Read."), user("well?")]
+
+
+def test_headings_that_our_prompt_asked_for_are_filled_and_never_refused() -> None:
+    summary, _ = compacted(WORK, "## Key Decisions\n- **Keep the lexer**: it is fast", keep=1)
+    assert summary.startswith("## Key Decisions\n- **Keep the lexer**: it is fast\n")
+    for line in ("## Goal\n- Port the parser.", "- [ ] Write the report", "- [ ] bash(npm test) -> FAILED"):
+        assert line in summary
+    assert summary.count("## Key Decisions") == summary.count("## Progress") == 1
+
+
+def test_a_heading_over_nothing_counts_as_an_answer() -> None:
+    summary, _ = compacted(WORK, HEADED.format("(none)"), keep=1)
+    assert "Write the report" not in summary
+    assert "FAILED" not in summary
+
+
+def test_a_prompt_of_your_own_and_a_function_of_your_own_keep_their_form() -> None:
+    settings = CompactionSettings(summary_prompt="One sentence, in French.", ledger_tokens=0)
+    summary, (asked, *_) = compacted(WORK, "Le portage continue.", keep=1, settings=settings)
+    assert summary == "Le portage continue."
+    assert "<facts>\n" in asked.prompt  # the facts help in any form
+    hooks = CompactionController(
+        context_window=64_000,
+        settings=CompactionSettings(ledger_tokens=0),
+        summarizer=lambda request: f"{len(request.messages)} messages, {len(request.transcript) > 0}",
+    )
+    record = hooks.compact_sync(WORK, keep_recent_tokens=200).record
+    assert record is not None
+    assert record.summary.endswith(" messages, True")
+
+
+# -- what piles up
+
+
+def test_paraphrases_of_constraints_do_not_pile_up() -> None:
+    """A model words them anew each time; only the user's own words are put back."""
+    answers = [f"## Constraints & Preferences\n- Wording number {n} of the rule, which must be kept" for n in range(5)]
+    hooks = controller(64_000, summarizer=Scripted(*answers))
+    messages: list[Chat] = [user("go"), user(RULE), assistant("Yes.")]
+    summary = ""
+    for n in range(5):
+        messages = [*messages, *steps(6, 150, first=10 * n), user("Go on.")]
+        record = hooks.compact_sync(messages, keep_recent_tokens=200).record
+        assert record is not None
+        summary = record.summary
+    assert (summary.count("Wording number"), summary.count(RULE)) == (1, 1)
+
+
+def test_a_constraint_over_two_lines_of_a_summary_is_not_said_twice() -> None:
+    messages = [user("go"), user(RULE), assistant("Yes."), *steps(6, 150), user("well?")]
+    summary, _ = compacted(messages, HEADED.format("(none)") + "\n- Never touch\n  the public API.")
+    assert RULE not in summary
+
+
+def test_repairs_never_exceed_the_target() -> None:
+    target, added = CompactionSettings().budget(8_192).target, set[bool]()
+    for tokens in range(2_200, 3_600, 50):
+        messages = [{"role": "system", "content": prose(tokens)}, *WORK[:-2], *PASSED, user("well?")]
+        hooks = controller(8_192, summarizer=Scripted("## Goal\n- npm test failed"))
+        hooks_record = hooks.compact_sync(messages, keep_recent_tokens=100).record
+        assert hooks_record is not None
+        is_added = "later ok" in hooks_record.summary or "Write the report" in hooks_record.summary
+        added.add(is_added)
+        assert hooks_record.tokens_after <= target or not is_added
+    assert added == {True, False}
