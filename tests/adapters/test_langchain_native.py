@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from compaction_adapters.kit import ANTHROPIC_BETA
 from compaction_adapters.langchain import CompactionMiddleware, LangChainFormat
+from compaction_adapters.langgraph import CompactionNode
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
@@ -78,6 +80,21 @@ def test_a_readable_summary_is_updated_by_ours(block: dict[str, Any]) -> None:
     record = session.compact_sync([*compacted(block), *spoken(2)], keep_recent_tokens=500).record
     assert record is not None
     assert [name for name in NAMES if name not in record.rendered] == []
+
+
+def test_a_signed_summary_in_the_list_is_sent_with_its_header(stage: Stage) -> None:
+    side = stage.side(window=200_000)
+    model = stage.anthropic(None, betas=["context-1m-2025-08-07"])
+    agent_of(model).invoke({"messages": compacted({**READABLE, "signature": "EuYB"})})
+    assert side.requests[0].messages[0]["content"][0]["signature"] == "EuYB"
+    assert side.requests[0].body["betas"] == ["context-1m-2025-08-07", ANTHROPIC_BETA]
+
+
+def test_a_model_with_fallbacks_writes_a_text(stage: Stage) -> None:
+    side, node = stage.side(), CompactionNode(native=True)
+    first = stage.anthropic(model_name=MODEL)
+    node.wrap(first.with_fallbacks([stage.openai()])).invoke(asked(30))
+    assert {request.is_compaction for request in side.requests if request.is_summary} == {False}
 
 
 @pytest.mark.parametrize("block", [SEALED, {"type": "non_standard", "value": SEALED}], ids=["raw", "non_standard"])

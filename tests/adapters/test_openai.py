@@ -180,7 +180,7 @@ def test_a_failed_compaction_is_made_by_rule_at_once_and_the_event_tells_why(run
     assert event.used_fallback
     assert why in event.fallback_reason
     assert event.record.native is None
-    assert "read(part=1)" in event.record.summary
+    assert "read" in event.record.summary
 
 
 def test_the_focus_and_a_prompt_beside_the_list_are_instructions(run: Run) -> None:
@@ -200,4 +200,6 @@ def test_messages_of_another_provider_are_summarized_by_rule(run: Run) -> None:
     )
     hooks.compact_sync([{"role": role, "content": RESULT} for role in ("user", "assistant") * 8])
     assert run.side.requests == []
-    assert run.events[-1].fallback_reason.endswith("the messages are not in the form of openai_responses")
+    assert run.events[-1].fallback_reason.startswith(
+        "SummaryRefusedError: the messages are not in the form of openai_responses"
+    )

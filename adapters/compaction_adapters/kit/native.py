@@ -79,7 +79,8 @@ class NativeSummaries:
     def _find_call(self, request: SummaryRequest) -> LiveCall:
         live = request.live
         if live is None or (live.provider or "") != self.form:
-            raise SummaryRefusedError(f"the messages are not in the form of {self.form or self.issuer.provider}")
+            where = f"the messages are not in the form of {self.form or self.issuer.provider}"
+            raise SummaryRefusedError(f"{where}; adapters of frameworks take native=True in place of native(client)")
         if live.model is None:
             raise SummaryRefusedError("the model is unknown: give the controller model=")
         return live

@@ -157,7 +157,7 @@ class CompactionMiddleware(ThreadMethods[Conversations], AgentMiddleware[AgentSt
         self._sessions.remember_call(conversation.session, options)
 
         def send(view: list[BaseMessage]) -> Twin:
-            return Twin(handler, handler, with_view(request, view))
+            return Twin(handler, handler, with_view(request, task, view))
 
         try:
             response = yield from make_call(conversation, send, HandlerWatch(), options, _model_message)

@@ -66,9 +66,9 @@ def _answer_schemas(form: object) -> list[object]:
     return [tool_schema(spec.name, spec.description, spec.json_schema) for spec in specs]
 
 
-def with_view(request: ModelRequest[Any], view: list[BaseMessage]) -> ModelRequest[Any]:
+def with_view(request: ModelRequest[Any], task: Task, view: list[BaseMessage]) -> ModelRequest[Any]:
     """Return the request that sends a view; the same request if it sends its own list in the same way."""
-    if arguments := native_arguments(request.model, view, request.model_settings):
+    if arguments := native_arguments(request.model, task.config, view, request.model_settings):
         request = request.override(model_settings={**request.model_settings, **arguments})
     if view is request.messages:
         return request

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
 from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.runnables import RunnableConfig
 
 from compaction_adapters.kit import (
     ANTHROPIC_BETA,
@@ -19,7 +20,7 @@ from compaction_adapters.kit import (
     read_block,
 )
 from compaction_adapters.langchain_core.blocks import Block, blocks_of
-from compaction_adapters.langchain_core.models import bound_arguments, chat_model_in, max_output_tokens, summary_config
+from compaction_adapters.langchain_core.models import bound_arguments, max_output_tokens, model_of_run, summary_config
 from compaction_adapters.langchain_core.usage import finish_reason
 from compaction_hooks import Summary, SummaryRequest
 from compaction_hooks.native import Issuer
@@ -59,17 +60,19 @@ def native_summarizer(
 
 
 def native_arguments(
-    model: object, view: Sequence[BaseMessage], settings: Mapping[str, object] | None = None
+    model: object, config: RunnableConfig, view: Sequence[BaseMessage], settings: Mapping[str, object]
 ) -> Mapping[str, Any]:
     """Return the arguments of a call with which Anthropic takes the block that a view begins with; none without a block.
 
     Args:
+        config: The configuration of the run, which may select the model.
         settings: The other arguments of the call.
     """
     first = next((message for message in view if message.type != "system"), None)
     blocks = blocks_of(first.content)[:1] if isinstance(first, AIMessage) else ()
     if not any(isinstance(block, Mapping) and _is_signed(cast(Block, block)) for block in blocks):
         return {}
+    model = model_of_run(model, config)
     inner = _chat_anthropic(model)
     return {} if inner is None else {"betas": _betas(inner, _arguments(model, settings))}
 
@@ -79,9 +82,14 @@ def _is_signed(block: Block) -> bool:
 
 
 def _chat_anthropic(model: object) -> Any:
-    """Return the chat model if it is a `ChatAnthropic`, which is then imported; else None."""
-    inner, module = chat_model_in(model), sys.modules.get("langchain_anthropic.chat_models")
-    return inner if isinstance(inner, getattr(module, "ChatAnthropic", ())) else None
+    """Return the chat model if it is a `ChatAnthropic`, with bound arguments or not; else None.
+
+    Behind fallbacks the call might reach another model.
+    """
+    while (bound := getattr(model, "bound", None)) is not None:
+        model = bound
+    module = sys.modules.get("langchain_anthropic.chat_models")  # imported if there is such a model
+    return model if isinstance(model, getattr(module, "ChatAnthropic", ())) else None
 
 
 def _arguments(model: object, settings: Mapping[str, object] | None) -> dict[str, Any]:

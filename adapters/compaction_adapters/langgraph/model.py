@@ -104,7 +104,7 @@ class CompactingModel(Runnable[LanguageModelInput, Answer]):
 
         def send(view: list[BaseMessage]) -> Twin:
             sent = view if view is conversation.messages else without_response_ids(view)
-            named = {**arguments, **native_arguments(self._model, sent, arguments)}
+            named = {**arguments, **native_arguments(self._model, config, sent, arguments)}
             return Twin(*forms, [*conversation.prefix, *sent], watched, **named)
 
         try:
