@@ -41,8 +41,11 @@ NEXT_SENTENCES = 3
 # For texts in small letters: a pattern that ignores the case takes three times as long.
 _CONSTRAINT = re.compile(
     r"\b(?:must(?:n't)?|never|always|don'?t|do not|cannot|can't|should(?:n't)?|only|instead of|prefer|avoid|make sure|ensure|"
-    r"require[ds]?|needs? to|has to|have to|without|no more than|at most|at least|keep|leave|important|please use|use the|"
-    r"rather than|remember)\b|不要|不能|不得|必须|必須|一定|务必|只能|只要|尽量|应该|應該|记得|記得|避免|优先|别|"
+    r"require[ds]?|needs? to|has to|have to|without|no more|at most|at least|keep|leave|important|please use|use the|"
+    r"rather|remember|stick to|not allowed|forbidden|no (?:new|other)|format|as (?:json|yaml|csv|xml|markdown|a table)|"
+    r"(?:in|auf|en) (?:english|german|french|spanish|italian|portuguese|dutch|polish|russian|turkish|arabic|hindi|chinese|"
+    r"japanese|korean|deutsch|englisch|français|anglais|español|inglés))\b|\A(?:no|nope|use|nein|non)\b|"
+    r"中文|英文|日本語で|不要|不能|不得|必须|必須|一定|务必|只能|只要|尽量|应该|應該|记得|記得|避免|优先|别|"
     r"しないで|必ず|してはいけ|ください|\b(?:nicht|niemals|immer|muss|bitte|jamais|toujours|doit|ne pas|nunca|siempre|debe)\b",
 )
 _DECISION = re.compile(
@@ -57,9 +60,10 @@ _NEXT = re.compile(
     re.IGNORECASE,
 )
 _SMALL_TALK = re.compile(
-    r"(?:\[[\d-]{8,10}\]\s*)?(?:(?:hi|hello|hey|thanks|thank you|ok|okay|great|sure|of course|certainly|no problem|you'?re welcome|"
+    r"(?:\[[\d-]{8,10}\]\s*)?(?:(?:ah|oh|yes|yeah|no)[,!.]? )*(?:you(?:'?re| are) (?:\w+ )?(?:right|correct)\b|"
+    r"(?:hi|hello|hey|thanks|thank you|ok|okay|great|sure|of course|certainly|no problem|you'?re welcome|"
     r"good (?:morning|evening|night|idea)|i understand|i see|i'?m glad|glad to|sounds (?:good|great|really|like)|"
-    r"that'?s (?:great|good|right|true|really|wonderful|a great)|you'?re right|feel free|let me know|if you (?:have|need)|i hope|"
+    r"that'?s (?:great|good|right|true|really|wonderful|a great)|feel free|let me know|if you (?:have|need)|i hope|"
     r"i will try|i'll try|i can (?:help|assist)|i'?d be happy|i'?m here|bye|goodbye|bonjour|merci|hola|gracias|danke|hallo)\b|"
     r"(?:perfect|excellent|awesome|wonderful|amazing|fantastic|absolutely|exactly|understood)[!.]|"
     r"你好|您好|嗨|谢谢|謝謝|感谢|感謝|多谢|不用谢|不客气|好的|当然|當然|嗯|是啊|是的|没问题|太好了|再见|哈哈|希望你|加油|"
@@ -67,6 +71,7 @@ _SMALL_TALK = re.compile(
     re.IGNORECASE,
 )
 _LIST_MARK = re.compile(r"\A(?:[-*+#>]+\s+|\d{1,3}[.)]\s+|\[[ xX~/-]\]\s*)+")
+_HEADING = re.compile(r"^#{1,6} .*", re.MULTILINE)
 WIDE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 """A character of a script that sets no spaces and needs few characters for a word."""
 
@@ -185,7 +190,7 @@ def decision_items(messages: Sequence[Message], earlier: Sequence[Item]) -> list
     for message in messages:
         if message.role == "assistant":
             is_answer = not message.calls
-            for index, sentence in enumerate(spoken_sentences(message.text)):
+            for index, sentence in enumerate(spoken_sentences(_HEADING.sub("", message.text))):
                 cues = len(_DECISION.findall(sentence.lower()))
                 if (cues or (is_answer and index == 0)) and _is_statement(sentence):
                     found[quote(sentence, SENTENCE_CHARS)] = min(cues, 3.0) + is_answer
@@ -196,7 +201,11 @@ def decision_items(messages: Sequence[Message], earlier: Sequence[Item]) -> list
 
 
 def _is_statement(sentence: str) -> bool:
-    return not sentence.endswith(("?", "？", ":", "：")) and is_prose(sentence) and not is_small_talk(sentence)
+    return (
+        not sentence.rstrip("*_").endswith(("?", "？", ":", "："))
+        and is_prose(sentence)
+        and not is_small_talk(sentence)
+    )
 
 
 def next_items(messages: Sequence[Message], earlier: Sequence[Item], later: Iterable[Message] = ()) -> list[Item]:

@@ -228,6 +228,31 @@ def test_a_summary_of_messages_that_kept_ones_repeat_is_not_empty() -> None:
     assert after([asked, assistant("Hm")], kept=[asked, assistant("Done.")]) != ""
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Answer in German from now on.",
+        "I'd rather you did not push to main.",
+        "No, take the second one.",
+        "Use tabs for the indentation.",
+        "There may be no new dependencies.",
+        "Show the numbers as a table.",
+        "Bitte antworte mir auf Deutsch.",
+    ],
+)
+def test_limits_preferences_and_decisions_of_the_user_are_constraints(said: str) -> None:
+    asked = "This is the background. " * 60 + f"\n{said}\n" + "So it is. " * 60
+    text = summarize([user("Hello there, a task"), user(asked), user("Go"), *bash("ls")], max_tokens=500)
+    assert under(text, Section.CONSTRAINTS) == [said]
+
+
+@pytest.mark.parametrize(
+    "said", ["You're absolutely right!", "Ah yes, you're right.", "## Why this was decided", "**Because of this:**"]
+)
+def test_praise_and_headings_are_no_decisions(said: str) -> None:
+    assert under(summarize([user("Which one?"), assistant(said)]), Section.DECISIONS) == []
+
+
 @pytest.mark.parametrize("head", ["Only the following:", "Never do these:", "必须如下："])
 def test_the_head_of_a_list_is_no_constraint(head: str) -> None:
     text = summarize([user("Hello there"), user(f"{head}\n- one\n- two"), user("go"), *bash("ls")], max_tokens=300)
