@@ -1,7 +1,7 @@
 """Gemini's thought signatures: Google's placeholder for one, and their places in chat messages.
 
 Chat messages have them in `extra_content` (Google's endpoints for OpenAI's clients), in `provider_specific_fields` or in the id of
-a tool call (LiteLLM 1.109).
+a tool call (LiteLLM 1.109), or for the first tool call in `reasoning_details` (OpenRouter).
 """
 
 from __future__ import annotations
@@ -19,6 +19,9 @@ _NAME: Final = "thought_signature"
 _OF_TEXT: Final = "thought_signatures"
 _ADDED: Final = "provider_specific_fields"
 _IN_ID: Final = "__thought__"
+_DETAILS: Final = "reasoning_details"
+_OPENROUTER: Final = ("reasoning.encrypted", "google-gemini-v1")
+"""Type and format of a detail with a signature (https://openrouter.ai/docs/guides/best-practices/reasoning-tokens)."""
 _HOLDERS: Final = ("extra_content", _ADDED)
 _NESTED: Final = (*_HOLDERS, "google", "vertex", "function")
 
@@ -36,6 +39,17 @@ def count_signature_chars(call: Fields, function: Fields) -> int:
     return len(_find(call) or id_.partition(_IN_ID)[2])
 
 
+def signs_call(detail: Fields, message: Fields) -> bool:
+    """Return whether an entry of `reasoning_details` is the signature of the message's first tool call."""
+    return bool(message.get("tool_calls")) and (detail.get("type"), detail.get("format")) == _OPENROUTER
+
+
+def count_detail_chars(message: Fields) -> int:
+    """Return the length of the first tool call's signature in `reasoning_details`; 0 without one."""
+    details = map(fields_of, list_of(message.get(_DETAILS)) or ())
+    return sum(len(text_of(detail.get("data"))) for detail in details if detail and signs_call(detail, message))
+
+
 def untie_chat(message: Fields) -> Fields:
     """Return a chat message without signatures, its tool calls with the placeholder; the message itself if it has none."""
     changes: dict[str, object] = {}
@@ -43,6 +57,11 @@ def untie_chat(message: Fields) -> Fields:
     untied = [_untie_call(call) for call in calls]
     if not all(map(is_, untied, calls)):
         changes["tool_calls"] = untied
+
+    details = list_of(message.get(_DETAILS)) or ()
+    kept = [_untie_detail(detail, message) for detail in details]
+    if not all(map(is_, kept, details)):
+        changes[_DETAILS] = kept
 
     legacy = fields_of(message.get("function_call"))
     if legacy and (made := _replace(legacy)) is not legacy:
@@ -61,6 +80,12 @@ def _untie_call(call: object) -> object:
         # The id must stay that of the result. LiteLLM reads this field before the id.
         made = {**fields, _ADDED: {**(fields_of(fields.get(_ADDED)) or {}), _NAME: PLACEHOLDER}}
     return call if made is fields else made
+
+
+def _untie_detail(detail: object, message: Fields) -> object:
+    fields = fields_of(detail) or {}
+    is_tied = signs_call(fields, message) and fields.get("data") != PLACEHOLDER
+    return {**fields, "data": PLACEHOLDER} if is_tied else detail
 
 
 def _find(fields: Fields) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Final, NamedTuple, cast
 
 from compaction_hooks.formats._dict_format import CHAT_ROLES, DictFormat
@@ -20,7 +21,7 @@ from compaction_hooks.formats._reading import (
     thinking_block,
 )
 from compaction_hooks.formats._rewriting import call_at, part_at, replace_result_text, replace_text, without_items
-from compaction_hooks.formats._signatures import count_signature_chars, untie_chat
+from compaction_hooks.formats._signatures import count_detail_chars, count_signature_chars, signs_call, untie_chat
 from compaction_hooks.messages import (
     Media,
     Message,
@@ -128,8 +129,11 @@ class OpenAIChatFormat(DictFormat):
             gone.setdefault(places[number].field, set()).add(places[number].at)
 
         left = {field: without_items(fields.get(field), indexes) for field, indexes in gone.items()}
-        if any(field in left and left[field] is None for field in _REASONING_FIELDS):
-            left.update(dict.fromkeys(_REASONING_FIELDS))  # the other fields hold the same reasoning in another form
+        numbers = {number for _, number in parts}
+        reasoning = {number for number, located in enumerate(places) if located.field in _REASONING_FIELDS}
+        if reasoning & numbers and reasoning <= numbers:
+            # The other fields hold the same reasoning in another form.
+            left = {**dict.fromkeys(_REASONING_FIELDS), **left}
 
         added = fields_of(fields.get("provider_specific_fields")) or {}
         if not added.keys().isdisjoint(left):  # LiteLLM's copies, and its native summaries
@@ -188,6 +192,8 @@ def _locate_parts(fields: Fields) -> list[_Located]:
             found = [*_read_native(fields), *_read_thinking(fields), *found, *_read_other_fields(fields)]
         if calls := list_of(fields.get("tool_calls")):
             found += [_Located("tool_calls", index, _call(call)) for index, call in enumerate(calls)]
+            if not is_plain and (signature := count_detail_chars(fields)):
+                found[-len(calls)] = _sign(found[-len(calls)], signature)
         if not is_plain and (legacy := fields_of(fields.get("function_call"))):
             found.append(_Located("function_call", 0, _read_function_call(legacy)))
 
@@ -240,7 +246,9 @@ def _read_thinking(fields: Fields) -> list[_Located]:
     for key in ("thinking_blocks", "reasoning_details"):
         blocks = enumerate(map(fields_of, list_of(fields.get(key)) or list_of(added.get(key)) or ()))
         found = [
-            _Located(key, index, thinking_block(block) or opaque(block)) for index, block in blocks if block is not None
+            _Located(key, index, thinking_block(block) or opaque(block))
+            for index, block in blocks
+            if block is not None and not signs_call(block, fields)
         ]
         if found:
             return found
@@ -263,6 +271,11 @@ def _call(entry: object) -> Part:
     if custom is not None:
         return ToolCall(text_of(fields.get("id")), text_of(custom.get("name")), as_json_text(custom.get("input")))
     return Opaque(text_of(fields.get("type")) or "tool_call", to_json(entry), content=block_content(entry))
+
+
+def _sign(located: _Located, opaque_chars: int) -> _Located:
+    part = located.part
+    return located._replace(part=replace(part, opaque_chars=opaque_chars)) if isinstance(part, ToolCall) else located
 
 
 def _holds_result(message: Fields, piece: Message) -> bool:

@@ -48,7 +48,7 @@ class Provider:
 
     Attributes:
         account: The present account; tests change it.
-        place: The field of a chat message's tool call with Google's signature: that of Google's own endpoint, or of LiteLLM.
+        place: The field of chat messages with Google's signature: that of Google's own endpoint, of LiteLLM or OpenRouter.
         stores: Whether Responses items are stored, so that reasoning has no encrypted content.
         refusals: The refused requests' messages.
     """
@@ -184,7 +184,7 @@ class Provider:
             raise RefusedError(DEEPSEEK)
         for message in body["messages"]:
             for call in message.get("tool_calls") or ():
-                if _signature_of(call) not in (RAW_PLACEHOLDER, self._signature):
+                if _signature_of(call, message) not in (RAW_PLACEHOLDER, self._signature):
                     raise RefusedError("Corrupted thought signature.")
 
     def _completion(self) -> dict[str, Any]:
@@ -193,9 +193,14 @@ class Provider:
             "extra_content": {"extra_content": {"google": extra}},
             "provider_specific_fields": {"provider_specific_fields": extra},
             "id": {"id": f"{id_}__thought__{self._signature}"},
+            "reasoning_details": {},
         }
+        thought = {"type": "reasoning.text", "text": "Next.", "format": "google-gemini-v1"}
+        sealed = {**thought, "type": "reasoning.encrypted", "data": self._signature, "id": id_}
+        details = {"reasoning": "Next.", "reasoning_details": [thought, sealed]}
         call = {"id": id_, "type": "function", "function": {"name": "read", "arguments": "{}"}, **shapes[self.place]}
-        message = {"role": "assistant", "content": None, "tool_calls": [call]}
+        message: dict[str, Any] = {"role": "assistant", "content": None, "tool_calls": [call]}
+        message |= details if self.place == "reasoning_details" else {}
         choice = {"index": 0, "message": message, "finish_reason": "tool_calls"}
         return {"id": id_, "object": "chat.completion", "created": 0, "model": "m", "choices": [choice]}
 
@@ -214,8 +219,10 @@ class Provider:
         return JSONResponse(answer())
 
 
-def _signature_of(call: Mapping[str, Any]) -> Any:
-    """Return Google's signature in a chat message's tool call as LiteLLM finds it."""
+def _signature_of(call: Mapping[str, Any], message: Mapping[str, Any]) -> Any:
+    """Return Google's signature of a chat message's tool call as OpenRouter and LiteLLM find it."""
+    if "reasoning_details" in message:
+        return message["reasoning_details"][-1].get("data")
     fields = call.get("extra_content", {}).get("google") or call.get("provider_specific_fields") or {}
     return fields.get("thought_signature") or call["id"].partition("__thought__")[2]
 
@@ -298,7 +305,7 @@ def test_google_refuses_signatures_of_another_route_once(provider: Provider, url
     assert provider.refusals == ["Corrupted thought signature."]
 
 
-@pytest.mark.parametrize("place", ["extra_content", "provider_specific_fields", "id"])
+@pytest.mark.parametrize("place", ["extra_content", "provider_specific_fields", "id", "reasoning_details"])
 def test_google_refuses_signatures_in_chat_messages_once(provider: Provider, url: str, place: str) -> None:
     provider.place = place
 
