@@ -21,11 +21,13 @@ class ItemSigner:
 
     Attributes:
         account: Names the account; reasoning of earlier ones is rejected.
+        stores: Whether items are stored, so that reasoning has no encrypted content.
         refusals: The texts of all rejections.
         sent: For each accepted request, the number of reasoning items in it.
     """
 
     account: str = "first"
+    stores: bool = False
     refusals: list[str] = field(default_factory=list)
     sent: list[int] = field(default_factory=list)
     _made: int = 0
@@ -38,15 +40,17 @@ class ItemSigner:
             if text := self._broken(run):
                 self.refusals.append(text)
                 code = "invalid_encrypted_content" if "encrypted content" in text else None
-                return Rejection(400, openai_error(text, None if code else "input", code))
+                status = 404 if "not found" in text else 400
+                return Rejection(status, openai_error(text, None if code else "input", code))
         self.sent.append(sum(item.get("type") == "reasoning" for run in runs for item in run))
         return None
 
     def sign(self, _: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Return the reasoning of the answer to a request."""
         self._made += 1
-        id_ = f"rs_{self._made:04}"
-        return [{"type": "reasoning", "id": id_, "summary": [], "encrypted_content": self._encrypt(id_)}]
+        id_ = f"rs_{self._made:04}_{self.account}"
+        sealed = {} if self.stores else {"encrypted_content": self._encrypt(id_)}
+        return [{"type": "reasoning", "id": id_, "summary": [], **sealed}]
 
     def dropped(self, _: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Return the reasoning that the provider leaves out: none."""
@@ -59,7 +63,9 @@ class ItemSigner:
         """Return the reason why items of the model in a row are rejected; None if they are valid."""
         reasoning = [item for item in run if item.get("type") == "reasoning"]
         for item in reasoning:
-            if item["encrypted_content"] != self._encrypt(item["id"]):
+            if self.stores and not item["id"].endswith(self.account):
+                return _NOT_FOUND.format(**item)
+            if not self.stores and item["encrypted_content"] != self._encrypt(item["id"]):
                 return _UNREADABLE.format(**item)
             if item is run[-1]:
                 return _ALONE.format(**item)
@@ -73,6 +79,7 @@ _UNREADABLE = (
     "The encrypted content for item {id} could not be verified. "
     "Reason: Encrypted content could not be decrypted or parsed."
 )
+_NOT_FOUND = "Item with id '{id}' not found. Items are not persisted when `store` is set to false."
 _ALONE = "Item '{id}' of type 'reasoning' was provided without its required following item."
 _WITHOUT = "Item '{id}' of type '{type}' was provided without its required 'reasoning' item."
 

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 from tests.provider.validation import blocks
 from tests.provider.wordings import Rejection, anthropic_error
 
-_KEY = b"loopback"
 _REASONING = ("thinking", "redacted_thinking")
 THOUGHT = "The last result is what was expected, so the next part is to be read. "
 
@@ -48,6 +47,7 @@ class Signer:
     """Signs the reasoning of answers, and rejects reasoning of other requests.
 
     Attributes:
+        account: Names the account and the route; reasoning of others is rejected.
         redacted_every: Every so many answers, one has a redacted block after its thinking; 0: none.
         chat_field: The field of chat messages with the reasoning: "thinking_blocks" (LiteLLM) or "reasoning_details" (OpenRouter).
         enforces: Whether reasoning of other requests is rejected; not for accounts of before September 2026: answers report it.
@@ -56,6 +56,7 @@ class Signer:
         sent: For each accepted request, the number of answers with reasoning, and of all answers in it.
     """
 
+    account: str = "first"
     redacted_every: int = 3
     chat_field: str = "thinking_blocks"
     enforces: bool = True
@@ -97,10 +98,10 @@ class Signer:
         good = placed[: self._first_stale(placed)]
         last = _name(good[-1].seal) if good else ""
         self._answers += 1
-        thinking = {"type": "thinking", "thinking": THOUGHT, "signature": _seal(before, last)}
+        thinking = {"type": "thinking", "thinking": THOUGHT, "signature": self._seal(before, last)}
         made = [thinking]
         if self.redacted_every and self._answers % self.redacted_every == 0:
-            made.append({"type": "redacted_thinking", "data": _seal(before, _name(str(thinking["signature"])))})
+            made.append({"type": "redacted_thinking", "data": self._seal(before, _name(str(thinking["signature"])))})
         seals = tuple(str(block.get("signature") or block.get("data")) for block in made)
         self._together.update(dict.fromkeys(seals, seals))
         return made
@@ -118,7 +119,7 @@ class Signer:
         for number, one in enumerate(placed):
             previous = one.seal.partition(".")[0]
             # Reasoning may be left out at the start, so the first block may lack the one before it.
-            if one.seal != _seal(one.before, previous) or (last and previous != last):
+            if one.seal != self._seal(one.before, previous) or (last and previous != last):
                 return number
             last = _name(one.seal)
         return None
@@ -130,6 +131,10 @@ class Signer:
         if not latest or tuple(one.seal for one in latest) == self._together[latest[0].seal]:
             return None
         return latest[0]
+
+    def _seal(self, before: str, previous: str) -> str:
+        signed = hmac.new(self.account.encode(), f"{previous}:{before}".encode(), hashlib.sha256).hexdigest()
+        return f"{previous}.{signed}"
 
     def _read(self, body: Mapping[str, Any]) -> tuple[list[_Placed], str]:
         """Return the reasoning in a request, and the digest of the whole request, cached for the request under way."""
@@ -216,8 +221,3 @@ def _plain(block: Mapping[str, Any]) -> dict[str, Any]:
 
 def _name(seal: str) -> str:
     return hashlib.sha256(seal.encode()).hexdigest()[:16]
-
-
-def _seal(before: str, previous: str) -> str:
-    signed = hmac.new(_KEY, f"{previous}:{before}".encode(), hashlib.sha256).hexdigest()
-    return f"{previous}.{signed}"
