@@ -6,7 +6,7 @@ Behaviour: https://platform.claude.com/docs/en/build-with-claude/compaction-on-d
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final
 
 from compaction_adapters.kit import (
     ANTHROPIC_BETA,
@@ -27,9 +27,6 @@ except ModuleNotFoundError as error:
     if (error.name or "").partition(".")[0] != "anthropic":
         raise
     raise MissingExtraError("compaction_adapters.anthropic", "Anthropic's client", "anthropic") from error
-
-if TYPE_CHECKING:
-    from anthropic.types.beta import BetaMessageParam
 
 BETA: Final = ANTHROPIC_BETA
 """The value of the `anthropic-beta` header for a request that asks for the item or has it in its messages."""
@@ -67,14 +64,14 @@ def native(
         )
 
     def ask(live: LiveCall, request: SummaryRequest) -> Any:
-        outside: dict[str, Any] = {"system": live.system, "tools": live.tools}
-        config: Any = compaction_option(request, instructions)
-        return client.beta.messages.create(
-            model=str(live.model),
-            messages=cast("list[BetaMessageParam]", live.messages),
+        messages: Any = client.beta.messages
+        outside = {"system": live.system, "tools": live.tools}
+        return messages.create(
+            model=live.model,
+            messages=live.messages,
             max_tokens=max_tokens,
             betas=[*betas, BETA],
-            compaction=config,
+            compaction=compaction_option(request, instructions),
             **{name: value for name, value in outside.items() if value},
         )
 

@@ -23,6 +23,11 @@ KEYWORDS: dict[str, Any] = {"context_window": 7_000, "settings": SETTINGS}
 """The keywords of a controller, by which it compacts every few steps."""
 
 
+def by_anthropic(has_option: bool) -> pytest.MarkDecorator:
+    """Return the mark of tests for which Anthropic compacts on demand."""
+    return pytest.mark.skipif(not has_option, reason="these versions do not know compaction on demand")
+
+
 class NativeSide:
     """Anthropic's side of a run, which reads a part of a file in each step.
 

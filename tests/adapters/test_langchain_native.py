@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import pytest
+from anthropic.resources.beta.messages import Messages
 from compaction_adapters.kit import ANTHROPIC_BETA
 from compaction_adapters.langchain import CompactionMiddleware, LangChainFormat
 from compaction_adapters.langgraph import CompactionNode
@@ -121,6 +123,9 @@ def read(part: int) -> str:
     return RESULT
 
 
+by_anthropic = native_run.by_anthropic("compaction" in inspect.signature(Messages.create).parameters)
+
+
 class Run:
     """An agent with `native=True` that reads one part after the other; each step is a run of the graph."""
 
@@ -148,17 +153,20 @@ class Run:
                 await run(agent, given, self.how, thread())
 
 
+@by_anthropic
 @pytest.mark.parametrize("how", ["sync", "streamed"])
 async def test_a_long_run_goes_on_behind_anthropics_block(stage: Stage, how: str) -> None:
     agent = Run(stage, how)
     await native_run.check_long_run(agent.native, agent.steps)
 
 
+@by_anthropic
 async def test_a_rotated_key_costs_one_refusal_and_the_text_goes_on(stage: Stage) -> None:
     agent = Run(stage)
     await native_run.check_rotated_key(agent.native, agent.steps)
 
 
+@by_anthropic
 async def test_a_new_process_goes_on_with_the_block_of_the_checkpoint(stage: Stage) -> None:
     agent = Run(stage)
     await native_run.until_compacted(agent.native, agent.steps)
@@ -168,12 +176,14 @@ async def test_a_new_process_goes_on_with_the_block_of_the_checkpoint(stage: Sta
     assert agent.native.side.rejections == []
 
 
+@by_anthropic
 async def test_another_model_and_another_address_are_sent_the_text(stage: Stage) -> None:
     agent = Run(stage)
     others = (lambda count: agent.steps(count, OTHER)), (lambda count: agent.steps(count, host="localhost"))
     await native_run.check_left_to_text(agent.native, agent.steps, *others)
 
 
+@by_anthropic
 @native_run.failures
 async def test_a_compaction_that_fails_is_made_by_rule(stage: Stage, failure: Any) -> None:
     agent = Run(stage)

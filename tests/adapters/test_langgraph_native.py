@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import pytest
+from anthropic.resources.beta.messages import Messages
 from compaction_adapters.langgraph import CompactionNode
 from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_openai import ChatOpenAI
@@ -62,6 +64,9 @@ def read(part: int) -> str:
     return RESULT
 
 
+by_anthropic = native_run.by_anthropic("compaction" in inspect.signature(Messages.create).parameters)
+
+
 class Run:
     """A graph whose node has `native=True`; each step is a run of the graph, with the result of the last tool call.
 
@@ -85,17 +90,20 @@ class Run:
             self.next = [ToolMessage(RESULT, tool_call_id=call["id"]) for call in answer.tool_calls]
 
 
+@by_anthropic
 @pytest.mark.parametrize("prompt", ["around", "in the state"])
 async def test_a_long_run_goes_on_behind_anthropics_block(stage: Stage, prompt: str) -> None:
     graph = Run(stage, prompt)
     await native_run.check_long_run(graph.native, graph.steps)
 
 
+@by_anthropic
 async def test_a_rotated_key_costs_one_refusal_and_the_text_goes_on(stage: Stage) -> None:
     graph = Run(stage)
     await native_run.check_rotated_key(graph.native, graph.steps)
 
 
+@by_anthropic
 async def test_an_agent_that_reads_the_view_from_the_state_sends_the_block(stage: Stage) -> None:
     native = NativeSide(stage)
     node = CompactionNode(native=True, on_event=native.note, **KEYWORDS)

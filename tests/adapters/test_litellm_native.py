@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 import pytest
@@ -115,7 +116,9 @@ class Run:
             ]
 
 
-by_anthropic = pytest.mark.skipif(IS_OLD, reason="this litellm sends no compaction blocks")
+by_anthropic = native_runs.by_anthropic(
+    hasattr(import_module("litellm.types.llms.anthropic").ANTHROPIC_BETA_HEADER_VALUES, "COMPACT_2026_09_04")
+)
 
 
 @by_anthropic

@@ -17,7 +17,8 @@ from pydantic_ai.messages import (
     ToolReturnPart,
     UserPromptPart,
 )
-from pydantic_ai.models.anthropic import AnthropicCompaction
+from pydantic_ai.models import Model
+from pydantic_ai.models.anthropic import AnthropicCompaction, AnthropicModel
 from pydantic_ai.models.openai import OpenAICompaction
 from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.toolsets import ExternalToolset
@@ -110,6 +111,9 @@ async def test_a_sealed_summary_is_sent_to_its_provider_alone_first_and_word_for
     assert "Question 3." in str(elsewhere.messages)
 
 
+by_anthropic = native_run.by_anthropic(AnthropicModel.compact_messages is not Model.compact_messages)
+
+
 class Run:
     """An agent with `native=True` whose tool is run outside; each step is a run that continues the conversation.
 
@@ -141,6 +145,7 @@ class Run:
             self.requests += result.usage.requests
 
 
+@by_anthropic
 @pytest.mark.parametrize("prompt", ["system_prompt", "instructions"])
 async def test_a_long_run_goes_on_behind_anthropics_block(stage: Stage, prompt: str) -> None:
     agent = Run(stage, **{prompt: "Be brief."})
@@ -148,17 +153,20 @@ async def test_a_long_run_goes_on_behind_anthropics_block(stage: Stage, prompt: 
     assert agent.requests == len(agent.native.side.requests)
 
 
+@by_anthropic
 async def test_a_rotated_key_costs_one_refusal_and_the_text_goes_on(stage: Stage) -> None:
     agent = Run(stage)
     await native_run.check_rotated_key(agent.native, agent.steps)
 
 
+@by_anthropic
 async def test_another_model_and_another_address_are_sent_the_text(stage: Stage) -> None:
     agent = Run(stage)
     others = (lambda count: agent.steps(count, OTHER)), (lambda count: agent.steps(count, host="localhost"))
     await native_run.check_left_to_text(agent.native, agent.steps, *others)
 
 
+@by_anthropic
 @native_run.failures
 async def test_a_compaction_that_fails_is_made_by_rule(stage: Stage, failure: Any) -> None:
     agent = Run(stage)

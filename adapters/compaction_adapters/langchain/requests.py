@@ -44,7 +44,8 @@ def call_options(request: ModelRequest[Any], task: Task, *, native: bool = False
 def _native_summarizer(request: ModelRequest[Any], model: Any) -> NativeSummaries | None:
     tools = [*request.tools]
     if isinstance(request.response_format, ToolStrategy):
-        tools += [OutputToolBinding.from_schema_spec(spec).tool for spec in request.response_format.schema_specs]
+        binding: Any = OutputToolBinding
+        tools += [binding.from_schema_spec(spec).tool for spec in request.response_format.schema_specs]
     prefix = [request.system_message] if request.system_message is not None else []
     return native_summarizer(model.bind_tools(tools) if tools else model, prefix, request.model_settings)
 

@@ -107,6 +107,6 @@ def _as_is(answer: AIMessage) -> AIMessage:
 
 
 def _read(answer: AIMessage, issuer: Issuer) -> Summary:
-    blocks = [block for block in blocks_of(answer.content) if isinstance(block, Mapping)]
+    blocks = [cast(Block, block) for block in blocks_of(answer.content) if isinstance(block, Mapping)]
     usage = compaction_usage(answer.response_metadata.get("usage") or {})
-    return read_block(cast(Block, blocks[0]) if blocks else None, issuer, usage, finish_reason(answer))
+    return read_block(blocks[0] if blocks else None, issuer, usage, finish_reason(answer))
