@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 
+from compaction_hooks.messages import Message
 from compaction_hooks.text.shortening import remove_blocks
 
 BLOCKS = (
@@ -65,8 +66,13 @@ def is_request(text: str) -> bool:
 
 
 def is_foreign_summary(text: str) -> bool:
-    """Return whether a message is a summary that another system, or an earlier run of this one, left in the conversation."""
+    """Return whether a text is a summary that another system, or an earlier run of this one, left in the conversation."""
     return _SUMMARY.match(text) is not None
+
+
+def is_summary_message(message: Message) -> bool:
+    """Return whether a message of the user is a summary: marked by the host or known by its first words."""
+    return message.role == "user" and (message.is_summary or is_foreign_summary(strip_harness(message.text)))
 
 
 def without_draft(summary: str) -> str:

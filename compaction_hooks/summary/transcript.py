@@ -29,7 +29,7 @@ from compaction_hooks.messages import (
     ToolCall,
     ToolResult,
 )
-from compaction_hooks.summary.harness import is_foreign_summary
+from compaction_hooks.summary.harness import is_summary_message
 from compaction_hooks.summary.xml_calls import read_xml_calls
 from compaction_hooks.text.escaping import neutralize
 from compaction_hooks.text.noise import remove_noise
@@ -227,14 +227,10 @@ def _block(message: Message, caps: _Caps) -> _Block:
         texts = [text for _, text in group if text]
         if label is None:
             # Escaped only when joined: two adjacent texts could make one tag.
-            label, texts = _label_of(message), list(filter(None, [neutralize("\n".join(texts))]))
+            label = _SUMMARY if is_summary_message(message) else _LABELS[message.role]
+            texts = list(filter(None, [neutralize("\n".join(texts))]))
         pieces += (piece for text in texts for piece in (label, text))
     return pieces
-
-
-def _label_of(message: Message) -> str:
-    is_summary = message.role == "user" and (message.is_summary or is_foreign_summary(message.text))
-    return _SUMMARY if is_summary else _LABELS[message.role]
 
 
 def _label_and_text(part: Part, role: Role, caps: _Caps) -> tuple[str | None, str]:

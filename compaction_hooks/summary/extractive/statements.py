@@ -18,7 +18,7 @@ from compaction_hooks.summary.extractive.text import (
     whole_parts,
     without_code,
 )
-from compaction_hooks.summary.harness import is_foreign_summary, is_request, strip_harness, without_draft
+from compaction_hooks.summary.harness import is_request, is_summary_message, strip_harness, without_draft
 from compaction_hooks.text.escaping import neutralize
 
 SENTENCE_CHARS = 300
@@ -27,6 +27,8 @@ OLD_REQUEST_CHARS = 400
 """The most characters of a request that is neither the first nor the newest; 90 % of 3,037 recorded ones are not longer."""
 OPENING_REQUESTS = 3
 """Requests at the beginning that count more than their age says: they set the subject."""
+BETWEEN_SHARE = 0.3
+"""The most of the room of the first and the newest request that is left to those between them: many are one short line."""
 REFUSING = "When refusing a call of"
 """The beginning of a request with which the user refused a call."""
 NAME_CHARS = 60
@@ -89,14 +91,12 @@ def request_texts(messages: Iterable[Message], earlier: Iterable[str] = ()) -> l
     asked = list(earlier)
     tools: dict[str, str] = {}
     for message in messages:
-        if message.role == "user":
-            text = strip_harness(message.text)
-            if message.is_summary or is_foreign_summary(text):
-                known = {_beginning(request) for request in asked}
-                # In the middle: the first and the last request are never dropped, and these are told by another writer.
-                asked[1:1] = (request for request in _quoted_requests(text) if _beginning(request) not in known)
-            elif is_request(text):
-                asked.append(neutralize(text))
+        if is_summary_message(message):
+            known = {_beginning(request) for request in asked}
+            # In the middle: the first and the last request are never dropped, and these are told by another writer.
+            asked[1:1] = (request for request in _quoted_requests(message) if _beginning(request) not in known)
+        elif message.role == "user" and is_request(text := strip_harness(message.text)):
+            asked.append(neutralize(text))
         tools.update((call.id, call.name) for call in message.calls)
         for part in message.parts:
             if isinstance(part, ToolResult | Opaque) and part.refusal:
@@ -106,19 +106,18 @@ def request_texts(messages: Iterable[Message], earlier: Iterable[str] = ()) -> l
 
 
 def foreign_items(messages: Iterable[Message]) -> list[Item]:
-    """Return the items of the summaries among the user's messages, which the host or their first words mark; no requests."""
-    spoken = ((strip_harness(message.text), message.is_summary) for message in messages if message.role == "user")
-    summaries = [text for text, is_summary in spoken if is_summary or is_foreign_summary(text)]
-    return [item for text in summaries for item in _read_foreign(text) if item.section is not Section.GOAL]
+    """Return the items of the summaries among the user's messages, without the requests that they quote."""
+    summaries = filter(is_summary_message, messages)
+    return [item for message in summaries for item in _read_foreign(message) if item.section is not Section.GOAL]
 
 
-def _quoted_requests(summary: str) -> list[str]:
+def _quoted_requests(summary: Message) -> list[str]:
     goals = (item.text for item in _read_foreign(summary) if item.section is Section.GOAL)
     return [text for text in goals if is_request(text)]
 
 
-def _read_foreign(summary: str) -> list[Item]:
-    return parse(remove_file_tags(neutralize(without_draft(summary))))
+def _read_foreign(summary: Message) -> list[Item]:
+    return parse(remove_file_tags(neutralize(without_draft(strip_harness(summary.text)))))
 
 
 def _beginning(request: str) -> str:
@@ -130,7 +129,8 @@ def request_items(texts: Sequence[str], max_size: float, spare: float = 0.0) -> 
     """Return one item for each request, oldest first; the first, the newest and refusals are never dropped.
 
     Args:
-        max_size: The most that the first and the newest may have together: half each, more if the other is short.
+        max_size: The most that the first and the newest may have together, less a part for those between them: half each, more
+            if the other is short.
         spare: Room, in addition, that nothing else needs: it is for the requests that would be cut, the newest first.
     """
     texts = list(reversed(dict.fromkeys(reversed(texts))))
@@ -138,8 +138,9 @@ def request_items(texts: Sequence[str], max_size: float, spare: float = 0.0) -> 
         return []
 
     sizes = [size(text) for text in texts]
+    limits = [min(max_size / 2, size(text[:OLD_REQUEST_CHARS])) for text in texts]
+    max_size -= min(sum(limits[1:-1]), max_size * BETWEEN_SHARE)
     half = max_size / 2
-    limits = [min(half, size(text[:OLD_REQUEST_CHARS])) for text in texts]
     limits[0] = max(half, max_size - (sizes[-1] if len(texts) > 1 else 0.0))
     limits[-1] = max(half, max_size - sizes[0]) if len(texts) > 1 else max_size
     for index in reversed(range(len(texts))):

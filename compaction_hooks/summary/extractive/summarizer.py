@@ -23,7 +23,7 @@ from compaction_hooks.summary.extractive.statements import (
 from compaction_hooks.summary.extractive.steps import make_omitted_line, read_steps, step_items
 from compaction_hooks.summary.extractive.tasks import task_items
 from compaction_hooks.summary.extractive.text import both_ends, one_line, size
-from compaction_hooks.summary.harness import strip_harness
+from compaction_hooks.summary.harness import is_summary_message, strip_harness
 from compaction_hooks.summary.summarizers import Summary, SummaryRequest
 from compaction_hooks.summary.xml_calls import read_xml_calls
 from compaction_hooks.text.escaping import neutralize
@@ -173,7 +173,7 @@ def _collect_items(
 ) -> list[Item]:
     """Return all items, in the order of the text's sections, identifiers last."""
     calls, kept = read_calls(messages), request.kept_messages
-    shown = request_texts(kept)
+    shown = request_texts([message for message in kept if not is_summary_message(message)])
     asked = request_texts(messages, [item.text for item in _items_under(earlier, Section.GOAL)])
     asked = [text for text in asked if text not in shown]
     messages = [message for message in messages if not message.is_summary]

@@ -209,6 +209,22 @@ def test_words_with_which_the_user_refused_a_call_survive_many_compactions() -> 
     assert "Never push to main. Rebase first!" in text
 
 
+def test_short_requests_between_long_ones_are_kept() -> None:
+    between = [*bash("ls"), user("commit this, push and open a draft PR"), *bash("git push")]
+    text = summarize(
+        [user("Plan: " + "Write the next part of the shop. " * 200), *between, user("Fix " * 900)], max_tokens=500
+    )
+    assert "- commit this, push and open a draft PR" in text
+
+
+def test_a_request_that_a_kept_summary_quotes_is_not_lost() -> None:
+    quoting = (
+        'This session is being continued from a previous conversation.\n\n6. All user messages:\n- "Port the shop"'
+    )
+    text = after([user("Port the shop"), *bash("ls")], kept=[user(quoting), assistant("On it.")])
+    assert under(text, Section.GOAL) == ["Port the shop"]
+
+
 def test_a_single_request_has_all_room_that_nothing_else_needs() -> None:
     long = "Move the table. " + "It has many columns. " * 200 + "Begin now."
     assert under(summarize([user(long), *bash("ls")], max_tokens=1_800), Section.GOAL) == [long]
