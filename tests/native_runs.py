@@ -24,6 +24,7 @@ from tests.provider.responses_wire import fault, messages_of
 from tests.provider.signing import Signer
 from tests.provider.validation import anthropic_fault, blocks
 from tests.provider.wordings import Rejection
+from tests.sealed_runs import PLAIN, Agent
 
 GPT, MINI, GROK = "gpt-5.6", "gpt-5-mini", "grok-5"
 OPUS, FABLE = "claude-opus-5-5", "claude-fable-5-1"
@@ -319,8 +320,7 @@ class BlocksRun(NativeRun):
         return {"messages": view, "model": self.model, "max_tokens": 500, "betas": [BETA], **more}
 
     def read(self, view: list[Any]) -> Sequence[Mapping[str, Any]]:
-        first = max((place for place, one in enumerate(view) if _has_block(one)), default=0)
-        return view[first:]
+        return read_from_block(view)
 
     def answer(self, view: list[Any]) -> dict[str, Any]:
         made = self.summary()
@@ -401,6 +401,42 @@ class NativeSummarizer:
         except RefusedError as refused:
             return Summary(text="", fallback_reason=str(refused))
         return Summary(text=text, native=NativeItems(self.issuer._replace(model=live.model or ""), tuple(items)))
+
+
+class CompactedAgent(Agent):
+    """An agent for a recorded conversation: Anthropic puts a readable block in front of every twelfth answer.
+
+    Attributes:
+        missing: How many identifiers of the newest block the model could not read, in each request behind one.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.missing: list[int] = []
+        self._asked = 0
+        self._names: list[str] = []
+
+    def ask(self, model: str, said: list[Any], **options: Any) -> list[Any]:
+        self._asked += 1
+        if self._asked % 12:
+            return super().ask(model, said, **options)
+        names = names_of(self._asked)
+        text = "\n".join(["The user wants all of this done.", *(f"- {name} matters" for name in names)])
+        # The answer has no reasoning: it would be behind the block, and signed so.
+        view = super().ask(PLAIN, [{"type": "compaction", "content": text}, *said], **options)
+        self._names = names
+        return view
+
+    def _reason(self, view: list[Any], model: str, options: Mapping[str, Any]) -> list[Any]:
+        read = json.dumps(read_from_block(view))
+        if self._names:
+            self.missing.append(sum(name not in read for name in self._names))
+        return super()._reason(view, model, options)
+
+
+def read_from_block(view: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+    """Return the messages that Anthropic reads: those from the newest block on."""
+    return view[max((place for place, one in enumerate(view) if _has_block(one)), default=0) :]
 
 
 KINDS: Final[Sequence[type[NativeRun]]] = (InlineItems, RequestedItems, InlineBlocks, RequestedBlocks)

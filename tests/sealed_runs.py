@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from random import Random
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from compaction_hooks import CompactionController, CompactionFinished, CompactionSettings
 from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat
@@ -170,7 +170,10 @@ class Run(Agent):
         return [place for place, message in enumerate(self.messages) if isinstance(message["content"], str)]
 
 
-def replay(record: Mapping[str, Any], window: int, model: str) -> Agent:
+A = TypeVar("A", bound=Agent)
+
+
+def replay(record: Mapping[str, Any], window: int, model: str, agent: A) -> A:
     """Replay a recorded conversation with reasoning in each answer, and check the view of each compaction."""
     read = [piece for message in record["messages"] for piece in OpenAIChatFormat().read(message)]
     bare = [replace(piece, parts=tuple(part for part in piece.parts if not is_reasoning(part))) for piece in read]
@@ -178,7 +181,6 @@ def replay(record: Mapping[str, Any], window: int, model: str) -> Agent:
         "system": "\n".join(piece.text for piece in bare if piece.role == "system"),
         "tools": record.get("tools") or [],
     }
-    agent = Agent()
     agent.start(window)
     listed: list[Any] = as_anthropic(piece for piece in bare if piece.parts and piece.role != "system")
     for message in listed:

@@ -1,4 +1,4 @@
-"""10,000 generated histories with the providers' own summaries; the fast suite runs the first two hundred."""
+"""Recorded conversations and 10,000 generated ones with the providers' own summaries; the suite runs the first two hundred."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.native_runs import KINDS, NativeRun
+from tests.data import needs_data, sessions
+from tests.native_runs import KINDS, CompactedAgent, NativeRun
+from tests.sealed_runs import BINDING, replay
 
 HISTORIES = 2_500
 PART = 625
@@ -31,3 +33,17 @@ def test_generated_conversations_with_native_summaries(
         f"{refusals} refused after {rotations} rotations of a key"
     )
     assert {seed: faults for seed, run in runs.items() if (faults := run.faults)} == {}
+
+
+@needs_data
+@pytest.mark.parametrize(("window", "least"), [(8_192, 0.99), (16_384, 1.0), (32_768, 1.0)])
+def test_recorded_conversations_with_readable_summaries(
+    window: int, least: float, note_line: Callable[[str], None]
+) -> None:
+    """Our own summaries cover the blocks; in the smallest window some have no room for all identifiers."""
+    agents = {record["id"]: replay(record, window, BINDING, CompactedAgent()) for record in sessions()}
+    missing = [count for agent in agents.values() for count in agent.missing]
+    share = 1 - sum(missing) / (6 * len(missing))
+    note_line(f"recorded, {window:,}: {len(missing):,} requests behind a readable summary, {share:.2%} of its names")
+    assert share >= least
+    assert [name for name, agent in agents.items() if agent.signer.refusals] == []

@@ -35,7 +35,7 @@ def allowed_refusals(model: str) -> int:
 def test_recorded_conversations_with_signed_reasoning(
     window: int, model: str, note_line: Callable[[str], None]
 ) -> None:
-    agents = {record["id"]: replay(record, window, model) for record in sessions()}
+    agents = {record["id"]: replay(record, window, model, Agent()) for record in sessions()}
     note_line(line(f"recorded, {window:,}, {model}", agents.values()))
     assert [name for name, agent in agents.items() if len(agent.signer.refusals) > allowed_refusals(model)] == []
 
