@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import inspect
+
 import pytest
 from compaction_adapters.pydantic_ai import Compaction
-from pydantic_ai import Agent
+from pydantic_ai import Agent, RunContext
 
 from compaction_hooks.errors import ConfigurationError
 from tests.adapters.pydantic_ai_stage import WINDOW, Stage
@@ -32,6 +34,22 @@ async def test_the_next_run_recalls_from_the_run_before(stage: Stage) -> None:
     reader.recalled = False
     again = await agent.run("Which code opens the vault?", message_history=first.all_messages())
     assert again.output == KNOWN
+
+
+async def test_a_durable_run_recalls_in_its_workflow(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker of a workflow engine does not have the run's messages, so the tool is no activity of its own."""
+    side = stage.side()
+    side.think = reader = Reader()
+    monkeypatch.setattr(RunContext, "in_durable_context", True)
+    compaction = Compaction[None](context_window=WINDOW, recall=True)
+    result = await Agent(stage.openai(), capabilities=[compaction], tools=[read_page]).run(REQUEST)
+    assert result.output == KNOWN
+    assert reader.recalled
+    toolset = compaction.get_toolset()
+    assert toolset is not None
+    tool = toolset.tools["recall"]
+    assert inspect.iscoroutinefunction(tool.function)  # engines refuse other tools in a workflow
+    assert tool.metadata == {"temporal": False, "prefect": False}
 
 
 def test_recall_excludes_persist() -> None:

@@ -154,6 +154,7 @@ def test_cleared_and_shortened_parts_are_covered_and_read_whole() -> None:
 def test_handles_are_the_same_in_another_process_and_another_format() -> None:
     _, session = summarized()
     handles = {part.handle for part in session.covered(TASK)}
+    assert {"t1-59b4be", "a1-3b321f", "r2-6a5e3c"} <= handles
     chat, anthropic = OpenAIChatFormat(), AnthropicFormat()
     other = controller(200_000).session("elsewhere", anthropic)
     other.import_records(session.export_records())
@@ -161,6 +162,43 @@ def test_handles_are_the_same_in_another_process_and_another_format() -> None:
     assert {part.handle for part in other.covered(elsewhere)} == handles
     session.compact_sync([*TASK, *steps(20, first=30)], keep_recent_tokens=600)
     assert handles < {part.handle for part in session.covered([*TASK, *steps(20, first=30)])}
+
+
+def test_a_text_has_one_handle_however_it_is_cut() -> None:
+    def handles(*said: Chat) -> set[str]:
+        messages = [user("go"), *said, *talk(20)]
+        _, session = summarized(messages)
+        return {part.handle for part in session.covered(messages)}
+
+    pieces: Any = [{"type": "text", "text": text} for text in ("I read", " the notes.")]
+    whole = handles(assistant("I read the notes."))
+    assert whole == handles(assistant(pieces)) == handles(assistant("I read"), assistant(" the notes."))
+
+
+def test_arguments_that_the_host_wrote_anew_are_read_as_they_are_now() -> None:
+    messages = json.loads(json.dumps(TASK))
+    _, session = summarized(messages)
+    assert session.covered(messages)[1].text == '{"path": "notes.md"}'
+    messages[2]["tool_calls"][0]["function"]["arguments"] = '{"path":"notes.md"}'
+    assert session.covered(messages)[1].text == '{"path":"notes.md"}'
+
+
+def test_a_stored_view_covers_no_text_that_it_lacks_and_knows_its_record_later() -> None:
+    messages = [user("go"), assistant(None, call("x", path="a.py")), tool("x", prose(400)), *steps(40, 400)]
+    session = controller(16_384).session("thread")
+    cleared = session.transform_context_sync(messages)
+    assert cleared[2] != messages[2]
+    assert session.covered(messages)
+    assert [part for part in session.covered(cleared) if part.kind == "result"] == []
+
+    _, first = summarized()
+    stored = [*first.compact_sync(TASK, keep_recent_tokens=600).messages, *talk(8)]
+    later, fresh = (controller(200_000, summarizer=Scripted("- facts")).session("thread") for _ in range(2))
+    later.covered(stored)
+    for session in (later, fresh):
+        session.import_records(first.export_records())
+        session.compact_sync(stored, keep_recent_tokens=300)
+    assert [part.handle for part in later.covered(stored)] == [part.handle for part in fresh.covered(stored)]
 
 
 def test_handles_of_a_rewound_edited_or_trimmed_list_are_not_there() -> None:

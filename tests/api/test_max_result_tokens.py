@@ -56,6 +56,7 @@ def test_no_prefix_changes_later_and_each_process_shows_the_same() -> None:
 
 def test_the_tool_reads_what_is_left_out_and_the_marker_names_its_handle() -> None:
     session = made().session("thread")
+    assert "recall" not in session.transform_context_sync(MESSAGES)[3]["content"]
     recall = session.recall_tool(lambda: MESSAGES)
     shown = session.transform_context_sync(MESSAGES)[3]["content"]
     [part] = session.covered(MESSAGES)

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
@@ -172,11 +173,16 @@ class Compaction(AbstractCapability[AgentDepsT]):
         """Return the recall tool, if the agent is to have it."""
         if not self.recall:
             return None
-        tool = Tool(self._recall, name=RecallTool.name, description=RecallTool.description, takes_ctx=True)
+        # Workflow engines run it in the workflow: their workers do not have the run's messages.
+        inline = {"temporal": False, "prefect": False}
+        tool = Tool(
+            self._recall, name=RecallTool.name, description=RecallTool.description, takes_ctx=True, metadata=inline
+        )
         return FunctionToolset([tool], id=f"{self.id or 'compaction_hooks'}_recall")
 
-    def _recall(self, ctx: RunContext[AgentDepsT], query: str, lines: str = "") -> str:
-        return self._recallable(ctx, ctx.messages)(query, lines)
+    async def _recall(self, ctx: RunContext[AgentDepsT], query: str, lines: str = "") -> str:
+        recall = self._recallable(ctx, ctx.messages)
+        return recall(query, lines) if ctx.in_durable_context else await asyncio.to_thread(recall, query, lines)
 
     def _recallable(self, ctx: RunContext[AgentDepsT], messages: list[ModelMessage]) -> RecallTool:
         """Return the session's tool, for these messages of a run."""
