@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from compaction_hooks.engine.summarizing import summarize_by_rule
 from compaction_hooks.messages import M
+from compaction_hooks.summary.extractive import summarize_by_rule
 from compaction_hooks.view.native import covered_pieces
 from compaction_hooks.view.snapshot import Snapshot
 

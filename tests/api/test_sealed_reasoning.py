@@ -267,7 +267,7 @@ def interleaved(step: int, kinds: list[str]) -> list[Any]:
 @pytest.mark.parametrize("answer", ["reasoning message reasoning function_call", "reasoning function_call message"])
 def test_no_cut_parts_an_item_of_responses_from_its_reasoning(answer: str, keep: int) -> None:
     steps = [interleaved(step, answer.split()) for step in range(14)]
-    messages: list[Any] = [SAYS["content"]("Go."), *(item for step in steps for item in step)]
+    messages: list[Any] = [{"role": "user", "content": "Go."}, *(item for step in steps for item in step)]
     hooks = CompactionController[Any](format=OpenAIResponsesFormat(), context_window=30_000)
     view = hooks.compact_sync(messages, keep_recent_tokens=keep).messages
     assert len(view) < len(messages)
