@@ -11,7 +11,7 @@ from compaction_hooks.messages import M
 from compaction_hooks.strategies.candidate import Candidate, Goal, reduce, start_record, unpinned_parts
 from compaction_hooks.strategies.leave_out_media import leave_out_media
 from compaction_hooks.view.markers import HEAD_RATIO, HINT_TOKENS, MINIMUM_KEPT_CHARS
-from compaction_hooks.view.reductions import Reducible, Reduction, ToolRule, reducible_texts
+from compaction_hooks.view.reductions import Reducible, Reduction, ToolRule, reducible_parts, reducible_texts
 from compaction_hooks.view.snapshot import Snapshot
 
 LEAST_KEPT_CHARS = 80
@@ -86,6 +86,13 @@ def _shorten(
     excess = _excess(snapshot, goal, limit)
     chosen = choose_shortened(parts, excess_tokens=excess, rules=goal.tool_rules, least_chars=least_chars)
     return reduce(snapshot, goal, chosen)
+
+
+def most_gain(snapshot: Snapshot[M], goal: Goal[M], cut: int) -> int:
+    """Return about how many tokens less `ShortenParts` can make the messages from run `cut` on, if need be."""
+    parts = reducible_parts(snapshot.history, cut, snapshot.estimator.estimate_message_tokens)
+    able = [part for part in parts if part.ordinal >= 0 and goal.tool_rules.get(part.tool) != "never"]
+    return max(_gain(able, MINIMUM_KEPT_CHARS) - int(snapshot.room(goal.budget.target) * SHORTENING_SLACK), 0)
 
 
 def _excess(snapshot: Snapshot[M], goal: Goal[M], limit: int) -> int:

@@ -8,6 +8,7 @@ from operator import attrgetter
 from compaction_hooks.messages import M
 from compaction_hooks.recall.facts import read_words_of_user
 from compaction_hooks.strategies.candidate import Goal
+from compaction_hooks.strategies.shorten_parts import most_gain
 from compaction_hooks.strategies.summary_plan import (
     MINIMUM_SUMMARY_TOKENS,
     Summarized,
@@ -23,6 +24,8 @@ from compaction_hooks.view.snapshot import Snapshot
 
 SAID_RATIO = 0.25
 """The most of the target that the user's words may take which a summary lacks; beyond it the newest are put back."""
+HEADING_TOKENS = 20
+"""Estimate of the longest heading, with the one above it."""
 CORRECTIONS_TOKENS = 400
 """The most tokens of corrected failures: about ten."""
 OUR_SECTIONS = (Section.GOAL, Section.DONE, Section.IN_PROGRESS, Section.BLOCKED, Section.DECISIONS, Section.NEXT)
@@ -47,17 +50,25 @@ def repair_summary(
         show: Returns the text of a summary's message.
     """
     target, start = snapshot.room(goal.budget.target), snapshot.history.run_start(plan.cut)
-    most = target - tokens_above(snapshot, start) - snapshot.history.tokens(start)
+    above, kept_tokens = tokens_above(snapshot, start), snapshot.history.tokens(start)
+    most = target - above - kept_tokens
     size = snapshot.estimator.estimate_tokens
     repair = _Repair(summary.text, lambda text: most - snapshot.text_tokens(show(text)))
+    allowed = plan.allowance - size(summary.text) - repair.room
+    if repair.room < 0 <= repair.room + kept_tokens:  # the kept messages are shortened next
+        most += min(most_gain(snapshot, goal, plan.cut), allowed)
 
     if wanted := _lacking(summary.text, _said(snapshot, plan, start)):
+        # Next to a system prompt larger than the target, the user's words have the room that any summary has.
+        spare = allowed if repair.room + kept_tokens < 0 else 0
+        most += spare
         kept = newest_fitting(wanted, min(repair.room, int(target * SAID_RATIO)), size)
         repair.add(kept)
         if (gone := len(wanted) - len(kept)) and snapshot.has_recall:
             repair.note(
                 f"(Left out: {gone:,} earlier constraints of the user. The recall tool finds them by their words.)"
             )
+        most -= spare
     if not summary.is_by_rule:
         corrected = correct_failures(summary.text, map(attrgetter("message"), snapshot.history.pieces()))
         corrected = newest_fitting(corrected, min(repair.room, CORRECTIONS_TOKENS), size)
@@ -79,8 +90,8 @@ class _Repair:
 
     @property
     def room(self) -> int:
-        """The tokens that the text leaves."""
-        return self._find_room(self.text)
+        """The tokens that the text leaves for lines under a new heading."""
+        return self._find_room(self.text) - HEADING_TOKENS
 
     def add(self, items: Sequence[Item]) -> None:
         """Add items, each section's under its heading if the text has that, else at its end."""

@@ -26,6 +26,7 @@ from langchain_openai import ChatOpenAI
 from compaction_hooks import CompactionController, CompactionFinished, Summary, SummaryRequest, Usage
 from compaction_hooks.errors import ConfigurationError, MissingExtraError
 from compaction_hooks.summary.prompts import SYSTEM_PROMPT
+from tests import careless_model
 from tests.adapters.langchain_core_stage import SECRET, Stage, asked, file_tool
 
 REQUEST = SummaryRequest(
@@ -203,3 +204,8 @@ def test_a_function_has_no_facts() -> None:
     around = RunnableLambda(lambda x: x)
     assert (chat_model_in(around), model_options(around), max_output_tokens(around)) == (None, {}, None)
     assert model_options(answering()).get("context_window", 1) is None
+
+
+@both_clients
+async def test_a_models_summary_gets_back_what_it_drops(stage: Stage, client: str) -> None:
+    await careless_model.check(summarizer(getattr(stage, client)()), stage.side())

@@ -9,6 +9,7 @@ import pytest
 from compaction_adapters.litellm import summarizer, with_compaction
 
 from compaction_hooks import CompactionController, CompactionSettings, Usage
+from tests import careless_model
 from tests.adapters import litellm_stage
 from tests.adapters.litellm_stage import (
     BOTH,
@@ -206,3 +207,7 @@ async def test_a_conversation_is_compacted_pinned_and_undone_between_calls(stage
         assert (SECRET in json.dumps(side.requests[-1].messages)) is is_compacted
         assert (session.undo() is not None) is is_compacted
     assert not side.rejections
+
+
+async def test_a_models_summary_gets_back_what_it_drops(stage: Stage) -> None:
+    await careless_model.check(summarizer(**stage.openai()), stage.side())

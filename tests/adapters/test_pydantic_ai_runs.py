@@ -23,6 +23,7 @@ from pydantic_ai.usage import RunUsage, UsageLimits
 from compaction_hooks import CompactionController, CompactionFinished, Summary, Usage
 from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.events import CompactionEvent
+from tests import careless_model
 from tests.adapters.pydantic_ai_messages import (
     SECRET,
     SUMMARISE,
@@ -220,3 +221,7 @@ async def test_a_focus_is_that_of_one_copy_only(stage: Stage) -> None:
     one, other = (RunContext[None](deps=None, model=model, usage=RunUsage(), conversation_id=id) for id in "ab")
     await asyncio.gather(shared.compact(spoken(12), one), shared.with_focus("the ledger").compact(spoken(12), other))
     assert sorted(request.focus or "" for request in asked.asked) == ["", "the ledger"]
+
+
+async def test_a_models_summary_gets_back_what_it_drops(stage: Stage) -> None:
+    await careless_model.check(summarizer(stage.openai("writer")), stage.side(key="writer"))

@@ -25,6 +25,7 @@ from compaction_hooks import CompactionController, CompactionSettings, SummaryRe
 from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.summary.prompts import SYSTEM_PROMPT
 from compaction_hooks.testing import ADAPTER_FACTS, AdapterFact, Script, check_adapter, check_session
+from tests import careless_model
 from tests.adapters import tinyagent_stage
 from tests.adapters.recorded_sessions import PATTERNS, recorded_script
 from tests.adapters.tinyagent_stage import (
@@ -367,3 +368,8 @@ async def test_one_hook_serves_one_running_agent() -> None:
     stop()
     assert len(refused) == 1
     assert extract_text(await hook.prompt(second, "Hello.")) == "All read."
+
+
+async def test_a_models_summary_gets_back_what_it_drops(provider: LoopbackProvider) -> None:
+    model = summarizer(stream_openai, openai_model(provider.openai_url), get_api_key=lambda _: "careless")
+    await careless_model.check(model, provider.conversation("careless"))
