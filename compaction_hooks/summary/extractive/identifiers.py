@@ -31,6 +31,8 @@ MAX_ITEMS = 600
 MAX_DEPTH = 20
 """Levels of nested arguments that are read: deeper ones would exhaust the stack before they named anything."""
 
+ROW = 0.01
+"""Added to the weight of a row: it is that of its heaviest value."""
 USER, CALL, ASSISTANT, RESULT = 3.0, 3.0, 2.0, 0.5
 """Weights of a message that names a word, by its speaker."""
 LISTING = 100
@@ -42,11 +44,18 @@ HALF_AGE = 20
 SUMMARY = 3.0
 """Weight of the first place in a line of an earlier summary; later places count as older messages do."""
 
+BETWEEN = " | "
+"""The text between the values of a row, and between their keys."""
+MAX_MEMBERS = 4
+"""The most values of a row."""
+
 KINDS = frozenset({"url", "email", "id", "number", "path", "symbol"})
 _GAP = re.compile(r"[\s\"'`<>(){}\[\],;=|\\\u0080-\U0010ffff]")
 _GAP_BYTES = bytes(ord(" ") if _GAP.match(chr(byte)) or not 32 < byte < 127 else byte for byte in range(256))
 """A table that makes spaces of gaps: splitting bytes takes a third of the time of a pattern."""
 _KEYED = re.compile(r'"([A-Za-z_][\w.-]{0,40})"\s{0,20}:\s{0,20}(?:"([^"\\\n]{1,100})"|(-?\d[\d.]{0,20}))')
+_KEY_ALONE = re.compile(r'"[A-Za-z_][\w.-]{0,40}"(?=\s{0,20}:)')
+_ROW = re.compile(r"\{[^{}]{1,2000}\}")
 _TELLING = re.compile(r"[/@_]|[a-z][A-Z]|\w\.[A-Za-z_]|\d(?:\D|\d{4}|(?<=\D.))")
 """Fewer than five digits alone are no name: half of all words with digits."""
 _WITH_LINE = re.compile(r"[^:]+(?::\d+)+")
@@ -55,7 +64,7 @@ _PATH = re.compile(r"(?!/dev/)[~.]{0,2}/?(?:[\w@.+~-]+/)+[\w@.+-]*(?::\d+)*")
 _NO_PATH = re.compile(
     r"(?P<email>[\w.+-]++@[\w-]+(?:\.[\w-]+)+)"
     r"|(?P<number>#\d{1,8}|(?!\d{1,5}-\d{1,5}$|\d*000$)\+?\d[\d-]{3,20}\d)"
-    r"|(?i:x\d+|[+-]?\d[\d.,]*(?:st|nd|rd|th|x|h|m|s|ms|us|ns|px|em|rem|pt|d|k|kb|mb|gb|b|am|pm|v|z)?|\d{4}-\d\d-\d\dT\d+)"
+    r"|(?i:x\d+|[+-]?\d[\d.,]*(?:st|nd|rd|th|x|h|m|s|ms|us|ns|px|em|rem|pt|d|k|kb|mb|gb|b|am|pm|v|z)?|\d{4}-\d\d-\d\dT[\d:.+-]+)"
     r"|(?P<id>(?=[^\d]*\d)(?=[^A-Za-z]*[A-Za-z])[#@]?\w[\w.:#-]*\w)"
     r"|(?P<symbol>(?=[\w-]*(?:_|[a-z][A-Z]|\.\w\w))[A-Za-z_][\w-]*+(?:\.[A-Za-z_][\w-]*+)*)"
 )
@@ -135,6 +144,8 @@ def identifier_items(mentions: Mentions, known: AbstractSet[str]) -> list[Item]:
     """
     scored: list[tuple[float, str]] = []
     for name, weight in mentions.weights.items():
+        if BETWEEN in name:  # before its values, which are then not repeated
+            weight = ROW + max(mentions.weights.get(value, weight) for value in name.split(BETWEEN))
         if weight >= LEAST_WEIGHT and name not in known:
             scored.append((-weight, name))
     return [
@@ -193,7 +204,9 @@ def _count_part(part: Part, message: Message, arguments: dict[int, CallMade], me
             mentions.add(_argument_names(arguments[id(part)], mentions), CALL * decay)
         case ToolResult():
             text = _read_ends(part.text, int(SCAN_CHARS * decay))
-            keys = _find_members(text)
+            keys: dict[str, str] = {}
+            if '":' in text or '" :' in text:
+                keys, text = _find_members(text), _KEY_ALONE.sub(" ", text)
             names = mentions.find_words(text).union(keys)
             mentions.add(names, RESULT * decay * min(1.0, LISTING / max(len(names), 1)))
             for value, key in keys.items():
@@ -231,11 +244,22 @@ def _split_run(run: str) -> Sequence[str]:
 
 
 def _find_members(text: str) -> dict[str, str]:
-    """Return the values of JSON members in a text that have a key for names, each with its key."""
-    if '":' not in text and '" :' not in text:
-        return {}
-    members = ((match[1], (match[2] or match[3]).strip()) for match in _KEYED.finditer(text))
-    return {defuse(value): key for key, value in members if _is_named(value, key)}
+    """Return the values of JSON members in a text that have a key for names, each with its key; those of one row as one."""
+    found: dict[str, str] = {}
+    in_rows: set[str] = set()
+    # Apart, passengers and their dates of birth are lists that do not say who is who.
+    for row in _ROW.findall(text):
+        members = [(key, value) for key, value in _read_members(row) if _is_named(value, key) or kind_of(value)]
+        keys, values = zip(*members[:MAX_MEMBERS], strict=True) if members else ((), ())
+        if len(values) > 1 and any(map(_is_named, values, keys)):
+            found[BETWEEN.join(values)] = BETWEEN.join(keys)
+            in_rows.update(values)
+    found.update((value, key) for key, value in _read_members(text) if _is_named(value, key) and value not in in_rows)
+    return found
+
+
+def _read_members(text: str) -> Iterator[tuple[str, str]]:
+    return ((match[1], defuse((match[2] or match[3]).strip())) for match in _KEYED.finditer(text))
 
 
 def _argument_names(made: CallMade, mentions: Mentions) -> Iterable[str]:

@@ -209,14 +209,6 @@ def test_words_with_which_the_user_refused_a_call_survive_many_compactions() -> 
     assert "Never push to main. Rebase first!" in text
 
 
-def test_short_requests_between_long_ones_are_kept() -> None:
-    between = [*bash("ls"), user("commit this, push and open a draft PR"), *bash("git push")]
-    text = summarize(
-        [user("Plan: " + "Write the next part of the shop. " * 200), *between, user("Fix " * 900)], max_tokens=500
-    )
-    assert "- commit this, push and open a draft PR" in text
-
-
 def test_a_request_that_a_kept_summary_quotes_is_not_lost() -> None:
     quoting = (
         'This session is being continued from a previous conversation.\n\n6. All user messages:\n- "Port the shop"'
@@ -451,9 +443,22 @@ def test_identifiers_are_listed_under_their_key() -> None:
     found = lines_after(text, Section.IDENTIFIERS.value)
     assert "- url: https://example.org/r/7" in found
     assert "- path: src/app/main.py:12" in found
-    for value in ("mia_li_3668", "M20IZO", "fix/issue-12"):
-        assert text.count(value) == 1 if value == "mia_li_3668" else value in text
+    assert "- reservation_id | user_id: M20IZO | mia_li_3668" in found
+    assert "fix/issue-12" in text
     assert not any("economy" in line or "42" in line for line in found)
+
+
+def test_values_of_one_row_stay_together_across_compactions() -> None:
+    people = [
+        {"first_name": name, "last_name": "Li", "dob": born, "seat": 4}
+        for name, born in (("Mia", "1990-10-25"), ("Ivan", "1965-06-09"))
+    ]
+    text = summarize([user("go"), *step("get_user", {"note": 1}, json.dumps({"saved_passengers": people}, indent=2))])
+    row = "- first_name | last_name | dob: Ivan | Li | 1965-06-09, Mia | Li | 1990-10-25"
+    for _ in range(3):
+        assert row in text.split("\n")
+        assert not any(key in text.replace(row, "") for key in ("last_name", "saved_passengers", "1990-10-25"))
+        text = summarize([user("more"), *bash("ls")], text)
 
 
 def test_a_listing_does_not_crowd_out_names_in_messages() -> None:
