@@ -156,8 +156,9 @@ def _install_adapter(session: nox.Session, framework: str, resolution: str) -> N
     session.install("--resolution", resolution, "-e", f".[{framework}]")
     constraints = Path(session.create_tmp()) / "framework.txt"
     frozen = session.run("uv", "pip", "freeze", "--quiet", "--exclude-editable", silent=True)
-    # What the tests need must not lift a framework from its lowest version.
-    constraints.write_text(str(frozen) if resolution == "lowest-direct" else "", encoding="utf-8")
+    # What the tests need must not lift a framework from its lowest version; it may lower what both need.
+    bounds = str(frozen).replace("==", "<=") if resolution == "lowest-direct" else ""
+    constraints.write_text(bounds, encoding="utf-8")
     # deepagents asks for the newest langchain.
     peers = ["deepagents"] if (framework, resolution) == ("langchain", "highest") else []
     groups = nox.project.dependency_groups(PYPROJECT, "test", "provider", *groups_of(framework), *peers)
