@@ -116,8 +116,9 @@ class BoundReasoning:
         told = self._stale[name], frozenset(self.models)
         if told == self._told.get(name, (_told_by(record), frozenset())):
             return None
+        is_of_use = name in self._told or self.models or newest_reasoning(history, NOT_STALE) >= 0
         self._told[name] = told
-        return reasoning_note(name, *told) if self.models or newest_reasoning(history, NOT_STALE) >= 0 else None
+        return reasoning_note(name, *told) if is_of_use else None
 
     def learn_from_note(self, note: CompactionRecord) -> None:
         """Learn from a note of another process."""

@@ -60,6 +60,18 @@ def test_an_edit_that_another_model_answered_is_known_to_the_next_process() -> N
     assert run.signer.refusals == []
 
 
+def test_a_way_back_to_the_beginning_takes_back_the_note_of_an_edit() -> None:
+    run = Run(1)
+    run.steps(2, acting=0)
+    run.messages[2] = {"role": "user", "content": "Something else."}
+    run.steps(2, acting=0)
+    del run.messages[1:]
+    run.steps(5, acting=0)
+    run.restart()
+    run.steps(2, acting=0)
+    assert run.signer.refusals == []
+
+
 def test_another_system_prompt_or_another_tool_makes_all_reasoning_stale() -> None:
     run = Run(1)
     for step in range(12):
