@@ -1,5 +1,9 @@
 """Formats of providers' own messages: OpenAI chat (the default), Anthropic, OpenAI Responses, Gemini, Bedrock Converse.
 
+Each has a module. `_dict_format` is the base of all, `_block_format` that of Anthropic, Gemini and Converse. They share readers
+(`_reading`, for both OpenAI APIs `_openai_parts`), changes (`_rewriting`), and the knowledge which messages are whose
+(`_recognition`); below these are fields, JSON, media and Gemini's signatures. `answers` and `usage` read responses.
+
 `media_from_base64` and `media_from_url` identify media for formats of other frameworks, so that the same image has the same
 identity in all of them; `block_content` does the same for blocks of tools that a provider runs itself. `as_json_text` and
 `json_object` write and read the arguments of a tool call, `last_cache_mark` and `marked_content` read and write
@@ -13,8 +17,8 @@ from typing import Final, cast
 from compaction_hooks.formats._dict_format import DictFormat
 from compaction_hooks.formats._json import as_json_text, block_content
 from compaction_hooks.formats._media import media_from_base64, media_from_url
+from compaction_hooks.formats._recognition import KNOWN, recognize
 from compaction_hooks.formats._rewriting import last_cache_mark, marked_content, merge_rows, merged_content
-from compaction_hooks.formats._written import KNOWN, written_in
 from compaction_hooks.formats.answers import read_answer
 from compaction_hooks.formats.anthropic import AnthropicFormat
 from compaction_hooks.formats.bedrock_converse import BedrockConverseFormat
@@ -57,5 +61,5 @@ KNOWN.extend(FORMATS)
 
 def format_of(messages: Iterable[object]) -> DictFormat | None:
     """Return the format of the first message that only one format can have written; None if there is none (plain text)."""
-    found = next(filter(None, map(written_in, messages)), None)
+    found = next(filter(None, map(recognize, messages)), None)
     return cast("DictFormat | None", found)  # only the formats above are registered

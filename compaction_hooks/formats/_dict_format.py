@@ -10,6 +10,7 @@ from typing import ClassVar, Final, cast
 from compaction_hooks import arguments
 from compaction_hooks.errors import ConfigurationError, FormatError
 from compaction_hooks.formats._fields import Fields, fields_of, list_of, message_fields, text_of
+from compaction_hooks.formats._recognition import foreign_error, recognize
 from compaction_hooks.formats._rewriting import (
     check_pieces,
     last_cache_mark,
@@ -17,7 +18,6 @@ from compaction_hooks.formats._rewriting import (
     merge_rows,
     merged_content,
 )
-from compaction_hooks.formats._written import foreign_error, written_in
 from compaction_hooks.messages import Message, PartAddress, Provider
 
 CHAT_ROLES: Final = ("tool", "function")
@@ -74,20 +74,20 @@ class DictFormat(ABC):
 
     def _unreadable(self, fields: Fields, wanted: str) -> FormatError:
         """Return the error for a message without a role; it names the other format if one can read the message."""
-        other = written_in(fields)
+        other = recognize(fields)
         return (
             FormatError(wanted) if other is None or isinstance(self, type(other)) else foreign_error("a message", other)
         )
 
     def _refuse_chat_message(self, fields: Fields) -> None:
         """Refuse an OpenAI chat message with tool calls, or of a tool, in a conversation of another format."""
-        if (fields.get("tool_calls") or fields.get("role") in CHAT_ROLES) and (other := written_in(fields)):
+        if (fields.get("tool_calls") or fields.get("role") in CHAT_ROLES) and (other := recognize(fields)):
             raise foreign_error("a message with tool calls or of a tool", other)
         self._refuse_parts(fields)
 
     def _refuse_parts(self, fields: Fields) -> None:
         """Refuse a Gemini content in a conversation of another format, which would read it as empty."""
-        if "parts" in fields and (other := written_in(fields)):
+        if "parts" in fields and (other := recognize(fields)):
             raise foreign_error("a message with parts", other)
 
     def summary(self, text: str, /) -> Fields:

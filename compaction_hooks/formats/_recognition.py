@@ -29,7 +29,7 @@ KNOWN: Final[list[KnownFormat]] = []
 """The formats registered by `compaction_hooks.formats`; the first one that recognizes a message reads it."""
 
 
-def written_in(message: object) -> KnownFormat | None:
+def recognize(message: object) -> KnownFormat | None:
     """Return the format that a message is surely written in; None for plain text."""
     fields = None if package_of(message, ADAPTERS) else fields_of(message)
     return next((known for known in KNOWN if known.wrote(fields)), None) if fields is not None else None
