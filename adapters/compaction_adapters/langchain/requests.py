@@ -47,7 +47,7 @@ def _native_summarizer(request: ModelRequest[Any], model: Any) -> NativeSummarie
         binding: Any = OutputToolBinding
         tools += [binding.from_schema_spec(spec).tool for spec in request.response_format.schema_specs]
     prefix = [request.system_message] if request.system_message is not None else []
-    return native_summarizer(model.bind_tools(tools) if tools else model, prefix, request.model_settings)
+    return native_summarizer(model, prefix, request.model_settings, tools)
 
 
 def _tool_schema(tool: BaseTool | dict[str, Any]) -> object:

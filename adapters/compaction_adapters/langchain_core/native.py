@@ -30,27 +30,33 @@ _FORBIDDEN: Final = ("context_management", "response_format", "stop", "stop_sequ
 
 
 def native_summarizer(
-    model: object, prefix: Sequence[BaseMessage], settings: Mapping[str, object] | None = None
+    model: Any, prefix: Sequence[BaseMessage], settings: Mapping[str, object], tools: Sequence[object] = ()
 ) -> NativeSummaries | None:
     """Return the summarizer by which the model of a call compacts; None unless it is a `ChatAnthropic` of a model that can.
 
     Args:
-        model: The model, with the tools of the call bound.
+        model: The model, with arguments bound or not.
         prefix: The messages that the call sends before those of the conversation, such as a system prompt.
         settings: The other arguments of the call.
+        tools: The tools of the call that are not bound.
     """
     inner = _chat_anthropic(model)
     if inner is None or not compacts(inner.model):
         return None
-    bound = {name: value for name, value in _arguments(model, settings).items() if name not in _FORBIDDEN}
-    # The model's own fields count if the call does not override them. Streamed, LangChain would lose the block.
-    bound |= {"context_management": None, "stop_sequences": None, "stream": False}
-    bound |= {"betas": _betas(inner, bound), "max_tokens": max(NATIVE_TOKENS, max_output_tokens(model, settings) or 0)}
 
     def arguments(request: SummaryRequest) -> dict[str, Any]:
-        messages = request.live.messages if request.live else ()
-        asked = {"input": [*prefix, *messages], "config": summary_config(), "compaction": compaction_option(request)}
-        return {**bound, **asked}
+        given = _arguments(model.bind_tools(tools) if tools else model, settings)
+        return {
+            **{name: value for name, value in given.items() if name not in _FORBIDDEN},
+            # Fields of the model count if the call does not override them.
+            **dict.fromkeys(("context_management", "stop_sequences")),
+            "stream": False,  # streamed, LangChain would lose the block
+            "betas": _betas(inner, given),
+            "max_tokens": max(NATIVE_TOKENS, max_output_tokens(model, settings) or 0),
+            "compaction": compaction_option(request),
+            "input": [*prefix, *(request.live.messages if request.live else ())],
+            "config": summary_config(),
+        }
 
     ask = asker(
         lambda request: inner.invoke(**arguments(request)), lambda request: inner.ainvoke(**arguments(request)), _as_is
@@ -92,8 +98,8 @@ def _chat_anthropic(model: object) -> Any:
     return model if isinstance(model, getattr(module, "ChatAnthropic", ())) else None
 
 
-def _arguments(model: object, settings: Mapping[str, object] | None) -> dict[str, Any]:
-    return {**bound_arguments(model), **(settings or {})}
+def _arguments(model: object, settings: Mapping[str, object]) -> dict[str, Any]:
+    return {**bound_arguments(model), **settings}
 
 
 def _betas(inner: Any, arguments: Mapping[str, Any]) -> list[str]:
