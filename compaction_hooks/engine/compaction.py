@@ -209,7 +209,8 @@ class Compaction(Generic[M]):
         if isinstance(answer, SummaryFailed):
             return (yield from self._fail(start)) if self._can_wait else None
         self._summary = answer.text
-        return self._without_large_items(strategy.from_summary(self._snapshot, goal, plan, answer))
+        made: Candidate[M] | None = yield Work(partial(strategy.from_summary, self._snapshot, goal, plan, answer))
+        return self._without_large_items(made)
 
     def _without_large_items(self, candidate: Candidate[M] | None) -> Candidate[M] | None:
         """Return a candidate without its native items if these make it too large."""

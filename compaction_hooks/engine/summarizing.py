@@ -6,21 +6,21 @@ import inspect
 import json
 import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import NamedTuple
 
 from compaction_hooks.engine.call import Call
 from compaction_hooks.errors import SummaryRefusedError, describe_error
-from compaction_hooks.messages import M, Message, Usage
+from compaction_hooks.messages import M, Usage
 from compaction_hooks.native import NativeItems
 from compaction_hooks.overflow import is_context_overflow
 from compaction_hooks.runtime.effects import Aborted, Failure, Flow, Instant, Now, Success, Summarize, Work
 from compaction_hooks.strategies.summary_plan import Summarized, SummaryPlan
 from compaction_hooks.summary.answers import asks_for_headings, read_summary_usage, refusal, unwrap_answer
 from compaction_hooks.summary.extractive import summarize_by_rule
-from compaction_hooks.summary.facts import first_fitting, name_facts, next_identifiers
+from compaction_hooks.summary.facts import first_fitting, name_facts
 from compaction_hooks.summary.summarizers import (
     LiveCall,
     Summary,
@@ -66,11 +66,12 @@ def summarize(
     usage: Usage | None = None
     last = Summarized(text, None)
     done = 0
+    facts = cache(partial(_name_facts, snapshot, plan))  # the same in all parts
     for _ in range(MAX_PARTS):
         if done == len(messages) or not left:
             break
         start: Instant = yield Now()
-        request = _build_request(snapshot, budget, call, plan, text, focus, done, start.monotonic + left)
+        request = _build_request(snapshot, budget, call, plan, text, focus, done, start.monotonic + left, facts)
         answer = yield from _ask(snapshot, request, left)
         if isinstance(answer, Aborted):
             return answer
@@ -119,6 +120,7 @@ def _build_request(
     focus: str | None,
     done: int,
     deadline: float,
+    facts: Callable[[], str],
 ) -> SummaryRequest:
     """Return the request for the messages of a plan from `done` on: the history, then the first part of a split turn."""
     prefix_tokens = int(plan.allowance * (PREFIX_RATIO if plan.history else 1)) if plan.prefix else 0
@@ -145,18 +147,15 @@ def _build_request(
         deadline=deadline,
         form=call.settings.summary_prompt,
         kept_messages=plan.kept,
-        name_facts=partial(_name_facts, snapshot, plan, messages, text, max_tokens),
+        name_facts=facts,
         live=partial(_live_call, snapshot, plan, call),
     )
 
 
-def _name_facts(
-    snapshot: Snapshot[M], plan: SummaryPlan, messages: Sequence[Message], previous_summary: str, max_tokens: int
-) -> str:
+def _name_facts(snapshot: Snapshot[M], plan: SummaryPlan) -> str:
     size = snapshot.estimator.estimate_tokens
-    identifiers = next_identifiers(messages, plan.listed_files) if plan.ledger_tokens else []
-    ledger = first_fitting(identifiers, plan.ledger_tokens, size)
-    return name_facts(messages, previous_summary, plan.kept, ledger, max_tokens, size)
+    ledger = first_fitting(plan.find_identifiers(), plan.ledger_tokens, size)
+    return name_facts(plan.messages, plan.previous_summary, plan.kept, ledger, plan.allowance, size)
 
 
 def _live_call(snapshot: Snapshot[M], plan: SummaryPlan, call: Call[M]) -> LiveCall:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from typing import Protocol, runtime_checkable
 
 from compaction_hooks import arguments
@@ -12,6 +12,7 @@ from compaction_hooks.messages import M
 from compaction_hooks.strategies.candidate import Candidate, Goal, next_record, with_reductions
 from compaction_hooks.strategies.summary_plan import Summarized, SummaryPlan, plan_summary
 from compaction_hooks.strategies.summary_repair import repair_summary
+from compaction_hooks.summary.facts import next_identifiers
 from compaction_hooks.tokens.budget import LEDGER_TOKENS, SPLIT_TURN_MIN_PREFIX
 from compaction_hooks.view.snapshot import Snapshot
 from compaction_hooks.view.summary_message import PROMPT_VERSION, render_summary
@@ -59,7 +60,11 @@ class Summarize:
     def propose(self, snapshot: Snapshot[M], goal: Goal[M], /) -> SummaryPlan | None:
         """Return the plan of a summary; None if no message before the recent ones may be left out."""
         plan = plan_summary(snapshot, goal, split_turn_min_prefix=self.split_turn_min_prefix)
-        return plan and replace(plan, ledger_tokens=self.ledger_tokens)
+        if plan is None or not self.ledger_tokens:
+            return plan
+        listed = frozenset((*plan.files.modified, *plan.files.read) if plan.tags else ())
+        found = cache(partial(next_identifiers, plan.messages, listed))  # for the prompt and for the repair
+        return replace(plan, ledger_tokens=self.ledger_tokens, find_identifiers=found)
 
     def from_summary(
         self, snapshot: Snapshot[M], goal: Goal[M], plan: SummaryPlan, summary: Summarized, /

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from compaction_hooks.files import FileOperations, merge
 from compaction_hooks.files.digest import MAX_LISTED, digest
@@ -17,6 +17,7 @@ from compaction_hooks.messages import M, Message, NativeSummary, Usage
 from compaction_hooks.native import NativeItems
 from compaction_hooks.strategies.candidate import Goal
 from compaction_hooks.strategies.cut_point import find_cut
+from compaction_hooks.summary.extractive.outline import Item
 from compaction_hooks.summary.xml_calls import read_xml_calls
 from compaction_hooks.tokens.budget import SPLIT_TURN_MIN_PREFIX, Budget
 from compaction_hooks.view.pins import pin_pieces, whole_step
@@ -58,6 +59,7 @@ class SummaryPlan:
         ends_with_user: Whether the last message is a user's: then the summary need not tell the model to go on.
         needs_model: Whether to call a summarizer; otherwise the summary is made by rule.
         ledger_tokens: The most tokens of identifiers that a model is asked to keep, and that are added if its summary lacks them.
+        find_identifiers: Returns the identifiers in question, the best first, found once.
     """
 
     cut: int
@@ -76,16 +78,12 @@ class SummaryPlan:
     ends_with_user: bool
     needs_model: bool = True
     ledger_tokens: int = 0
+    find_identifiers: Callable[[], Sequence[Item]] = field(default=tuple, compare=False)
 
     @property
     def messages(self) -> tuple[Message, ...]:
         """All messages to summarize, oldest first."""
         return self.history + self.prefix
-
-    @property
-    def listed_files(self) -> frozenset[str]:
-        """The files that are shown next to the summary: all of them, as far as there is room."""
-        return frozenset((*self.files.modified, *self.files.read) if self.tags else ())
 
     def host_count(self, newest: int) -> int:
         """Return how many host messages hold so many of the newest messages."""

@@ -19,7 +19,7 @@ from compaction_hooks.strategies.summary_plan import (
 )
 from compaction_hooks.summary.extractive import summarize_by_rule
 from compaction_hooks.summary.extractive.outline import Item, Section, as_data, headed_sections, parse, render
-from compaction_hooks.summary.facts import correct_failures, first_fitting, newest_fitting, next_identifiers
+from compaction_hooks.summary.facts import correct_failures, first_fitting, newest_fitting
 from compaction_hooks.view.snapshot import Snapshot
 
 SAID_RATIO = 0.25
@@ -54,7 +54,7 @@ def repair_summary(
     most = target - above - kept_tokens
     size = snapshot.estimator.estimate_tokens
     repair = _Repair(summary.text, lambda text: most - snapshot.text_tokens(show(text)))
-    allowed = plan.allowance - size(summary.text) - repair.room
+    allowed = plan.allowance - size(summary.text) - repair.room if repair.room < 0 else 0
     if repair.room < 0 <= repair.room + kept_tokens:  # the kept messages are shortened next
         most += min(most_gain(snapshot, goal, plan.cut), allowed)
 
@@ -74,7 +74,8 @@ def repair_summary(
         corrected = newest_fitting(corrected, min(repair.room, CORRECTIONS_TOKENS), size)
         missing = _missing_sections(plan, summary, repair.room)
         repair.add([*{item.text: item for item in (*corrected, *missing)}.values()])
-        repair.add(first_fitting(_ledger(plan, repair.text), min(repair.room, plan.ledger_tokens), size))
+        lacking = [item for item in plan.find_identifiers() if item.text not in repair.text]
+        repair.add(first_fitting(lacking, min(repair.room, plan.ledger_tokens), size))
     return repair.text
 
 
@@ -142,10 +143,3 @@ def _missing_sections(plan: SummaryPlan, summary: Summarized, room: int) -> list
         return []
     by_rule = summarize_by_rule(plan.messages, plan.previous_summary, min(room, plan.allowance), plan.kept)
     return [item for item in parse(by_rule) if item.section in missing]
-
-
-def _ledger(plan: SummaryPlan, text: str) -> list[Item]:
-    """Return the identifiers that are most likely needed next and not in the text, best first."""
-    if not plan.ledger_tokens:
-        return []
-    return [item for item in next_identifiers(plan.messages, plan.listed_files) if item.text not in text]

@@ -15,7 +15,7 @@ from compaction_hooks.summary.extractive.statements import (
     constraint_items,
     request_texts,
 )
-from compaction_hooks.summary.extractive.steps import is_reported, mended_items, read_steps, tells_error
+from compaction_hooks.summary.extractive.steps import is_reported, mended_items, tells_error
 from compaction_hooks.summary.extractive.tasks import task_items
 from compaction_hooks.summary.extractive.text import quote
 from compaction_hooks.text.escaping import neutralize
@@ -42,12 +42,8 @@ def correct_failures(text: str, messages: Iterable[Message]) -> list[Item]:
     told = [item for item in parse(text) if item.section is Section.BLOCKED or tells_error(item.text)]
     if not told:  # most summaries; reading all calls takes long
         return []
-    steps = read_steps(read_calls(messages))
-    return [
-        item
-        for item in mended_items(steps)
-        if item.text not in text and any(is_reported(item, line.text) for line in told)
-    ]
+    mended = mended_items(read_calls(messages))
+    return [item for item in mended if item.text not in text and any(is_reported(item, line.text) for line in told)]
 
 
 def next_identifiers(messages: Sequence[Message], known: AbstractSet[str]) -> list[Item]:
@@ -77,7 +73,7 @@ def name_facts(
     said = int(max_tokens * NAMED_RATIO)
     items = [
         *newest_fitting([*words_of_user(messages)], said, size),
-        *newest_fitting(mended_items(read_steps([*calls, *read_calls(kept)])), said // 2, size),
+        *newest_fitting(mended_items([*calls, *read_calls(kept)]), said // 2, size),
         *newest_fitting(task_items(messages, calls, begun, kept), said // 2, size),
         *identifiers,
     ]

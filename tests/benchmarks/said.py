@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -41,7 +42,8 @@ SUMMARIZERS: dict[str, Summarizer | None] = {
     "default": None,
     "a careless model": lambda request: request.prompt and CARELESS,
 }
-ROUNDS = (1, 3, 10)
+AGES = (1, 3, 10)
+"""Compactions since a constraint was first summarized."""
 SHARE = 0.25
 """The part of the target up to which all constraints must be kept."""
 
@@ -79,7 +81,7 @@ def plain(text: str) -> str:
 
 def measure(messages: list[Chat], window: int, summarizer: Summarizer | None) -> Counts:
     """Replay one conversation, and look up the user's words after each compaction."""
-    counts = Counts()
+    counts, ages = Counts(), Counter[str]()
     events: list[Any] = []
     hooks = CompactionController(context_window=window, summarizer=summarizer, on_event=events.append)
     session = hooks.session("said")
@@ -89,22 +91,21 @@ def measure(messages: list[Chat], window: int, summarizer: Summarizer | None) ->
         records = [event.record for event in events if isinstance(event, CompactionFinished)]
         events.clear()
         if records and records[-1].rendered:
-            _judge(messages[: records[-1].compacted_message_count], view, records[-1].compaction_count, most, counts)
+            _judge(messages[: records[-1].compacted_message_count], view, ages, most, counts)
     return counts
 
 
-def _judge(covered: Sequence[Chat], view: Sequence[Chat], rounds: int, most: float, counts: Counts) -> None:
+def _judge(covered: Sequence[Chat], view: Sequence[Chat], ages: Counter[str], most: float, counts: Counts) -> None:
     shown = plain("\n".join(map(message_text, view)))
     for words in (words for message in covered for words in refusals(message)):
         counts.add("words in refusals", plain(words) in shown)
     wanted = dict.fromkeys(text for message in covered for text in constraints(message))
+    ages.update(wanted.keys())
     if sum(map(ESTIMATOR.estimate_tokens, wanted)) <= most:
         for text in wanted:
-            for name in (
-                "constraints",
-                *(f"constraints, compaction {number}" for number in ROUNDS if number == rounds),
-            ):
-                counts.add(name, plain(text) in shown)
+            counts.add("constraints", plain(text) in shown)
+            if ages[text] in AGES:
+                counts.add(f"after {ages[text]}", plain(text) in shown)
 
 
 def main() -> None:
@@ -121,7 +122,7 @@ def main() -> None:
                     results.setdefault(f"{name}, {window:,}", []).append(measure(messages, window, summarizer))
                 except ContextOverflowError:
                     continue
-    rows = ("words in refusals", "constraints", *(f"constraints, compaction {number}" for number in ROUNDS))
+    rows = ("words in refusals", "constraints", *(f"after {age}" for age in AGES))
     print_table(
         ("", *rows),
         (

@@ -169,11 +169,12 @@ def step_items(earlier: Sequence[Item], new: Iterable[Step], later: Iterable[Ste
     return items
 
 
-def mended_items(steps: Iterable[Step]) -> list[Item]:
+def mended_items(calls: Sequence[CallMade]) -> list[Item]:
     """Return an item for each thing that failed before and succeeded the last time, oldest first."""
+    first = next((at for at, made in enumerate(calls) if made.has_failed), len(calls))
     failed: dict[str, Step] = {}
     mended: dict[str, Step] = {}
-    for step in steps:
+    for step in read_steps(calls[first:]):
         if step.failed:
             failed[step.signature] = step
             mended.pop(step.signature, None)
