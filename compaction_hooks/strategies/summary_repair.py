@@ -50,15 +50,18 @@ def repair_summary(
         show: Returns the text of a summary's message.
     """
     target, start = snapshot.room(goal.budget.target), snapshot.history.run_start(plan.cut)
-    above, kept_tokens = tokens_above(snapshot, start), snapshot.history.tokens(start)
-    most = target - above - kept_tokens
+    wanted = _lacking(summary.text, _said(snapshot, plan, start))
+    if summary.is_by_rule and not wanted:
+        return summary.text
+    kept_tokens = snapshot.history.tokens(start)
+    most = target - tokens_above(snapshot, start) - kept_tokens
     size = snapshot.estimator.estimate_tokens
     repair = _Repair(summary.text, lambda text: most - snapshot.text_tokens(show(text)))
     allowed = plan.allowance - size(summary.text) - repair.room if repair.room < 0 else 0
     if repair.room < 0 <= repair.room + kept_tokens:  # the kept messages are shortened next
         most += min(most_gain(snapshot, goal, plan.cut), allowed)
 
-    if wanted := _lacking(summary.text, _said(snapshot, plan, start)):
+    if wanted:
         # Next to a system prompt larger than the target, the user's words have the room that any summary has.
         spare = allowed if repair.room + kept_tokens < 0 else 0
         most += spare
