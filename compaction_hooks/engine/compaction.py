@@ -209,7 +209,10 @@ class Compaction(Generic[M]):
         if isinstance(answer, SummaryFailed):
             return (yield from self._fail(start)) if self._can_wait else None
         self._summary = answer.text
-        made: Candidate[M] | None = yield Work(partial(strategy.from_summary, self._snapshot, goal, plan, answer))
+        make = partial(strategy.from_summary, self._snapshot, goal, plan, answer)
+        if answer.is_by_rule:
+            return self._without_large_items(make())
+        made: Candidate[M] | None = yield Work(make)  # to repair a model's summary, all messages may be read
         return self._without_large_items(made)
 
     def _without_large_items(self, candidate: Candidate[M] | None) -> Candidate[M] | None:
