@@ -126,7 +126,7 @@ def _beginning(request: str) -> str:
 
 
 def request_items(texts: Sequence[str], max_size: float, spare: float = 0.0) -> list[Item]:
-    """Return one item for each request, oldest first; the first, the newest and refusals are never dropped.
+    """Return one item for each request, oldest first; the first, the newest, refusals and short ones are never dropped.
 
     Args:
         max_size: The most that the first and the newest may have together, less a part for those between them: half each, more
@@ -139,7 +139,8 @@ def request_items(texts: Sequence[str], max_size: float, spare: float = 0.0) -> 
 
     sizes = [size(text) for text in texts]
     limits = [min(max_size / 2, size(text[:OLD_REQUEST_CHARS])) for text in texts]
-    max_size -= min(sum(limits[1:-1]), max_size * BETWEEN_SHARE)
+    between = _newest_fitting(limits[1:-1], max_size * BETWEEN_SHARE)
+    max_size -= sum(limits[1:-1][at] for at in between)
     half = max_size / 2
     limits[0] = max(half, max_size - (sizes[-1] if len(texts) > 1 else 0.0))
     limits[-1] = max(half, max_size - sizes[0]) if len(texts) > 1 else max_size
@@ -150,13 +151,23 @@ def request_items(texts: Sequence[str], max_size: float, spare: float = 0.0) -> 
 
     items: list[Item] = []
     for index, text in enumerate(texts):
-        is_kept = index in (0, len(texts) - 1) or text.startswith(REFUSING)
+        is_kept = index in (0, len(texts) - 1) or index - 1 in between or text.startswith(REFUSING)
         value = 3.0 + 2.0 * (index + 1) / len(texts) + (2.0 if index < OPENING_REQUESTS else 0.0)
         text = cut_middle(text, math.ceil(limits[index] * len(text) / max(sizes[index], 1.0)))
         items.append(Item(section=Section.GOAL, text=text, value=value, must=is_kept))
 
     # Only now does a request, repeated in full, equal its shortened form in an earlier summary.
     return list({item.text: item for item in reversed(items)}.values())[::-1]
+
+
+def _newest_fitting(sizes: Sequence[float], room: float) -> set[int]:
+    """Return the places of the sizes that fit the room together, the last ones first."""
+    chosen: set[int] = set()
+    for at in reversed(range(len(sizes))):
+        if sizes[at] <= room:
+            chosen.add(at)
+            room -= sizes[at]
+    return chosen
 
 
 def constraint_items(texts: Sequence[str], earlier: Sequence[Item]) -> list[Item]:

@@ -200,7 +200,8 @@ def _collect_items(
     spare = FULL * request.max_tokens - sum(size(item.text) + LINE_TOKENS for item in (*items, *requests))
     if spare > 0:
         requests = request_items(asked, request.max_tokens * REQUESTS_SHARE, spare)
-    return [item for item in requests if item.must or not is_chat] + items
+    # In a chat the others are facts.
+    return (requests[:1] + requests[1:][-1:] if is_chat else requests) + items
 
 
 def _find_identifiers(

@@ -209,6 +209,15 @@ def test_words_with_which_the_user_refused_a_call_survive_many_compactions() -> 
     assert "Never push to main. Rebase first!" in text
 
 
+@pytest.mark.parametrize("max_tokens", [300, 450, 900, 1_300])
+def test_short_requests_between_long_ones_are_kept(max_tokens: int) -> None:
+    names = " ".join(f"pkg.Seen{number}" for number in range(200))
+    steps = [part for number in range(60) for part in bash(f"make part{number}", names)]
+    between = [*steps, user("commit this, push and open a draft PR"), *bash("git push")]
+    long = [user("Plan: " + "Write the next part of the shop. " * 200), *between, user("Fix " * 900)]
+    assert "- commit this, push and open a draft PR" in summarize(long, max_tokens=max_tokens)
+
+
 def test_a_request_that_a_kept_summary_quotes_is_not_lost() -> None:
     quoting = (
         'This session is being continued from a previous conversation.\n\n6. All user messages:\n- "Port the shop"'
