@@ -29,6 +29,7 @@ SATURATION = 1.2
 _NAME = re.compile(r"\w+(?:[.\-/:@]+\w+)*")
 _WORD = re.compile(r"\w+")
 _PIECE = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+|[^\W\dA-Za-z_]+")
+_ESCAPE = re.compile(r"\\[\\nrt]")
 _WIDE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+")
 
 
@@ -48,7 +49,7 @@ class Query(NamedTuple):
     terms: Mapping[str, Collection[str]]
 
     def find_terms(self, text: str, names: Iterable[str]) -> set[str]:
-        """Return the terms that a text has; of the names, those among `names`."""
+        """Return the terms that a line of a part has; of the names, those among `names`."""
         words = self.terms.keys() & _WORD.findall(text)
         return {name for name in names if has_name(text, name)}.union(*(self.terms[word] for word in words))
 
@@ -137,7 +138,12 @@ class Index:
 def _read(part: CoveredPart) -> str:
     """Return the words by which a part is found: those of its text, and of its call."""
     call = part.call
-    return f"{call.name} {call.arguments[:MOST_CALL_CHARS]}\n{part.text}" if call else part.text
+    return f"{call.name} {call.arguments[:MOST_CALL_CHARS]}\n{unescape(part, part.text)}" if call else part.text
+
+
+def unescape(part: CoveredPart, text: str) -> str:
+    """Return a text of a part with spaces in place of JSON's escapes, whose letters are no part of the next word."""
+    return _ESCAPE.sub("  ", text) if part.kind == "arguments" else text
 
 
 def find_terms(text: str) -> set[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from heapq import heapify, heappop, heapreplace
 from typing import NamedTuple
 
-from compaction_hooks.recall.index import Index, Query
+from compaction_hooks.recall.index import Index, Query, unescape
 from compaction_hooks.recall.parts import MOST_LINE_CHARS, CoveredPart
 
 MOST_READ_CHARS = 1_000_000
@@ -45,7 +45,7 @@ class _Part:
     def __init__(self, part: CoveredPart, query: Query, names: list[str], most_chars: int) -> None:
         self.part = part
         self.lines = part.lines_of(most_chars)
-        found = ((number, query.find_terms(line, names)) for number, line in enumerate(self.lines))
+        found = ((number, query.find_terms(unescape(part, line), names)) for number, line in enumerate(self.lines))
         self.terms = {number: terms for number, terms in found if terms}
         self.taken: set[int] = set()
 
@@ -79,7 +79,7 @@ def search(index: Index, text: str, shown: str, most_chars: int) -> list[Found]:
     weights = {**query.weights}
     parts = _read_parts(index, query)
     sought = sum(weight >= SOUGHT_RATIO * max(weights.values()) for weight in weights.values())
-    passage_chars = min(most_chars // sought, MOST_LINE_CHARS)
+    passage_chars = min(most_chars // sought - HEAD_CHARS, MOST_LINE_CHARS)
 
     found: list[Found] = []
     # The worth of a line only falls while others are shown, so the first whose worth is still true is the best.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -95,26 +95,47 @@ def test_a_search_finds_the_passage_with_the_rare_words() -> None:
     assert covered.search("") == []
 
 
-def test_a_search_for_many_names_shows_a_passage_of_each_and_skips_what_the_view_shows() -> None:
-    names = [f"load_{word}_{n}" for n, word in enumerate(("user", "page", "token", "cache", "image", "order", "price"))]
-    read = [
-        message
-        for n, name in enumerate(names)
-        for message in (
-            assistant(None, call(f"r{n}", path=f"src/{n}.py")),
-            tool(f"r{n}", f"{prose(600)}\n{name}(key)\n{prose(600)}"),
-        )
-    ]
-    messages = [user("Port the parser."), *read, *steps(30)]
+def read_all(*texts: str) -> list[Chat]:
+    """Return a conversation in which the agent read these texts, long ago."""
+    calls = [(assistant(None, call(f"r{n}", path=f"{n}.md")), tool(f"r{n}", text)) for n, text in enumerate(texts)]
+    return [user("go"), *(message for pair in calls for message in pair), *steps(30)]
+
+
+def search_all(query: str, texts: Sequence[str], *, said: str = "Done.", most_chars: int = 8_000) -> list[str]:
+    """Return the passages that are found in texts that the agent read, after it said something that is in view."""
+    _, session = summarized(read_all(*texts))
+    covered = session.covered([*read_all(*texts), assistant(said)])
+    return [found.text for found in covered.search(query, most_chars=most_chars) if found.part.kind == "result"]
+
+
+def test_a_search_for_many_names_shows_a_short_passage_of_each() -> None:
+    names = [f"load_{word}" for word in ("user", "page", "token", "cache", "image", "order", "price", "state")]
+    lines = "\n".join(f"a line of the file, number {n}" for n in range(20))
+    found = search_all(", ".join(names), [f"{lines}\n{name}(key)\n{lines}" for name in names], most_chars=3_000)
+    assert [name for name in names if not any(name in text for text in found)] == []
+
+
+RATED = {
+    "words that the view shows count little": ("parser loader ported vault", ["parser loader ported", "the vault"], 1),
+    "a name counts more than its pieces": ("getUserPage parser", ["the parser gets a user page", "getUserPage()"], 1),
+}
+
+
+@pytest.mark.parametrize(("query", "read", "first"), RATED.values(), ids=RATED)
+def test_the_best_passage_is_first(query: str, read: list[str], first: int) -> None:
+    assert search_all(query, read, said="The loader of the parser is ported.")[0] == read[first]
+
+
+def test_each_word_is_shown_before_another_is_repeated() -> None:
+    read = [f"alpha gamma {word}" for word in ("one", "two", "three", "four")] + ["beta"]
+    assert search_all("alpha gamma beta", read)[1] == "beta"
+
+
+def test_a_name_behind_an_escape_of_arguments_is_found() -> None:
+    written = assistant(None, call("w", "write_file", path="a.py", text="import a\nload_user()"))
+    messages = [user("go"), written, tool("w", "load the user file"), *steps(30)]
     _, session = summarized(messages)
-    covered = session.covered(
-        [*messages, assistant("The parser reads the key; then the loader of the parser is ported.")]
-    )
-    found = covered.search(
-        f"The loader of the parser is ported, the key of {', '.join(names)} is read.", most_chars=2_000
-    )
-    assert [name for name in names if not any(name in each.text for each in found)] == []
-    assert sum(len(each.text) for each in found) <= 2_000
+    assert session.covered(messages).search("load_user in the file")[0].part.kind == "arguments"
 
 
 def test_a_name_is_found_by_its_pieces_and_before_longer_ones() -> None:
@@ -189,7 +210,8 @@ def test_a_stored_view_covers_no_text_that_it_lacks_and_knows_its_record_later()
     cleared = session.transform_context_sync(messages)
     assert cleared[2] != messages[2]
     assert session.covered(messages)
-    assert [part for part in session.covered(cleared) if part.kind == "result"] == []
+    session.compact_sync(cleared, keep_recent_tokens=600)
+    assert [part.text for part in session.covered(cleared) if "cleared:" in part.text] == []
 
     _, first = summarized()
     stored = [*first.compact_sync(TASK, keep_recent_tokens=600).messages, *talk(8)]

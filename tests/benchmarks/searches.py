@@ -51,19 +51,23 @@ def search_needs(messages: list[Chat], window: int) -> Iterator[Search]:
         texts = [f"{part.source}\n{part.text}" for part in covered]
         answers: dict[str, str] = {}
         for name, kind in needed.names.items():
-            is_recallable = any(is_in(name, text) for text in texts)
+            is_recallable = any(_has(text, name) for text in texts)
             for way, query in zip(WAYS, (needed.text, without(name, needed.text)), strict=True):
                 if query not in answers:
                     answers[query] = recall(query)
                 answer = answers[query]
-                yield Search(way, name, kind, query, is_recallable, is_in(name, answer), len(answer.encode()))
+                yield Search(way, name, kind, query, is_recallable, _has(answer, name), len(answer.encode()))
+
+
+def _has(text: str, name: str) -> bool:
+    """Return whether a text has an identifier, also behind a line break that JSON escapes."""
+    return is_in(name, text) or is_in(name, text.replace("\\n", "\n").replace("\\t", "\t"))
 
 
 class Needs(NamedTuple):
     """The identifiers that one answer uses and that its view does not have."""
 
     text: str
-    shown: str
     names: Mapping[str, str]
     covered: Covered
     recall: RecallTool
@@ -96,7 +100,7 @@ def needs(messages: list[Chat], window: int) -> Iterator[Needs]:
             used = dict(find_identifiers(texts[index]))
             names = {name: kind for name, kind in used.items() if not is_in(name, shown) and is_in(name, said)}
             if names:
-                yield Needs(texts[index], shown, names, session.covered(listed), recall)
+                yield Needs(texts[index], names, session.covered(listed), recall)
 
 
 def without(name: str, text: str) -> str:
