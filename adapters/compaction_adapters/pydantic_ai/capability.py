@@ -295,6 +295,7 @@ class Compaction(AbstractCapability[AgentDepsT]):
     async def _open_turn(
         self, ctx: RunContext[Any], session: Session, request: ModelRequestContext, own: list[ModelMessage] | None
     ) -> Turn:
+        request = replace(request)  # afterwards the framework wraps its model in ours, which would wait for itself
         options = options_of(request, ctx.is_tool_available)
         self._sessions.last_calls[session] = replace(request, messages=[]), options
         options = self._in_run(ctx, request, options)
