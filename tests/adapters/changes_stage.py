@@ -23,6 +23,7 @@ SUMMARISE = CompactionSettings(clear_tool_results=False)
 """Goes for a summary at once: a cleared result has lost its mark."""
 REPAIR = CompactionSettings(clear_tool_results=False, repair=True)
 _MARK = re.compile(r"\b[a-z]\d{4}\b")
+_KEPT = re.compile(r"<kept-messages>.*?</kept-messages>")
 _numbers = itertools.count()
 
 
@@ -52,12 +53,17 @@ def marking(side: Side, *first: Answer) -> Side:
 
 
 def _naming(request: Received) -> str:
-    return "## Goal\n- keep the ledger\n\n## Done\n- " + " ".join(sorted(marks(request.messages)))
+    return "## Goal\n- keep the ledger\n\n## Done\n- " + " ".join(sorted(_summarized_marks(request)))
+
+
+def _summarized_marks(request: Received) -> set[str]:
+    """Return the marks of a prompt without those of the kept messages, which it shows as context."""
+    return marks(_KEPT.sub("", repr(request.messages)))
 
 
 def summarised(side: Side) -> list[set[str]]:
     """What each summary that was paid for was made of."""
-    return [marks(request.messages) for request in side.requests if request.is_summary and request.status == 200]
+    return [_summarized_marks(request) for request in side.requests if request.is_summary and request.status == 200]
 
 
 def demand(side: Side, history: Iterable[object], newest: str) -> Received:

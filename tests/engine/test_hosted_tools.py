@@ -155,12 +155,13 @@ def test_a_long_page_is_cut_as_a_result_is() -> None:
     assert "characters left out" in shown
 
 
-def test_the_default_summary_names_searches() -> None:
+def test_the_default_summary_counts_searches_and_names_the_pages_found() -> None:
     result = controller(AnthropicFormat(), ExtractiveSummarizer()).compact_sync(
         conversation(ANTHROPIC), keep_recent_tokens=1
     )
     assert result.record is not None
-    assert "web_search(input=parser release notes)" in result.record.summary
+    assert "web_search 1" in result.record.summary
+    assert "https://example.org/notes" in result.record.summary
 
 
 @pytest.mark.parametrize(("form", "said"), FORMS)
