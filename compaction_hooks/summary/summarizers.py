@@ -43,9 +43,18 @@ class _Filling:
         """The transcript; from the first access on it counts as read."""
         if self._shown is None:
             kept = _show_newest(self._blank.kept_messages, self._kept_tokens, self._estimate)
-            self.frame = make_prompt(self._blank, kept, self.name_facts())
-            self._shown = transcript(self._blank.messages, max_tokens=self._room(self.frame), estimate=self._estimate)
+            self.frame, self._shown = self._show_below(kept)
+            if kept and self._shown.shown_messages < len(self._blank.messages):
+                # Messages that fit without the kept ones would cost one more request.
+                frame, shown = self._show_below("")
+                if shown.shown_messages == len(self._blank.messages):
+                    self.frame, self._shown = frame, shown
         return self._shown
+
+    def _show_below(self, kept: str) -> tuple[Prompt, Transcript]:
+        """Return the prompt with this text of the kept messages, and the transcript that has room in it."""
+        frame = make_prompt(self._blank, kept, self.name_facts())
+        return frame, transcript(self._blank.messages, max_tokens=self._room(frame), estimate=self._estimate)
 
     def prompt(self) -> str:
         pieces = self.excerpt.pieces

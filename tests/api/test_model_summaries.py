@@ -66,6 +66,17 @@ def test_kept_messages_take_an_eighth_of_the_prompt_at_most_and_never_its_room(w
         assert size(request.system) + size(request.prompt) + request.max_tokens <= window
 
 
+def test_kept_messages_give_way_before_a_second_request_is_paid_for() -> None:
+    size = CharacterEstimator().estimate_tokens
+    messages = [*talk(60), user("well?"), assistant("The newest word.")]
+    _, [whole] = compacted(messages, HEADED, keep=1_000)
+    needed = size(whole.system) + size(whole.prompt) - size(kept_of(whole.prompt)) + whole.max_tokens
+    _, [alone] = compacted(messages, HEADED, keep=1_000, settings=CompactionSettings(summarizer_window=needed))
+    assert kept_of(whole.prompt)
+    assert not kept_of(alone.prompt)
+    assert alone.transcript == whole.transcript
+
+
 def test_a_model_whose_window_overflows_is_no_longer_shown_kept_messages() -> None:
     too_long = ValueError("This model's maximum context length is 20 tokens, however you requested 5000 tokens")
     asked = Scripted(too_long, HEADED)
