@@ -49,30 +49,24 @@ def repair_summary(
     Args:
         show: Returns the text of a summary's message.
     """
-    target, start = snapshot.room(goal.budget.target), snapshot.history.run_start(plan.cut)
+    start = snapshot.history.run_start(plan.cut)
     wanted = _lacking(summary.text, _said(snapshot, plan, start))
     if summary.is_by_rule and not wanted:
         return summary.text
-    kept_tokens = snapshot.history.tokens(start)
-    most = target - tokens_above(snapshot, start) - kept_tokens
     size = snapshot.estimator.estimate_tokens
-    repair = _Repair(summary.text, lambda text: most - snapshot.text_tokens(show(text)))
-    allowed = plan.allowance - size(summary.text) - repair.room if repair.room < 0 else 0
-    if repair.room < 0 <= repair.room + kept_tokens:  # the kept messages are shortened next
-        most += min(most_gain(snapshot, goal, plan.cut), allowed)
+    repair = _Repair(summary.text, lambda text: snapshot.text_tokens(show(text)))
+    most_of_words, most = _find_limits(snapshot, goal, plan, size(summary.text), repair.tokens)
 
     if wanted:
-        # Next to a system prompt larger than the target, the user's words have the room that any summary has.
-        spare = allowed if repair.room + kept_tokens < 0 else 0
-        most += spare
-        kept = newest_fitting(wanted, min(repair.room, int(target * SAID_RATIO)), size)
+        repair.most = most_of_words
+        kept = newest_fitting(wanted, min(repair.room, int(snapshot.room(goal.budget.target) * SAID_RATIO)), size)
         repair.add(kept)
         if (gone := len(wanted) - len(kept)) and snapshot.has_recall:
             repair.note(
                 f"(Left out: {gone:,} earlier constraints of the user. The recall tool finds them by their words.)"
             )
-        most -= spare
     if not summary.is_by_rule:
+        repair.most = most
         corrected = correct_failures(summary.text, map(attrgetter("message"), snapshot.history.pieces()))
         corrected = newest_fitting(corrected, min(repair.room, CORRECTIONS_TOKENS), size)
         missing = _missing_sections(plan, summary, repair.room)
@@ -82,20 +76,47 @@ def repair_summary(
     return repair.text
 
 
+def _find_limits(
+    snapshot: Snapshot[M], goal: Goal[M], plan: SummaryPlan, text_tokens: int, message_tokens: int
+) -> tuple[int, int]:
+    """Return the most tokens of the summary's message with words of the user, and with all other facts.
+
+    Args:
+        text_tokens: Size of the summary as it is.
+        message_tokens: Size of its message.
+    """
+    start = snapshot.history.run_start(plan.cut)
+    kept = snapshot.history.tokens(start)
+    most = snapshot.room(goal.budget.target) - tokens_above(snapshot, start) - kept
+    excess = message_tokens + HEADING_TOKENS - most
+    if excess <= 0:
+        return most, most
+    allowed = plan.allowance - text_tokens + excess
+    if excess <= kept:  # the kept messages are shortened next
+        most += min(most_gain(snapshot, goal, plan.cut), allowed)
+        return most, most
+    # Next to a system prompt larger than the target, the user's words have the room that any summary has.
+    return most + allowed, most
+
+
 class _Repair:
     """A summary in repair.
 
     Args:
-        find_room: Returns the tokens that a text leaves up to the target; below 0 if it is too large.
+        measure: Returns the size of the message with a summary.
+
+    Attributes:
+        most: The most tokens of that message.
     """
 
-    def __init__(self, text: str, find_room: Callable[[str], int]) -> None:
-        self.text, self._find_room = text, find_room
+    def __init__(self, text: str, measure: Callable[[str], int]) -> None:
+        self.text, self._measure = text, measure
+        self.most = self.tokens = measure(text)
 
     @property
     def room(self) -> int:
         """The tokens that the text leaves for lines under a new heading."""
-        return self._find_room(self.text) - HEADING_TOKENS
+        return self.most - self.tokens - HEADING_TOKENS
 
     def add(self, items: Sequence[Item]) -> None:
         """Add items, each section's under its heading if the text has that, else at its end."""
@@ -114,8 +135,8 @@ class _Repair:
 
     def _take(self, text: str) -> None:
         # What was chosen is an estimate of lines: the whole may be larger.
-        if text != self.text and self._find_room(text) >= 0:
-            self.text = text
+        if text != self.text and (tokens := self._measure(text)) <= self.most:
+            self.text, self.tokens = text, tokens
 
 
 def _said(snapshot: Snapshot[M], plan: SummaryPlan, start: int) -> list[Item]:
