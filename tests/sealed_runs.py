@@ -87,7 +87,11 @@ class Agent:
 
 
 class Run(Agent):
-    """An agent that reads parts, and its user, who may do anything with the conversation."""
+    """An agent that reads parts, and its user, who may do anything with the conversation.
+
+    Attributes:
+        blind_calls: Number of first calls of a process with a list that was edited since the last call of another one.
+    """
 
     turn_length = 7
     window = (6_000, 9_000)
@@ -96,16 +100,19 @@ class Run(Agent):
         super().__init__(CompactionSettings(keep_recent_tokens=1_500, **settings))
         self.random = Random(seed)
         self.messages = [{"role": "user", "content": "Read all parts, one after the other."}]
-        self.calls = self.forks = 0
+        self.calls = self.forks = self.blind_calls = 0
+        self._is_edited = self._is_new = False
         self.models = (model, PLAIN)
         self.model = model
         self.restart()
 
     def restart(self) -> None:
+        self._is_new = self.calls > 0
         self.start(self.random.choice(self.window), f"run {self.forks}")
 
     def fork(self) -> None:
         """Go on in a copy of the conversation, in a session of its own."""
+        self.session.load_sync()
         records = self.session.export_records()
         self.forks += 1
         self.messages = [*self.messages]
@@ -115,6 +122,8 @@ class Run(Agent):
     def step(self, model: str | None = None) -> None:
         """Make a model call and its tool call, or say to go on."""
         self.calls += 1
+        self.blind_calls += self._is_edited and self._is_new
+        self._is_edited = self._is_new = False
         call = {"type": "tool_use", "id": f"toolu_{self.calls}", "name": "read", "input": {"part": self.calls}}
         calls = [call] if self.calls % self.turn_length else []
         self.ask(model or self.model, [{"type": "text", "text": f"Part {self.calls}."}, *calls])
@@ -125,7 +134,7 @@ class Run(Agent):
         """Make steps, and do something else with this probability after each."""
         for _ in range(count):
             self.step()
-            if self.random.random() < acting:
+            while self.random.random() < acting:
                 self.act()
 
     def act(self) -> None:
@@ -134,6 +143,7 @@ class Run(Agent):
         self.random.choice(acts)()
 
     def undo(self) -> None:
+        self.session.load_sync()
         self.session.undo()
 
     def compact(self) -> None:
@@ -151,7 +161,8 @@ class Run(Agent):
 
     def edit(self) -> None:
         """Change the list before reasoning that stays: other words, another result, one message more or fewer."""
-        place = self.random.randrange(len(self.messages) - 1)
+        self._is_edited = True
+        place = self.random.randrange(max(len(self.messages) - 1, 1))
         message = self.messages[place]
         kind = self.random.choice(["words", "insert", "remove"])
         if kind == "insert" and message["role"] == "assistant":

@@ -166,6 +166,7 @@ class Conversation(Generic[M]):
         gone = self.records.find_competing(record, self.history)
         self._undo({old.id for old in gone})
         self.records.active_id = record.parent
+        self._keep_note(self.reasoning.record_undo(record.parent, self.records.find(record.parent)))
         return gone
 
     def _undo(self, ids: Set[str]) -> None:
@@ -204,14 +205,17 @@ class Conversation(Generic[M]):
             logger.warning("session %s: a summary that only another provider or model can read is left out", self.id)
         stored = snapshot.stored_view if snapshot.key.has_native else view
         self.last_sent = LastSent(merged, stored, snapshot.key, snapshot.tokens, snapshot.budget)
-        note = self.reasoning.record_sent(snapshot.history, snapshot.shown_record)
+        self._keep_note(self.reasoning.record_sent(snapshot.history, snapshot.shown_record))
+        if snapshot.model is not None:
+            self.sizes.models.add(snapshot.model)
+        return self.last_sent
+
+    def _keep_note(self, note: CompactionRecord | None) -> None:
+        """Keep a note of stale reasoning here, and queue it for the store."""
         if note is not None:
             replaced = self.records.add_reasoning(note)
             if self.queue.was_loaded:  # there is a store
                 self.queue.replace(replaced, note)
-        if snapshot.model is not None:
-            self.sizes.models.add(snapshot.model)
-        return self.last_sent
 
     def needs_merging(self) -> bool:
         """Return whether a list that was changed here must be sent with user messages in a row as one."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Set
 from typing import Any, Final
 
@@ -120,13 +121,28 @@ class BoundReasoning:
         self._told[name] = told
         return reasoning_note(name, *told) if is_of_use else None
 
+    def record_undo(self, parent: str | None, record: CompactionRecord | None) -> CompactionRecord | None:
+        """Record that the view of this record, None for the host's list, comes back; return a note for the store.
+
+        The next call may be made by another process, which does not know the view that was undone.
+        """
+        history = self._history
+        has_reasoning = history is None or newest_reasoning(history, NOT_STALE) >= 0
+        if self._is_useless or not has_reasoning:
+            return None
+        known = self._stale.get(parent, stale_runs_of(record))
+        first = known.first if known.end else self._left_at.get(parent, 0)
+        self._stale[parent] = StaleRuns(first, _UNTIL_NEXT_LIST)
+        self._told[parent] = self._stale[parent], frozenset(self.models)
+        return reasoning_note(parent, *self._told[parent])
+
     def learn_from_note(self, note: CompactionRecord) -> None:
         """Learn from a note of another process."""
         self.models.update(name or None for name in note.binding_models)
         self._told[note.parent] = note.stale_runs or NOT_STALE, frozenset(self.models)
         known, told = self._stale.get(note.parent, NOT_STALE), note.stale_runs or NOT_STALE
         self._is_useless = self._is_useless or told == ALL_RUNS
-        if note.parent is not None:
+        if note.parent is not None and told.end < _UNTIL_NEXT_LIST:
             other = other_view(note.parent)
             self._left_at[other] = max(told.end, self._left_at.get(other, 0))
         if known.end < told.end:
@@ -135,6 +151,10 @@ class BoundReasoning:
 
 _ANOTHER_LIST: Final = ("",)
 """The view of a list that the host has changed since; no record has this id."""
+
+
+_UNTIL_NEXT_LIST: Final = sys.maxsize - 1
+"""The end of stale runs that are all in the next list."""
 
 
 def _told_by(record: CompactionRecord | None) -> StaleRuns | None:

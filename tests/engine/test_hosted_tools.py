@@ -155,13 +155,22 @@ def test_a_long_page_is_cut_as_a_result_is() -> None:
     assert "characters left out" in shown
 
 
-def test_the_default_summary_counts_searches_and_names_the_pages_found() -> None:
-    result = controller(AnthropicFormat(), ExtractiveSummarizer()).compact_sync(
-        conversation(ANTHROPIC), keep_recent_tokens=1
-    )
-    assert result.record is not None
-    assert "web_search 1" in result.record.summary
-    assert "https://example.org/notes" in result.record.summary
+@pytest.mark.parametrize(
+    ("form", "said", "search"),
+    [
+        (AnthropicFormat(), ANTHROPIC, "- [x] web_search(input=parser release notes)"),
+        (OpenAIResponsesFormat(), ITEMS, "- [x] web_search_call(input=parser release notes https://e.org)"),
+    ],
+    ids=["anthropic", "responses"],
+)
+def test_the_default_summary_names_searches_also_after_the_next_one(form: Any, said: list[Block], search: str) -> None:
+    hooks = controller(form, ExtractiveSummarizer())
+    first = hooks.compact_sync(conversation(said), keep_recent_tokens=1).record
+    second = hooks.compact_sync([*conversation(said), *TAIL, *TAIL], keep_recent_tokens=1).record
+    assert first is not None
+    assert second is not None
+    assert search in first.summary
+    assert search in second.summary
 
 
 @pytest.mark.parametrize(("form", "said"), FORMS)

@@ -41,12 +41,14 @@ class ChatServer:
         account: The account and route that ask; signatures of others are refused.
         place: The field of chat messages with Google's signature: that of Google's own endpoint, of LiteLLM or OpenRouter.
         refusals: The refused requests' messages.
+        sent: How many calls of each accepted request had the account's signature.
     """
 
     def __init__(self) -> None:
         self.account = "first"
         self.place = ""
         self.refusals: list[str] = []
+        self.sent: list[int] = []
         self._calls = 0
 
     async def answer(self, request: Request) -> JSONResponse:
@@ -63,8 +65,10 @@ class ChatServer:
         sent = [
             _signature_of(call, message) for message in body["messages"] for call in message.get("tool_calls") or ()
         ]
-        is_good = {PLACEHOLDER, self._signature}.issuperset(sent)
-        return "" if is_good else "Corrupted thought signature."
+        if not {PLACEHOLDER, self._signature}.issuperset(sent):
+            return "Corrupted thought signature."
+        self.sent.append(sent.count(self._signature))
+        return ""
 
     @property
     def _signature(self) -> str:
@@ -204,6 +208,7 @@ def test_google_refuses_signatures_in_chat_messages_once(chat: ChatServer, url: 
     with openai.OpenAI(base_url=url, api_key="key", max_retries=0) as client:
         send = lambda view: client.chat.completions.create(model="m", messages=view)  # noqa: E731
         Run(chat, {"role": "user", "content": "Read all."}, send, add).change_account()
+    assert chat.sent == [0, 1, 2, 0, 1, 2]
 
 
 def test_deepseeks_demand_for_reasoning_leaves_none_out(chat: ChatServer, url: str) -> None:

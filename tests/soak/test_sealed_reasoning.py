@@ -24,9 +24,9 @@ def line(name: str, agents: Iterable[Agent]) -> str:
     return f"{name}: {requests:,} requests, {refusals:,} refused, {shares}"
 
 
-def allowed_refusals(model: str) -> int:
-    """Return how often a conversation may be refused: once for a model that is not known."""
-    return 0 if model == BINDING else 1
+def allowed_refusals(agent: Agent, model: str) -> int:
+    """Return how often a conversation may be refused: once for a model that is not known, and once for each unseen edit."""
+    return (model == HIDDEN) + (agent.blind_calls if isinstance(agent, Run) else 0)
 
 
 @needs_data
@@ -37,7 +37,7 @@ def test_recorded_conversations_with_signed_reasoning(
 ) -> None:
     agents = {record["id"]: replay(record, window, model, Agent()) for record in sessions()}
     note_line(line(f"recorded, {window:,}, {model}", agents.values()))
-    assert [name for name, agent in agents.items() if len(agent.signer.refusals) > allowed_refusals(model)] == []
+    assert [name for name, agent in agents.items() if len(agent.signer.refusals) > allowed_refusals(agent, model)] == []
 
 
 @pytest.mark.parametrize("model", [BINDING, HIDDEN])
@@ -49,4 +49,4 @@ def test_generated_conversations_with_signed_reasoning(
     for run in runs.values():
         run.steps(30)
     note_line(line(f"generated, from {first:,}, {model}", runs.values()))
-    assert [seed for seed, run in runs.items() if len(run.signer.refusals) > allowed_refusals(model)] == []
+    assert [seed for seed, run in runs.items() if len(run.signer.refusals) > allowed_refusals(run, model)] == []

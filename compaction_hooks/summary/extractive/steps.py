@@ -46,7 +46,7 @@ MAX_VALUES = 3
 Kind: TypeAlias = Literal["action", "edit", "command", "look", "read", "told"]
 VALUES: dict[Kind, float] = {"action": 6.0, "edit": 0.5, "command": 2.5, "look": 1.5, "read": 0.4, "told": 2.0}
 """Changes of the outside world are asked for most; edits and reads are in the file lists too. A command that only reads is a
-"look", and a line of another system's summary is "told"."""
+"look", and so is a search of the web, whose words nothing else names. A line of another system's summary is "told"."""
 LEAST_COST = 8.0
 """Added to the size of a line, in tokens, which divides its value: agents repeat short commands, and many of them fit."""
 FAILING, MENDED, REPEATED = 1.5, 0.4, 0.1
@@ -54,9 +54,10 @@ FAILING, MENDED, REPEATED = 1.5, 0.4, 0.1
 
 _READ_NAME = re.compile(
     r"get|read|list|ls$|find|search|grep|glob|view|open|show|fetch|look|query|check|describe|calculat|count|cat$|head$|tail$"
-    r"|stat$|inspect|browse|web|task_?output",
+    r"|stat$|inspect|task_?output",
     re.IGNORECASE,
 )
+_WEB_NAME = re.compile(r"browse|web", re.IGNORECASE)
 _EDIT_NAME = re.compile(r"edit|write|replace|insert|patch", re.IGNORECASE)
 _SHELL_NAME = re.compile(r"bash|shell|exec|terminal|command|run", re.IGNORECASE)
 _NO_STEP = re.compile(
@@ -285,6 +286,8 @@ def _kind_of(name: str, arguments: str, *, is_command: bool) -> Kind:
     if is_command:
         return "look" if _only_reads(arguments) else "command"
     base = _base_name(name)
+    if _WEB_NAME.match(base):
+        return "look"
     if _READ_NAME.match(base):
         return "read"
     if _EDIT_NAME.search(base):
