@@ -115,7 +115,7 @@ class BoundReasoning:
             self.awaits_answer = self._is_refused = False
 
         told = self._stale[name], frozenset(self.models)
-        if told == self._told.get(name, (_told_by(record), frozenset())):
+        if told == self._told.get(name, (_told_by(record), frozenset[str | None]())):
             return None
         is_of_use = name in self._told or self.models or newest_reasoning(history, NOT_STALE) >= 0
         self._told[name] = told

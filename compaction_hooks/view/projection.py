@@ -149,7 +149,7 @@ def apply_record(
     pinned = builder.add_head(head, native, estimate, *searched) if cut or head.rendered else ()
     wanted = by_place((*large, *(record.reductions if record else ())))
     known = {*made_here, *large}
-    reusable = earlier.rewritten if earlier and earlier.is_settled else {}
+    reusable = earlier.rewritten if earlier and earlier.is_settled else dict[int, Rewritten[M]]()
     rewritten = rewrite_parts(history, wanted, cut, known, format, estimate, reusable)
     first = history.piece(cut).host if cut < history.piece_count else history.host_count
     is_partial = cut < history.piece_count and history.first_piece(first) != cut
