@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import pytest
@@ -102,6 +102,26 @@ async def streamed(graph: Any, value: Any, how: str, mode: Any, config: Any = No
     if how == "sync":
         return list(graph.stream(value, config, stream_mode=mode, **options))
     return [item async for item in graph.astream(value, config, stream_mode=mode, **options)]
+
+
+async def say(graph: Any, text: str, how: str, config: Any = None) -> str:
+    """Return the last answer to a request; streamed, its pieces together."""
+    if how == "streamed":
+        pieces = await streamed(graph, said(text), "async", "messages", config)
+        last = pieces[-1][0].id
+        return "".join(piece.text for piece, _ in pieces if piece.id == last)
+    ended = await run(graph, said(text), how, config)
+    return ended["messages"][-1].text
+
+
+async def step_by_step(start: Callable[[], Any], text: str, how: str, config: Any) -> str:
+    """Return the last answer to a request if a new graph, as in another process, goes on at each interrupt of the thread."""
+    graph = start()
+    ended = await run(graph, said(text), how, config)
+    while graph.get_state(config).next:
+        graph = start()
+        ended = await run(graph, None, how, config)
+    return ended["messages"][-1].text
 
 
 def kinds_of(requests: Iterable[Received]) -> list[bool]:

@@ -8,7 +8,7 @@ from langchain.agents import create_agent
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 
-from tests.adapters.langchain_core_stage import WINDOW, Stage, thread
+from tests.adapters.langchain_core_stage import WINDOW, Stage, both_ways, say, step_by_step, thread
 from tests.adapters.recall_scene import KNOWN, REQUEST, UNKNOWN, Reader
 from tests.adapters.recall_scene import read_page as page_text
 
@@ -23,11 +23,11 @@ def read_page(page: int) -> str:
     ("api", "how", "saver", "recall", "said"),
     [
         ("openai", "sync", None, True, KNOWN),
-        ("openai", "sync", InMemorySaver(), True, KNOWN),
+        ("openai", "streamed", InMemorySaver(), True, KNOWN),
         ("anthropic", "async", InMemorySaver(), True, KNOWN),
         ("openai", "async", InMemorySaver(), False, UNKNOWN),
     ],
-    ids=["run without a thread", "thread", "async", "without the tool"],
+    ids=["run without a thread", "streamed", "async", "without the tool"],
 )
 async def test_an_agent_that_needs_a_covered_fact_recalls_it(
     stage: Stage, api: str, how: str, saver: InMemorySaver | None, recall: bool, said: str
@@ -36,9 +36,20 @@ async def test_an_agent_that_needs_a_covered_fact_recalls_it(
     side.think = reader = Reader()
     middleware = CompactionMiddleware(context_window=WINDOW, recall=recall)
     agent = create_agent(getattr(stage, api)(), [read_page], middleware=[middleware], checkpointer=saver)
-    config = thread(f"{api} {how} {recall}") if saver else None
-    given: Any = {"messages": [("user", REQUEST)]}
-    ended = agent.invoke(given, config) if how == "sync" else await agent.ainvoke(given, config)
-    assert ended["messages"][-1].text == said
+    assert await say(agent, REQUEST, how, thread() if saver else None) == said
     assert reader.recalled is recall
     assert ("recall" in str(side.model_requests[-1].messages)) is recall
+
+
+@both_ways
+async def test_a_thread_that_goes_on_in_another_process_recalls(stage: Stage, how: str) -> None:
+    """The records come from the checkpoint, also if the tool is the first thing that runs there."""
+    side, model, saver = stage.side(), stage.openai(), InMemorySaver()
+    side.think = reader = Reader()
+
+    def start() -> Any:
+        middleware = [CompactionMiddleware(context_window=WINDOW, recall=True)]
+        return create_agent(model, [read_page], middleware=middleware, checkpointer=saver, interrupt_before=["tools"])
+
+    assert await step_by_step(start, REQUEST, how, {**thread(), "recursion_limit": 200}) == KNOWN
+    assert reader.recalled

@@ -20,14 +20,20 @@ READ_PAGE = {
 WINDOW = 16_384
 
 
-@pytest.mark.parametrize(("recall", "said"), [(True, KNOWN), (False, UNKNOWN)])
-def test_an_agent_that_needs_a_covered_fact_recalls_it(stage: Stage, recall: bool, said: str) -> None:
+@pytest.mark.parametrize(
+    ("is_streamed", "recall", "said"), [(False, True, KNOWN), (True, True, KNOWN), (False, False, UNKNOWN)]
+)
+def test_an_agent_that_needs_a_covered_fact_recalls_it(
+    stage: Stage, is_streamed: bool, recall: bool, said: str
+) -> None:
     side = stage.side(window=WINDOW)
     side.think = reader = Reader()
     completion = with_compaction(litellm.completion, context_window=WINDOW, recall=recall)
     messages: list[Any] = [user(REQUEST)]
     while True:
-        answer = completion(messages=messages, tools=[READ_PAGE], **stage.openai(), **WITH_TOOLS).choices[0].message
+        answered = completion(messages=messages, tools=[READ_PAGE], stream=is_streamed, **stage.openai(), **WITH_TOOLS)
+        whole = litellm.stream_chunk_builder([*answered]) if is_streamed else answered
+        answer = whole.choices[0].message
         messages.append(answer)
         if not answer.tool_calls:
             break
