@@ -59,6 +59,14 @@ async def test_a_durable_run_recalls_in_its_workflow(stage: Stage, monkeypatch: 
     assert tool.metadata == {"temporal": False, "prefect": False}
 
 
+async def test_the_old_agents_of_workflow_engines_refuse_recall(stage: Stage) -> None:
+    """They put the agent's own toolsets in place of those of the run."""
+    stage.side().think = Reader()
+    agent = Agent(stage.openai(), capabilities=[Compaction[None](context_window=WINDOW, recall=True)])
+    with agent.override(toolsets=agent.toolsets), pytest.raises(RuntimeError, match="not registered in this run"):
+        await agent.run(REQUEST)
+
+
 def test_recall_excludes_persist() -> None:
     with pytest.raises(ConfigurationError, match="exclude one another"):
         Compaction[None](context_window=WINDOW, recall=True, persist=True)
