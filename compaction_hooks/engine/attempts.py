@@ -77,8 +77,7 @@ class Attempts(Generic[M]):
             note = seal_note(seal, twin, history.piece(piece).host, _request_before(history, piece))
             conversation.natives.learn_from_note(note)
             conversation.records.add_note(note)
-            if self.shared.has_store:
-                conversation.queue.save(note)
+            conversation.queue.save(note)
 
     def find_budget(self, snapshot: Snapshot[M]) -> Budget:
         """Return the budget of the model's window, or of a window as large as the context if the window is unknown."""
@@ -147,7 +146,7 @@ class Attempts(Generic[M]):
         Args:
             before_paying: A summary is about to be paid for: load again, since another worker may have made one.
         """
-        if not self.shared.has_store:
+        if not self.conversation.queue.has_store:
             return True
         is_fresh: bool = yield from sync_store(self.conversation)
         if before_paying and not is_fresh:

@@ -62,7 +62,6 @@ class SharedState(NamedTuple):
         answer_limits: By model, the length in tokens at which an answer ended twice, with less and with more room for it.
         calibrations: By model, how the estimator differs from reported usage.
         host_files: Returns the files that the host keeps track of itself.
-        has_store: Whether records are kept in a store too.
         summarizer: The controller's own summarizer, or None.
     """
 
@@ -74,7 +73,6 @@ class SharedState(NamedTuple):
     answer_limits: dict[str | None, int]
     calibrations: dict[str | None, Calibration]
     host_files: Callable[[], FileOperations]
-    has_store: bool
     summarizer: object
 
 

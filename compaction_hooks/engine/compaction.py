@@ -202,9 +202,8 @@ class Compaction(Generic[M]):
         answer = yield from summarize(self._snapshot, self._budget, self._call, plan, self._order.focus)
         if isinstance(answer, Aborted):
             return (yield from self._skip(start, CompactionOutcome.ABORTED, "aborted"))
-        if self._shared.has_store:  # another worker may have undone the record that the summary builds on
-            yield from reload(self._conversation)
-            self._conversation.drop_missing()
+        yield from reload(self._conversation)  # another worker may have undone the record that the summary builds on
+        self._conversation.drop_missing()
         self._record_answer(answer, start)
         if isinstance(answer, SummaryFailed):
             return (yield from self._fail(start)) if self._can_wait else None
@@ -287,7 +286,7 @@ class Compaction(Generic[M]):
         snapshot = take_snapshot(conversation, self._shared, self._call)
         self.last_sent = conversation.hand_out(snapshot)
         view = self.last_sent.unmerged
-        if self._shared.has_store:
+        if conversation.queue.has_store:
             conversation.queue.save(made)
             conversation.queue.is_loaded = False  # another worker may have made one too: the next call loads again
             yield from write(conversation)
@@ -312,7 +311,7 @@ class Compaction(Generic[M]):
         sent = self._conversation.last_sent
         if sent is None:  # another worker may have sent it
             history = self._snapshot.history
-            return self._shared.has_store and history.run_side(history.run_count - 1) == "host"
+            return self._conversation.queue.has_store and history.run_side(history.run_count - 1) == "host"
         is_same = sent.key.is_prefix_of(self._snapshot.key)
         return is_same and sent.key.piece_count == self._snapshot.key.piece_count
 

@@ -26,7 +26,6 @@ from compaction_hooks.tokens.media import LearnedMedia
 from compaction_hooks.view.native import NativeStart
 from compaction_hooks.view.notes import undo_note
 from compaction_hooks.view.projection import Projection, apply_record
-from compaction_hooks.view.reasoning import NOT_STALE
 from compaction_hooks.view.record import (
     UNKNOWN_RUN,
     CompactionRecord,
@@ -214,7 +213,7 @@ class Conversation(Generic[M]):
         """Keep a note of stale reasoning here, and queue it for the store."""
         if note is not None:
             replaced = self.records.add_reasoning(note)
-            if self.queue.was_loaded:  # there is a store
+            if self.queue.was_loaded:
                 self.queue.replace(replaced, note)
 
     def needs_merging(self) -> bool:
@@ -285,10 +284,10 @@ class Conversation(Generic[M]):
         self,
         history: History[M],
         record: CompactionRecord | None,
-        stale: StaleRuns = NOT_STALE,
-        issuer: Issuer | None = None,
-        start: NativeStart | None = None,
-        large: Sequence[Reduction] = (),
+        stale: StaleRuns,
+        issuer: Issuer | None,
+        start: NativeStart | None,
+        large: Sequence[Reduction],
     ) -> Projection[M]:
         """Return the projection of a history with a record. It is cached, and reused for histories that grow from this one."""
         name = (record.as_shown_to(issuer, 0).id if record else None, history.log, history.log.replaced)

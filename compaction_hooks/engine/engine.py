@@ -30,11 +30,6 @@ class Engine(SendingFlow[M]):
         self.driver = Driver(services, conversation.lock)
         self._seconds = services.seconds
 
-    @property
-    def is_loaded(self) -> bool:
-        """Whether the records of the store, if there is one, have been loaded."""
-        return self.conversation.queue.was_loaded or not self.shared.has_store
-
     def begin_call(self) -> float | None:
         """Note that a model call begins now; return the seconds since the last one began, or None before the first one."""
         with self.conversation.lock:
@@ -55,7 +50,7 @@ class Engine(SendingFlow[M]):
         conversation = self.conversation
         with conversation.lock:
             new = conversation.add_records(records)
-            for record in new if self.shared.has_store else ():
+            for record in new:
                 for record_id in record.takes_back:
                     if record_id.endswith(NATIVE_MARK):  # its record stays in the store, with the refused items
                         conversation.queue.save(undo_note([record_id], 0, 0))

@@ -13,8 +13,10 @@ from compaction_hooks.errors import ConfigurationError, describe_error
 from compaction_hooks.history import History
 from compaction_hooks.messages import M, NativeFormat
 from compaction_hooks.native import Issuer
+from compaction_hooks.settings import CompactionSettings
 from compaction_hooks.tokens.calibration import Calibration
 from compaction_hooks.view.native import NativeStart
+from compaction_hooks.view.projection import Projection
 from compaction_hooks.view.reasoning import NOT_STALE, spare_open_turn
 from compaction_hooks.view.record import CompactionRecord
 from compaction_hooks.view.snapshot import Snapshot, ViewKey
@@ -25,34 +27,22 @@ def take_snapshot(conversation: Conversation[M], shared: SharedState, call: Call
 
     A broken history is repaired first if the settings say so, so that the repairs are measured too.
     """
-    settings = call.settings
+    settings, model = call.settings, call.model or shared.model
     is_mended = settings.repair if call.repair is None else call.repair
     messages = conversation.repair(call.messages) if is_mended else call.messages
     history, record = conversation.read(messages)
     conversation.reasoning.compare_list(history, (call.system, call.tools))
 
-    model = call.model or shared.model
     issuer = _find_issuer(conversation, call, model)
-    shown = record.as_shown_to(issuer, history.run_count) if record else None
     is_bound = conversation.reasoning.binds(model, conversation.format, settings.sealed_reasoning)
-    stale = NOT_STALE
-    if is_bound:
-        stale = spare_open_turn(conversation.reasoning.stale_runs(history, shown), history, model)
-    start = conversation.find_native_start(history, model)
-    large = conversation.find_large(history, settings)
-    projection = conversation.update_projection(history, record, stale, issuer, start, large)
+    projection = _project(conversation, settings, history, record, model, issuer, is_bound=is_bound)
     is_changed = is_mended or not projection.is_identity
 
     system, tools = _fixed_tokens(conversation, call)
-    fixed = system + tools
-    estimated = projection.tokens(history) + fixed
-    record_id = record.id if record else None
-    is_native = projection.native is not None
-    key = ViewKey(history.log, history.piece_count, record_id, estimated, model, stale, is_native, start)
+    key = _name_view(history, record, projection, model, system + tools)
     budget = budget_for(conversation, shared, call)
-
     # Before the size is taken: an answer in the list may carry the count of this very view.
-    learn_from_embedded_usage(conversation, shared, history, key, _oldest_run(history, record, start), budget)
+    learn_from_embedded_usage(conversation, shared, history, key, _oldest_run(history, record, key.start), budget)
     calibration = find_calibration(conversation, shared, model)
     counted = conversation.sizes.baseline_of(key)
 
@@ -71,13 +61,57 @@ def take_snapshot(conversation: Conversation[M], shared: SharedState, call: Call
         estimator=conversation.estimator,
         ratio=calibration.ratio,
         overhead_tokens=calibration.overhead_tokens,
-        fixed_tokens=fixed,
+        fixed_tokens=system + tools,
         tools_tokens=tools,
         user_pins=dict(conversation.records.user_pins),
         binds_reasoning=is_bound,
         has_recall=conversation.has_recall,
         issuer=issuer,
         merges_user_messages=settings.merge_user_messages or (is_changed and conversation.needs_merging()),
+    )
+
+
+def _project(
+    conversation: Conversation[M],
+    settings: CompactionSettings,
+    history: History[M],
+    record: CompactionRecord | None,
+    model: str | None,
+    issuer: Issuer | None,
+    *,
+    is_bound: bool,
+) -> Projection[M]:
+    """Apply the active record, as a request to this model shows it.
+
+    Args:
+        is_bound: Whether the view leaves out stale reasoning.
+    """
+    stale = NOT_STALE
+    if is_bound:
+        shown = record.as_shown_to(issuer, history.run_count) if record else None
+        stale = spare_open_turn(conversation.reasoning.stale_runs(history, shown), history, model)
+    start = conversation.find_native_start(history, model)
+    large = conversation.find_large(history, settings)
+    return conversation.update_projection(history, record, stale, issuer, start, large)
+
+
+def _name_view(
+    history: History[M], record: CompactionRecord | None, projection: Projection[M], model: str | None, fixed: int
+) -> ViewKey:
+    """Return the identity of a view.
+
+    Args:
+        fixed: The estimate of the system prompt and the tools that are not in the list, in tokens.
+    """
+    return ViewKey(
+        log=history.log,
+        piece_count=history.piece_count,
+        record_id=record.id if record else None,
+        estimated=projection.tokens(history) + fixed,
+        model=model,
+        stale=projection.stale,
+        has_native=projection.native is not None,
+        start=projection.start,
     )
 
 

@@ -45,15 +45,16 @@ def flush(conversation: Conversation[M]) -> Flow[None]:
 
 
 def reload(conversation: Conversation[M]) -> Flow[None]:
-    """Load the records again, for those that other workers made meanwhile."""
-    if not (yield from _is_cooling_down(conversation)):
+    """Load the records again, for those that other workers made meanwhile; without a store, do nothing."""
+    if conversation.queue.has_store and not (yield from _is_cooling_down(conversation)):
         yield from _load(conversation)
 
 
 def load(conversation: Conversation[M]) -> Flow[None]:
-    """Write waiting changes and load the records, even if the store failed a moment ago."""
+    """Write waiting changes and load the records, even if the store failed a moment ago; without a store, do nothing."""
     yield from write(conversation)
-    yield from _load(conversation)
+    if conversation.queue.has_store:
+        yield from _load(conversation)
 
 
 def write(conversation: Conversation[M]) -> Flow[None]:

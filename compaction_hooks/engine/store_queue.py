@@ -12,6 +12,7 @@ class StoreQueue:
     """The changes of one conversation that wait for its store, and the store's known state.
 
     Attributes:
+        has_store: Whether there is a store; without one nothing waits, and all records are loaded.
         is_loaded: Whether the records were loaded, and no other worker can have added any since.
         was_loaded: Whether the records were ever loaded.
         stored: Ids of records that the store held.
@@ -23,10 +24,10 @@ class StoreQueue:
         unreadable: Digests of the unreadable stored texts that were reported.
     """
 
-    def __init__(self, session_id: str) -> None:
+    def __init__(self, session_id: str, *, has_store: bool) -> None:
         self.session_id = session_id
-        self.is_loaded = False
-        self.was_loaded = False
+        self.has_store = has_store
+        self.is_loaded = self.was_loaded = not has_store
         self.stored: set[str] = set()
         self.missing: Set[str] = frozenset()
         self.unwritten: list[Write] = []
@@ -37,11 +38,13 @@ class StoreQueue:
 
     def save(self, record: CompactionRecord) -> None:
         """Queue a record to be saved."""
-        self.unwritten.append(Write(self.session_id, record.id, record.to_json()))
+        if self.has_store:
+            self.unwritten.append(Write(self.session_id, record.id, record.to_json()))
 
     def remove(self, record_id: str) -> None:
         """Queue the removal of a record."""
-        self.unwritten.append(Write(self.session_id, record_id))
+        if self.has_store:
+            self.unwritten.append(Write(self.session_id, record_id))
 
     def replace(self, old: Iterable[CompactionRecord], new: CompactionRecord) -> None:
         """Queue a record to be saved in place of others."""

@@ -156,7 +156,6 @@ class CompactionController(ConversationMethods[M]):
             answer_limits={},
             calibrations={},
             host_files=guard_files(host_files or FileOperations),
-            has_store=store is not None,
             summarizer=summarizer,
         )
         self._services = Services(
@@ -256,7 +255,7 @@ class CompactionController(ConversationMethods[M]):
         """Keep the records of an evicted session if it has changes by hand that are in no store."""
         conversation = session.engine.conversation
         with conversation.lock:
-            is_stored = self._shared.has_store and not conversation.queue.unwritten
+            is_stored = conversation.queue.has_store and not conversation.queue.unwritten
             records = conversation.export_all() if conversation.records.has_manual_changes and not is_stored else []
         if records:
             with self._lock:
@@ -289,13 +288,13 @@ class CompactionController(ConversationMethods[M]):
             ConfigurationError: the id is no text.
         """
         driver = self._forget_in_memory(id)
-        if self._shared.has_store:
+        if self._services.store is not None:
             await driver.run(remove_all(id))
 
     def forget_sync(self, id: str) -> None:
         """As `forget`, for callers without an event loop."""
         driver = self._forget_in_memory(id)
-        if self._shared.has_store:
+        if self._services.store is not None:
             driver.run_sync(remove_all(id))
 
     def _forget_in_memory(self, id: str) -> Driver:

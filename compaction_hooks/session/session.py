@@ -242,13 +242,11 @@ class ConversationMethods(RecallMethods[M]):
         In a new process `state()`, `history()`, `undo()` and `export_records()` know the stored records only after this, or after
         the first call. A store that fails raises no error here: an event tells why, and `state().is_loaded` stays False.
         """
-        if self.engine.shared.has_store:
-            await self.engine.driver.run(load(self.engine.conversation))
+        await self.engine.driver.run(load(self.engine.conversation))
 
     def load_sync(self) -> None:
         """As `load`, for callers without an event loop."""
-        if self.engine.shared.has_store:
-            self.engine.driver.run_sync(load(self.engine.conversation))
+        self.engine.driver.run_sync(load(self.engine.conversation))
 
     def pin(self, message: object) -> None:
         """Keep a message word for word in every view from the next summary on; with a tool call, its results too.
@@ -259,7 +257,7 @@ class ConversationMethods(RecallMethods[M]):
         engine = self.engine
         with engine.conversation.lock:
             note = engine.conversation.pin(message)
-            if note is not None and engine.shared.has_store:
+            if note is not None:
                 engine.conversation.queue.save(note)
         engine.save_in_this_thread()
 
@@ -279,9 +277,8 @@ class ConversationMethods(RecallMethods[M]):
             if record is None:
                 return None
             revoked = conversation.revoke(record)
-            if self.engine.shared.has_store:
-                for old in revoked:
-                    conversation.queue.remove(old.id)
+            for old in revoked:
+                conversation.queue.remove(old.id)
 
             last = conversation.last_sent
             budget = last.budget if last else self._usual_budget()
@@ -319,7 +316,7 @@ class ConversationMethods(RecallMethods[M]):
             budget = last.budget if last else self._usual_budget()
             record = conversation.find_current()
             breaker = conversation.cooldown.breaker
-            is_loaded = self.engine.is_loaded
+            is_loaded = conversation.queue.was_loaded
         return SessionState(
             context_tokens=tokens,
             context_window=budget.window if budget else None,
@@ -358,7 +355,14 @@ class CompactionSession(ConversationMethods[M]):
         def make_engine() -> Engine[M]:
             sizes = LearnedMedia(estimator)
             reader = HistoryReader(first, sizes.estimate_message_tokens, SUMMARY_MARKER)
-            conversation = Conversation(id, first, sizes, reader, StoreQueue(id), is_format_open=format is None)
+            conversation = Conversation(
+                id,
+                first,
+                sizes,
+                reader,
+                StoreQueue(id, has_store=services.store is not None),
+                is_format_open=format is None,
+            )
             return Engine(conversation, shared, services)
 
         self._make_engine = make_engine
@@ -431,7 +435,7 @@ class CompactionSession(ConversationMethods[M]):
         Raises:
             RecordError: the records of the store are not loaded yet.
         """
-        if not self._own.is_loaded:
+        if not self._own.conversation.queue.was_loaded:
             raise RecordError(
                 f"the records of session {self.id!r} are not read from the store yet: `await session.load()` or "
                 "`session.load_sync()` first; if the store fails, a StoreFailed event says why"

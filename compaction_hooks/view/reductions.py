@@ -197,17 +197,10 @@ def _runs(history: History[M], first: int, end: int) -> Iterator[_Run]:
     first_piece = starts[0]
     pieces = history.pieces(first_piece, starts[-1])
     before = history.call_ordinals(first - 1)
-    is_assistants = history.run_side(first) == "assistant"
     for run, (start, stop) in enumerate(pairwise(starts), first):
-        found = pieces[start - first_piece : stop - first_piece]
-        own = _call_ordinals(found) if is_assistants else {}
-        yield run, start, found, own or before
-        before, is_assistants = own, not is_assistants
-
-
-def _call_ordinals(pieces: Iterable[Piece]) -> dict[str, int]:
-    calls = [part.id for piece in pieces for part in piece.message.parts if isinstance(part, ToolCall)]
-    return {call_id: ordinal for ordinal, call_id in enumerate(calls)}
+        own = history.call_ordinals(run)
+        yield run, start, pieces[start - first_piece : stop - first_piece], own or before
+        before = own
 
 
 def run_texts(pieces: Iterable[Piece]) -> list[str]:
