@@ -42,12 +42,14 @@ def read_facts(messages: Sequence[Message]) -> Mapping[str, Collection[str]]:
     open tasks, and ids of what was started in the background.
     """
     sample = "\n".join(_sample([*texts_of(messages)]))
+    calls = [call for message in messages for call in message.calls]
+    results = [result for message in messages for result in message.results]
     return {
         **_read_words(sample),
         "number": dict.fromkeys(_NUMBER.findall(sample)),
-        "error": dict.fromkeys(_read_errors(messages)),
-        "task": _read_tasks(messages),
-        "process": dict.fromkeys(_read_started(messages)),
+        "error": dict.fromkeys(_read_errors(results)),
+        "task": _read_tasks(messages, calls),
+        "process": dict.fromkeys(_read_started(calls, results)),
     }
 
 
@@ -104,24 +106,22 @@ def _read_words(text: str) -> dict[str, dict[str, None]]:
     return found
 
 
-def _read_errors(messages: Iterable[Message]) -> Iterator[str]:
-    for message in messages:
-        for result in message.results:
-            if is_failure(result):
-                lines = (line.strip() for line in result.text[:1_000].splitlines())
-                yield from [line[:ERROR_CHARS] for line in lines if line][:1]
+def _read_errors(results: Iterable[ToolResult]) -> Iterator[str]:
+    for result in results:
+        if is_failure(result):
+            lines = (line.strip() for line in result.text[:1_000].splitlines())
+            yield from [line[:ERROR_CHARS] for line in lines if line][:1]
 
 
-def _read_tasks(messages: Iterable[Message]) -> list[str]:
+def _read_tasks(messages: Iterable[Message], calls: Iterable[ToolCall]) -> list[str]:
     """Return the open tasks, as to-do tools and check boxes tell them; other calls need not be read."""
-    ids: set[str] = set()
+    ids = {call.id for call in calls if _TO_DO.search(call.name) or '"status"' in call.arguments}
     told: list[Message] = []
     for message in messages:
-        ids.update(call.id for call in message.calls if _TO_DO.search(call.name) or '"status"' in call.arguments)
-        parts = tuple(part for part in message.parts if _tells_tasks(part, ids))
+        parts = tuple([part for part in message.parts if _tells_tasks(part, ids)])
         if parts:
             told.append(replace(message, parts=parts))
-    return [item.text for item in task_items(told, read_calls(told), ())]
+    return [item.text for item in task_items(told, read_calls(told))]
 
 
 def _tells_tasks(part: Part, ids: Container[str]) -> bool:
@@ -134,11 +134,9 @@ def _tells_tasks(part: Part, ids: Container[str]) -> bool:
             return False
 
 
-def _read_started(messages: Iterable[Message]) -> Iterator[str]:
+def _read_started(calls: Iterable[ToolCall], results: Iterable[ToolResult]) -> Iterator[str]:
     """Yield the ids that results of calls in the background name."""
-    started: set[str] = set()
-    for message in messages:
-        started.update(call.id for call in message.calls if _BACKGROUND.search(call.arguments[-200:]))
-        for result in message.results:
-            if result.call_id in started and (found := _STARTED.search(result.text[:500])):
-                yield found[1]
+    started = {call.id for call in calls if _BACKGROUND.search(call.arguments[-200:])}
+    for result in results:
+        if result.call_id in started and (found := _STARTED.search(result.text[:500])):
+            yield found[1]

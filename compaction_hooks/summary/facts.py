@@ -22,6 +22,9 @@ from compaction_hooks.text.escaping import neutralize
 
 NAMED_RATIO = 0.25
 """The most of a summary's tokens that a prompt names of what the user said; of tasks and of mended failures half as much each."""
+SCAN_CHARS = 2_000
+"""The most characters of one result that are read at each end for names. With ten times as many, 94 % of the names chosen in 25
+recorded conversations are the same, and their next steps use as many."""
 LINE_TOKENS = 2
 """Estimate of a bullet and a line break."""
 
@@ -48,7 +51,7 @@ def correct_failures(text: str, messages: Iterable[Message]) -> list[Item]:
 
 def next_identifiers(messages: Sequence[Message], known: AbstractSet[str]) -> list[Item]:
     """Return the identifiers that are most likely needed next and not known otherwise, best first."""
-    mentions = collect_mentions(messages, read_calls(messages), ())
+    mentions = collect_mentions(messages, read_calls(messages), (), scan_chars=SCAN_CHARS)
     return [*map(as_data, identifier_items(mentions, known))]
 
 
@@ -68,13 +71,13 @@ def name_facts(
         max_tokens: The most the summary may hold.
         size: Size of a text in tokens.
     """
-    calls = read_calls(messages)
+    calls, kept_calls = read_calls(messages), read_calls(kept)
     begun = [item for item in parse(previous_summary or "") if item.section is Section.IN_PROGRESS]
     said = int(max_tokens * NAMED_RATIO)
     items = [
         *newest_fitting([*words_of_user(messages)], said, size),
-        *newest_fitting(mended_items([*calls, *read_calls(kept)]), said // 2, size),
-        *newest_fitting(task_items(messages, calls, begun, kept), said // 2, size),
+        *newest_fitting(mended_items([*calls, *kept_calls]), said // 2, size),
+        *newest_fitting(task_items(messages, calls, begun, kept, kept_calls), said // 2, size),
         *identifiers,
     ]
     return neutralize(render([*map(as_data, items)]))

@@ -23,7 +23,7 @@ MAX_CHARS = 200
 MAX_VALUE_CHARS = 80
 """A longer value under a key is data, not a name."""
 SCAN_CHARS = 20_000
-"""The most characters of one result or argument that are read at each end; of an older result less, by its weight."""
+"""The most characters of one result or argument that are read at each end."""
 MAX_KEPT_CHARS = 50_000
 """The most characters of one text in a kept message that are read at each end."""
 MAX_ITEMS = 600
@@ -113,8 +113,14 @@ class Mentions:
         return found
 
 
-def collect_mentions(messages: Sequence[Message], calls: Iterable[CallMade], earlier: Sequence[Item]) -> Mentions:
-    """Return the identifiers that these messages, and the items of an earlier summary, name."""
+def collect_mentions(
+    messages: Sequence[Message], calls: Iterable[CallMade], earlier: Sequence[Item], *, scan_chars: int = SCAN_CHARS
+) -> Mentions:
+    """Return the identifiers that these messages, and the items of an earlier summary, name.
+
+    Args:
+        scan_chars: The most characters of one result that are read at each end; of an older result less, by its weight.
+    """
     mentions = Mentions()
     age = _decay(len(messages))
     for item in earlier:
@@ -123,7 +129,10 @@ def collect_mentions(messages: Sequence[Message], calls: Iterable[CallMade], ear
     for place, message in enumerate(messages):
         decay = _decay(len(messages) - place)
         for part in message.parts:
-            _count_part(part, message, arguments, mentions, decay)
+            if isinstance(part, ToolResult):
+                _count_result(_read_ends(part.text, int(scan_chars * decay)), mentions, decay)
+            else:
+                _count_part(part, message, arguments, mentions, decay)
     return mentions
 
 
@@ -202,20 +211,22 @@ def _count_part(part: Part, message: Message, arguments: dict[int, CallMade], me
     match part:
         case ToolCall():
             mentions.add(_argument_names(arguments[id(part)], mentions), CALL * decay)
-        case ToolResult():
-            text = _read_ends(part.text, int(SCAN_CHARS * decay))
-            keys: dict[str, str] = {}
-            if '":' in text or '" :' in text:
-                keys, text = _find_members(text), _KEY_ALONE.sub(" ", text)
-            names = mentions.find_words(text).union(keys)
-            mentions.add(names, RESULT * decay * min(1.0, LISTING / max(len(names), 1)))
-            for value, key in keys.items():
-                mentions.keys.setdefault(value, key)
         case Text() if message.role in ("user", "assistant"):
             weight = USER if message.role == "user" else ASSISTANT
             mentions.add(mentions.find_words(part.text), weight * decay)
         case _:
             pass
+
+
+def _count_result(text: str, mentions: Mentions, decay: float) -> None:
+    """Count the names of a result once each, with the keys of its members."""
+    keys: dict[str, str] = {}
+    if '":' in text or '" :' in text:
+        keys, text = _find_members(text), _KEY_ALONE.sub(" ", text)
+    names = mentions.find_words(text).union(keys)
+    mentions.add(names, RESULT * decay * min(1.0, LISTING / max(len(names), 1)))
+    for value, key in keys.items():
+        mentions.keys.setdefault(value, key)
 
 
 def _read_run(run: str) -> Iterator[str]:

@@ -173,6 +173,7 @@ def _collect_items(
 ) -> list[Item]:
     """Return all items, in the order of the text's sections, identifiers last."""
     calls, kept = read_calls(messages), request.kept_messages
+    kept_calls = read_calls(kept)
     shown = request_texts([message for message in kept if not is_summary_message(message)])
     asked = request_texts(messages, [item.text for item in _items_under(earlier, Section.GOAL)])
     asked = [text for text in asked if text not in shown]
@@ -186,10 +187,8 @@ def _collect_items(
     ]
     items = [
         *constraint_items(asked, limits),
-        *step_items(
-            _items_under(earlier, Section.DONE, Section.BLOCKED), read_steps(calls), read_steps(read_calls(kept))
-        ),
-        *task_items(messages, calls, _items_under(earlier, Section.IN_PROGRESS), kept),
+        *step_items(_items_under(earlier, Section.DONE, Section.BLOCKED), read_steps(calls), read_steps(kept_calls)),
+        *task_items(messages, calls, _items_under(earlier, Section.IN_PROGRESS), kept, kept_calls),
         *decision_items(() if is_chat else messages, _items_under(earlier, Section.DECISIONS)),
         *next_items(messages, _items_under(earlier, Section.NEXT), kept),
         *fact_items(messages if is_chat else (), facts),

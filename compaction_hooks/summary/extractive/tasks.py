@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
-from compaction_hooks.files.operations import CallMade, as_fields, as_items, read_calls
+from compaction_hooks.files.operations import CallMade, as_fields, as_items
 from compaction_hooks.messages import Message
 from compaction_hooks.summary.extractive.outline import Item, Section
 from compaction_hooks.summary.extractive.text import quote
@@ -25,7 +25,11 @@ _CREATED = re.compile(r"#(\w{1,12})\b")
 
 
 def task_items(
-    messages: Sequence[Message], calls: Iterable[CallMade], earlier: Sequence[Item], later: Sequence[Message] = ()
+    messages: Iterable[Message],
+    calls: Iterable[CallMade],
+    earlier: Iterable[Item] = (),
+    later: Iterable[Message] = (),
+    later_calls: Iterable[CallMade] = (),
 ) -> list[Item]:
     """Return the tasks that are still open, oldest first; `later` messages close some and open none.
 
@@ -35,7 +39,7 @@ def task_items(
     tasks = {item.text: OPEN for item in earlier}
     _update(tasks, messages, calls)
     by_then = dict(tasks)
-    _update(by_then, later, read_calls(later))
+    _update(by_then, later, later_calls)
     return [
         Item(section=Section.IN_PROGRESS, text=text, value=value) for text, value in tasks.items() if text in by_then
     ]
