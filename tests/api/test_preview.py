@@ -9,10 +9,9 @@ import pytest
 
 from compaction_hooks import CompactionOutcome, CompactionSettings, ConfigurationError
 from compaction_hooks.events import CompactionEvent, CompactionFinished
-from compaction_hooks.recall import diff
 from compaction_hooks.stores import MemoryStore
 from compaction_hooks.strategies import Summarize
-from tests.conversations import Numbered, Scripted, above_threshold, controller, prose, steps, system, talk, user
+from tests.conversations import Numbered, Scripted, above_threshold, controller, steps, system, talk, user
 
 MESSAGES = [system(), user("Port the parser."), *steps(12), *talk(3)]
 
@@ -70,18 +69,6 @@ def test_what_is_no_preview_is_refused_or_compacted_anew() -> None:
     preview = session.preview_sync(MESSAGES, 600)
     made = session.compact_sync(MESSAGES, 600, preview=replace(preview, outcome=CompactionOutcome.COMPACTED))
     assert "summary number 2" in json.dumps(made.messages)
-
-
-def test_a_diff_shows_the_parts_left_out_and_those_in_their_place() -> None:
-    messages = above_threshold()
-    view = controller(8_192, summarizer=Scripted("- facts")).transform_context_sync(messages)
-    lines = diff(messages, view).splitlines()
-    assert lines[:2] == ["--- messages", "+++ view"]
-    assert sum(line.startswith("-user: Question") for line in lines) > 3
-    assert [line for line in lines if line.startswith("+user: [Conversation summary]")]
-    assert max(map(len, lines)) < 200
-    assert diff(messages, messages) == ""
-    assert prose(20)[:40] in diff(messages, view)
 
 
 @pytest.mark.parametrize("answers", [["- much " * 5_000, "- facts"], [RuntimeError("down"), "- facts"]])
