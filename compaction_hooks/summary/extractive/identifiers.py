@@ -146,17 +146,17 @@ def find_names(messages: Iterable[Message], mentions: Mentions) -> set[str]:
 
 
 def identifier_items(mentions: Mentions, known: AbstractSet[str]) -> list[Item]:
-    """Return the most valuable identifiers, best first.
+    """Return the most valuable identifiers, best first; of two with the same value, the one with a key.
 
     Args:
         known: Values that are elsewhere in the context, such as the paths in the file lists.
     """
-    scored: list[tuple[float, str]] = []
+    scored: list[tuple[float, bool, str]] = []
     for name, weight in mentions.weights.items():
         if BETWEEN in name:  # before its values, which are then not repeated
             weight = ROW + max(mentions.weights.get(value, weight) for value in name.split(BETWEEN))
         if weight >= LEAST_WEIGHT and name not in known:
-            scored.append((-weight, name))
+            scored.append((-weight, name not in mentions.keys, name))
     return [
         Item(
             section=Section.IDENTIFIERS,
@@ -164,7 +164,7 @@ def identifier_items(mentions: Mentions, known: AbstractSet[str]) -> list[Item]:
             value=math.log2(1 - score),
             group=_label(name, mentions.keys.get(name, "")),
         )
-        for score, name in sorted(scored)[:MAX_ITEMS]
+        for score, _, name in sorted(scored)[:MAX_ITEMS]
     ]
 
 

@@ -11,8 +11,9 @@ from compaction_hooks.summary.extractive.text import ASCII_CHARS_PER_TOKEN, size
 def select(items: Sequence[Item], max_size: float, shares: Mapping[Section, float]) -> list[Item]:
     """Return the items that fit, in the order of `items`.
 
-    First the most valuable of each section within its share, then the most valuable others, and identifiers in the room that is
-    left: their share and more. An item whose text is part of a chosen one is not repeated, except requests.
+    First those that must be chosen, then the most valuable of each section within its share, then the most valuable others, and
+    identifiers in the room that is left: their share and more. An item whose text is part of a chosen one is not repeated, except
+    requests.
 
     Args:
         items: Identifiers last, best first. Those without value are not chosen, even if there is room.
@@ -22,12 +23,15 @@ def select(items: Sequence[Item], max_size: float, shares: Mapping[Section, floa
     names = next((at for at, item in enumerate(items) if item.section is Section.IDENTIFIERS), len(items))
     share = min(sum(len(item.text) + 2 for item in items[names:]) / ASCII_CHARS_PER_TOKEN, max_size * NAMES_SHARE)
     others = max_size - share
-    budget = _Budget(others)
+    budget = _Budget(max_size)
     worth = (index for index in range(names) if items[index].value > 0)
-    order = sorted(worth, key=lambda index: (not items[index].must, -items[index].value, -index))
+    order = sorted(worth, key=lambda index: (-items[index].value, -index))
     for index in order:
-        item = items[index]
-        budget.take(index, item, others if item.must else others * shares.get(item.section, 0.0))
+        if items[index].must:
+            budget.take(index, items[index], max_size)
+    budget.room -= share
+    for index in order:
+        budget.take(index, items[index], others * shares.get(items[index].section, 0.0))
     for index in order:
         budget.take(index, items[index], others)
     budget.room += share

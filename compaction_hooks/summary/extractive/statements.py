@@ -29,6 +29,8 @@ OPENING_REQUESTS = 3
 """Requests at the beginning that count more than their age says: they set the subject."""
 BETWEEN_SHARE = 0.3
 """The most of the room of the first and the newest request that is left to those between them: many are one short line."""
+CUT_SHARE = 0.75
+"""A request is only cut if at most this part of it fits: less than that saves little more than its marker takes."""
 REFUSING = "When refusing a call of"
 """The beginning of a request with which the user refused a call."""
 NAME_CHARS = 60
@@ -88,13 +90,16 @@ def request_texts(messages: Iterable[Message], earlier: Iterable[str] = ()) -> l
     Args:
         earlier: Requests of an earlier summary, which come first.
     """
-    asked = list(earlier)
+    asked = list(
+        dict.fromkeys(earlier)
+    )  # in the summary of a turn's first part, a summary may quote the first one again
     tools: dict[str, str] = {}
     for message in messages:
         if is_summary_message(message):
             known = {_beginning(request) for request in asked}
-            # In the middle: the first and the last request are never dropped, and these are told by another writer.
-            asked[1:1] = (request for request in _quoted_requests(message) if _beginning(request) not in known)
+            # Before the last: the first and the last request are never dropped, and these are told by another writer.
+            place = max(len(asked) - 1, 1)
+            asked[place:place] = (text for text in _quoted_requests(message) if _beginning(text) not in known)
         elif message.role == "user" and is_request(text := strip_harness(message.text)):
             asked.append(neutralize(text))
         tools.update((call.id, call.name) for call in message.calls)
@@ -122,48 +127,61 @@ def _read_foreign(summary: Message) -> list[Item]:
 
 def _beginning(request: str) -> str:
     """Return the part of a request by which a quotation, which may be shortened, is known again."""
-    return " ".join(request.split())[:QUOTED_CHARS].casefold()
+    said = request.partition(": ")[2] if request.startswith(REFUSING) else request
+    return " ".join(said.split())[:QUOTED_CHARS].casefold()
 
 
 def request_items(texts: Sequence[str], max_size: float, spare: float = 0.0) -> list[Item]:
     """Return one item for each request, oldest first; the first, the newest, refusals and short ones are never dropped.
 
     Args:
-        max_size: The most that the first and the newest may have together, less a part for those between them: half each, more
-            if the other is short.
+        max_size: The most that the first and the newest may have together, less a part for the others: half each, more if the
+            other is short.
         spare: Room, in addition, that nothing else needs: it is for the requests that would be cut, the newest first.
     """
     texts = list(reversed(dict.fromkeys(reversed(texts))))
     if not texts:
         return []
 
+    values = [3.0 + 2.0 * (at + 1) / len(texts) + 2.0 * (at < OPENING_REQUESTS) for at in range(len(texts))]
     sizes = [size(text) for text in texts]
+    asked = [at for at, text in enumerate(texts) if not text.startswith(REFUSING)] or [0]
+    first, newest = asked[0], asked[-1]
+
     limits = [min(max_size / 2, size(text[:OLD_REQUEST_CHARS])) for text in texts]
-    between = _newest_fitting(limits[1:-1], max_size * BETWEEN_SHARE)
-    max_size -= sum(limits[1:-1][at] for at in between)
-    half = max_size / 2
-    limits[0] = max(half, max_size - (sizes[-1] if len(texts) > 1 else 0.0))
-    limits[-1] = max(half, max_size - sizes[0]) if len(texts) > 1 else max_size
-    for index in reversed(range(len(texts))):
-        more = max(min(sizes[index] - limits[index], spare), 0.0)
-        limits[index] += more
+    others = {*range(len(texts))} - {first, newest}
+    kept = _first_fitting(sorted(others, key=lambda at: -values[at]), limits, max_size * BETWEEN_SHARE)
+    max_size -= sum(limits[at] for at in kept)
+    limits[first] = limits[newest] = max_size
+    if first != newest:
+        limits[newest] = max(max_size / 2, max_size - sizes[first])
+        limits[first] = max(max_size / 2, max_size - sizes[newest])
+    for at in reversed(range(len(texts))):
+        more = max(min(sizes[at] - limits[at], spare), 0.0)
+        limits[at] += more
         spare -= more
 
-    items: list[Item] = []
-    for index, text in enumerate(texts):
-        is_kept = index in (0, len(texts) - 1) or index - 1 in between or text.startswith(REFUSING)
-        value = 3.0 + 2.0 * (index + 1) / len(texts) + (2.0 if index < OPENING_REQUESTS else 0.0)
-        text = cut_middle(text, math.ceil(limits[index] * len(text) / max(sizes[index], 1.0)))
-        items.append(Item(section=Section.GOAL, text=text, value=value, must=is_kept))
-
+    items = [
+        Item(
+            section=Section.GOAL,
+            text=_cut_request(text, limits[at] / max(sizes[at], 1.0)),
+            value=values[at],
+            must=at in {first, newest, *kept} or text.startswith(REFUSING),
+        )
+        for at, text in enumerate(texts)
+    ]
     # Only now does a request, repeated in full, equal its shortened form in an earlier summary.
     return list({item.text: item for item in reversed(items)}.values())[::-1]
 
 
-def _newest_fitting(sizes: Sequence[float], room: float) -> set[int]:
-    """Return the places of the sizes that fit the room together, the last ones first."""
+def _cut_request(text: str, share: float) -> str:
+    return cut_middle(text, math.ceil(share * len(text))) if share < CUT_SHARE else text
+
+
+def _first_fitting(places: Iterable[int], sizes: Sequence[float], room: float) -> set[int]:
+    """Return the places whose sizes fit the room together, chosen in this order."""
     chosen: set[int] = set()
-    for at in reversed(range(len(sizes))):
+    for at in places:
         if sizes[at] <= room:
             chosen.add(at)
             room -= sizes[at]

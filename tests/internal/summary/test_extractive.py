@@ -209,13 +209,46 @@ def test_words_with_which_the_user_refused_a_call_survive_many_compactions() -> 
     assert "Never push to main. Rebase first!" in text
 
 
+def many_steps() -> list[Message]:
+    """Return steps and names that fill any summary."""
+    names = " ".join(f"pkg.Seen{number}" for number in range(200))
+    return [part for number in range(60) for part in bash(f"make part{number}", names)]
+
+
 @pytest.mark.parametrize("max_tokens", [300, 450, 900, 1_300])
 def test_short_requests_between_long_ones_are_kept(max_tokens: int) -> None:
-    names = " ".join(f"pkg.Seen{number}" for number in range(200))
-    steps = [part for number in range(60) for part in bash(f"make part{number}", names)]
-    between = [*steps, user("commit this, push and open a draft PR"), *bash("git push")]
+    between = [*many_steps(), user("commit this, push and open a draft PR"), *bash("git push")]
     long = [user("Plan: " + "Write the next part of the shop. " * 200), *between, user("Fix " * 900)]
     assert "- commit this, push and open a draft PR" in summarize(long, max_tokens=max_tokens)
+
+
+def test_words_of_refusals_after_the_last_request_do_not_take_its_room() -> None:
+    last = "Make a plan to fix that path only for gemini sessions. " * 5
+    refusals = [
+        Message(role="tool", parts=(ToolResult("1", "Rejected.", "plan", refusal=f"No, rather way {number}"),))
+        for number in range(4)
+    ]
+    text = summarize([user("First. " * 400), *many_steps(), user(last), *refusals, *bash("ls")], max_tokens=600)
+    assert last.strip() in text
+
+
+def test_a_short_request_at_the_beginning_stays_before_later_ones() -> None:
+    plan = user("Plan: " + "Write the shop. " * 200)
+    text = summarize([plan, user("do it on another branch"), *many_steps()], max_tokens=300)
+    for n in range(10):
+        text = summarize([user(f"and now the page number {n}, please"), *bash(f"make {n}")], text, max_tokens=300)
+    assert under(text, Section.GOAL)[1] == "do it on another branch"
+
+
+def test_a_request_is_not_cut_to_save_a_few_words() -> None:
+    asked = "Why does resume say that there are changes, though git status says that there are none? " * 3
+    text = summarize([user(asked), *many_steps(), user("Go on with the tests. " * 20)], max_tokens=460)
+    assert under(text, Section.GOAL)[0] == asked
+
+
+def test_the_first_request_keeps_its_place_if_the_summary_of_a_turns_first_part_quotes_it_again() -> None:
+    text = "## Goal\n- Port the shop\n- Add tests\n- Port the shop"
+    assert under(summarize([*bash("ls"), user("Go")], text), Section.GOAL) == ["Port the shop", "Add tests", "Go"]
 
 
 def test_a_request_that_a_kept_summary_quotes_is_not_lost() -> None:
@@ -468,6 +501,13 @@ def test_values_of_one_row_stay_together_across_compactions() -> None:
         assert row in text.split("\n")
         assert not any(key in text.replace(row, "") for key in ("last_name", "saved_passengers", "1990-10-25"))
         text = summarize([user("more"), *bash("ls")], text)
+
+
+def test_of_two_names_of_one_result_the_one_with_a_key_comes_first() -> None:
+    details = [f"cabin_{number}" for number in range(40)], {"user_id": "sophia_taylor_9065"}
+    text = summarize([user("go"), *step("get_reservation", {"note": 1}, json.dumps(details))], max_tokens=150)
+    assert "user_id: sophia_taylor_9065" in text
+    assert "cabin_39" not in text
 
 
 def test_a_listing_does_not_crowd_out_names_in_messages() -> None:
