@@ -111,7 +111,7 @@ async def say(graph: Any, text: str, how: str, config: Any = None) -> str:
         last = pieces[-1][0].id
         return "".join(piece.text for piece, _ in pieces if piece.id == last)
     ended = await run(graph, said(text), how, config)
-    return ended["messages"][-1].text
+    return str(ended["messages"][-1].text)
 
 
 async def step_by_step(start: Callable[[], Any], text: str, how: str, config: Any) -> str:
@@ -121,7 +121,7 @@ async def step_by_step(start: Callable[[], Any], text: str, how: str, config: An
     while graph.get_state(config).next:
         graph = start()
         ended = await run(graph, None, how, config)
-    return ended["messages"][-1].text
+    return str(ended["messages"][-1].text)
 
 
 def kinds_of(requests: Iterable[Received]) -> list[bool]:

@@ -1,4 +1,4 @@
-"""The examples find their model in a checkout with what their docstrings name, and nothing of the tests' own tools."""
+"""The examples need what their docstrings name, and nothing of the tests' own tools."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("starlette")
-pytest.importorskip("uvicorn")
-
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 
 def test_the_model_of_the_examples_needs_no_pytest() -> None:
+    pytest.importorskip("starlette")
+    pytest.importorskip("uvicorn")
     program = """
 import sys
 for tool in ("pytest", "hypothesis", "httpx", "tiktoken"):
@@ -25,3 +24,14 @@ with model_endpoint("Done.") as endpoint:
 """
     done = subprocess.run([sys.executable, "-c", program], cwd=EXAMPLES, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "True\n"), done.stderr
+
+
+def test_an_agent_recalls_a_result_that_its_view_has_not() -> None:
+    command = [sys.executable, "-S", str(EXAMPLES / "recall.py")]  # without any installed package
+    done = subprocess.run(
+        command, cwd=EXAMPLES.parent, env={"PYTHONPATH": "."}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert 'recall({"query": "code vault"}): ' in done.stdout
+    assert "~ tool: Page 1 The code of the vault is TX-48213." in done.stdout
+    assert done.stdout.endswith("It is TX-48213.\n")

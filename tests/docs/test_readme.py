@@ -33,6 +33,13 @@ def test_the_program_asks_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(model.requests) == 1
 
 
+def test_the_program_that_recalls_runs() -> None:
+    made: dict[str, Any] = {}
+    exec(compile(blocks("Nothing is out of reach", "python")[0], "README.md", "exec"), made)
+    assert made["tool"](query="tables of the parser").startswith("Nothing is left out")
+    assert made["passages"] == []
+
+
 @pytest.mark.parametrize("heading", ["Try it", "Test it"])
 def test_each_of_the_two_headings_begins_with_one_command_line(heading: str) -> None:
     assert len(blocks(heading)[0].strip().splitlines()) == 1
