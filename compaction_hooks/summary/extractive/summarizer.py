@@ -10,6 +10,7 @@ from compaction_hooks.files.tags import remove_file_tags
 from compaction_hooks.messages import Message, Opaque, Part, Text, ToolCall, ToolResult, Usage
 from compaction_hooks.summary.extractive.facts import fact_items
 from compaction_hooks.summary.extractive.identifiers import collect_mentions, find_names, identifier_items
+from compaction_hooks.summary.extractive.notes import names_item, note_items
 from compaction_hooks.summary.extractive.outline import Item, Section, as_data, parse, render
 from compaction_hooks.summary.extractive.selection import select
 from compaction_hooks.summary.extractive.statements import (
@@ -22,7 +23,7 @@ from compaction_hooks.summary.extractive.statements import (
 )
 from compaction_hooks.summary.extractive.steps import make_omitted_line, read_steps, step_items
 from compaction_hooks.summary.extractive.tasks import task_items
-from compaction_hooks.summary.extractive.text import both_ends, one_line, size
+from compaction_hooks.summary.extractive.text import both_ends, size
 from compaction_hooks.summary.harness import is_summary_message, strip_harness
 from compaction_hooks.summary.summarizers import Summary, SummaryRequest
 from compaction_hooks.summary.xml_calls import read_xml_calls
@@ -55,8 +56,6 @@ CHAT_SHARES: Mapping[Section, float] = {
 """The same for a conversation without tools, in which facts are all that can be asked for."""
 OMITTED_SHARE = 0.4
 """The most of a summary that the line takes that counts the steps left out."""
-NOTE_CHARS = 400
-"""The most characters of one line of a summary by another writer."""
 FOCUS_FACTOR = 4.0
 """Factor for an item that mentions the caller's focus."""
 FULL = 0.85
@@ -76,7 +75,7 @@ class ExtractiveSummarizer:
 
     It keeps the user's requests and constraints word for word, each step with its outcome, open tasks and failures, the
     assistant's decisions, and the identifiers that later steps are likely to need. Its own earlier summary is
-    read back, merged, and aged out item by item; one by a model or by hand is kept line by line.
+    read back, merged, and aged out item by item; one by a model or by hand is kept line by line, its identifiers first.
 
     Attributes:
         estimator: Measures the summary against `max_tokens`.
@@ -91,14 +90,16 @@ class ExtractiveSummarizer:
             for message in read_xml_calls(request.messages)
             if message.role != "system"
         ]
-        earlier = parse(remove_file_tags(request.previous_summary or ""))
-        earlier += foreign_items(messages)
+        previous = remove_file_tags(request.previous_summary or "")
+        told = parse(previous)
+        earlier = told + foreign_items(messages)
 
         # Without calls, facts are all there is; an earlier summary with steps says that there were some.
         is_chat = not any(message.calls or message.results for message in messages)
         is_chat = is_chat and not _items_under(earlier, Section.DONE, Section.IDENTIFIERS)
 
-        items = [as_data(item) for item in _collect_items(messages, earlier, request, is_chat=is_chat)]
+        found = _collect_items(messages, earlier, request, is_chat=is_chat)
+        items = [as_data(item) for item in names_item(previous, told, request.max_tokens) + found]
         if request.focus:
             items = _weigh_by_focus(items, request.focus)
         text = self._write(items, earlier, request, CHAT_SHARES if is_chat else WORK_SHARES)
@@ -192,7 +193,7 @@ def _collect_items(
         *decision_items(() if is_chat else messages, _items_under(earlier, Section.DECISIONS)),
         *next_items(messages, _items_under(earlier, Section.NEXT), kept),
         *fact_items(messages if is_chat else (), facts),
-        *_note_items(_items_under(earlier, Section.NOTES)),
+        *note_items(_items_under(earlier, Section.NOTES)),
         *([] if is_chat else _find_identifiers(messages, calls, earlier, kept)),
     ]
     requests = request_items(asked, request.max_tokens * REQUESTS_SHARE)
@@ -213,14 +214,6 @@ def _find_identifiers(
 
 def _items_under(items: Iterable[Item], *sections: Section) -> list[Item]:
     return [item for item in items if item.section in sections]
-
-
-def _note_items(notes: Sequence[Item]) -> list[Item]:
-    """Return notes on one line each. The first is worth most: other writers begin with the most important points."""
-    return [
-        replace(item, text=one_line(item.text, NOTE_CHARS), value=2.0 - index / len(notes))
-        for index, item in enumerate(notes)
-    ]
 
 
 def _weigh_by_focus(items: Iterable[Item], focus: str) -> list[Item]:

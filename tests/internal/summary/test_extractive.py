@@ -568,7 +568,7 @@ def test_a_summary_by_a_model_is_carried_under_its_own_headings() -> None:
     assert under(text, Section.IN_PROGRESS) == ["Copying orders"]
     assert under(text, Section.DECISIONS) == ["**UUID keys**: merging is easier"]
     assert under(text, Section.NEXT) == ["Copy customers"]
-    assert under(text, Section.NOTES) == ["Host db-7.internal, port 6432"]
+    assert under(text, Section.NOTES) == ["names: db-7.internal", "Host db-7.internal, port 6432"]
     assert "none" not in text
 
 
