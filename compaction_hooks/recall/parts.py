@@ -96,18 +96,16 @@ def _read_part(
     history: History[M], run: int, place: Place, calls: Mapping[str, ToolCall], *, is_shortened: bool
 ) -> CoveredPart:
     piece = history.piece(place.piece)
-    part, text, named = place.part, place.text, place.text
+    part, text = place.part, place.text
     call = part if isinstance(part, ToolCall) else None
     if isinstance(part, ToolResult):
         call = calls.get(part.call_id)
     if place.kind == "text":
-        pieces = [history.piece(index) for index in history.run_pieces(run)]
-        named = "".join(run_texts(pieces))  # as digests take them: frameworks cut texts in different places
-        text = "\n".join(run_texts(pieces))
+        text = "\n".join(run_texts(map(history.piece, history.run_pieces(run))))
     elif place.kind == "media":
         text = "\n".join(f"{media.media_type} {media.name or media.identity}" for media in find_media(part))
     return CoveredPart(
-        handle=make_handle(place.kind, run, part_digest(place.kind, named)),
+        handle=_make_handle(history, run, place),
         kind=place.kind,
         role=piece.message.role,
         text=text,
@@ -115,6 +113,19 @@ def _read_part(
         call=call,
         is_shortened=is_shortened,
     )
+
+
+def find_handle(history: History[M], piece: int) -> str:
+    """Return the handle of the first part of a piece; empty if it has none."""
+    run = history.run_of(piece)
+    return next((_make_handle(history, run, place) for _, place in places(history, (run,)) if place.piece == piece), "")
+
+
+def _make_handle(history: History[M], run: int, place: Place) -> str:
+    text = place.text
+    if place.kind == "text":  # as digests take it: frameworks cut texts in different places
+        text = "".join(run_texts(map(history.piece, history.run_pieces(run))))
+    return make_handle(place.kind, run, part_digest(place.kind, text))
 
 
 def _is_product(history: History[M], run: int, place: Place) -> bool:

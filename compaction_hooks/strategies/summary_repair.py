@@ -7,6 +7,7 @@ from operator import attrgetter
 
 from compaction_hooks.messages import M
 from compaction_hooks.recall.facts import read_words_of_user
+from compaction_hooks.recall.parts import find_handle
 from compaction_hooks.strategies.candidate import Goal
 from compaction_hooks.strategies.shorten_parts import most_gain
 from compaction_hooks.strategies.summary_plan import (
@@ -18,8 +19,10 @@ from compaction_hooks.strategies.summary_plan import (
     tokens_above,
 )
 from compaction_hooks.summary.extractive import summarize_by_rule
-from compaction_hooks.summary.extractive.outline import Item, Section, as_data, headed_sections, parse, render
+from compaction_hooks.summary.extractive.outline import LEFT_OUT, Item, Section, as_data, headed_sections, parse, render
+from compaction_hooks.summary.extractive.text import one_line
 from compaction_hooks.summary.facts import correct_failures, first_fitting, newest_fitting
+from compaction_hooks.view.markers import RECALL_TOOL
 from compaction_hooks.view.snapshot import Snapshot
 
 SAID_RATIO = 0.25
@@ -28,6 +31,8 @@ HEADING_TOKENS = 20
 """Estimate of the longest heading, with the one above it."""
 CORRECTIONS_TOKENS = 400
 """The most tokens of corrected failures: about ten."""
+NAME_CHARS = 80
+"""The most characters of a line that names words of the user."""
 OUR_SECTIONS = (Section.GOAL, Section.DONE, Section.IN_PROGRESS, Section.BLOCKED, Section.DECISIONS, Section.NEXT)
 """The sections that our prompt asks for, except those of constraints and identifiers, which every summary gets."""
 PREFIX_SECTIONS = (Section.GOAL, Section.DONE)
@@ -50,7 +55,8 @@ def repair_summary(
         show: Returns the text of a summary's message.
     """
     start = snapshot.history.run_start(plan.cut)
-    wanted = _lacking(summary.text, _said(snapshot, plan, start))
+    said = _said(snapshot, plan, start)
+    wanted = _lacking(summary.text, said)
     if summary.is_by_rule and not wanted:
         return summary.text
     size = snapshot.estimator.estimate_tokens
@@ -61,10 +67,8 @@ def repair_summary(
         repair.most = most_of_words
         kept = newest_fitting(wanted, min(repair.room, int(snapshot.room(goal.budget.target) * SAID_RATIO)), size)
         repair.add(kept)
-        if (gone := len(wanted) - len(kept)) and snapshot.has_recall:
-            repair.note(
-                f"(Left out: {gone:,} earlier constraints of the user. The recall tool finds them by their words.)"
-            )
+        lines = (_name_words(snapshot, item.text, said[item.text]) for item in wanted[: len(wanted) - len(kept)])
+        repair.name(list(lines), size)
     if not summary.is_by_rule:
         repair.most = most
         corrected = correct_failures(summary.text, map(attrgetter("message"), snapshot.history.pieces()))
@@ -129,9 +133,13 @@ class _Repair:
                 items = [item for item in items if item.section is not section]
         self._take(f"{text.rstrip()}\n\n{render(items)}".strip() if items else text)
 
-    def note(self, line: str) -> None:
-        """Add a line at the end."""
-        self._take(f"{self.text}\n\n{line}")
+    def name(self, lines: Sequence[str], size: Callable[[str], int]) -> None:
+        """Add as many of the last lines as fit at the end, and the number of the others, which takes as much as a heading."""
+        items = [Item(section=Section.NOTES, text=line) for line in lines]
+        fitting = newest_fitting(items, self.room - HEADING_TOKENS, size)
+        left = len(lines) - len(fitting)
+        count = [f"{LEFT_OUT}{left:,} earlier constraints of the user)"] if left else []
+        self._take("\n".join([f"{self.text}\n", *count, *(item.text for item in fitting)]))
 
     def _take(self, text: str) -> None:
         # What was chosen is an estimate of lines: the whole may be larger.
@@ -139,23 +147,32 @@ class _Repair:
             self.text, self.tokens = text, tokens
 
 
-def _said(snapshot: Snapshot[M], plan: SummaryPlan, start: int) -> list[Item]:
-    """Return the user's words before piece `start`, oldest first; those in messages that stay are in view."""
-    pinned = {*find_pinned(snapshot, start)}
-    words = [found for index, found in read_words_of_user(snapshot.history, start).items() if index not in pinned]
-    said = [text for found in words for text in (*found.constraints, *found.refusals)]
-    history = snapshot.history
+def _said(snapshot: Snapshot[M], plan: SummaryPlan, start: int) -> dict[str, int | None]:
+    """Return the user's words before piece `start`, oldest first, with their piece; those in messages that stay are in view."""
+    history, pinned = snapshot.history, {*find_pinned(snapshot, start)}
+    said: dict[str, int | None] = {}
     if history.base or snapshot.native_piece is not None or find_head_summary(history) is not None:
         # The list lacks older messages: their words are in the earlier summary, among those of its writer.
         earlier = parse(plan.previous_summary or "")
-        said = [item.text for item in earlier if item.section is Section.CONSTRAINTS] + said
-    return [as_data(Item(section=Section.CONSTRAINTS, text=text)) for text in dict.fromkeys(said)]
+        said = {item.text: None for item in earlier if item.section is Section.CONSTRAINTS}
+    for index, found in read_words_of_user(history, start).items():
+        if index not in pinned:
+            said |= dict.fromkeys((*found.constraints, *found.refusals), index)
+    return said
 
 
-def _lacking(text: str, items: Iterable[Item]) -> list[Item]:
-    """Return the items that a text lacks, however it breaks its lines."""
+def _lacking(text: str, said: Iterable[str]) -> list[Item]:
+    """Return items for the words that a text lacks, however it breaks its lines."""
     plain = " ".join(text.split())
-    return [item for item in items if item.text not in plain]
+    items = [Item(section=Section.CONSTRAINTS, text=words) for words in said]
+    return [item for item in items if as_data(item).text not in plain]
+
+
+def _name_words(snapshot: Snapshot[M], words: str, piece: int | None) -> str:
+    """Return a line of at most `NAME_CHARS` characters with the beginning of the user's words, and the handle of their message."""
+    handle = find_handle(snapshot.history, piece) if snapshot.has_recall and piece is not None else ""
+    ending = f'; {RECALL_TOOL}("{handle}"))' if handle else "; not shown)"
+    return LEFT_OUT + one_line(words, NAME_CHARS - len(LEFT_OUT) - len(ending)) + ending
 
 
 def _missing_sections(plan: SummaryPlan, summary: Summarized, room: int) -> list[Item]:

@@ -60,19 +60,43 @@ def test_a_stored_view_keeps_the_constraints_of_the_messages_that_it_no_longer_h
     assert [rule for rule in RULES if rule not in again.summary] == []
 
 
-def test_more_than_a_quarter_of_the_target_keeps_the_newest_and_says_so() -> None:
-    many = [user(f"You must never touch module number {n}, which {prose(20)}.") for n in range(120)]
+@pytest.mark.parametrize("summarizer", [Scripted("- facts"), None], ids=["a model", "the default"])
+def test_of_more_than_a_quarter_of_the_target_the_newest_are_kept_and_each_other_one_is_named(
+    summarizer: Summarizer | None,
+) -> None:
+    many = [user(f"You must never touch module number {n}, which {prose(20)}.") for n in range(80)]
     messages = [message for said in many for message in (said, assistant("Yes."))] + [user("go"), *round_of(1)]
     for has_tool in (True, False):
-        session = controller(16_384, summarizer=Scripted("- facts")).session("thread")
+        session = controller(16_384, summarizer=summarizer).session("thread")
         if has_tool:
             session.recall_tool(lambda: messages)
-        record = session.compact_sync(messages, keep_recent_tokens=300).record
+        for newer in (0, 1):  # what is named is named again, once
+            listed = messages + newer * round_of(2)
+            record = session.compact_sync(listed, keep_recent_tokens=300).record
         assert record is not None
-        assert "number 119," in record.summary
-        assert "number 0," not in record.summary
-        assert ("earlier constraints" in record.summary) is has_tool
+        covered = session.covered(listed)
+        named = [line for line in record.summary.split("\n") if line.startswith("(Left out: ")]
+        assert max(map(len, named)) <= 80
+        missing = [said["content"] for said in many if said["content"] not in record.summary]
+        assert len(named) == len(missing)
+        if has_tool:
+            handles = [line.partition('recall("')[2].partition('"')[0] for line in named]
+            assert [covered.read(handle).text for handle in handles] == missing
+        else:
+            assert all(line.endswith("; not shown)") for line in named)
+        assert 0 < len(named) < 75
+        assert str(many[79]["content"]) in record.summary
         assert record.tokens_after <= CompactionSettings().budget(16_384).target
+
+
+def test_constraints_that_have_no_room_even_for_their_names_are_counted() -> None:
+    many = [
+        message for n in range(300) for message in (user(f"Never touch module {n} {prose(20)}."), assistant("Yes."))
+    ]
+    record = controller(8_192, summarizer=Scripted("- facts")).compact_sync([*many, *round_of(1)]).record
+    assert record is not None
+    assert " earlier constraints of the user)" in record.summary
+    assert record.tokens_after <= CompactionSettings().budget(8_192).target
 
 
 def test_identifiers_that_a_summary_lacks_are_added_up_to_the_setting() -> None:

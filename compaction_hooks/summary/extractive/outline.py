@@ -54,6 +54,8 @@ BULLETS = {Section.DONE: "- [x] ", Section.IN_PROGRESS: "- [ ] ", Section.BLOCKE
 OPEN_REQUEST, CLOSE_REQUEST = "<request>", "</request>"
 """Tags around a request that a dash alone would not keep word for word, such as one of several lines."""
 
+LEFT_OUT = "(Left out: "
+"""The beginning of a line about words that a summary has no room for; it is not carried to the next."""
 MAX_LINES = 2_000
 """The most lines of a summary that are read: ours have a tenth."""
 
@@ -72,7 +74,8 @@ _QUOTING = "all user messages"
 _NOTHING = re.compile(r"[\s(*_-]*(?:none|n/a)?[\s).*_-]*$", re.IGNORECASE)
 _META = re.compile(
     r"\[?(?:the )?conversation (?:history|summary|is summari[sz]ed)\b|(?:please )?continue (?:the conversation|from where|with the)"
-    r"|this session is being continued|<\\?/?[a-z]+(?:_[a-z]+)*>$|(?:summary|analysis):$|if you need specific details from before",
+    r"|this session is being continued|<\\?/?[a-z]+(?:_[a-z]+)*>$|(?:summary|analysis):$|if you need specific details from before"
+    r"|\(left out: ",
     re.IGNORECASE,
 )
 
