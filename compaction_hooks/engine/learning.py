@@ -15,7 +15,7 @@ from compaction_hooks.formats.usage import context_tokens, is_usable
 from compaction_hooks.history import History
 from compaction_hooks.messages import M, Media, Message, Usage
 from compaction_hooks.tokens.budget import MINIMUM_GAIN_RATIO, TARGET_RATIO, Budget
-from compaction_hooks.tokens.calibration import MAXIMUM_RATIO, Calibration
+from compaction_hooks.tokens.calibration import MAXIMUM_RATIO, UNTAUGHT, Calibration
 from compaction_hooks.tokens.estimator import OTHER_MEDIA_TOKENS
 from compaction_hooks.tokens.media import find_media
 from compaction_hooks.view.snapshot import Snapshot, ViewKey
@@ -151,16 +151,13 @@ def find_calibration(conversation: Conversation[M], shared: SharedState, model: 
     learned = own.get(model)
     if learned is None and own:
         learned = _find_alias(own, model)
-    return learned or shared.calibrations.get(model) or _UNTAUGHT
+    return learned or shared.calibrations.get(model) or UNTAUGHT
 
 
 def _find_alias(known: Mapping[str | None, Calibration], model: str | None) -> Calibration | None:
     """Return the calibration of a model under another of its names, or None."""
     names = (name for name in known if name is not None and model is not None and same_model(name, model))
     return next((known[name] for name in names), None)
-
-
-_UNTAUGHT = Calibration()
 
 
 def learn_from_embedded_usage(

@@ -7,7 +7,7 @@ from typing import Generic, NamedTuple
 
 from compaction_hooks.messages import M
 from compaction_hooks.tokens.budget import Budget
-from compaction_hooks.tokens.calibration import Calibration
+from compaction_hooks.tokens.calibration import UNTAUGHT, Calibration
 from compaction_hooks.view.record import CompactionRecord
 from compaction_hooks.view.snapshot import ViewKey
 
@@ -91,8 +91,5 @@ class Sizes:
                 continue
             if saved.get("format") != format:
                 learned = learned.for_another_conversation()
-            if learned != _UNTAUGHT:
+            if learned != UNTAUGHT:
                 self.calibrations.setdefault(model, learned)
-
-
-_UNTAUGHT = Calibration()

@@ -16,12 +16,11 @@ The order of the decision:
 from __future__ import annotations
 
 import re
-from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from compaction_hooks.overflow.evidence import Evidence, read_evidence
+from compaction_hooks.overflow.evidence import Evidence, read_chain
 from compaction_hooks.overflow.grammar import (
     OverflowKind,
     find_byte_limit,
@@ -33,8 +32,6 @@ from compaction_hooks.overflow.grammar import (
 
 _OVERFLOW: Final = "context_overflow"
 _OTHER_KINDS: Final[tuple[OverflowKind, ...]] = ("output_cap", "too_large")
-_ERRORS: Final = 32
-"""Errors of one chain or group that are judged: a bound for cycles through new objects, far above real chains."""
 _VETO_STATUSES: Final = frozenset({401, 402, 403, 429})
 """Authentication, billing, permission, rate limit. In 587 labelled texts (2026) none was an unambiguous overflow; pi once read
 429 as an overflow and compacted on rate limits (pi #1038)."""
@@ -149,27 +146,18 @@ def parse_overflow(
 
 def _judge_all(error: object, given: Evidence, own: tuple[str | re.Pattern[str], ...]) -> Iterator[OverflowInfo]:
     """Yield the verdicts on the error and on the errors it wraps, outermost first; below a vetoed error only its group."""
-    queue = deque([error])
-    seen: set[int] = set()
-    while queue and len(seen) < _ERRORS:
-        current = queue.popleft()
-        if id(current) in seen:
-            continue
-
+    for depth, evidence in enumerate(read_chain(error)):
         # The caller's status and code describe the outermost error only; the provider is the same for all.
-        evidence = read_evidence(current)
-        if seen:
+        if depth:
             evidence.providers += given.providers
         else:
             evidence.add(given)
-        seen.add(id(current))
 
         verdict = _Verdict(evidence, own)
         if verdict.kind is not None:
             yield verdict.info(verdict.kind)
-        queue.extend(evidence.members)
-        if not verdict.is_vetoed:
-            queue.extend(evidence.wrapped)
+        if verdict.is_vetoed:
+            evidence.wrapped.clear()
 
 
 def _pick_best(infos: list[OverflowInfo]) -> OverflowInfo | None:

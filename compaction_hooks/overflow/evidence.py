@@ -20,7 +20,7 @@ from compaction_hooks.overflow.words import READ_CHARS
 _VALUES: Final = 200
 """The most values read inside one error: a bound for objects that invent attributes, far above the size of real errors."""
 _ERRORS: Final = 32
-"""The most errors of one chain to read."""
+"""The most errors of one chain or group that are read: a bound for cycles through new objects, far above real chains."""
 _ITEMS: Final = 64
 """The most items read of one list or mapping."""
 _TEXTS: Final = 16
@@ -101,7 +101,10 @@ class Evidence:
 
 
 def read_chain(error: object) -> Iterator[Evidence]:
-    """Yield the evidence of an error, then of those in its group and of those it was raised from; at most `_ERRORS`."""
+    """Yield the evidence of an error, then of those in its group and of those it was raised from; at most `_ERRORS`.
+
+    What you take out of `wrapped` meanwhile is not read.
+    """
     waiting, seen = deque([error]), set[int]()
     while waiting and len(seen) < _ERRORS:
         current = waiting.popleft()

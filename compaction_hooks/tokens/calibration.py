@@ -125,6 +125,10 @@ class Calibration(NamedTuple):
         return Calibration(ratio=self.ratio, grown_estimated=self.grown_estimated, grown_counted=self.grown_counted)
 
 
+UNTAUGHT: Final = Calibration()
+"""The calibration before any report: the estimate itself."""
+
+
 def _excess(counted: int, ratio: float, estimated: int) -> int:
     return max(0, math.ceil(counted - ratio * estimated))
 
