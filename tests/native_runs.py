@@ -24,7 +24,7 @@ from tests.provider.responses_wire import fault, messages_of
 from tests.provider.signing import Signer
 from tests.provider.validation import anthropic_fault, blocks
 from tests.provider.wordings import Rejection
-from tests.sealed_runs import PLAIN, Agent
+from tests.sealed_runs import PLAIN, Agent, Forking
 
 GPT, MINI, GROK = "gpt-5.6", "gpt-5-mini", "grok-5"
 OPUS, FABLE = "claude-opus-5-5", "claude-fable-5-1"
@@ -54,7 +54,7 @@ def names_of(number: int) -> list[str]:
     ]
 
 
-class NativeRun:
+class NativeRun(Forking):
     """An agent that reads parts, and its user.
 
     Attributes:
@@ -81,7 +81,7 @@ class NativeRun:
         self.missing: list[str] = []
         self.sizes: list[tuple[int, int, bool]] = []
         self._counted: object = None
-        self.requests = self.natives = self.rotations = self.forks = self.parts = 0
+        self.requests = self.natives = self.rotations = self.parts = 0
         self._lengths: list[int] = [1]
         self.model = self.models[0]
         self.restart()
@@ -108,15 +108,6 @@ class NativeRun:
             store=self.store,
         )
         self.session = hooks.session(f"run {self.forks}")
-
-    def fork(self) -> None:
-        """Go on in a copy of the conversation, in a session of its own."""
-        self.session.load_sync()
-        records = self.session.export_records()
-        self.forks += 1
-        self.messages = [*self.messages]
-        self.restart()
-        self.session.import_records(records)
 
     def switch(self) -> None:
         """Go on with another model, perhaps of another provider."""

@@ -86,7 +86,32 @@ class Agent:
         return len(self.signer.sent), len(self.signer.refusals), kept, self.kept_by_dropping_all, answers
 
 
-class Run(Agent):
+class Forking:
+    """An agent whose user may go on in a copy of the conversation.
+
+    Attributes:
+        forks: Number of copies so far.
+    """
+
+    session: Any
+    messages: list[Any]
+    forks = 0
+
+    def restart(self) -> None:
+        """Go on in a new process, with the same store."""
+        raise NotImplementedError
+
+    def fork(self) -> None:
+        """Go on in a copy of the conversation, in a session of its own."""
+        self.session.load_sync()
+        records = self.session.export_records()
+        self.forks += 1
+        self.messages = [*self.messages]
+        self.restart()
+        self.session.import_records(records)
+
+
+class Run(Forking, Agent):
     """An agent that reads parts, and its user, who may do anything with the conversation.
 
     Attributes:
@@ -100,7 +125,7 @@ class Run(Agent):
         super().__init__(CompactionSettings(keep_recent_tokens=1_500, **settings))
         self.random = Random(seed)
         self.messages = [{"role": "user", "content": "Read all parts, one after the other."}]
-        self.calls = self.forks = self.blind_calls = 0
+        self.calls = self.blind_calls = 0
         self._is_edited = self._is_new = False
         self.models = (model, PLAIN)
         self.model = model
@@ -109,15 +134,6 @@ class Run(Agent):
     def restart(self) -> None:
         self._is_new = self.calls > 0
         self.start(self.random.choice(self.window), f"run {self.forks}")
-
-    def fork(self) -> None:
-        """Go on in a copy of the conversation, in a session of its own."""
-        self.session.load_sync()
-        records = self.session.export_records()
-        self.forks += 1
-        self.messages = [*self.messages]
-        self.restart()
-        self.session.import_records(records)
 
     def step(self, model: str | None = None) -> None:
         """Make a model call and its tool call, or say to go on."""

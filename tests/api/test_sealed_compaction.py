@@ -196,23 +196,6 @@ class RefusedError(Exception):
         super().__init__("The encrypted content for item cmp_1 could not be verified.")
 
 
-def test_a_rotated_key_costs_one_refusal_and_a_restart_none() -> None:
-    store = MemoryStore()
-    sent: list[list[Any]] = []
-
-    def send(view: list[Any]) -> str:
-        sent.append(view)
-        if ITEM in view:
-            raise RefusedError
-        return "Done."
-
-    for _ in range(2):  # the second time in a new process
-        session = controller(store=store).session("one")
-        assert session.call_sync([*conversation(), *talk(30, 31)], send) == "Done."
-    assert [ITEM in view for view in sent] == [True, False, False]
-    assert all(name in text_of(sent[-1]) for name in NAMES)
-
-
 @pytest.mark.parametrize("window", [20_000, 4_000])
 def test_a_host_that_catches_the_refusal_recovers_without_the_item(window: int) -> None:
     """If the messages that the item covers are too many for the window, they are compacted at once."""

@@ -145,16 +145,6 @@ def test_a_rotated_key_costs_one_refusal_and_a_restart_none(run: Run) -> None:
     assert run.unread() == []
 
 
-def test_a_fork_goes_on_with_another_provider(run: Run) -> None:
-    run.steps(9)
-    fork = list(run.messages)
-    run.steps(4)
-    run.messages = fork
-    run.steps(9, XAI)
-    assert run.refusals == []
-    assert run.unread() == []
-
-
 def test_a_host_that_drops_the_messages_before_the_item_may_still_switch(run: Run) -> None:
     run.steps(9)
     first = max(place for place, item in enumerate(run.messages) if item["type"] == "compaction")
