@@ -163,7 +163,6 @@ def _request_before(history: History[M], piece: int) -> list[Pin]:
 
 
 def _build_started_event(session_id: str, snapshot: Snapshot[M], order: Order) -> CompactionStarted:
-    """Return the event for an attempt that begins now."""
     from compaction_hooks.events import CompactionStarted  # needed only when something happens
 
     budget = snapshot.budget

@@ -63,7 +63,6 @@ class Compaction(Generic[M]):
         self._keep_tokens = keep
         self._order = order
         self._has_waited = False
-        self._failure: SummaryFailed | None = None
         self._fallback_reason = ""
         self._spent: Usage | None = None
         self._summary: str | None = None
@@ -206,7 +205,7 @@ class Compaction(Generic[M]):
         self._conversation.drop_missing()
         self._record_answer(answer, start)
         if isinstance(answer, SummaryFailed):
-            return (yield from self._fail(start)) if self._can_wait else None
+            return (yield from self._fail(start, answer.error)) if self._can_wait else None
         self._summary = answer.text
         make = partial(strategy.from_summary, self._snapshot, goal, plan, answer)
         if answer.is_by_rule:
@@ -226,7 +225,6 @@ class Compaction(Generic[M]):
         cooldown = self._cooldown
         self._spent = answer.usage
         if isinstance(answer, SummaryFailed):
-            self._failure = answer
             cooldown.breaker.record_failure(
                 describe_error(answer.error), self._settings.breaker_failures, now.monotonic
             )
@@ -265,7 +263,9 @@ class Compaction(Generic[M]):
             candidate.record_with_size(), loss=report_loss(self._snapshot, candidate.record, candidate.projection)
         )
         if self._order.is_preview:
-            return self._build_preview(candidate, made)
+            return self._build_result(
+                candidate.projection.view(self._snapshot.messages), CompactionOutcome.PREVIEWED, made
+            )
         if made.parent in conversation.records.undone:
             # Its parent was undone meanwhile.
             self._snapshot = take_snapshot(conversation, self._shared, self._call)
@@ -387,17 +387,6 @@ class Compaction(Generic[M]):
         if not self._order.is_preview:
             yield Emit(event)
 
-    def _build_preview(self, candidate: Candidate[M], made: CompactionRecord) -> CompactionResult[M]:
-        return CompactionResult(
-            messages=candidate.projection.view(self._snapshot.messages),
-            record=made,
-            outcome=CompactionOutcome.PREVIEWED,
-            reason=self._order.reason,
-            tokens_before=self._snapshot.tokens,
-            tokens_after=made.tokens_after,
-            loss=made.loss,
-        )
-
     def _hand_out_unchanged(self) -> list[M]:
         if self._order.is_preview:  # it is not to be sent
             return self._snapshot.stored_view
@@ -444,14 +433,13 @@ class Compaction(Generic[M]):
         first, end = (covered_pieces(after.history, covered) for covered in runs)
         return sum(first <= piece < end for piece in after.history.natives())
 
-    def _fail(self, start: Instant, error: ContextOverflowError | None = None) -> Flow[CompactionResult[M]]:
+    def _fail(self, start: Instant, cause: BaseException) -> Flow[CompactionResult[M]]:
         """Hand out the view unchanged, with an event that says whether it is too large.
 
         Raises:
-            ContextOverflowError: `error` is given, and the order says that the list must fit.
+            ContextOverflowError: the cause; the view cannot wait for a better candidate, and the order says that it must fit.
         """
         end: Instant = yield Now()
-        cause = error or (self._failure.error if self._failure else ContextOverflowError("it does not fit"))
         event = CompactionFailed(
             session_id=self._conversation.id,
             reason=self._order.reason,
@@ -465,8 +453,8 @@ class Compaction(Generic[M]):
         if event.is_over_window:
             logger.error("%s", event)
         yield from self._tell(event)
-        if error is not None and self._order.must_fit:
-            raise error
+        if self._order.must_fit and not self._can_wait:
+            raise cause
         return self._build_result(self._hand_out_unchanged(), CompactionOutcome.FAILED, None)
 
 

@@ -106,7 +106,7 @@ class Records:
     def add_reasoning(self, note: CompactionRecord) -> list[CompactionRecord]:
         """Add a note of stale reasoning; return the earlier ones of the same record, which it replaces."""
         earlier = [old for old in self.all if old.is_note and old.stale_runs is not None and old.parent == note.parent]
-        self.all = [note, *(old for old in self.all if old not in earlier)]
+        self.add_note(note, earlier)
         return [old for old in earlier if old.id != note.id]
 
     def add_pins(self, pins: list[Pin]) -> CompactionRecord | None:

@@ -132,7 +132,6 @@ class BlockFormat(DictFormat):
         return {**fields, self._content: blocks}
 
     def _index(self, fields: Fields, address: PartAddress) -> int:
-        """Return the index of the block of a part."""
         piece, part = address
         return self._pieces(fields, self._role(fields))[piece][part].at
 

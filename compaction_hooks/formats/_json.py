@@ -90,7 +90,6 @@ def _words(value: object) -> Iterator[str]:
 
 
 def _readable_fields(fields: Fields) -> list[tuple[str, object]]:
-    """Return the readable fields of a block."""
     names = [] if fields.get("type") == "base64" else sorted(map(str, fields.keys() - _UNSAID))
     return [(name, _as_object(fields.get(name)) if name in _AS_TEXT else fields.get(name)) for name in names]
 

@@ -85,7 +85,6 @@ def is_cut_by_window(answer: Message, *, requested: int | None, window: int | No
 
 
 def _find_ending(source: object) -> str | None:
-    """Return the provider's own stop reason."""
     choices = _field(source, "choices") or _field(source, "candidates")
     if isinstance(choices, Sequence) and not isinstance(choices, str) and choices:
         first = cast("Sequence[object]", choices)[0]

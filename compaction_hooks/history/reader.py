@@ -100,7 +100,6 @@ class HistoryReader(Generic[M]):
         return self._still_reads_as(message, [history.piece(place).message for place in history.host_pieces(index)])
 
     def _still_reads_as(self, message: M, pieces: Sequence[Message]) -> bool:
-        """Whether a message still reads as these pieces."""
         return self._is_read_as(message, pieces) or [*pieces] == [*self._format.read(message)]
 
     # -- reading

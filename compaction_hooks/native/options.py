@@ -61,7 +61,6 @@ def _without_prefix(name: str) -> str:
 
 
 def _types(items: object) -> list[str]:
-    """Return the types of the objects in a list."""
     listed = cast("Sequence[object]", items) if isinstance(items, list | tuple) else ()
     return [str(_mapping(item).get("type")) for item in listed]
 

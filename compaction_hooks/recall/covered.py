@@ -24,11 +24,9 @@ class Covered(Sequence[CoveredPart]):
         self._shown = shown
 
     def __repr__(self) -> str:
-        """Return the number of parts."""
         return f"Covered({len(self):,} part{'' if len(self) == 1 else 's'})"
 
     def __len__(self) -> int:
-        """Return the number of parts."""
         return len(self._index.parts)
 
     @overload
@@ -36,7 +34,6 @@ class Covered(Sequence[CoveredPart]):
     @overload
     def __getitem__(self, index: slice) -> Sequence[CoveredPart]: ...
     def __getitem__(self, index: int | slice) -> CoveredPart | Sequence[CoveredPart]:
-        """Return one part, or several."""
         return self._index.parts[index]
 
     def find(self, handle: str) -> CoveredPart | None:

@@ -117,7 +117,6 @@ class GuardedClock:
         self._behind = 0.0
 
     def __call__(self) -> Instant:
-        """Return the time."""
         with self._lock:
             now = self._read()
             self._behind += max(0.0, self._last - now.monotonic)

@@ -83,7 +83,6 @@ _SIXTHS_PER_TOKEN: Final = 6
 
 
 def _class_of_bytes() -> bytes:
-    """Return the class of each byte of UTF-8."""
     class_of = bytearray([_OTHER_ASCII] * 0x80 + [_CONTINUATION] * 0x40 + [_COMMON_LEAD] * 0x40)
     for number, members in enumerate(_CLASSES):
         for character in members:

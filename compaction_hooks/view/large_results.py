@@ -48,7 +48,6 @@ def shorten_large_results(
 def _find_large(
     history: History[M], large: Set[int], most_tokens: int, estimate: Estimate, *, has_recall: bool
 ) -> Iterator[Reducible]:
-    """Yield the large results in these pieces."""
     for run in sorted({history.run_of(index) for index in large}):
         before = history.run_pieces(run - 1) if run > history.base else ()
         calls = {call.id: call for index in before for call in history.piece(index).message.calls}

@@ -53,7 +53,6 @@ def _rewrite(
     format: MessageFormat[M],
     estimate: Callable[[Message], int],
 ) -> Rewritten[M]:
-    """Return a kept message with new texts."""
     message = format.rewrite(history.host(host), {address: text for address, (text, _) in new.items()})
     read = tuple(format.read(message))
     pieces = [history.piece(index) for index in history.host_pieces(host)]
