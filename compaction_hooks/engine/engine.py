@@ -12,12 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from compaction_hooks.engine.call import SharedState
-from compaction_hooks.engine.conversation import Conversation
+from compaction_hooks.engine.call import Call, SharedState, budget_for
+from compaction_hooks.engine.conversation import UNDONE, Conversation
 from compaction_hooks.engine.persistence import write
 from compaction_hooks.engine.sending import SendingFlow
 from compaction_hooks.messages import M, MessageFormat
 from compaction_hooks.runtime.drivers import Driver, Services
+from compaction_hooks.tokens.budget import UNDO_GROWTH_RATIO, Budget
 from compaction_hooks.view.notes import undo_note
 from compaction_hooks.view.record import NATIVE_MARK, CompactionRecord
 
@@ -59,6 +60,34 @@ class Engine(SendingFlow[M]):
                 if not record.takes_back:
                     conversation.queue.save(record)
         return len(new)
+
+    def last_budget(self) -> Budget | None:
+        """Return the budget of the view last sent, else that of a call without options; None if the window is unknown."""
+        last, shared = self.conversation.last_sent, self.shared
+        if last is not None:
+            return last.budget
+        return budget_for(self.conversation, shared, Call([], shared.find_settings(shared.model)))
+
+    def undo(self) -> CompactionRecord | None:
+        """Undo the newest compaction of the list last seen, and begin its cooldown; return its record, or None."""
+        conversation = self.conversation
+        with conversation.lock:
+            record, history = conversation.find_current(), conversation.history
+            if record is None:
+                return None
+            for old in conversation.revoke(record):
+                conversation.queue.remove(old.id)
+
+            last, budget, tokens = conversation.last_sent, self.last_budget(), record.tokens_before
+            if history is not None:  # the list without the record may have grown since
+                model = last.key.model if last else None
+                settings = self.shared.find_settings(model or self.shared.model)
+                window = budget.window if budget else None
+                snapshot = self.take_snapshot(Call(history.hosts(), settings, model, window))
+                tokens, budget = snapshot.tokens, snapshot.budget
+            conversation.cooldown.begin(int(tokens * (1 + UNDO_GROWTH_RATIO)), UNDONE, budget.window if budget else 0)
+        self.save_in_this_thread()
+        return record
 
     def save_in_this_thread(self) -> None:
         """Write the queued changes, unless the store belongs to the event loop that runs in this thread."""

@@ -6,11 +6,10 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, TypeVar, Unpack, cast
 
 from compaction_hooks import arguments
-from compaction_hooks.engine.call import Call, SharedState, budget_for
-from compaction_hooks.engine.conversation import UNDONE, Conversation
+from compaction_hooks.engine.call import SharedState
+from compaction_hooks.engine.conversation import Conversation
 from compaction_hooks.engine.engine import Engine
 from compaction_hooks.engine.learning import report_usage
-from compaction_hooks.engine.measuring import take_snapshot
 from compaction_hooks.engine.orders import Order
 from compaction_hooks.engine.persistence import load, report
 from compaction_hooks.engine.result import CompactionOutcome, CompactionResult
@@ -27,7 +26,6 @@ from compaction_hooks.session.calls import check_call
 from compaction_hooks.session.options import CallOptions
 from compaction_hooks.session.recalling import RecallMethods
 from compaction_hooks.session.state import SessionState
-from compaction_hooks.tokens.budget import UNDO_GROWTH_RATIO, Budget
 from compaction_hooks.tokens.estimator import TokenEstimator
 from compaction_hooks.tokens.media import LearnedMedia
 from compaction_hooks.view.record import CompactionReason, CompactionRecord
@@ -270,30 +268,7 @@ class ConversationMethods(RecallMethods[M]):
         by 10 %, unless it no longer fits the window. The undo is written to the store at once; to an async store, inside a running
         loop, with the next call.
         """
-        conversation = self.engine.conversation
-        with conversation.lock:
-            record = conversation.find_current()
-            history = conversation.history
-            if record is None:
-                return None
-            revoked = conversation.revoke(record)
-            for old in revoked:
-                conversation.queue.remove(old.id)
-
-            last = conversation.last_sent
-            budget = last.budget if last else self._usual_budget()
-            tokens = record.tokens_before
-            window = budget.window if budget else None
-            if history is not None:  # the list without the record may have grown since
-                model = last.key.model if last else None
-                shared = self.engine.shared
-                settings = shared.find_settings(model or shared.model)
-                snapshot = take_snapshot(conversation, shared, Call(history.hosts(), settings, model, window))
-                tokens = snapshot.tokens
-                window = snapshot.budget.window if snapshot.budget else None
-            conversation.cooldown.begin(int(tokens * (1 + UNDO_GROWTH_RATIO)), UNDONE, window or 0)
-        self.engine.save_in_this_thread()
-        return record
+        return self.engine.undo()
 
     def history(self) -> list[CompactionRecord]:
         """Return the compactions that led to the present view of the list last seen, oldest first.
@@ -313,7 +288,7 @@ class ConversationMethods(RecallMethods[M]):
             baseline = conversation.sizes.baseline
             counted = baseline.input_tokens if last and baseline and baseline.key == last.key else None
             tokens = last.tokens if last and counted is None else counted
-            budget = last.budget if last else self._usual_budget()
+            budget = self.engine.last_budget()
             record = conversation.find_current()
             breaker = conversation.cooldown.breaker
             is_loaded = conversation.queue.was_loaded
@@ -327,11 +302,6 @@ class ConversationMethods(RecallMethods[M]):
             breaker="closed" if breaker.opened_at is None else f"open: {breaker.why}",
             is_loaded=is_loaded,
         )
-
-    def _usual_budget(self) -> Budget | None:
-        """Return the budget of a call without options, or None if the window is unknown."""
-        shared = self.engine.shared
-        return budget_for(self.engine.conversation, shared, Call([], shared.find_settings(shared.model)))
 
 
 class CompactionSession(ConversationMethods[M]):
