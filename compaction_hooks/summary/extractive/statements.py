@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from compaction_hooks.files.tags import remove_file_tags
 from compaction_hooks.messages import Message, Opaque, ToolResult
+from compaction_hooks.summary.extractive.constraints import count_cues
 from compaction_hooks.summary.extractive.outline import Item, Section, parse
 from compaction_hooks.summary.extractive.text import (
     cut_middle,
@@ -17,6 +18,7 @@ from compaction_hooks.summary.extractive.text import (
     size,
     whole_parts,
     without_code,
+    without_pasted,
 )
 from compaction_hooks.summary.harness import is_request, is_summary_message, strip_harness, without_draft
 from compaction_hooks.text.escaping import neutralize
@@ -35,6 +37,8 @@ REFUSING = "When refusing a call of"
 """The beginning of a request with which the user refused a call."""
 NAME_CHARS = 60
 """The most characters of a tool's name in it."""
+PROSE_CHARS, SHORT_CHARS = 15, 8
+"""The least characters of a sentence, and of one that limits something: "Use tabs."."""
 MAX_SENTENCES, MAX_SENTENCE_CHARS = 2_000, 1_000
 """The most sentences of a message that are read from each end, and characters of each: a larger text was pasted."""
 QUOTED_CHARS = 40
@@ -43,15 +47,6 @@ NEXT_SENTENCES = 3
 """The most intentions in a summary."""
 
 # For texts in small letters: a pattern that ignores the case takes three times as long.
-_CONSTRAINT = re.compile(
-    r"\b(?:must(?:n't)?|never|always|don'?t|do not|cannot|can't|should(?:n't)?|only|instead of|prefer|avoid|make sure|ensure|"
-    r"require[ds]?|needs? to|has to|have to|without|no more|at most|at least|keep|leave|important|please use|use the|"
-    r"rather|remember|stick to|not allowed|forbidden|no (?:new|other)|format|as (?:json|yaml|csv|xml|markdown|a table)|"
-    r"(?:in|auf|en) (?:english|german|french|spanish|italian|portuguese|dutch|polish|russian|turkish|arabic|hindi|chinese|"
-    r"japanese|korean|deutsch|englisch|français|anglais|español|inglés))\b|\A(?:no|nope|use|nein|non)\b|"
-    r"中文|英文|日本語で|不要|不能|不得|必须|必須|一定|务必|只能|只要|尽量|应该|應該|记得|記得|避免|优先|别|"
-    r"しないで|必ず|してはいけ|ください|\b(?:nicht|niemals|immer|muss|bitte|jamais|toujours|doit|ne pas|nunca|siempre|debe)\b",
-)
 _DECISION = re.compile(
     r"\b(?:decided|decision|chose|will use|going with|root cause|the (?:issue|problem|bug|cause|reason|fix|solution) (?:is|was)|"
     r"because|turns out|instead of|rather than|fixed|confirmed|found that|conclusion|therefore|so that|means that|it works|"
@@ -193,22 +188,28 @@ def constraint_items(texts: Sequence[str], earlier: Sequence[Item]) -> list[Item
 
     The requests contain them too, but as items of their own they remain when the requests are dropped.
     """
-    said = (sentence for text in texts for part in whole_parts(text) for sentence in spoken_sentences(part))
-    found = [item.text for item in earlier]
-    found += (
+    said = (
         sentence
-        for sentence in said
-        if _CONSTRAINT.search(sentence.lower()) and is_prose(sentence) and not sentence.endswith((":", "："))
+        for text in texts
+        for part in whole_parts(text)
+        for sentence in spoken_sentences(without_pasted(without_code(part)))
     )
+    found = [item.text for item in earlier]
+    found += filter(_is_constraint, said)
     ordered = list(dict.fromkeys(quote(text, MAX_SENTENCE_CHARS) for text in found))
     return [
         Item(
             section=Section.CONSTRAINTS,
             text=text,
-            value=2.0 + len(_CONSTRAINT.findall(text.lower())) + index / len(ordered),
+            value=2.0 + count_cues(text) + index / len(ordered),
         )
         for index, text in enumerate(ordered)
     ]
+
+
+def _is_constraint(sentence: str) -> bool:
+    least_chars = PROSE_CHARS if is_small_talk(sentence) else SHORT_CHARS
+    return count_cues(sentence) > 0 and is_prose(sentence, least_chars) and not sentence.endswith((":", "："))
 
 
 def decision_items(messages: Sequence[Message], earlier: Sequence[Item]) -> list[Item]:
@@ -267,9 +268,9 @@ def is_small_talk(sentence: str) -> bool:
     return _SMALL_TALK.match(sentence) is not None
 
 
-def is_prose(sentence: str) -> bool:
+def is_prose(sentence: str, least_chars: int = PROSE_CHARS) -> bool:
     """Return whether a sentence is written rather than pasted: long enough, mostly letters, no line of a table or of code."""
     start = sentence[:SENTENCE_CHARS]
     letters = sum(map(str.isalpha, start))
-    is_long = len(sentence) >= (6 if WIDE.search(start) else 15)
+    is_long = len(sentence) >= (6 if WIDE.search(start) else least_chars)
     return is_long and letters >= 0.6 * len(start) and not start.startswith(("|", ">", "+", "$"))

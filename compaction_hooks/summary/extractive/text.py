@@ -19,6 +19,17 @@ _LEFT_OUT = re.compile(r"\n\[\.\.\. (\d{1,3}(?:,\d{3}){0,5}) characters left out
 _TAG_OPENING = re.compile(r"<(?=[/!?|a-zA-Z])")
 _SENTENCE = re.compile(r"[^.!?。！？；\n]+(?:[.!?](?=\S)[^.!?。！？；\n]*)*[.!?。！？；]*[\"'”’」』》)]*")
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029]")
+_PASTED = re.compile(
+    r"\s*(?:[-*] )?(?:"
+    # Quotations, prompts of a shell, changes, comments and keys of code
+    r">|\$ |@@ |(?:\+\+\+|---) (?:[ab]/|/dev)|//|/\*|\"[\w-]+\":"
+    # Times of logs; frames of a traceback; positions in files
+    r"|\[?(?:\d{4}-\d\d-\d\d[T ]|\w{3} +\d+ )?\d\d:\d\d:\d\d|File \"|at [\w.$<>]+ ?\(|Traceback |Caused by:|[\w./-]+:\d+:"
+    # Errors and levels of logs; words of programs
+    r"|\[?(?:[\w.]*(?:Error|Exception|Warning)|ERROR|WARN(?:ING)?|INFO|DEBUG|TRACE|FATAL|CRITICAL|FAIL(?:ED)?|error|warning|fatal|"
+    r"panic|hint|remote|make|sh|bash|git)[\]:]|npm (?:ERR!|WARN|error|warn)|(?:FAILED|ERROR) \S+::|[EW] {3})"
+)
+"""The beginning of a line that was pasted rather than written."""
 
 
 def size(text: str) -> float:
@@ -106,6 +117,23 @@ def sentences(text: str) -> list[str]:
     ['Use v1.2 here.', 'Done?', '好的。', '再见！']
     """
     return [sentence for match in _SENTENCE.finditer(text) if (sentence := match[0].strip())]
+
+
+def without_pasted(text: str) -> str:
+    """Return the text without lines of logs, errors and quotations, nor those between two of them in a paragraph.
+
+    >>> print(without_pasted("Why?\\nERROR: it failed\\nNever do that.\\nFATAL: stopped\\nGo on."))
+    Why?
+    Go on.
+    """
+    kept: list[str] = []
+    for paragraph in text.split("\n\n"):
+        lines = paragraph.split("\n")
+        pasted = [number for number, line in enumerate(lines) if _PASTED.match(line)]
+        if pasted:
+            del lines[pasted[0] : pasted[-1] + 1]
+        kept.append("\n".join(lines))
+    return "\n\n".join(kept)
 
 
 def without_code(text: str) -> str:
