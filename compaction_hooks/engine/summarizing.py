@@ -21,7 +21,7 @@ from compaction_hooks.strategies.summary_plan import Summarized, SummaryPlan
 from compaction_hooks.summary.answers import asks_for_headings, read_summary_usage, refusal, unwrap_answer
 from compaction_hooks.summary.extractive import summarize_by_rule
 from compaction_hooks.summary.facts import first_fitting, name_facts
-from compaction_hooks.summary.summarizers import (
+from compaction_hooks.summary.request import (
     LiveCall,
     Summary,
     SummaryKind,

@@ -9,8 +9,8 @@ from operator import attrgetter
 from typing import Final, Generic, NamedTuple
 
 from compaction_hooks.history.digests import DIGEST_RULE, run_digest
-from compaction_hooks.history.facts import Known, Origin, Piece, Side
 from compaction_hooks.history.log import Log
+from compaction_hooks.history.pieces import Known, Origin, Piece, Side
 from compaction_hooks.messages import M, Message, ToolCall
 
 KEPT_DIGESTS: Final = 64

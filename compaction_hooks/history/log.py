@@ -10,7 +10,7 @@ from typing import Generic
 
 from compaction_hooks.foreign import are_equal
 from compaction_hooks.history.digests import CHAIN_START
-from compaction_hooks.history.facts import Origin, Piece, Side, UserWords, has_atoms, is_only_reasoning
+from compaction_hooks.history.pieces import Origin, Piece, Side, UserWords, has_atoms, is_only_reasoning
 from compaction_hooks.messages import M, Message, NativeSummary, Opaque, ToolCall, ToolResult
 
 

@@ -7,9 +7,9 @@ from typing import Final, Generic, cast
 
 from compaction_hooks.foreign import are_equal
 from compaction_hooks.history.digests import message_names, text_digest
-from compaction_hooks.history.facts import Known, Piece, Side, has_atoms
 from compaction_hooks.history.history import History
 from compaction_hooks.history.log import Log
+from compaction_hooks.history.pieces import Known, Piece, Side, has_atoms
 from compaction_hooks.messages import M, Message, MessageFormat, RecognizingFormat, is_declared_for
 
 MAX_WATCHED: Final = 64

@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Final
 
 from compaction_hooks.files.operations import is_failure, read_calls
-from compaction_hooks.history.facts import UserWords
 from compaction_hooks.history.history import History
+from compaction_hooks.history.pieces import UserWords
 from compaction_hooks.messages import M, Message, Opaque, Part, Text, ToolCall, ToolResult
 from compaction_hooks.summary.extractive.identifiers import kind_of
 from compaction_hooks.summary.extractive.statements import constraint_items, request_texts

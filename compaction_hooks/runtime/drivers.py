@@ -44,7 +44,7 @@ if TYPE_CHECKING:  # needed only when something is due
 
     from compaction_hooks.events import EventHandler
     from compaction_hooks.stores import RecordStore
-    from compaction_hooks.summary.summarizers import Summarizer
+    from compaction_hooks.summary.request import Summarizer
 
 T = TypeVar("T")
 

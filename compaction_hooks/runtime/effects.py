@@ -13,7 +13,7 @@ if TYPE_CHECKING:  # slow to import, and needed only when something is due
     from datetime import datetime
 
     from compaction_hooks.events import CompactionEvent
-    from compaction_hooks.summary.summarizers import SummaryRequest
+    from compaction_hooks.summary.request import SummaryRequest
 
 T = TypeVar("T")
 

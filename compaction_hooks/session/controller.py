@@ -31,7 +31,7 @@ from compaction_hooks.view.record import CompactionRecord
 if TYPE_CHECKING:  # needed only when something is due
     from compaction_hooks.events import EventHandler
     from compaction_hooks.stores import RecordStore
-    from compaction_hooks.summary.summarizers import Summarizer
+    from compaction_hooks.summary.request import Summarizer
 
 N = TypeVar("N")
 ChatMessage: TypeAlias = Mapping[str, object]

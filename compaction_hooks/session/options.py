@@ -9,7 +9,7 @@ from compaction_hooks import arguments
 
 if TYPE_CHECKING:  # needed only when something is due
     from compaction_hooks.events import EventHandler
-    from compaction_hooks.summary.summarizers import Summarizer
+    from compaction_hooks.summary.request import Summarizer
 
 
 class CallOptions(TypedDict, total=False):

@@ -12,7 +12,7 @@ from compaction_hooks.errors import describe_error
 from compaction_hooks.formats.answers import read_report
 from compaction_hooks.formats.usage import is_counted
 from compaction_hooks.messages import Usage
-from compaction_hooks.summary.summarizers import Summary, SummaryRequest, read_instructions
+from compaction_hooks.summary.request import Summary, SummaryRequest, read_instructions
 from compaction_hooks.text.escaping import find_turns
 
 logger = logging.getLogger("compaction_hooks")

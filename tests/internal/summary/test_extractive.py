@@ -14,7 +14,7 @@ from compaction_hooks.messages import Message, Role, Text, ToolCall, ToolResult
 from compaction_hooks.summary.extractive import ExtractiveSummarizer
 from compaction_hooks.summary.extractive.identifiers import kind_of
 from compaction_hooks.summary.extractive.outline import Section, parse
-from compaction_hooks.summary.summarizers import SummaryKind, SummaryRequest
+from compaction_hooks.summary.request import SummaryKind, SummaryRequest
 from compaction_hooks.tokens import CharacterEstimator
 from compaction_hooks.view.summary_message import merge_turn_prefix, render_summary
 

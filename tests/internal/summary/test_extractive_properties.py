@@ -18,7 +18,7 @@ from compaction_hooks.summary.extractive import ExtractiveSummarizer
 from compaction_hooks.summary.extractive.outline import Section, parse
 from compaction_hooks.summary.extractive.statements import OLD_REQUEST_CHARS
 from compaction_hooks.summary.harness import is_foreign_summary, is_request, strip_harness
-from compaction_hooks.summary.summarizers import Summary, SummaryRequest
+from compaction_hooks.summary.request import Summary, SummaryRequest
 from compaction_hooks.text.escaping import neutralize
 from compaction_hooks.tokens import CharacterEstimator
 from tests.sizes import examples

@@ -22,7 +22,7 @@ from compaction_hooks.summary.extractive import ExtractiveSummarizer
 from compaction_hooks.summary.facts import name_facts, next_identifiers
 from compaction_hooks.summary.harness import is_foreign_summary
 from compaction_hooks.summary.prompts import SYSTEM_PROMPT
-from compaction_hooks.summary.summarizers import SummaryKind, SummaryRequest, summary_request
+from compaction_hooks.summary.request import SummaryKind, SummaryRequest, summary_request
 from compaction_hooks.text.escaping import neutralize
 from compaction_hooks.tokens import CharacterEstimator
 from compaction_hooks.view.summary_message import SUMMARY_MARKER, parse_summary, render_summary

@@ -1,4 +1,4 @@
-"""What a summarizer is asked, and which of its answers are used."""
+"""The request to a summarizer, and the answers that are used."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from compaction_hooks.messages import Message, Text, ToolCall, ToolResult
 from compaction_hooks.summary.answers import refusal, unwrap_answer
 from compaction_hooks.summary.prompts import SYSTEM_PROMPT
-from compaction_hooks.summary.summarizers import (
+from compaction_hooks.summary.request import (
     Summary,
     SummaryKind,
     SummaryRequest,

@@ -1,4 +1,4 @@
-"""The facts of a conversation: its pieces, and the traces of earlier compactions in a list."""
+"""The pieces of a conversation, and the traces of earlier compactions in a list."""
 
 from __future__ import annotations
 
