@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
 import pytest
 
 from compaction_hooks import CompactionFinished, CompactionSettings
 from tests.adapters.stage import ProviderStage
-from tests.provider import Answer, Call, Compactor, Rejection, Side, Signer
+from tests.provider import Answer, Call, Compactor, ItemCompactor, Rejection, Side, Signer
 from tests.provider.wordings import anthropic_error
 
 MODEL = "claude-opus-5-5"
@@ -49,7 +49,7 @@ class NativeSide:
     @property
     def blocks(self) -> list[Any]:
         """The blocks in the records, oldest first."""
-        return [event.record.native.items[0] for event in self.events if event.record.native]
+        return [event.record.native.items[-1] for event in self.events if event.record.native]
 
     @property
     def heads(self) -> list[Any]:
@@ -124,6 +124,30 @@ async def check_left_to_text(native: NativeSide, steps: Steps, *others: Steps) -
     assert native.side.rejections == []
     await steps(1)
     assert native.heads[-1] == block
+
+
+async def check_openai(native: NativeSide, steps: Steps) -> None:
+    """Check that a run goes on behind OpenAI's newest item, word for word, until the key changes: then behind the text."""
+    side = native.side
+    side.signer, side.compactor = None, (compactor := ItemCompactor())
+    for _ in range(2):
+        await until_compacted(native, steps)
+        assert sealed_in(side.model_requests[-1].messages) == native.blocks[-1:]
+    first, second = (request for request in side.requests if request.is_compaction)
+    assert sealed_in(second.messages) == native.blocks[:1]
+    assert "Be brief." in first.body["instructions"]
+    assert side.rejections == []
+    assert "Be brief." in side.model_requests[-1].system
+    compactor.key = "second account"
+    await steps(1)
+    assert len(side.rejections) == 1
+    assert sealed_in(side.model_requests[-1].messages) == []
+    assert "[Conversation summary]" in str(side.model_requests[-1].messages)
+
+
+def sealed_in(messages: Iterable[Mapping[str, Any]]) -> list[Any]:
+    """Return OpenAI's items in the messages of a request."""
+    return [message for message in messages if message.get("type") == "compaction"]
 
 
 async def until_compacted(native: NativeSide, steps: Steps) -> None:

@@ -12,6 +12,7 @@ from compaction_adapters.langchain import CompactionMiddleware, LangChainFormat
 from compaction_adapters.langgraph import CompactionNode
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_core.tools import tool
+from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
 
 from compaction_hooks import CompactionController
@@ -123,6 +124,9 @@ def read(part: int) -> str:
     return RESULT
 
 
+by_openai = pytest.mark.skipif(
+    "context_management" not in ChatOpenAI.model_fields, reason="this version leaves OpenAI's compaction items out"
+)
 by_anthropic = native_run.by_anthropic("compaction" in inspect.signature(Messages.create).parameters)
 
 
@@ -136,8 +140,11 @@ class Run:
 
     async def steps(self, count: int, model: str = MODEL, host: str = "127.0.0.1") -> None:
         url = self.stage.provider.anthropic_url.replace("127.0.0.1", host)
+        await self.steps_with(self.stage.anthropic(None, model_name=model, base_url=url), count)
+
+    async def steps_with(self, model: Any, count: int) -> None:
         agent = agent_of(
-            self.stage.anthropic(None, model_name=model, base_url=url),
+            model,
             self.compaction,
             tools=[read],
             system_prompt="Be brief.",
@@ -158,6 +165,14 @@ class Run:
 async def test_a_long_run_goes_on_behind_anthropics_block(stage: Stage, how: str) -> None:
     agent = Run(stage, how)
     await native_run.check_long_run(agent.native, agent.steps)
+
+
+@by_openai
+@pytest.mark.parametrize("how", ["sync", "async"])
+async def test_a_long_run_goes_on_behind_openais_item_until_the_key_changes(stage: Stage, how: str) -> None:
+    agent = Run(stage, how)
+    model = stage.openai(None, model="gpt-5.6-sol", use_responses_api=True)
+    await native_run.check_openai(agent.native, lambda count: agent.steps_with(model, count))
 
 
 @by_anthropic

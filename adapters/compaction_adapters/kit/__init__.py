@@ -7,8 +7,9 @@
     PartsFormat             the writing half of a message format: a subclass reads, and changes one part
     tool_schema, positive   a tool and a limit, as the options of a call take them
     asker, summary_of       ask a model for a summary, sync or async as the caller is, and read the answer
-    NativeSummaries         a summarizer by a provider's own compaction; `address_of` a client, and for Anthropic the models,
-                            the header (`ANTHROPIC_BETA`), the limit (`NATIVE_TOKENS`), the option, and the reading of its answer
+    NativeSummaries         a summarizer by a provider's own compaction; `address_of` a client; for Anthropic the models, the
+                            header (`ANTHROPIC_BETA`), the limit (`NATIVE_TOKENS`), the option, and the reading of its answer;
+                            for OpenAI the arguments and the reading
     Flow, Twin              one flow of calls, for sync callers (`run`) and async ones (`run_async`)
     status_of, fields_of    an event in the few words of a status line, or with all its figures
     require                 name the extra to install when a framework is missing
@@ -31,10 +32,12 @@ from compaction_adapters.kit.native import (
     NATIVE_TOKENS,
     NativeSummaries,
     address_of,
+    compact_arguments,
     compaction_option,
     compaction_usage,
     compacts,
     read_block,
+    read_items,
 )
 from compaction_adapters.kit.options import positive, tool_schema
 from compaction_adapters.kit.parts import PartsFormat, Pieces
@@ -58,6 +61,7 @@ __all__ = [
     "Twin",
     "address_of",
     "asker",
+    "compact_arguments",
     "compaction_option",
     "compaction_usage",
     "compacts",
@@ -65,6 +69,7 @@ __all__ = [
     "fields_of",
     "positive",
     "read_block",
+    "read_items",
     "require",
     "run",
     "run_async",

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from compaction_hooks import LiveCall, Summary, SummaryRequest, Usage
 from compaction_hooks.errors import SummaryRefusedError, describe_error
+from compaction_hooks.formats import OpenAIResponsesFormat
 from compaction_hooks.native import Issuer, NativeItems
 
 ANTHROPIC_BETA: Final = "compact-2026-09-04"
@@ -23,6 +24,7 @@ _FOCUSED: Final = (
 """The instructions for a summary with a focus, since instructions replace Anthropic's own."""
 _TOO_OLD: Final = re.compile(r"claude-(?:instant|[23]|(?:opus|sonnet)-4(?!-[6-9](?!\d))|haiku-4)")
 """The Claude models that do not compact: those before Opus 4.6, Sonnet 4.6 and Haiku 5.5 (same page)."""
+_RESPONSES: Final = OpenAIResponsesFormat()
 
 
 class _Url(Protocol):
@@ -135,3 +137,35 @@ def compaction_usage(usage: Mapping[str, Any]) -> Usage:
     return Usage(
         input_tokens=inputs + read + written, output_tokens=outputs, cache_read_tokens=read, cache_write_tokens=written
     )
+
+
+def compact_arguments(
+    model: str | None, messages: Sequence[Any], request: SummaryRequest, system: object = None
+) -> Mapping[str, Any]:
+    """Return the arguments of OpenAI's request to compact the items of a call.
+
+    The view has system messages behind OpenAI's items, so these must not keep them, and pins once.
+    """
+    texts = [system] if isinstance(system, str) else []
+    items: list[Any] = []
+    said = set[object]()
+    for message in messages:
+        (read,) = _RESPONSES.read(message)
+        if read.role == "system":
+            texts.append(read.text)
+        elif read.role != "user" or read.parts not in said:
+            items.append(message)
+            said.add(read.parts)
+    if request.focus:
+        texts.append(f"If you compact the conversation, pay most attention to: {request.focus}")
+    instructions = {"instructions": "\n\n".join(texts)} if texts else {}
+    return {"model": model, "input": items, **instructions}
+
+
+def read_items(reply: Any, issuer: Issuer) -> Summary:
+    """Return all items of OpenAI as they came, as a summary: the retained ones belong to the sealed one at their end."""
+    # Retained messages of the user are none of the types that the client expects in an output: it would warn.
+    items = tuple(item.to_dict(warnings=False) for item in reply.output)
+    if not items or items[-1].get("type") != "compaction":
+        return Summary(text="", usage=reply.usage, fallback_reason="OpenAI gave no compaction item")
+    return Summary(text="", usage=reply.usage, native=NativeItems(issuer, items, reply.usage.output_tokens))

@@ -66,8 +66,8 @@ class CompactionMiddleware(ThreadMethods[Conversations], AgentMiddleware[AgentSt
             or `("tokens", n)`, or any of a list of these. None: above the window less a reserve.
         keep: `("tokens", n)`: recent messages that are kept word for word, at most 35 % of the window. None: 20,000.
         recall: Whether the agent gets a tool by which the model reads again what its views leave out.
-        native: Whether Anthropic itself writes the summaries of calls of `ChatAnthropic`, if no model or summarizer is given: the
-            view then begins with its block, and the calls have its beta header.
+        native: Whether the provider itself writes the summaries of calls of `ChatAnthropic`, and of `ChatOpenAI` with the Responses
+            API, if no model or summarizer is given: the view then begins with its items; calls of Anthropic have its beta header.
         name: The middleware's name in the graph. "SummarizationMiddleware" replaces the one of `deepagents.create_deep_agent`;
             with any other name both would compact.
         **keywords: The controller's own: `context_window`, `summarizer`, `settings`, `store`, `on_event`, `estimator`,

@@ -83,8 +83,11 @@ class LangChainFormat(PartsFormat[BaseMessage, object]):
         return HumanMessage(text, id=_id_of(text), additional_kwargs={"lc_source": SUMMARY_SOURCE})
 
     def native(self, items: Sequence[Mapping[str, object]], /) -> list[BaseMessage]:
-        """Return an AI message of Anthropic's blocks; equal blocks have equal ids."""
-        return [AIMessage([dict(item) for item in items], id=_id_of(repr(items)))]
+        """Return Anthropic's block or OpenAI's items: an AI message of each, and human messages of those it retained.
+
+        Equal items have equal ids.
+        """
+        return [_native_message(item) for item in items]
 
     def cache_mark(self, message: BaseMessage, /) -> object | None:
         """Return the last `cache_control` in a message's blocks; None without one."""
@@ -168,6 +171,13 @@ FORMAT: Final = LangChainFormat()
 
 def _id_of(text: str) -> str:
     return f"compaction-{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"
+
+
+def _native_message(item: Mapping[str, object]) -> BaseMessage:
+    id_ = _id_of(repr(item))
+    if item.get("role") == "user":
+        return HumanMessage(cast("list[str | dict[str, object]]", item["content"]), id=id_)
+    return AIMessage([dict(item)], id=id_)
 
 
 def _pieces(message: AIMessage) -> list[list[Place]]:

@@ -1,9 +1,10 @@
-"""Summaries by Anthropic's own compaction through `ChatAnthropic`, and the header that its block needs in every request."""
+"""Summaries by the provider's own compaction: of Anthropic through `ChatAnthropic`, with the header that its block needs in every
+request, and of OpenAI's Responses API through the client of `ChatOpenAI`."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, cast
 
 from langchain_core.messages import AIMessage, BaseMessage
@@ -13,11 +14,14 @@ from compaction_adapters.kit import (
     ANTHROPIC_BETA,
     NATIVE_TOKENS,
     NativeSummaries,
+    address_of,
     asker,
+    compact_arguments,
     compaction_option,
     compaction_usage,
     compacts,
     read_block,
+    read_items,
 )
 from compaction_adapters.langchain_core.blocks import Block, blocks_of
 from compaction_adapters.langchain_core.models import bound_arguments, max_output_tokens, model_of_run, summary_config
@@ -25,6 +29,8 @@ from compaction_adapters.langchain_core.usage import finish_reason
 from compaction_hooks import Summary, SummaryRequest
 from compaction_hooks.native import Issuer
 
+_ANTHROPIC: Final = ("langchain_anthropic.chat_models", "ChatAnthropic")
+_OPENAI: Final = ("langchain_openai.chat_models", "ChatOpenAI")
 _FORBIDDEN: Final = ("context_management", "response_format", "stop", "stop_sequences", "tool_choice")
 """Arguments that Anthropic refuses in a request to compact."""
 
@@ -32,7 +38,9 @@ _FORBIDDEN: Final = ("context_management", "response_format", "stop", "stop_sequ
 def native_summarizer(
     model: Any, prefix: Sequence[BaseMessage], settings: Mapping[str, object], tools: Sequence[object] = ()
 ) -> NativeSummaries | None:
-    """Return the summarizer by which the model of a call compacts; None unless it is a `ChatAnthropic` of a model that can.
+    """Return the summarizer by which the model of a call compacts.
+
+    None unless it is a `ChatAnthropic` of a model that can, or a `ChatOpenAI` that uses the Responses API.
 
     Args:
         model: The model, with arguments bound or not.
@@ -40,19 +48,26 @@ def native_summarizer(
         settings: The other arguments of the call.
         tools: The tools of the call that are not bound.
     """
-    inner = _chat_anthropic(model)
-    if inner is None or not compacts(inner.model):
-        return None
+    claude, gpt = _find_chat_model(model, *_ANTHROPIC), _find_chat_model(model, *_OPENAI)
+    if claude is not None and compacts(claude.model):
+        return _by_anthropic(claude, prefix, lambda: _arguments(model.bind_tools(tools) if tools else model, settings))
+    if gpt is not None and _uses_responses(gpt, given := _arguments(model, settings)):
+        return _by_openai(gpt, prefix, given)
+    return None
 
+
+def _by_anthropic(
+    inner: Any, prefix: Sequence[BaseMessage], find_arguments: Callable[[], dict[str, Any]]
+) -> NativeSummaries:
     def arguments(request: SummaryRequest) -> dict[str, Any]:
-        given = _arguments(model.bind_tools(tools) if tools else model, settings)
+        given = find_arguments()
         return {
             **{name: value for name, value in given.items() if name not in _FORBIDDEN},
             # Fields of the model count if the call does not override them.
             **dict.fromkeys(("context_management", "stop_sequences")),
             "stream": False,  # streamed, LangChain would lose the block
             "betas": _betas(inner, given),
-            "max_tokens": max(NATIVE_TOKENS, max_output_tokens(model, settings) or 0),
+            "max_tokens": max(NATIVE_TOKENS, max_output_tokens(inner, given) or 0),
             "compaction": compaction_option(request),
             "input": [*prefix, *(request.live.messages if request.live else ())],
             "config": summary_config(),
@@ -63,6 +78,27 @@ def native_summarizer(
     )
     issuer = Issuer("anthropic", str(inner.anthropic_api_url).rstrip("/"))
     return NativeSummaries(issuer, lambda _, request: ask(request), _read, form="")
+
+
+def _by_openai(inner: Any, prefix: Sequence[BaseMessage], given: Mapping[str, Any]) -> NativeSummaries:
+    def arguments(request: SummaryRequest) -> Mapping[str, Any]:
+        messages = [*prefix, *(request.live.messages if request.live else ())]
+        sent = inner._get_request_payload(messages, **given)  # as LangChain itself translates them
+        return compact_arguments(sent["model"], sent["input"], request)
+
+    ask = asker(
+        lambda request: inner.root_client.responses.compact(**arguments(request)),
+        lambda request: inner.root_async_client.responses.compact(**arguments(request)),
+        _as_is,
+    )
+    issuer = Issuer("openai_responses", address_of(inner.root_async_client.base_url))
+    return NativeSummaries(issuer, lambda _, request: ask(request), read_items, form="")
+
+
+def _uses_responses(inner: Any, given: Mapping[str, Any]) -> bool:
+    """Return whether a `ChatOpenAI` calls the Responses API, and its version knows compaction items: others leave them out."""
+    knows_items = "context_management" in type(inner).model_fields
+    return knows_items and bool(inner._use_responses_api({**given, **inner.model_kwargs}))
 
 
 def native_arguments(
@@ -79,7 +115,7 @@ def native_arguments(
     if not any(isinstance(block, Mapping) and _is_signed(cast(Block, block)) for block in blocks):
         return {}
     model = model_of_run(model, config)
-    inner = _chat_anthropic(model)
+    inner = _find_chat_model(model, *_ANTHROPIC)
     return {} if inner is None else {"betas": _betas(inner, _arguments(model, settings))}
 
 
@@ -87,15 +123,15 @@ def _is_signed(block: Block) -> bool:
     return block.get("type") == "compaction" and bool(block.get("signature"))
 
 
-def _chat_anthropic(model: object) -> Any:
-    """Return the chat model if it is a `ChatAnthropic`, with bound arguments or not; else None.
+def _find_chat_model(model: object, module: str, name: str) -> Any:
+    """Return the chat model if it is of this class, with bound arguments or not; else None.
 
     Behind fallbacks the call might reach another model.
     """
     while (bound := getattr(model, "bound", None)) is not None:
         model = bound
-    module = sys.modules.get("langchain_anthropic.chat_models")  # imported if there is such a model
-    return model if isinstance(model, getattr(module, "ChatAnthropic", ())) else None
+    found = sys.modules.get(module)  # imported if there is such a model
+    return model if isinstance(model, getattr(found, name, ())) else None
 
 
 def _arguments(model: object, settings: Mapping[str, object]) -> dict[str, Any]:
@@ -108,7 +144,7 @@ def _betas(inner: Any, arguments: Mapping[str, Any]) -> list[str]:
     return [*(beta for beta in given if beta != ANTHROPIC_BETA), ANTHROPIC_BETA]
 
 
-def _as_is(answer: AIMessage) -> AIMessage:
+def _as_is(answer: Any) -> Any:
     return answer
 
 

@@ -60,9 +60,9 @@ class CompactionNode(ThreadMethods[NodeConversations], Runnable[Any, dict[str, A
         tools: Tools for their size, as for `bind_tools`.
         recall: Whether `compact.tools` has a tool by which the model reads again what its views leave out: add them to the tools
             of the graph, `ToolNode([*tools, *compact.tools])` and `bind_tools`. Not with `trim`, which leaves the state no others.
-        native: Whether Anthropic itself writes the summaries of calls of a `ChatAnthropic` that `wrap` returned, if no model or
-            summarizer is given: the view then begins with its block, and the calls have its beta header. Not with `trim`, which
-            would make it a message of the state.
+        native: Whether the provider itself writes the summaries of calls of a `ChatAnthropic`, or of a `ChatOpenAI` with the
+            Responses API, that `wrap` returned, if no model or summarizer is given: the view then begins with its items; calls of
+            Anthropic have its beta header. Not with `trim`, which would make them messages of the state.
         **keywords: The controller's own: `context_window`, `summarizer`, `settings`, `store`, `on_event`, `estimator`.
 
     Raises:
