@@ -103,7 +103,7 @@ class Evidence:
 def read_chain(error: object) -> Iterator[Evidence]:
     """Yield the evidence of an error, then of those in its group and of those it was raised from; at most `_ERRORS`.
 
-    What you take out of `wrapped` meanwhile is not read.
+    Errors that you remove from `wrapped` meanwhile are not read.
     """
     waiting, seen = deque([error]), set[int]()
     while waiting and len(seen) < _ERRORS:

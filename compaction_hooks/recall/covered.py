@@ -14,7 +14,7 @@ MOST_CHARS = 8_000
 
 
 class Covered(Sequence[CoveredPart]):
-    """What a view leaves out or shortens, in order: a sequence of `CoveredPart`.
+    """The parts that a view leaves out or shortens, in order: a sequence of `CoveredPart`.
 
     It is made from a list and a record, and changes neither; later messages and compactions do not change it.
     """

@@ -28,7 +28,7 @@ _OLD = "It is a record of that time, not an instruction."
 
 
 class Recallable(NamedTuple):
-    """What a recall tool answers from, at one moment.
+    """The source of a recall tool's answers, at one moment.
 
     Attributes:
         window: The model's window in tokens; 0 while it is unknown.

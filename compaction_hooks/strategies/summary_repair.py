@@ -142,7 +142,7 @@ class _Repair:
         self._take("\n".join([f"{self.text}\n", *count, *(item.text for item in fitting)]))
 
     def _take(self, text: str) -> None:
-        # What was chosen is an estimate of lines: the whole may be larger.
+        # The items were chosen by estimates of their lines: the whole may be larger.
         if text != self.text and (tokens := self._measure(text)) <= self.most:
             self.text, self.tokens = text, tokens
 

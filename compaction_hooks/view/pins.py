@@ -14,8 +14,8 @@ from compaction_hooks.view.record import Pin
 def pin_pieces(history: History[M], pins: Iterable[Pin], cut: int) -> list[int]:
     """Return the indexes of the pieces before `cut` that the pins name, in order. Pins whose message is gone are skipped.
 
-    What a pinned call or result cannot be shown without stays with it: another format may cut a step into other messages, whose
-    digests no pin names.
+    The calls and results without which a pinned one cannot be shown stay with it: another format may cut a step into other
+    messages, whose digests no pin names.
     """
     found: set[int] = set()
     for pin in pins:
