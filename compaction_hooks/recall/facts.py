@@ -18,7 +18,7 @@ from compaction_hooks.summary.facts import words_of_user
 from compaction_hooks.text.escaping import neutralize
 from compaction_hooks.view.pins import whole_step
 
-MOST_CHARS: Final = 8_000
+MOST_CHARS: Final = 4_000
 """The most characters in which paths, URLs, ids and numbers are looked for, shared by all texts: reading more takes longer than a
 tenth of a compaction. In larger conversations their figures are those of a sample."""
 MOST_WORD_CHARS: Final = 200
@@ -28,7 +28,8 @@ ERROR_CHARS: Final = 200
 
 _WORD = re.compile(r"[^\s\"'`<>(){}\[\],;=|\\]+")
 _TELLING = re.compile(r"[/@\d]")
-_NUMBER = re.compile(r"[:=] ?[\"']?(-?\d[\d.]{0,20}\d)(?![\w.])")
+_NUMBER = re.compile(r"[:=] ?[\"']?(-?\d[\d.]{1,20}\d)(?![\w.])")
+"""Two digits are in nearly every view by chance."""
 _TO_DO = re.compile(r"task|todo|plan", re.IGNORECASE)
 _BACKGROUND = re.compile(r"\"(?:run_in_)?(?:background|detach(?:ed)?)\"\s{0,4}:\s{0,4}true")
 _STARTED = re.compile(r"\b(?:id|pid)\b\W{1,3}(\w[\w-]{1,40})", re.IGNORECASE)

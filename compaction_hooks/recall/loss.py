@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 
 from compaction_hooks.messages import M, Message
@@ -54,14 +54,15 @@ def _find_tests(shown: Sequence[Message]) -> Mapping[str, Callable[[str], bool]]
     longer than the compaction.
     """
     told = "\n".join(texts_of(message for message in shown if message.role == "user"))
-    named = {*told.splitlines(), *" ".join(_arguments_of(shown)).replace('"', " ").split()}
+    lines = {line.removeprefix("- ") for line in told.splitlines()}
+    named = lines.union(*(call.arguments.replace('"', " ").split() for message in shown for call in message.calls))
+
+    def is_told(fact: str) -> bool:
+        return fact in lines or fact in told
+
     return {
         "": "\n".join(texts_of(shown)).__contains__,
-        "constraint": told.__contains__,
-        "request": told.__contains__,
+        "constraint": is_told,
+        "request": is_told,
         "file": named.__contains__,
     }
-
-
-def _arguments_of(messages: Iterable[Message]) -> Iterable[str]:
-    return (call.arguments for message in messages for call in message.calls)

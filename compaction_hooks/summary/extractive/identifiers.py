@@ -145,8 +145,8 @@ def find_names(messages: Iterable[Message], mentions: Mentions) -> set[str]:
     return mentions.find_words("\n".join(both_ends(text, MAX_KEPT_CHARS) for text in texts))
 
 
-def identifier_items(mentions: Mentions, known: AbstractSet[str]) -> list[Item]:
-    """Return the most valuable identifiers, best first; of two with the same value, the one with a key.
+def identifier_items(mentions: Mentions, known: AbstractSet[str]) -> Iterator[Item]:
+    """Yield the most valuable identifiers, best first; of two with the same value, the one with a key.
 
     Args:
         known: Values that are elsewhere in the context, such as the paths in the file lists.
@@ -157,15 +157,9 @@ def identifier_items(mentions: Mentions, known: AbstractSet[str]) -> list[Item]:
             weight = ROW + max(mentions.weights.get(value, weight) for value in name.split(BETWEEN))
         if weight >= LEAST_WEIGHT and name not in known:
             scored.append((-weight, name not in mentions.keys, name))
-    return [
-        Item(
-            section=Section.IDENTIFIERS,
-            text=name,
-            value=math.log2(1 - score),
-            group=_label(name, mentions.keys.get(name, "")),
-        )
-        for score, _, name in sorted(scored)[:MAX_ITEMS]
-    ]
+    for score, _, name in sorted(scored)[:MAX_ITEMS]:
+        group = _label(name, mentions.keys.get(name, ""))
+        yield Item(section=Section.IDENTIFIERS, text=name, value=math.log2(1 - score), group=group)
 
 
 def kind_of(word: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from compaction_hooks.files.operations import CallMade, find_touched_files, read_calls
@@ -206,7 +206,7 @@ def _collect_items(
 
 def _find_identifiers(
     messages: Sequence[Message], calls: Sequence[CallMade], earlier: Sequence[Item], kept: Sequence[Message]
-) -> list[Item]:
+) -> Iterator[Item]:
     """Return the names that are not elsewhere in the context: the file lists have modified paths."""
     mentions = collect_mentions(messages, calls, earlier)
     return identifier_items(mentions, find_names(kept, mentions).union(find_touched_files(calls).modified))

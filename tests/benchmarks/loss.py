@@ -1,0 +1,110 @@
+"""The share of a compaction's time that its loss report and the ledger of its summary take.
+
+    python -m tests.benchmarks.loss [--data FOLDER] [--windows 64000 200000] [--rounds 3]
+
+Plays conversations call by call: one that is generated, or the recorded ones of a folder. Once with the default summarizer, whose
+summaries need no ledger; once with one that answers at once, for the time of a ledger. Times are processor time, the least of
+several alternated rounds, and shares are of the compactions with the default summarizer.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from time import process_time
+from typing import Any, NamedTuple
+from unittest.mock import patch
+
+from compaction_hooks import CompactionController, CompactionEvent, CompactionFinished
+from compaction_hooks.engine import compaction
+from compaction_hooks.strategies import summarize
+from compaction_hooks.summary.extractive.outline import Section
+from tests.benchmarks.history import Chat, grow
+from tests.benchmarks.recall import conversations
+from tests.benchmarks.tables import digits, print_table
+
+ANSWER = "\n".join(f"{section.value}\n- Nothing to add." for section in Section)
+"""A summary of a model, with all headings of the prompt."""
+
+
+class Times(NamedTuple):
+    """Seconds of all compactions, and of the loss reports and ledgers in them."""
+
+    compactions: float = 0.0
+    loss: float = 0.0
+    ledger: float = 0.0
+    number: float = 0
+
+
+def play(messages: list[Chat], window: int, **more: Any) -> Times:
+    """Return the times of a conversation's compactions."""
+    finished: list[CompactionFinished] = []
+
+    def take_event(event: CompactionEvent) -> None:
+        if isinstance(event, CompactionFinished):
+            finished.append(event)
+
+    hooks = CompactionController(context_window=window, on_event=take_event, **more)
+    spent = 0.0
+    with _clock(compaction, "report_loss") as loss, _clock(summarize, "next_identifiers") as ledger:
+        for index, message in enumerate(messages):
+            if message["role"] == "assistant" and index:
+                known, start = len(finished), process_time()
+                hooks.transform_context_sync(messages[:index])
+                spent += process_time() - start if len(finished) > known else 0
+    return Times(spent, sum(loss), sum(ledger), len(finished))
+
+
+@contextmanager
+def _clock(module: object, name: str) -> Iterator[list[float]]:
+    """Collect the seconds of a function's calls."""
+    function: Callable[..., object] = getattr(module, name)
+    seconds: list[float] = []
+
+    def timed(*arguments: object) -> object:
+        start = process_time()
+        found = function(*arguments)
+        seconds.append(process_time() - start)
+        return found
+
+    with patch.object(module, name, timed):
+        yield seconds
+
+
+def measure(messages: list[Chat], window: int, rounds: int) -> Times:
+    """Return the least times of several rounds: compactions and reports by default, the ledger with an instant summarizer."""
+    pairs = [(play(messages, window), play(messages, window, summarizer=lambda _: ANSWER)) for _ in range(rounds)]
+    default, instant = (Times(*map(min, zip(*times, strict=True))) for times in zip(*pairs, strict=True))
+    return default._replace(ledger=instant.ledger)
+
+
+def print_shares(played: Iterable[list[Chat]], windows: Sequence[int], rounds: int) -> None:
+    """Print a row for each window."""
+    listed = [*played]
+    rows: list[list[object]] = []
+    for window in windows:
+        total = Times(*map(sum, zip(*(measure(messages, window, rounds) for messages in listed), strict=True)))
+        shares = [f"{part / total.compactions:.1%}" if total.number else "-" for part in (total.loss, total.ledger)]
+        rows.append(
+            [f"{window:,}", f"{total.number:.0f}", digits(total.compactions / max(total.number, 1), 1e-3), *shares]
+        )
+    print_table(("window", "compactions", "milliseconds each", "loss report", "ledger"), rows)
+
+
+def main() -> None:
+    logging.disable(logging.CRITICAL)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, help="folder of recorded conversations, as *.jsonl.gz")
+    parser.add_argument("--windows", type=int, nargs="+", default=[200_000])
+    parser.add_argument("--messages", type=int, default=4_000, help="length of the generated conversation")
+    parser.add_argument("--rounds", type=int, default=3)
+    chosen = parser.parse_args()
+    recorded = (messages for _, messages in conversations(chosen.data, "both")) if chosen.data else None
+    print_shares(recorded or [grow(chosen.messages)], chosen.windows, chosen.rounds)
+
+
+if __name__ == "__main__":
+    main()
