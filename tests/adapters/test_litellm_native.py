@@ -43,9 +43,8 @@ def compacting(function: Callable[..., Any], events: list[CompactionEvent]) -> A
     )
 
 
-def router(stage: Stage) -> Callable[..., Any]:
-    """Return the method of a router, whose deployment has the option."""
-    parameters = stage.anthropic(context_management=COMPACTS)
+def router(**parameters: Any) -> Callable[..., Any]:
+    """Return the method of a router with one deployment."""
     made = litellm.Router(model_list=[{"model_name": "group", "litellm_params": parameters}], num_retries=0)
     function: Callable[..., Any] = made.acompletion
     return function
@@ -53,7 +52,10 @@ def router(stage: Stage) -> Callable[..., Any]:
 
 OPTIONS: dict[str, Any] = {
     "context_management": lambda stage: (litellm.acompletion, stage.anthropic(context_management=COMPACTS)),
-    "context_management of a router": lambda stage: (router(stage), {"model": "group"}),
+    "context_management of a router": lambda stage: (
+        router(**stage.anthropic(context_management=COMPACTS)),
+        {"model": "group"},
+    ),
     "context_management in extra_body": lambda stage: (
         litellm.acompletion,
         stage.openai(extra_body={"context_management": OPENAI_COMPACTS}),
@@ -148,9 +150,18 @@ async def test_a_compaction_that_fails_is_made_by_rule(stage: Stage, failure: An
     await native_runs.check_failure(run.native, run.steps, failure)
 
 
-@pytest.mark.parametrize("client", ["openai", "anthropic"])
-async def test_a_model_that_does_not_compact_writes_a_text(stage: Stage, client: str) -> None:
+NOT_COMPACTING: dict[str, Any] = {
+    "openai": lambda stage: (litellm.acompletion, stage.openai()),
+    "an older Claude": lambda stage: (litellm.acompletion, stage.anthropic()),
+    "a router": lambda stage: (router(**stage.anthropic(MODEL)), {"model": "group"}),
+}
+"""The functions and arguments of calls whose provider does not compact with `native=True`."""
+
+
+@pytest.mark.parametrize("case", NOT_COMPACTING)
+async def test_a_model_that_does_not_compact_writes_a_text(stage: Stage, case: str) -> None:
     side = stage.side()
-    complete = with_compaction(litellm.acompletion, native=True, **KEYWORDS)
-    await complete(messages=[*LONG, user("And now?")], **getattr(stage, client)())
+    function, arguments = NOT_COMPACTING[case](stage)
+    complete = with_compaction(function, native=True, **KEYWORDS)
+    await complete(messages=[*LONG, user("And now?")], **arguments)
     assert {request.is_compaction for request in side.requests if request.is_summary} == {False}

@@ -82,7 +82,9 @@ class NativeSummaries:
         live = request.live
         if live is None or (live.provider or "") != self.form:
             where = f"the messages are not in the form of {self.form or self.issuer.provider}"
-            raise SummaryRefusedError(f"{where}; adapters of frameworks take native=True in place of native(client)")
+            raise SummaryRefusedError(
+                f"{where}: in a framework give the adapter native=True in place of native(client), if it has this option"
+            )
         if live.model is None:
             raise SummaryRefusedError("the model is unknown: give the controller model=")
         return live
