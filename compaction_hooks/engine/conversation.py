@@ -384,4 +384,4 @@ class Conversation(Generic[M]):
 
 def first_uncovered(history: History[M], record: CompactionRecord) -> int:
     """Return the index of the first host message that a record does not cover."""
-    return history.piece(history.run_start(max(record.covered_runs, history.base))).host
+    return history.host_of(history.run_start(max(record.covered_runs, history.base)))

@@ -36,7 +36,7 @@ def take_snapshot(conversation: Conversation[M], shared: SharedState, call: Call
     issuer = _find_issuer(conversation, call, model)
     is_bound = conversation.reasoning.binds(model, conversation.format, settings.sealed_reasoning)
     projection = _project(conversation, settings, history, record, model, issuer, is_bound=is_bound)
-    is_changed = is_mended or not projection.is_identity
+    is_changed = is_mended or not projection.is_identity or history.has_summary
 
     system, tools = _fixed_tokens(conversation, call)
     key = _name_view(history, record, projection, model, system + tools)

@@ -103,6 +103,10 @@ class History(NamedTuple, Generic[M]):
         """Return one piece."""
         return self.log.pieces[index]
 
+    def host_of(self, index: int) -> int:
+        """Return the index of the host message that holds a piece; `host_count` for the piece after the last."""
+        return self.piece(index).host if index < self.piece_count else self.host_count
+
     def pieces(self, start: int = 0, end: int | None = None) -> list[Piece]:
         """Return pieces `start` to `end` (excluded)."""
         return self.log.pieces[start : self.piece_count if end is None else end]
@@ -159,6 +163,11 @@ class History(NamedTuple, Generic[M]):
         """The piece at the head of the list that is one of our own summaries, or None."""
         index = self.log.summary_piece
         return index if index is not None and index < self.piece_count else None
+
+    @property
+    def has_summary(self) -> bool:
+        """Whether one of our own summaries is at the head of the list, also one of an unknown record."""
+        return self.summary_piece is not None or self.log.has_unknown_summary
 
     def answers(self) -> Iterator[int]:
         """Yield the indexes of assistant pieces, newest first."""

@@ -156,7 +156,7 @@ class ViewBuilder(Generic[M]):
         history = self.history
         is_known = 0 < earlier_cut <= cut and earlier_cut < history.piece_count
         start = history.piece(earlier_cut).host if is_known else 0
-        end = history.piece(cut).host if cut < history.piece_count else history.host_count
+        end = history.host_of(cut)
         shown = {history.piece(index).host for index in (*history.systems(cut), *pinned)}
         yield from (host for host in reversed(range(start, end)) if host not in shown)
         if is_known and earlier_mark:

@@ -38,11 +38,22 @@ def shorten_large_results(
     if pins:
         large = {index for index in large if not pins & {*message_names(history.piece(index).message)}}
     for part in _find_large(history, large, most_tokens, estimate, has_recall=has_recall):
-        kept = int(len(part.text) * most_tokens / part.tokens)
-        reduction = part.reduction(int(kept * HEAD_RATIO), kept - int(kept * HEAD_RATIO))
+        reduction = _shorten(part, most_tokens, estimate)
         if rules.get(part.tool) != "never" and len(reduction.apply(part.text)) < len(part.text):
             reductions.append(reduction)
     return tuple(reductions)
+
+
+def _shorten(part: Reducible, most_tokens: int, estimate: Estimate) -> Reduction:
+    """Return the reduction of a result to a size at which it is not shortened again, if the host stores the view."""
+    kept, tokens = len(part.text), part.tokens
+    while True:
+        kept = max(1, int(kept * most_tokens / tokens))
+        reduction = part.reduction(int(kept * HEAD_RATIO), kept - int(kept * HEAD_RATIO))
+        shown = ToolResult(part.call.id if part.call else "", reduction.apply(part.text), part.tool)
+        tokens = estimate(Message(role="other", parts=(shown,)))
+        if tokens <= most_tokens or kept == 1:
+            return reduction
 
 
 def _find_large(

@@ -151,7 +151,7 @@ def apply_record(
     known = {*made_here, *large}
     reusable = earlier.rewritten if earlier and earlier.is_settled else dict[int, Rewritten[M]]()
     rewritten = rewrite_parts(history, wanted, cut, known, format, estimate, reusable)
-    first = history.piece(cut).host if cut < history.piece_count else history.host_count
+    first = history.host_of(cut)
     is_partial = cut < history.piece_count and history.first_piece(first) != cut
     changed = [*rewritten, *stale.hosts(first, history.host_count)]
     tail_start = max([first + is_partial, *(host + 1 for host in changed)])

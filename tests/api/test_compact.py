@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
-from compaction_hooks import CompactionOutcome, CompactionSettings, ContextOverflowError
-from compaction_hooks.formats import OpenAIChatFormat
+from compaction_hooks import CompactionController, CompactionOutcome, CompactionSettings, ContextOverflowError
+from compaction_hooks.formats import BedrockConverseFormat, OpenAIChatFormat
 from compaction_hooks.strategies import Summarize
 from compaction_hooks.tokens import CharacterEstimator, estimate_messages_tokens
 from tests.conversations import Chat, Scripted, assistant, controller, prose, steps, system, talk, texts, user
@@ -107,6 +108,22 @@ def test_the_compacted_list_can_be_stored_and_goes_on() -> None:
     result = hooks.compact_sync([system(), *talk(12)])
     stored = [*result.messages, user("next")]
     assert hooks.transform_context_sync(stored) is stored
+
+
+def test_a_stored_list_that_is_rewound_to_its_summary_has_nothing_to_compact() -> None:
+    hooks = controller(200_000, summarizer=Scripted("- facts"))
+    stored = hooks.compact_sync([system(), *talk(12)]).messages
+    assert hooks.compact_sync(stored[:2]).outcome is CompactionOutcome.NOTHING_TO_COMPACT
+
+
+def test_a_stored_list_of_bedrock_has_no_user_messages_in_a_row() -> None:
+    talked = [*talk(12), user("And the tests?")]
+    messages = [{"role": message["role"], "content": [{"text": message["content"]}]} for message in talked]
+    hooks = CompactionController[Any](context_window=200_000, format=BedrockConverseFormat())
+    stored = hooks.compact_sync(messages).messages
+    for restarted in (hooks, CompactionController[Any](context_window=200_000)):
+        roles = [message["role"] for message in restarted.transform_context_sync(stored)]
+        assert all(one != other for one, other in pairwise(roles))
 
 
 def test_a_compaction_by_hand_summarizes_though_clearing_would_do() -> None:

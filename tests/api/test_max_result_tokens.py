@@ -54,6 +54,13 @@ def test_no_prefix_changes_later_and_each_process_shows_the_same() -> None:
     assert texts(views[-1]).count("TX-48213") == 0
 
 
+def test_a_stored_view_is_shown_as_it_is() -> None:
+    uneven = f"{'# ' * 900}{prose(1_500)}{'{}[]();' * 900}"
+    stored = made().transform_context_sync([*OPENING, tool("n", uneven)])
+    assert "characters left out ...]" in stored[3]["content"]
+    assert made().transform_context_sync(stored) is stored
+
+
 def test_the_tool_reads_what_is_left_out_and_the_marker_names_its_handle() -> None:
     session = made().session("thread")
     assert "recall" not in session.transform_context_sync(MESSAGES)[3]["content"]
