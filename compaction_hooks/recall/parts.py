@@ -131,7 +131,10 @@ def _make_handle(history: History[M], run: int, place: Place) -> str:
 def _is_product(history: History[M], run: int, place: Place) -> bool:
     """Return whether the list has only our shortened form of a part."""
     digest = part_digest(place.kind, place.text)
-    return (place.kind, run, place.ordinal, digest) in history.known.originals and place.kind != "media"
+    if place.kind == "media":
+        return False
+    # The same digest: only the escapes of JSON were shortened, and nothing is left out.
+    return history.known.originals.get((place.kind, run, place.ordinal, digest), digest) != digest
 
 
 def _read_blocks(history: History[M], run: int, hidden: Set[int]) -> Iterator[CoveredPart]:

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from compaction_hooks import CompactionSession
+from compaction_hooks import CompactionSession, CompactionSettings
 from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat
+from compaction_hooks.strategies import ShortenParts
 from compaction_hooks.testing import as_anthropic
 from tests.conversations import (
     Chat,
@@ -202,6 +203,23 @@ def test_arguments_that_the_host_wrote_anew_are_read_as_they_are_now() -> None:
     assert session.covered(messages)[1].text == '{"path": "notes.md"}'
     messages[2]["tool_calls"][0]["function"]["arguments"] = '{"path":"notes.md"}'
     assert session.covered(messages)[1].text == '{"path":"notes.md"}'
+
+
+def test_arguments_of_which_only_the_escapes_were_shortened_are_read_later() -> None:
+    messages = [user("go")]
+    for number in range(12):
+        written = call(f"w{number}", "write")
+        written["function"]["arguments"] = json.dumps({"text": f"\N{GRINNING FACE} and {number} " * 40})
+        messages += [assistant(None, written), tool(f"w{number}", "ok")]
+    messages.append(user("well?"))
+    first = controller(8_000, settings=CompactionSettings(strategies=[ShortenParts()])).session("thread")
+    assert first.compact_sync(messages, keep_recent_tokens=100).record is not None
+    session = controller(8_000, summarizer=Scripted("- facts")).session("thread")
+    session.import_records(first.export_records())
+    messages += [*steps(8), user("and now?")]
+    assert session.compact_sync(messages, keep_recent_tokens=100).record is not None
+    covered = [part.text for part in session.covered(messages)]
+    assert all(json.dumps({"text": f"\N{GRINNING FACE} and {number} " * 40}) in covered for number in range(12))
 
 
 def test_a_stored_view_covers_no_text_that_it_lacks_and_knows_its_record_later() -> None:
