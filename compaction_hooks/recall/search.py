@@ -127,10 +127,10 @@ def show_lines(part: CoveredPart, first: int, last: int | None, most_chars: int)
     """Return lines of a part, as many as the characters hold; the first of them is cut if it alone is longer."""
     lines = part.lines
     first = min(max(first, 1), len(lines))
-    chosen = lines[first - 1 : last]
+    chosen = lines[first - 1 : None if last is None else max(last, first)]
     shown: list[str] = []
     chars = 0
-    for line in chosen or lines[first - 1 : first]:
+    for line in chosen:
         chars += len(line) + 1
         if shown and chars > most_chars + 1:
             break

@@ -80,12 +80,12 @@ class RecallTool:
 
     def _answer(self, query: str, lines: str) -> str:
         covered, window, answered = self._recallable()
-        if not covered:
+        handle = _HANDLE.search(query)
+        if not covered and not handle:
             return "Nothing is left out of this conversation: all of it is in view."
         if answered >= MOST_RUN_CHARS:
             return f"recall has shown {answered:,} characters since the last request, which is its limit: go on without it."
         most_chars = min(MOST_CHARS, int(window * WINDOW_RATIO) or MOST_CHARS)
-        handle = _HANDLE.search(query)
         if handle is None:
             return _tell_found(covered.search(query, most_chars=most_chars))
         try:

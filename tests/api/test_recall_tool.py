@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from functools import partial
 
@@ -181,7 +182,8 @@ def test_what_is_not_there_is_said() -> None:
     assert "No part" in recall("zyzzyva")
     assert "No part" in recall("")
     listed[2] = tool("n", "nothing")
-    assert "Nothing is left out" in recall(handle)  # the record is not true of the edited list
+    assert f"{handle} is not covered" in recall(handle)  # the record is not true of the edited list
+    assert "Nothing is left out" in recall("notes")
     listed[:] = [*messages[:2], tool("n", NOTES), *messages[3:]]
     assert "is not covered" in recall("r2-ffffff")
     assert NOTES in recall(handle)
@@ -199,6 +201,24 @@ def test_a_recalled_result_is_not_found_in_place_of_its_original_and_stays_while
     messages += steps(30, 400, first=50)
     assert f'recall("{handle}") left out; recall(' in texts(session.transform_context_sync(messages)).replace("\\", "")
     assert recall("TX-48213").count("TX-48213") == 1
+
+
+def test_calls_of_the_tool_and_their_handles_take_no_room_in_the_default_summary() -> None:
+    messages = [user("go"), assistant(None, call("n")), tool("n", NOTES), *steps(20), user("go on")]
+    hooks = controller(16_000)
+    recall = hooks.recall_tool(lambda: messages)
+    hooks.compact_sync(messages, keep_recent_tokens=300)
+    handle = hooks.covered(messages)[2].handle
+    for number in range(3):
+        asked = call(f"q{number}", "recall")
+        asked["function"]["arguments"] = json.dumps({"query": handle})
+        messages += [assistant(None, asked), tool(f"q{number}", recall(handle))]
+    messages += [*steps(20, first=20), user("well?")]
+    record = hooks.compact_sync(messages, keep_recent_tokens=300).record
+    assert record is not None
+    assert "recall(" not in record.summary
+    assert "recall 3" not in record.summary
+    assert handle not in record.summary
 
 
 def test_two_conversations_never_answer_one_another() -> None:

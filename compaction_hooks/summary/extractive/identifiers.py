@@ -17,6 +17,7 @@ from compaction_hooks.files.operations import CallMade, as_fields, as_items
 from compaction_hooks.messages import Media, Message, Part, Text, ToolCall, ToolResult
 from compaction_hooks.summary.extractive.outline import Item, Section
 from compaction_hooks.summary.extractive.text import both_ends, defuse
+from compaction_hooks.view.markers import RECALL_TOOL
 
 MAX_CHARS = 200
 """A longer word is data, not a name."""
@@ -203,7 +204,7 @@ def _count_earlier(item: Item, mentions: Mentions, decay: float) -> None:
 def _count_part(part: Part, message: Message, arguments: dict[int, CallMade], mentions: Mentions, decay: float) -> None:
     """Count the names of one part once each."""
     match part:
-        case ToolCall():
+        case ToolCall() if part.name != RECALL_TOOL:  # handles are of no use for the next step
             mentions.add(_argument_names(arguments[id(part)], mentions), CALL * decay)
         case Text() if message.role in ("user", "assistant"):
             weight = USER if message.role == "user" else ASSISTANT

@@ -24,6 +24,7 @@ from compaction_hooks.summary.extractive.identifiers import kind_of
 from compaction_hooks.summary.extractive.outline import Item, Section
 from compaction_hooks.summary.extractive.text import both_ends, defuse, one_line, size
 from compaction_hooks.text.escaping import neutralize
+from compaction_hooks.view.markers import RECALL_TOOL
 
 NAME_CHARS = 60
 COMMAND_CHARS = 120
@@ -61,7 +62,8 @@ _WEB_NAME = re.compile(r"browse|web", re.IGNORECASE)
 _EDIT_NAME = re.compile(r"edit|write|replace|insert|patch", re.IGNORECASE)
 _SHELL_NAME = re.compile(r"bash|shell|exec|terminal|command|run", re.IGNORECASE)
 _NO_STEP = re.compile(
-    r"think$|todo|task_?(?:create|update|list|get)|update_?plan|send_?message$|(?:enter|exit)_?plan", re.IGNORECASE
+    rf"think$|{RECALL_TOOL}$|todo|task_?(?:create|update|list|get)|update_?plan|send_?message$|(?:enter|exit)_?plan",
+    re.IGNORECASE,
 )
 # fmt: off
 _READ_PROGRAMS = frozenset({
@@ -125,7 +127,7 @@ class Step:
 
 
 def read_steps(calls: Iterable[CallMade]) -> Iterator[Step]:
-    """Return one step for each tool call, oldest first, except those for thinking and to-do lists."""
+    """Return one step for each tool call, oldest first, except those for thinking, recalling and to-do lists."""
     return (_read_step(made) for made in calls if not _NO_STEP.match(_base_name(made.call.name)))
 
 
