@@ -224,14 +224,14 @@ class Conversation(Generic[M]):
             self._needs_merging = needs_merging(self.format)
         return self._needs_merging
 
-    def repair(self, messages: list[M]) -> list[M]:
-        """Return a list with its broken parts repaired; the very list if it is valid.
+    def repair(self, messages: list[M], model: str | None) -> list[M]:
+        """Return a list with its broken parts repaired for a model; the very list if it is valid.
 
         A repaired message is the same object as last time if it is equal, so that only new messages are read again.
         """
         from compaction_hooks.repair import repaired  # most histories are valid
 
-        result = repaired(messages, self.format)
+        result = repaired(messages, self.format, model=model)
         if result is not messages:
             hosts = set(map(id, messages))
             made = ((place, message) for place, message in enumerate(result) if id(message) not in hosts)

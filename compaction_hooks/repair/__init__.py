@@ -22,19 +22,31 @@ from compaction_hooks.validity import RuleId, problems, provider_of, rules_of
 __all__ = ["INTERRUPTED", "NO_REQUEST", "NO_WORDS", "repaired"]
 
 _NOT_OURS: Final[frozenset[RuleId]] = frozenset(
-    {"empty_list", "only_system", "role_repeated", "split_results", "call_out_of_turn", "unsigned_call"}
+    {
+        "empty_list",
+        "only_system",
+        "role_repeated",
+        "split_results",
+        "call_out_of_turn",
+        "unsigned_call",
+        "missing_reasoning",
+    }
 )
-"""Rules whose breaches are not repaired here: the first two need a request that only the host can make; client libraries join
-messages and supply signatures when they translate them."""
+"""Rules whose breaches are not repaired here: the first two need a request that only the host can make, the last one reasoning that
+only the model can; client libraries join messages and supply signatures when they translate them."""
 
 
-def repaired(messages: list[M], format: MessageFormat[Any]) -> list[M]:
+def repaired(messages: list[M], format: MessageFormat[Any], *, model: str | None = None) -> list[M]:
     """Return a list that the format's provider accepts; the very same list if there is nothing to repair.
 
     Pure, and linear in the messages. Messages that need no change are the same objects, in their order. The rules are those of
     the format's provider; for formats that a client translates further, all rules that no client resolves (`rules_of(None)`),
     but a system message keeps its place. An empty list and a list of system messages stay as they are: to repair them would
     mean to invent a request.
+
+    Args:
+        model: The model that will read the messages; None: any model of the provider. Claude on Bedrock refuses unsigned reasoning,
+            and other models there sign none.
 
     Raises:
         ConfigurationError: the format is no `RepairingFormat`; also raised if there is nothing to repair.
@@ -45,11 +57,11 @@ def repaired(messages: list[M], format: MessageFormat[Any]) -> list[M]:
     provider = provider_of(format)
     pieces = [tuple(format.read(message)) for message in messages]
 
-    rules = rules_of(provider) - _NOT_OURS
+    rules = rules_of(provider, model) - _NOT_OURS
     if provider is None:
         rules -= {"system_inside"}  # the place of a system message has a meaning, and most providers accept it there
 
-    found = problems([piece for host in pieces for piece in host], provider)
+    found = problems([piece for host in pieces for piece in host], provider, model=model)
     if all(problem.rule not in rules for problem in found):
         return messages
     return Rebuilder(messages, pieces, writer, rules, plan_repair(pieces, rules, provider)).run()

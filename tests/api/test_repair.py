@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
-from compaction_hooks import CompactionSettings, Usage
+from compaction_hooks import CompactionController, CompactionSettings, Usage
 from compaction_hooks.errors import ConfigurationError
-from compaction_hooks.formats import OpenAIChatFormat
+from compaction_hooks.formats import BedrockConverseFormat, OpenAIChatFormat
 from compaction_hooks.validity import problems
 from tests.conversations import Chat, Scripted, assistant, call, controller, steps, texts, tool, user
 
@@ -85,3 +86,18 @@ def test_a_format_that_cannot_repair_is_refused() -> None:
     hooks = controller(format=Reading(), settings=CompactionSettings(repair=True))
     with pytest.raises(ConfigurationError, match="repair"):
         hooks.transform_context_sync(broken(2))
+
+
+@pytest.mark.parametrize(
+    ("model", "kept"), [("us.anthropic.claude-opus-4-6-v1", 0), ("amazon.nova-pro-v1:0", 1), (None, 1)]
+)
+def test_reasoning_that_the_model_would_refuse_is_left_out(model: str | None, kept: int) -> None:
+    thought = {"reasoningContent": {"reasoningText": {"text": "Written by another model."}}}
+    said: list[Any] = [
+        {"role": "user", "content": [{"text": "Go."}]},
+        {"role": "assistant", "content": [thought, {"text": "Done."}]},
+        {"role": "user", "content": [{"text": "And now?"}]},
+    ]
+    hooks: Any = CompactionController(format=BedrockConverseFormat(), context_window=100_000)
+    view = hooks.transform_context_sync(said, model=model, repair=True)
+    assert str(view).count("another model") == kept
