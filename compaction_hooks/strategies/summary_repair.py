@@ -182,5 +182,6 @@ def _missing_sections(plan: SummaryPlan, summary: Summarized, room: int) -> list
     missing = {*(OUR_SECTIONS if plan.history else PREFIX_SECTIONS)} - headed_sections(summary.text)
     if not missing:
         return []
-    by_rule = summarize_by_rule(plan.messages, plan.previous_summary, min(room, plan.allowance), plan.kept)
+    room = min(room - plan.ledger_tokens, plan.allowance)
+    by_rule = summarize_by_rule(plan.messages, plan.previous_summary, room, plan.kept, with_names=False)
     return [item for item in parse(by_rule) if item.section in missing]
