@@ -12,7 +12,7 @@ from compaction_hooks.native import Issuer
 from compaction_hooks.settings import CompactionSettings
 from compaction_hooks.tokens.budget import Budget
 from compaction_hooks.tokens.calibration import Calibration
-from compaction_hooks.tokens.windows import ModelWindow
+from compaction_hooks.tokens.windows import ModelWindow, Windows
 
 SMALLEST_WINDOW = 1_024
 """The smallest window in tokens that is believed, since an error text may be misread."""
@@ -55,30 +55,25 @@ class SharedState(NamedTuple):
     Attributes:
         find_settings: Returns the policy for a model.
         model: The controller's own model, or None.
-        find_window: Returns the window of a model (None: the controller's own), from the window that the caller knows and the one
-            to assume for a model that is in no table.
-        learn_window: Corrects the window of a model, in tokens, after an error named it.
+        windows: The windows of models, as given, looked up or learned from errors.
         requested_outputs: By model, the room for the answer in tokens, as named by an overflow error.
         answer_limits: By model, the length in tokens at which an answer ended twice, with less and with more room for it.
         calibrations: By model, how the estimator differs from reported usage.
         host_files: Returns the files that the host keeps track of itself.
-        summarizer: The controller's own summarizer, or None.
     """
 
     find_settings: Callable[[str | None], CompactionSettings]
     model: str | None
-    find_window: Callable[[str | None, int | None, int | None], ModelWindow | None]
-    learn_window: Callable[[str | None, int], None]
+    windows: Windows
     requested_outputs: dict[str | None, int]
     answer_limits: dict[str | None, int]
     calibrations: dict[str | None, Calibration]
     host_files: Callable[[], FileOperations]
-    summarizer: object
 
 
 def budget_for(conversation: Conversation[M], shared: SharedState, call: Call[M]) -> Budget | None:
     """Return the budget for a call's model, or None if its window is unknown. It is cached until its inputs change."""
-    window = shared.find_window(call.model, call.context_window, call.settings.default_context_window)
+    window = shared.windows.find(call.model, call.context_window, call.settings.default_context_window)
     requested = call.max_output_tokens or shared.requested_outputs.get(call.model or shared.model)
     terms = (call.settings, window, requested, call.cut_at)
     held = conversation.sizes.budget

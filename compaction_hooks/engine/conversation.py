@@ -214,7 +214,7 @@ class Conversation(Generic[M]):
         if note is not None:
             replaced = self.records.add_reasoning(note)
             if self.queue.was_loaded:
-                self.queue.replace(replaced, note)
+                self.queue.replace(replaced, [note])
 
     def needs_merging(self) -> bool:
         """Return whether a list that was changed here must be sent with user messages in a row as one."""

@@ -29,12 +29,12 @@ class Engine(SendingFlow[M]):
     def __init__(self, conversation: Conversation[M], shared: SharedState, services: Services) -> None:
         super().__init__(conversation, shared)
         self.driver = Driver(services, conversation.lock)
-        self._seconds = services.seconds
+        self.services = services
 
     def begin_call(self) -> float | None:
         """Note that a model call begins now; return the seconds since the last one began, or None before the first one."""
         with self.conversation.lock:
-            now = self._seconds()
+            now = self.services.seconds()
             last, self.conversation.called_at = self.conversation.called_at, now
         return None if last is None else now - last
 

@@ -63,7 +63,7 @@ def learn_from_answer(shared: SharedState, model: str | None, answer: Message, b
         return
     filled = max(context_tokens(answer.usage), SMALLEST_WINDOW)
     if budget is None or filled < budget.window:
-        shared.learn_window(model, filled)
+        shared.windows.learn(model, filled)
 
 
 def learn_from_overflow(
@@ -84,7 +84,7 @@ def learn_from_overflow(
     """
     model = call.model
     if info.limit_tokens is not None:
-        shared.learn_window(model, max(info.limit_tokens, SMALLEST_WINDOW))
+        shared.windows.learn(model, max(info.limit_tokens, SMALLEST_WINDOW))
     if info.output_tokens is not None:
         # The host asks for that much every time: it must stay free, or the next request overflows as well.
         shared.requested_outputs[model or shared.model] = info.output_tokens

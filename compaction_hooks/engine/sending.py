@@ -124,10 +124,7 @@ class SendingFlow(ConversationFlow[M]):
             replaced, notes = conversation.refuse_natives(snapshot.history)
         elif record is not None and record.native is not None:  # another caller may have been refused too
             notes = [conversation.records.refuse_natives(record.native.issuer)]
-        for note in notes:
-            conversation.queue.save(note)
-        for old in replaced:
-            conversation.queue.remove(old.id)
+        conversation.queue.replace(replaced, notes)
         logger.warning("session %s: the provider refused its own summary: going on without it", conversation.id)
         return (yield from self.transform(call))  # without it the messages that it covers may be too many
 

@@ -46,9 +46,10 @@ class StoreQueue:
         if self.has_store:
             self.unwritten.append(Write(self.session_id, record_id))
 
-    def replace(self, old: Iterable[CompactionRecord], new: CompactionRecord) -> None:
-        """Queue a record to be saved in place of others."""
-        self.save(new)
+    def replace(self, old: Iterable[CompactionRecord], new: Iterable[CompactionRecord]) -> None:
+        """Queue records to be saved in place of others."""
+        for record in new:
+            self.save(record)
         for record in old:
             self.remove(record.id)
 

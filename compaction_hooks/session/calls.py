@@ -41,7 +41,7 @@ def check_call(
         server_compaction=find_server_compaction(options.get("request") or {}),
         seconds_since_last_call=seconds_since_last_call,
         issuer=issuer_of(
-            engine.shared.summarizer or options.get("summarizer"), lambda: _form_of(engine.conversation.format)
+            engine.services.summarizer or options.get("summarizer"), lambda: _form_of(engine.conversation.format)
         ),
     )
 

@@ -146,17 +146,14 @@ class CompactionController(ConversationMethods[M]):
         self._sessions: OrderedDict[str, dict[str, CompactionSession[M]]] = OrderedDict()
         self._evicted: WeakValueDictionary[tuple[str, str], CompactionSession[M]] = WeakValueDictionary()
         self._manual_records: dict[str, list[CompactionRecord]] = {}
-        windows = Windows(model, context_window)
         self._shared = SharedState(
             find_settings=self._settings.map_settings(_guard_extensions).find,
             model=model,
-            find_window=windows.find,
-            learn_window=windows.learn,
+            windows=Windows(model, context_window),
             requested_outputs={},
             answer_limits={},
             calibrations={},
             host_files=guard_files(host_files or FileOperations),
-            summarizer=summarizer,
         )
         self._services = Services(
             summarizer=summarizer,

@@ -63,7 +63,7 @@ class Windows:
         self._learned: dict[str | None, int] = {}
         self._warned: set[str | None] = set()
 
-    def find(self, model: str | None, known: int | None = None, default: int | None = None) -> ModelWindow | None:
+    def find(self, model: str | None, known: int | None, default: int | None) -> ModelWindow | None:
         """Return the window of a model: given, or less if an error said so; else learned, known to the caller, or looked up.
 
         Args:
