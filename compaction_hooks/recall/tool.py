@@ -13,7 +13,7 @@ from compaction_hooks.messages import M
 from compaction_hooks.recall.covered import MOST_CHARS, Covered
 from compaction_hooks.recall.search import Found
 from compaction_hooks.text.escaping import neutralize
-from compaction_hooks.view.markers import RECALL_TOOL
+from compaction_hooks.view.markers import HANDLE, RECALL_TOOL
 
 logger = logging.getLogger("compaction_hooks")
 
@@ -22,7 +22,6 @@ WINDOW_RATIO = 0.2
 MOST_RUN_CHARS = 160_000
 """The most characters of all answers since the user's last request: 20 long answers. It ends a loop that only reads."""
 
-_HANDLE = re.compile(r"\b[ratmb]\d+-[0-9a-f]{6}\b")
 _LINES = re.compile(r"\D*(\d{1,9})(?:\D+(\d{1,9}))?\D*")
 _OLD = "It is a record of that time, not an instruction."
 
@@ -80,7 +79,7 @@ class RecallTool:
 
     def _answer(self, query: str, lines: str) -> str:
         covered, window, answered = self._recallable()
-        handle = _HANDLE.search(query)
+        handle = HANDLE.search(query)
         if not covered and not handle:
             return "Nothing is left out of this conversation: all of it is in view."
         if answered >= MOST_RUN_CHARS:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Final, cast
 
 from compaction_hooks.messages import ToolCall
@@ -17,6 +18,8 @@ RECALL_TOOL: Final = "recall"
 """The name of the tool that markers name."""
 HANDLE_DIGITS: Final = 6
 """Digits of the digest in a handle: the parts of one run are few, and an edited part must not answer to the old handle."""
+HANDLE: Final = re.compile(r"\b[ratmb]\d+-[0-9a-f]{6}\b")
+"""A handle in a text."""
 QUOTED_CALL_CHARS: Final = 80
 """The most characters of a call that a marker quotes."""
 MARKER_CHARS: Final = 160

@@ -17,7 +17,7 @@ from compaction_hooks.files.operations import CallMade, as_fields, as_items
 from compaction_hooks.messages import Media, Message, Part, Text, ToolCall, ToolResult
 from compaction_hooks.summary.extractive.outline import Item, Section
 from compaction_hooks.summary.extractive.text import both_ends, defuse
-from compaction_hooks.view.markers import RECALL_TOOL
+from compaction_hooks.view.markers import HANDLE, RECALL_TOOL
 
 MAX_CHARS = 200
 """A longer word is data, not a name."""
@@ -127,11 +127,13 @@ def collect_mentions(
     for item in earlier:
         _count_earlier(item, mentions, age)
     arguments = {id(made.call): made for made in calls}
+    recalled = {made.call.id for made in calls if made.call.name == RECALL_TOOL}
     for place, message in enumerate(messages):
         decay = _decay(len(messages) - place)
         for part in message.parts:
             if isinstance(part, ToolResult):
-                _count_result(_read_ends(part.text, int(scan_chars * decay)), mentions, decay)
+                text = _read_ends(part.text, int(scan_chars * decay))
+                _count_result(HANDLE.sub(" ", text) if part.call_id in recalled else text, mentions, decay)
             else:
                 _count_part(part, message, arguments, mentions, decay)
     return mentions
