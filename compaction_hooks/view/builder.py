@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
-from itertools import groupby
+from itertools import chain, groupby
 from types import MappingProxyType
 from typing import Generic, NamedTuple, cast
 
@@ -158,9 +158,8 @@ class ViewBuilder(Generic[M]):
         start = history.piece(earlier_cut).host if is_known else 0
         end = history.host_of(cut)
         shown = {history.piece(index).host for index in (*history.systems(cut), *pinned)}
-        yield from (host for host in reversed(range(start, end)) if host not in shown)
-        if is_known and earlier_mark:
-            yield earlier_mark.host
+        marked = [earlier_mark.host] if is_known and earlier_mark else []
+        yield from (host for host in chain(reversed(range(start, end)), marked) if host not in shown)
 
     def add_hosts(self, first: int, end: int, rewritten: Mapping[int, Rewritten[M]]) -> None:
         """Add whole messages, `first` to `end` (excluded)."""

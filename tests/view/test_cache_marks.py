@@ -119,3 +119,14 @@ def test_a_marked_summary_at_the_head_of_a_list_is_recognised(form: Any) -> None
     assert again.record.base is not None
     assert marks(again.messages) == [(0, HOUR)]
     assert again.record.compaction_count == 2
+
+
+@pytest.mark.parametrize("form", FORMATS, ids=lambda form: str(form.name))
+def test_a_message_that_is_pinned_after_its_mark_moved_takes_the_mark_back(form: Any) -> None:
+    """Providers allow four marks: a host with four would be refused for a fifth."""
+    messages = conversation(0)
+    hooks = hook(form)
+    assert marks(hooks.compact_sync(messages, keep_recent_tokens=450).messages) == [(0, HOUR)]
+    hooks.pin(messages[0])
+    grown = [*messages, *conversation()]
+    assert marks(hooks.compact_sync(grown, keep_recent_tokens=450).messages) == [(1, HOUR)]
