@@ -263,10 +263,10 @@ def test_a_covered_message_takes_no_more() -> None:
 
 
 @pytest.mark.parametrize(
-    ("read", "ledger_tokens", "most"), [("prompt", 0, 2), ("transcript", 0, 2), ("prompt", 200, 4)]
+    ("read", "ledger_tokens", "most"), [("prompt", 0, 2), ("transcript", 0, 2), ("prompt", 200, 2.5)]
 )
-def test_the_memory_of_a_compaction_is_some_transcripts(read: str, ledger_tokens: int, most: int) -> None:
-    """Those of one summarizer's request; and with a ledger the names in all texts, to count them."""
+def test_the_memory_of_a_compaction_is_some_transcripts(read: str, ledger_tokens: int, most: float) -> None:
+    """Those of one summarizer's request; and with a ledger the names in the newest texts, to count them."""
     lengths: list[int] = []
     # An answer in our form needs no sections by rule.
     headings = "\n".join(section.value for section in Section)
