@@ -22,6 +22,7 @@ from compaction_hooks.summary.extractive.text import (
 )
 from compaction_hooks.summary.harness import is_request, is_summary_message, strip_harness, without_draft
 from compaction_hooks.text.escaping import neutralize
+from compaction_hooks.text.noise import hide_base64
 
 SENTENCE_CHARS = 300
 """The most characters of a sentence in an item."""
@@ -96,7 +97,7 @@ def request_texts(messages: Iterable[Message], earlier: Iterable[str] = ()) -> l
             place = max(len(asked) - 1, 1)
             asked[place:place] = (text for text in _quoted_requests(message) if _beginning(text) not in known)
         elif message.role == "user" and is_request(text := strip_harness(message.text)):
-            asked.append(neutralize(text))
+            asked.append(neutralize(hide_base64(text)))
         tools.update((call.id, call.name) for call in message.calls)
         for part in message.parts:
             if isinstance(part, ToolResult | Opaque) and part.refusal:
