@@ -1,48 +1,66 @@
-"""The identifiers and commands that an agent needs next, and whether its summary has them: the table of docs/probes.md.
+"""The words, names and commands that an agent needs after a compaction, and whether it still has them: a table of docs/probes.md.
 
-    python -m tests.benchmarks.recall [FOLDER] [--windows 16000 32000 64000 128000 200000] [--half tuned]
+    python -m tests.benchmarks.recall [FOLDER] [--windows 16000 32000 64000 128000 200000] [--half tuned] [--before FOLDER]
 
 Replays every recorded conversation call by call. After each summary, the identifiers that the agent uses in its next five steps
-are looked up, if they are in the summarized messages alone: neither in the messages kept word for word nor in newer ones. The
-baselines choose as many tokens from the same messages as summary and pins have. Only public names are used, so an older version
-of the library can be measured: put its folder on PYTHONPATH in front.
+are looked up in summary and pins, if they are in the summarized messages alone: neither in the messages kept word for word nor in
+newer ones. The baselines choose as many tokens from the same messages. With --before and the checkout of another version, it is
+measured in the same run, on the same cases too.
 """
 
 from __future__ import annotations
 
 import argparse
-import gzip
-import hashlib
-import json
 import logging
+import os
+import pickle
 import random
 import re
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+import subprocess
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import Any
 
-from compaction_hooks import CompactionController, CompactionFinished, CompactionRecord, ContextOverflowError
-from compaction_hooks.formats import OpenAIChatFormat
-from compaction_hooks.messages import Message, Text, ToolCall, ToolResult
-from compaction_hooks.tokens import CharacterEstimator
+from compaction_hooks import CompactionRecord, ContextOverflowError
 from tests.benchmarks.identifiers import HARD, find_identifiers, is_in
+from tests.benchmarks.replays import (
+    ESTIMATOR,
+    FOLDER,
+    FORMAT,
+    NEVER_DUE,
+    Chat,
+    Step,
+    Tally,
+    conversations,
+    message_text,
+    read_arguments,
+    replay,
+    share,
+)
+from tests.benchmarks.said import AGES, Said, constraints, forget_all, refusals
+from tests.benchmarks.searches import NEXT_STEPS, search_needs
 from tests.benchmarks.tables import print_table
 
-Chat: TypeAlias = dict[str, Any]
-
-ESTIMATOR = CharacterEstimator()
-FORMAT = OpenAIChatFormat()
-NEXT_STEPS = 5
-SAMPLES = 500
-"""Draws of conversations for an interval."""
 COMMAND_CHARS = 80
 """Characters of a command that must be in the summary; longer ones are shortened there."""
-NEVER_DUE = 0.5
-"""The part of the window below which a conversation is certainly never compacted."""
-FOLDER = Path(__file__).resolve().parents[3] / "shared" / "data" / "sessions"
-BASELINES = ("head + tail", "random lines", "commonest", "oracle")
+POOLED = 100_000
+"""Windows above this size share a column: few conversations are so long."""
+BASELINES = ("head + tail", "random lines", "list of the commonest", "oracle")
+CARELESS = ", careless model"
+SAID = ("words in refusals", "constraints", *(f"constraints after {age}" for age in AGES))
+ROWS = (
+    *(f"{way}{kinds}" for kinds in ("", ", hard ones") for way in ("summary or pins", *BASELINES)),
+    "commands run again",
+    "summaries with a stale next step",
+    "open tasks already closed",
+    *(f"{row}{model}" for model in ("", CARELESS) for row in SAID),
+    *("can be read again", "found by one search", "found by one search, hard ones", "found without it in the query"),
+)
+COMPARED = ("summary or pins", "summary or pins, hard ones", "commands run again")
 
 _COMMAND_KEYS = ("command", "cmd", "script")
 _LEADING_CD = re.compile(r"(?:\s*cd\s+\S+\s*(?:&&|;)\s*)+")
@@ -50,45 +68,29 @@ _DONE = ("completed", "complete", "done", "cancelled", "deleted")
 _TASK = re.compile(r"#(\w+) ")
 
 
-@dataclass(slots=True)
-class Counts:
-    """Found and all, by name of a measure."""
-
-    found: Counter[str] = field(default_factory=Counter[str])
-    all: Counter[str] = field(default_factory=Counter[str])
-
-    def add(self, name: str, is_found: bool) -> None:
-        self.all[name] += 1
-        self.found[name] += is_found
-
-    def update(self, other: Counts) -> None:
-        self.found.update(other.found)
-        self.all.update(other.all)
-
-    def share(self, name: str) -> float:
-        return self.found[name] / self.all[name] if self.all[name] else float("nan")
-
-
-def measure(messages: list[Chat], window: int) -> Counts:
-    """Replay one conversation, and look up the needs of the steps after each summary."""
-    finished: list[CompactionRecord] = []
-
-    def keep_record(event: object) -> None:
-        if isinstance(event, CompactionFinished):
-            finished.append(event.record)
-
-    session = CompactionController(context_window=window, on_event=keep_record).session("recall")
+def measure_summaries(name: str, messages: list[Chat], window: int, tally: Tally) -> None:
+    """Look up the needs of the steps after each default summary, and the user's words."""
     texts = [message_text(message) for message in messages]
-    calls = [index for index, message in enumerate(messages) if index and message["role"] == "assistant"]
-    counts = Counts()
+    said = Said("", window, tally)
     after: _AfterSummary | None = None
-    for index in calls:
-        view = session.transform_context_sync(messages[:index])
-        if finished and (record := finished[-1]).rendered and (after is None or after.record is not record):
-            after = _AfterSummary(record, messages, index, view, texts, counts)
+    for step in replay(messages, window):
+        if step.record is not None:
+            case = name, window, step.at
+            after = _AfterSummary(case, step, step.record, messages, texts, tally)
+            said.judge(case, messages[: step.record.compacted_message_count], step.view)
+            _judge_tasks(case, step.record, messages[: step.at], tally)
         if after is not None:
-            after.add_step(index)
-    return counts
+            after.add_step(step.at)
+
+
+def measure_careless(name: str, messages: list[Chat], window: int, tally: Tally) -> None:
+    """Look up the user's words after each summary of a model that drops them."""
+    if not any(True for message in messages for _ in (*refusals(message), *constraints(message))):
+        return
+    said = Said(CARELESS, window, tally)
+    for step in replay(messages, window, forget_all):
+        if step.record is not None:
+            said.judge((name, window, step.at), messages[: step.record.compacted_message_count], step.view)
 
 
 class _AfterSummary:
@@ -96,113 +98,61 @@ class _AfterSummary:
 
     def __init__(
         self,
+        case: tuple[Hashable, ...],
+        step: Step,
         record: CompactionRecord,
         messages: list[Chat],
-        index: int,
-        view: Sequence[Chat],
         texts: Sequence[str],
-        counts: Counts,
+        tally: Tally,
     ) -> None:
-        self.record = record
-        self._messages, self._texts, self._counts = messages, texts, counts
+        self._case, self._messages, self._texts, self._tally = case, messages, texts, tally
         covered = range(record.compacted_message_count)
-        in_view = {id(message) for message in view}
+        in_view = {id(message) for message in step.view}
         pins = [texts[i] for i in covered if messages[i]["role"] != "system" and id(messages[i]) in in_view]
         own = {id(messages[i]) for i in covered}
-        self.summary = "\n".join([record.rendered, *pins])
+        self._summary = "\n".join([record.rendered, *pins])
         self._hidden = "\n".join(texts[i] for i in covered if messages[i]["role"] != "system")
-        shown = [message for message in view if id(message) not in own or message["role"] == "system"]
+        shown = [message for message in step.view if id(message) not in own or message["role"] == "system"]
         self._sent = "\n".join(t for message in shown if (t := message_text(message)) != record.rendered)
-        self._start = self._sent_until = index
+        self._sent_until = step.at
         self._steps = 0
         self._needed: dict[str, str] = {}
-        self._commands = {c for i in covered for c in commands(messages[i])}
-        self._kept_commands = {c for message in messages[covered.stop : index] for c in commands(message)}
-        self._judge_tasks(record, index)
+        kept = {c for message in messages[covered.stop : step.at] for c in commands(message)}
+        self._commands = {c for i in covered for c in commands(messages[i])} - kept
 
     def add_step(self, index: int) -> None:
         """Look up the needs of the answer at `index`."""
         self._sent += "\n" + "\n".join(self._texts[self._sent_until : index])
         self._sent_until = index
-        for command in commands(self._messages[index]):
-            if command in self._commands and command not in self._kept_commands:
-                self._commands.discard(command)
-                self._counts.add("commands", _shortened(command) in " ".join(self.summary.split()))
+        for command in self._commands.intersection(commands(self._messages[index])):
+            self._commands.discard(command)
+            is_kept = command[:COMMAND_CHARS] in " ".join(self._summary.split())
+            self._tally["commands run again"][*self._case[:2], index, command] = is_kept
         self._steps += 1
         if self._steps > NEXT_STEPS:
             return
         for name, kind in find_identifiers(self._texts[index]):
             if name not in self._needed and not is_in(name, self._sent) and is_in(name, self._hidden):
                 self._needed[name] = kind
-        if self._steps == NEXT_STEPS:
-            self.close()
+        if self._steps == NEXT_STEPS and self._needed:
+            self._look_up()
 
-    def close(self) -> None:
+    def _look_up(self) -> None:
         """Count the needed identifiers that the summary and each baseline have."""
-        if not self._needed:
-            return
-        tokens = ESTIMATOR.estimate_tokens(self.summary)
-        texts = {"ours": self.summary, **baselines(self._hidden, tokens, self._needed)}
-        for way, text in texts.items():
+        tokens = ESTIMATOR.estimate_tokens(self._summary)
+        for way, text in {"summary or pins": self._summary, **baselines(self._hidden, tokens, self._needed)}.items():
             for name, kind in self._needed.items():
                 has = is_in(name, text)
-                self._counts.add(way, has)
+                self._tally[way][*self._case, name] = has
                 if kind in HARD:
-                    self._counts.add(f"{way}, hard", has)
-                if way == "ours":
-                    self._counts.add(f"kind {kind}", has)
-
-    def _judge_tasks(self, record: CompactionRecord, index: int) -> None:
-        """Count open tasks that the conversation closed already, and next steps that kept messages overtake."""
-        is_closed = closed_tasks(self._messages[:index])
-        for task in lines_under(record.rendered, "In Progress"):
-            self._counts.add("closed tasks", is_closed(task))
-        is_overtaken = any(
-            message["role"] == "assistant" for message in self._messages[record.compacted_message_count : index]
-        )
-        for _ in lines_under(record.rendered, "Next Steps"):
-            self._counts.add("stale next steps", is_overtaken)
-
-
-# -- texts of messages
-
-
-def message_text(message: Mapping[str, Any]) -> str:
-    """Return texts, arguments and results of a message; a tool's name is known from its definition."""
-    return "\n".join(text for piece in FORMAT.read(message) for text in _piece_texts(piece))
-
-
-def _piece_texts(message: Message) -> Iterator[str]:
-    for part in message.parts:
-        match part:
-            case Text(text=text) | ToolResult(text=text):
-                yield text
-            case ToolCall():
-                yield from _leaves(_arguments(part))
-            case _:
-                pass
-
-
-def _arguments(call: ToolCall) -> object:
-    try:
-        return json.loads(call.arguments)
-    except ValueError:
-        return call.arguments
-
-
-def _leaves(value: object) -> Iterator[str]:
-    if isinstance(value, dict | list):
-        for inner in value.values() if isinstance(value, dict) else value:
-            yield from _leaves(inner)
-    elif value is not None:
-        yield str(value)
+                    self._tally[f"{way}, hard ones"][*self._case, name] = has
 
 
 def commands(message: Mapping[str, Any]) -> Iterator[str]:
     """Yield the shell commands that a message runs, on one line, without a leading change of folder."""
     for piece in FORMAT.read(message):
         for call in piece.calls:
-            arguments = _arguments(call)
+            arguments = read_arguments(call)
             if isinstance(arguments, dict):
                 for key in _COMMAND_KEYS:
                     value = arguments.get(key)
@@ -210,8 +160,17 @@ def commands(message: Mapping[str, Any]) -> Iterator[str]:
                         yield " ".join(_LEADING_CD.sub("", value, count=1).split())
 
 
-def _shortened(command: str) -> str:
-    return command[:COMMAND_CHARS]
+# -- tasks and next steps
+
+
+def _judge_tasks(case: tuple[Hashable, ...], record: CompactionRecord, messages: Sequence[Chat], tally: Tally) -> None:
+    """Count open tasks that the conversation closed already, and summaries with next steps that kept messages overtake."""
+    is_closed = closed_tasks(messages)
+    for task in lines_under(record.rendered, "In Progress"):
+        tally["open tasks already closed"][*case, task] = is_closed(task)
+    goes_on = any(message["role"] == "assistant" for message in messages[record.compacted_message_count :])
+    is_stale = goes_on and bool(lines_under(record.rendered, "Next Steps"))
+    tally["summaries with a stale next step"][case] = is_stale
 
 
 def lines_under(summary: str, title: str) -> list[str]:
@@ -233,7 +192,7 @@ def closed_tasks(messages: Iterable[Chat]) -> Callable[[str], bool]:
     open_texts: set[str] | None = None
     closed: set[str] = set()
     for call in (call for message in messages for piece in FORMAT.read(message) for call in piece.calls):
-        arguments = _arguments(call)
+        arguments = read_arguments(call)
         if not isinstance(arguments, dict):
             continue
         for rows in arguments.values():
@@ -267,12 +226,13 @@ def baselines(hidden: str, tokens: int, needed: Mapping[str, str]) -> dict[str, 
     lines = [line for line in hidden.splitlines() if line.strip()]
     random.Random(0).shuffle(lines)
     common = (name for name, _ in Counter(name for name, _ in find_identifiers(hidden)).most_common())
-    return {
-        "head + tail": f"{hidden[: chars // 2]}\n{hidden[-chars // 2 :]}",
-        "random lines": _fill(lines, tokens, "\n"),
-        "commonest": _fill(common, tokens, " "),
-        "oracle": _fill(sorted(needed, key=len), tokens, " "),
-    }
+    texts = (
+        f"{hidden[: chars // 2]}\n{hidden[-chars // 2 :]}",
+        _fill(lines, tokens, "\n"),
+        _fill(common, tokens, " "),
+        _fill(sorted(needed, key=len), tokens, " "),
+    )
+    return dict(zip(BASELINES, texts, strict=True))
 
 
 def _fill(texts: Iterable[str], tokens: int, separator: str) -> str:
@@ -285,80 +245,85 @@ def _fill(texts: Iterable[str], tokens: int, separator: str) -> str:
     return separator.join(chosen)
 
 
-# -- the tables
+# -- the table
 
 
-def is_tuned(name: str) -> bool:
-    """Return whether a conversation is of the half on which weights may be chosen."""
-    return hashlib.sha256(name.encode()).digest()[0] % 2 == 0
+def measure(chosen: argparse.Namespace, sizes: dict[str, list[int]]) -> dict[str, Tally]:
+    """Return the cases of all conversations by column; without the tool's answers for another version."""
+    results: dict[str, Tally] = {column_of(window): defaultdict(dict) for window in chosen.windows}
+    for name, messages in conversations(chosen.folder, chosen.half):
+        tokens = sum(ESTIMATOR.estimate_tokens(message_text(message)) for message in messages)
+        for window in (window for window in chosen.windows if tokens >= NEVER_DUE * window):
+            column = column_of(window)
+            try:
+                measure_summaries(name, messages, window, results[column])
+                if not chosen.is_other:
+                    measure_careless(name, messages, window, results[column])
+                    sizes[column] += search_needs(name, messages, window, results[column])
+            except ContextOverflowError:  # the conversation's own request fills the window
+                continue
+    return results
 
 
-def conversations(folder: Path, half: str) -> Iterator[tuple[str, list[Chat]]]:
-    for path in sorted(folder.glob("*.jsonl.gz")):
-        with gzip.open(path, "rt", encoding="utf-8") as lines:
-            for line in lines:
-                session = json.loads(line)
-                if half == "both" or is_tuned(session["id"]) == (half == "tuned"):
-                    yield session["id"], session["messages"]
+def column_of(window: int) -> str:
+    """Return the heading of a window's column."""
+    return f"{window:,}" if window <= POOLED else f"above {POOLED:,}"
 
 
-def interval(counts: Sequence[Counts], name: str) -> str:
-    """Return a share in percent with its 95 % interval, by draws of conversations."""
-    pairs = [(each.found[name], each.all[name]) for each in counts if each.all[name]]
-    if not pairs:
-        return "-"
-    draw = random.Random(0)
-    shares: list[float] = []
-    for _ in range(SAMPLES):
-        drawn = draw.choices(pairs, k=len(pairs))
-        shares.append(sum(found for found, _ in drawn) / sum(total for _, total in drawn))
-    shares.sort()
-    low, high = shares[SAMPLES // 40], shares[-SAMPLES // 40]
-    share = sum(found for found, _ in pairs) / sum(total for _, total in pairs)
-    return f"{share:.0%} ({low:.0%} to {high:.0%})"
+def measure_other(library: Path, arguments: Sequence[str]) -> dict[str, Tally]:
+    """Return the cases that another version of the library gives, by this program in a process of its own."""
+    with TemporaryDirectory() as folder:
+        Path(folder, "compaction_hooks").symlink_to((library / "compaction_hooks").resolve())
+        path = os.pathsep.join((folder, str(Path(__file__).resolve().parents[2])))
+        command = (sys.executable, "-P", "-m", "tests.benchmarks.recall", *arguments, "--is-other")
+        done = subprocess.run(command, env={**os.environ, "PYTHONPATH": path}, stdout=subprocess.PIPE, check=True)
+    results: dict[str, Tally] = pickle.loads(done.stdout)
+    return results
 
 
-def print_measures(results: Mapping[str, Sequence[Counts]]) -> None:
-    """Print one column for each window or pool of windows."""
-    ways = ("ours", *BASELINES)
-    rows = [(name, name) for name in [*ways, *(f"{way}, hard" for way in ways), "commands"]]
-    rows += [("stale next steps", "stale next steps"), ("closed tasks", "closed tasks")]
-    totals: Counter[str] = Counter()
-    for each in (each for column in results.values() for each in column):
-        totals.update(each.all)
-    rows += [(name, name) for name in sorted(totals) if name.startswith("kind ")]
-    print_table(("", *results), ((title, *(interval(c, name) for c in results.values())) for title, name in rows))
-    for title, name in (("n, all kinds", "ours"), ("n, hard", "ours, hard"), ("n, commands", "commands")):
-        print(f"| {title} | {' | '.join(str(sum(c.all[name] for c in column)) for column in results.values())} |")
+def print_rows(rows: Iterable[str], results: Mapping[str, Tally]) -> None:
+    print_table(("", *results), ((row, *(share(tally[row].values()) for tally in results.values())) for row in rows))
 
 
-def make_parser(text: str) -> argparse.ArgumentParser:
-    """Return the parser of a command over recorded conversations, described by the first line of a text."""
-    parser = argparse.ArgumentParser(description=text.partition("\n")[0])
-    parser.add_argument("folder", type=Path, nargs="?", default=FOLDER, help="folder of recorded conversations")
-    parser.add_argument("--windows", type=int, nargs="+", default=[16_000, 32_000, 64_000, 128_000, 200_000])
-    parser.add_argument("--half", choices=("tuned", "kept aside", "both"), default="both")
-    return parser
+def print_comparison(now: Mapping[str, Tally], before: Mapping[str, Tally]) -> None:
+    """Print the rows of two versions, and of the cases that both have."""
+    print("\nThe other version, and both on the cases that they share:\n")
+    both: dict[str, Tally] = {column: defaultdict(dict) for column in now}
+    for column, tally in both.items():
+        for row in COMPARED:
+            shared = now[column][row].keys() & before[column][row].keys()
+            tally[f"{row}, before"] = before[column][row]
+            tally[f"{row}, now, shared"] = {case: now[column][row][case] for case in shared}
+            tally[f"{row}, before, shared"] = {case: before[column][row][case] for case in shared}
+    print_rows((f"{row}, {which}" for row in COMPARED for which in ("before", "before, shared", "now, shared")), both)
 
 
 def main() -> None:
-    # Hide the warnings about conversations whose own request fills the window; the table counts them like others.
+    # Hide the warnings about conversations whose own request fills the window.
     logging.getLogger("compaction_hooks").setLevel(logging.CRITICAL)
-    chosen = make_parser(__doc__ or "").parse_args()
-    results: dict[str, list[Counts]] = {f"{window:,}": [] for window in chosen.windows}
-    for _, messages in conversations(chosen.folder, chosen.half):
-        tokens = sum(ESTIMATOR.estimate_tokens(message_text(message)) for message in messages)
-        for window in chosen.windows:
-            if tokens < NEVER_DUE * window:
-                continue
-            try:
-                results[f"{window:,}"].append(measure(messages, window))
-            except ContextOverflowError:
-                continue
-    large = [f"{window:,}" for window in chosen.windows if window > 100_000]
-    if len(large) > 1:
-        results["pooled above 100,000"] = [counts for name in large for counts in results[name]]
-    print_measures(results)
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("folder", type=Path, nargs="?", default=FOLDER, help="folder of recorded conversations")
+    parser.add_argument("--windows", type=int, nargs="+", default=[16_000, 32_000, 64_000, 128_000, 200_000])
+    parser.add_argument("--half", choices=("tuned", "kept aside", "both"), default="both")
+    parser.add_argument("--before", type=Path, help="checkout of another version to measure in the same run")
+    parser.add_argument("--is-other", action="store_true", help=argparse.SUPPRESS)
+    chosen = parser.parse_args()
+    sizes: dict[str, list[int]] = defaultdict(list)
+    if chosen.is_other:
+        sys.stdout.buffer.write(pickle.dumps(measure(chosen, sizes)))
+        return
+
+    results = measure(chosen, sizes)
+    print_rows(ROWS, results)
+    answers = [sorted(sizes[column]) or [0] for column in results]
+    print(f"| bytes of an answer, median | {' | '.join(f'{median(each):,.0f}' for each in answers)} |")
+    print(
+        f"| bytes of an answer, 95 % at most | {' | '.join(f'{each[len(each) * 95 // 100]:,}' for each in answers)} |"
+    )
+    if chosen.before:
+        windows = map(str, chosen.windows)
+        arguments = (str(chosen.folder), "--half", chosen.half, "--windows", *windows)
+        print_comparison(results, measure_other(chosen.before, arguments))
 
 
 if __name__ == "__main__":
