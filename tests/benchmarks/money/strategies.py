@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
@@ -75,21 +76,28 @@ NOTHING = Strategy("no compaction", lambda _: _Everything())
 # -- ours
 
 
+_CONTEXT = re.compile(r"<(kept-messages|facts)>\n.*?\n</\1>\n", re.DOTALL)
 RESULT_CHARS = 2_000
 """Longest tool result or argument in the transcript for a model (`compaction_hooks.summary.transcript`), in characters."""
 
 
 @dataclass(slots=True)
 class PricedSummarizer:
-    """The default summarizer with the input and the price of a model."""
+    """The default summarizer with the input and the price of a model.
+
+    Attributes:
+        is_brief: Whether the kept messages and the facts in the prompt cost nothing.
+    """
 
     calls: list[SummaryCall]
+    is_brief: bool = False
     summarize: ExtractiveSummarizer = field(default_factory=ExtractiveSummarizer)
 
     def __call__(self, request: SummaryRequest, /) -> Summary:
         shown = tuple(replace(message, parts=tuple(map(_shorten, message.parts))) for message in request.messages)
         summary = self.summarize(replace(request, messages=shown))
-        self.calls.append(SummaryCall(tokens_of(request.system) + tokens_of(request.prompt), tokens_of(summary.text)))
+        prompt = _CONTEXT.sub("", request.prompt) if self.is_brief else request.prompt
+        self.calls.append(SummaryCall(tokens_of(request.system) + tokens_of(prompt), tokens_of(summary.text)))
         return summary
 
 
@@ -107,12 +115,14 @@ def _shorten(part: Part) -> Part:
 class Ours:
     """A controller's session."""
 
-    def __init__(self, window: int, settings: CompactionSettings, summarizer: Summarizer | None) -> None:
+    def __init__(
+        self, window: int, settings: CompactionSettings, summarizer: Summarizer | None, *, is_brief: bool = False
+    ) -> None:
         self.summaries: list[SummaryCall] = []
         self._session = CompactionController(
             context_window=window,
             settings=settings,
-            summarizer=summarizer or PricedSummarizer(self.summaries),
+            summarizer=summarizer or PricedSummarizer(self.summaries, is_brief),
             format=FORMAT,
         ).session("money")
 
@@ -127,14 +137,20 @@ def _is_down(request: SummaryRequest, /) -> Summary:
     raise ConnectionError("the summariser is down")
 
 
-def ours(name: str, settings: CompactionSettings | None = None, summarizer: Summarizer | None = None) -> Strategy:
+def ours(
+    name: str,
+    settings: CompactionSettings | None = None,
+    summarizer: Summarizer | None = None,
+    *,
+    is_brief: bool = False,
+) -> Strategy:
     """Return our strategy with these settings and this free summarizer; None: the defaults, and a priced summarizer."""
-
-    return Strategy(name, lambda window: Ours(window, settings or CompactionSettings(), summarizer))
+    return Strategy(name, lambda window: Ours(window, settings or CompactionSettings(), summarizer, is_brief=is_brief))
 
 
 OURS = ours("ours")
 VARIANTS = (
+    ours("ours, prompts without kept messages and facts", is_brief=True),
     ours("ours, summary without a model", summarizer=ExtractiveSummarizer()),
     ours("ours, summariser down: clears and shortens", summarizer=_is_down),
     ours("ours, summary first, no clearing", CompactionSettings(clear_tool_results=False)),
