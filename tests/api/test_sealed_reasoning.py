@@ -19,13 +19,16 @@ from tests.sealed_runs import BINDING, HIDDEN, PLAIN, RefusedError, Run
 
 @pytest.mark.parametrize("part", range(4))
 def test_no_request_is_refused_whatever_is_done_with_the_conversation(part: int) -> None:
-    shares = list[float]()
+    shares, figures = list[float](), list[tuple[int, ...]]()
     for seed in range(part * 50, part * 50 + 50):
         run = Run(seed)
         run.steps(30)
         assert len(run.signer.refusals) <= run.blind_calls, seed
         shares.append(run.signer.reasoning_share)
+        figures.append(run.figures)
     assert sum(shares) / len(shares) > 0.4
+    _, _, kept, by_dropping_all, _ = map(sum, zip(*figures, strict=True))
+    assert kept > 1.2 * by_dropping_all
 
 
 def test_a_model_that_is_not_known_is_refused_at_most_once_in_a_session_restarts_included() -> None:
@@ -138,6 +141,17 @@ def test_results_behind_the_reasoning_are_cleared_first() -> None:
     assert len([record for record in run.session.records if record.reductions]) == 2
     assert run.signer.refusals == []
     assert [kept for kept, _ in run.signer.sent] == [0] + [1] * 25
+
+
+@pytest.mark.parametrize(("model", "kept"), [(PLAIN, 3), (BINDING, 0)])
+def test_a_model_that_binds_no_reasoning_gets_all_that_is_behind_a_summary(model: str, kept: int) -> None:
+    messages = [{"role": "user", "content": "Read all."}, *(item for step in range(40) for item in anthropic(step))]
+    settings = CompactionSettings(keep_recent_tokens=120, clear_tool_results=False)
+    hooks = CompactionController[Any](format=AnthropicFormat(), context_window=100_000, settings=settings)
+    view = hooks.compact_sync(messages, model=model).messages
+    assert repr(view).count("'tool_use'") == 3
+    assert hooks.transform_context_sync(messages, model=model) == view
+    assert repr(view).count("'type': 'thinking'") == kept
 
 
 def test_models_that_bind_reasoning_and_others_take_turns() -> None:
