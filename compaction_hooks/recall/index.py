@@ -94,13 +94,17 @@ class Index:
     def read_query(self, text: str, shown: str) -> Query:
         """Return the terms of a query that the parts have, for a view that shows a text."""
         text = text[:MOST_QUERY_CHARS]
-        holders = {term: self._hold(term) for term in find_terms(text) if term in self._words}
+        holders = {term: self._hold(term) for term in sorted(find_terms(text)) if term in self._words}
         terms: dict[str, list[str]] = {}
         for term in holders:
             for word in self._words[term]:
                 terms.setdefault(word, []).append(term)
 
-        names = {name: held for name in {*filter(_is_name, _NAME.findall(text))} if (held := self._hold_name(name))}
+        names = {
+            name: held
+            for name in dict.fromkeys(filter(_is_name, _NAME.findall(text)))
+            if (held := self._hold_name(name))
+        }
         pieces = {term for name in names for term in find_terms(name)}
         shown_terms = find_terms(shown)
         weights = {

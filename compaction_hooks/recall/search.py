@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from heapq import heapify, heappop, heapreplace
+from math import fsum
 from typing import NamedTuple
 
 from compaction_hooks.recall.index import Index, Query, unescape
@@ -82,9 +83,10 @@ def search(index: Index, text: str, shown: str, most_chars: int) -> list[Found]:
     passage_chars = min(most_chars // sought - HEAD_CHARS, MOST_LINE_CHARS)
 
     found: list[Found] = []
-    # The worth of a line only falls while others are shown, so the first whose worth is still true is the best.
+    # The worth of a line only falls while others are shown, so the first whose worth is still true is the best. `fsum` gives the
+    # same worth in any order of the terms: that of a set is another one in each process.
     heap = [
-        (-sum(weights[term] for term in terms), rank, number)
+        (-fsum(weights[term] for term in terms), rank, number)
         for rank, part in enumerate(parts)
         for number, terms in part.terms.items()
     ]
@@ -92,7 +94,7 @@ def search(index: Index, text: str, shown: str, most_chars: int) -> list[Found]:
     while heap:
         worth, rank, number = heap[0]
         part = parts[rank]
-        now = -sum(weights[term] for term in part.terms[number])
+        now = -fsum(weights[term] for term in part.terms[number])
         room = most_chars - part.head_chars
         if number in part.taken or (found and len(part.lines[number]) >= room):
             heappop(heap)

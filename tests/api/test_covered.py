@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -271,3 +275,34 @@ def test_pinned_messages_and_the_current_request_are_in_view_and_not_covered() -
     hooks.compact_sync(messages, keep_recent_tokens=600)
     said = [part.text for part in hooks.covered(messages) if part.kind == "text" and part.role == "user"]
     assert said == []
+
+
+SEARCH = """
+from random import Random
+from compaction_hooks.recall import Covered, CoveredPart
+from compaction_hooks.recall.index import Index
+
+random = Random(20)
+words = [f"word{first}{second}" for first in "abcdef" for second in "ghij"]
+lines = [[" ".join(random.sample(words, random.randint(3, 6))) for _ in range(3)] for _ in range(30)]
+parts = [
+    CoveredPart(handle=f"t{run}", kind="text", role="user", text=chr(10).join(of_run), message=run)
+    for run, of_run in enumerate(lines)
+]
+print([(one.part.handle, one.first_line) for one in Covered(Index(parts)).search(" ".join(words), most_chars=900)])
+"""
+
+
+def test_lines_of_equal_worth_are_found_in_the_same_order_by_every_process() -> None:
+    """The order of a set of words depends on the process, and so does the rounding of a sum in that order."""
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", SEARCH],
+            check=True,
+            cwd=Path(__file__).parents[2],
+            env=os.environ | {"PYTHONHASHSEED": seed},
+            capture_output=True,
+        ).stdout
+        for seed in ("0", "1")
+    }
+    assert len(found) == 1
