@@ -7,6 +7,7 @@ import posixpath
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from string import ascii_letters
 from typing import NamedTuple, cast
 
 from compaction_hooks.files.lists import FileOperations
@@ -43,14 +44,16 @@ EDITOR_COMMANDS = {"view": False, "create": True, "str_replace": True, "insert":
 """The `command` argument of Anthropic's text editor tool, and whether it writes."""
 
 _FAILED_START = re.compile(
-    r"errors?(?::| (?:in|while|executing|running|calling|reading|writing|occurred)\b)|an error occurred|exception\b|traceback \("
+    r"[a-z_.]{0,60}(?:error|exception)s?(?:\[\w{1,20}\])?:"
+    r"|errors? (?:in|while|executing|running|calling|reading|writing|occurred)\b"
+    r"|an error occurred|exception\b|traceback \("
     r"|exit(?:ed)? (?:with )?(?:code|status):? -?[1-9]|<returncode>\s*-?[1-9]|<(?:error|exception|tool_use_error)>"
     r"|fatal:|command failed|failed to\b|could not\b|unable to\b|permission denied|no such file|enoent\b|eacces\b"
     r"|the user doesn't want|\[no result recorded",
     re.IGNORECASE,
 )
 """First words of failures. Claude Code and interrupted sessions put the last two in a result's place."""
-_FAILED_FIRST = frozenset("acefnptuACEFNPTU<[")
+_FAILED_FIRST = frozenset(f"{ascii_letters}<[")
 """The first characters of those."""
 _FAILED_JSON = re.compile(
     r"""[{\[]\s*["'](?:error|errors)["']\s*:(?!\s*(?:null|None|false|False|""|\[\]|\{\}))"""

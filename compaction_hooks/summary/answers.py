@@ -14,6 +14,7 @@ from compaction_hooks.formats.usage import is_counted
 from compaction_hooks.messages import Usage
 from compaction_hooks.summary.request import Summary, SummaryRequest, read_instructions
 from compaction_hooks.text.escaping import find_turns
+from compaction_hooks.text.noise import remove_noise
 
 logger = logging.getLogger("compaction_hooks")
 
@@ -67,14 +68,14 @@ def unwrap_answer(answer: object) -> Summary:
     """Return a `str` or `Summary` as a `Summary` without the wrapping that models put around the text.
 
     Removed are reasoning at its beginning (`<think>`, `<analysis>`, ...), a code fence and `<summary>` tags around the
-    whole, with one line of talk before and after such tags. Usage, finish reason and calls stay. An answer of
-    any other type comes back as an empty summary, which `refusal` refuses.
+    whole, with one line of talk before and after such tags, and characters that only a terminal reads. Usage, finish reason
+    and calls stay. An answer of any other type comes back as an empty summary, which `refusal` refuses.
     """
     summary = answer if isinstance(answer, Summary) else Summary(text=answer if isinstance(answer, str) else "")
     given = cast(object, summary.text)  # a host's callable may put any object there
     # A plain copy of a subclass, such as LangChain's `answer.text`, runs no foreign code.
     text = str.__str__(given) if isinstance(given, str) else ""
-    text = _remove_wrapping(_remove_reasoning(text).strip())
+    text = _remove_wrapping(_remove_reasoning(remove_noise(text)).strip())
     return summary if text is given and summary is answer else replace(summary, text=text)
 
 

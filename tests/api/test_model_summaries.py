@@ -204,6 +204,11 @@ def test_a_prompt_of_your_own_and_a_function_of_your_own_keep_their_form() -> No
     assert record.summary.endswith(" messages, True")
 
 
+def test_terminal_codes_and_control_characters_of_an_answer_are_left_out() -> None:
+    summary, _ = compacted(WORK, "## Goal\n- p\x00ort \x1b[31mit\x1b[0m now")
+    assert "## Goal\n- port it now\n" in summary
+
+
 # -- what piles up
 
 

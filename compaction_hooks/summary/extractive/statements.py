@@ -49,7 +49,8 @@ NEXT_SENTENCES = 3
 
 # For texts in small letters: a pattern that ignores the case takes three times as long.
 _DECISION = re.compile(
-    r"\b(?:decided|decision|chose|will use|going with|root cause|the (?:issue|problem|bug|cause|reason|fix|solution) (?:is|was)|"
+    r"\b(?:decided|decision|chose|will use|going with|root cause|"
+    r"the (?:\w+ ){0,2}(?:issue|problem|bug|cause|reason|fix|solution) (?:is|was)|"
     r"because|turns out|instead of|rather than|fixed|confirmed|found that|conclusion|therefore|so that|means that|it works|"
     r"works now|key insight|the correct|in summary|all tests pass|has been|have been|successfully|cannot|unable to|"
     r"not eligible|total)\b|决定|決定|原因|因为|因為|所以|问题是|問題是|改为|改成|已经|已經|完成|修复|発見|解決",
@@ -62,7 +63,7 @@ _NEXT = re.compile(
 _SMALL_TALK = re.compile(
     r"(?:\[[\d-]{8,10}\]\s*)?(?:(?:ah|oh|yes|yeah|no)[,!.]? )*(?:you(?:'?re| are) (?:\w+ )?(?:right|correct)\b|"
     r"(?:hi|hello|hey|thanks|thank you|ok|okay|great|sure|of course|certainly|no problem|you'?re welcome|"
-    r"good (?:morning|evening|night|idea)|i understand|i see|i'?m glad|glad to|sounds (?:good|great|really|like)|"
+    r"good (?:morning|evening|night|idea)|i understand|i see|i'?m (?:glad|sorry)|glad to|sounds (?:good|great|really|like)|"
     r"that'?s (?:great|good|right|true|really|wonderful|a great)|feel free|let me know|if you (?:have|need)|i hope|"
     r"i will try|i'll try|i can (?:help|assist)|i'?d be happy|i'?m here|bye|goodbye|bonjour|merci|hola|gracias|danke|hallo)\b|"
     r"(?:perfect|excellent|awesome|wonderful|amazing|fantastic|absolutely|exactly|understood)[!.]|"

@@ -162,6 +162,34 @@ def test_bounding_a_request_twice_still_says_how_much_is_gone() -> None:
     assert left_out + request_text.count("A") + request_text.count("B") == 8_000
 
 
+@pytest.mark.parametrize(
+    ("result", "outcome"),
+    [
+        (
+            "error[E0382]: borrow of moved value: `tok`\n  --> src/lexer.rs:102:9",
+            "error[E0382]: borrow of moved value: `tok`",
+        ),
+        ("ImportError: no usable engine\ntried: pyarrow", "ImportError: no usable engine"),
+        ("java.lang.IllegalStateException: closed\n\tat a.B.c(B.java:3)", "java.lang.IllegalStateException: closed"),
+    ],
+)
+def test_a_result_that_begins_with_the_name_of_an_error_is_a_failure(result: str, outcome: str) -> None:
+    summary = summarize([user("go"), *bash("make test", result)])
+    assert under(summary, Section.BLOCKED) == [f"bash(make test) -> FAILED: {outcome}"]
+
+
+def test_a_cause_in_the_middle_of_an_answer_is_a_decision_and_regret_is_none() -> None:
+    cause = "The most likely cause is the deploy of 13:52, which lowered the pool size."
+    said = [
+        assistant("I'm sorry to hear that!"),
+        user("why?"),
+        assistant(f"The pool is exhausted. {cause}"),
+        user("ok"),
+    ]
+    summary = summarize([user("It fails."), *step("look", {"at": "pool"}), *said])
+    assert under(summary, Section.DECISIONS) == ["The pool is exhausted.", cause]
+
+
 def test_a_constraint_outlives_its_request() -> None:
     asked = (
         "Please port the module. " + "Some background on it here. " * 60 + "Never use asyncio. " + "And so on. " * 60
