@@ -2,8 +2,9 @@
 
 from compaction_hooks.recall.covered import Covered
 from compaction_hooks.recall.diff import diff
+from compaction_hooks.recall.facts import find_facts
 from compaction_hooks.recall.parts import CoveredKind, CoveredPart
 from compaction_hooks.recall.search import Found
 from compaction_hooks.recall.tool import RecallTool
 
-__all__ = ["Covered", "CoveredKind", "CoveredPart", "Found", "RecallTool", "diff"]
+__all__ = ["Covered", "CoveredKind", "CoveredPart", "Found", "RecallTool", "diff", "find_facts"]

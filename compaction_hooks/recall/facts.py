@@ -5,18 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, cast
 
-from compaction_hooks.files.operations import is_failure, read_calls
-from compaction_hooks.history.history import History
-from compaction_hooks.history.pieces import UserWords
-from compaction_hooks.messages import M, Message, Opaque, Part, Text, ToolCall, ToolResult
+from compaction_hooks.files.operations import find_touched_files, is_failure, read_calls
+from compaction_hooks.formats import OpenAIChatFormat, format_of
+from compaction_hooks.history import History, HistoryReader
+from compaction_hooks.history.pieces import Known, UserWords
+from compaction_hooks.messages import M, Message, MessageFormat, Opaque, Part, Text, ToolCall, ToolResult
 from compaction_hooks.summary.extractive.identifiers import kind_of
 from compaction_hooks.summary.extractive.statements import constraint_items, request_texts
 from compaction_hooks.summary.extractive.tasks import task_items
 from compaction_hooks.summary.facts import words_of_user
 from compaction_hooks.text.escaping import neutralize
 from compaction_hooks.view.pins import whole_step
+from compaction_hooks.view.summary_message import SUMMARY_MARKER
 
 MOST_CHARS: Final = 4_000
 """The most characters in which paths, URLs, ids and numbers are looked for, shared by all texts: reading more takes longer than a
@@ -27,6 +29,7 @@ ERROR_CHARS: Final = 200
 """The most characters of a failure's first line."""
 
 _WORD = re.compile(r"[^\s\"'`<>(){}\[\],;=|\\]+")
+_SIGNS: Final = "!?*_-&~.:"
 _TELLING = re.compile(r"[/@\d]")
 _NUMBER = re.compile(r"[:=] ?[\"']?(-?\d[\d.]{1,20}\d)(?![\w.])")
 """Two digits are in nearly every view by chance."""
@@ -34,6 +37,29 @@ _TO_DO = re.compile(r"task|todo|plan", re.IGNORECASE)
 _BACKGROUND = re.compile(r"\"(?:run_in_)?(?:background|detach(?:ed)?)\"\s{0,4}:\s{0,4}true")
 _STARTED = re.compile(r"\b(?:id|pid)\b\W{1,3}(\w[\w-]{1,40})", re.IGNORECASE)
 _CLASS_OF: Final = {"path": "path", "url": "url", "id": "id", "email": "id"}
+
+
+def find_facts(messages: Sequence[M], *, format: MessageFormat[M] | None = None) -> dict[str, list[str]]:
+    """Return the facts of messages by class, as the figures of a loss count them. The messages are not changed.
+
+    Args:
+        format: The format of the messages; None: found by their parts, among those of `compaction_hooks.formats`.
+
+    Raises:
+        FormatError: a message cannot be read.
+    """
+    chosen = cast("MessageFormat[M]", format or format_of(messages) or OpenAIChatFormat())  # it reads these messages
+    history = HistoryReader(chosen, lambda _: 0, SUMMARY_MARKER).read(messages, Known())
+    words = read_words_of_user(history, history.piece_count).values()
+    read = [piece.message for piece in history.pieces()]
+    touched = find_touched_files(read_calls(read))
+    facts: Mapping[str, Iterable[str]] = {
+        "constraint": (text for said in words for text in said.constraints),
+        "request": (text for said in words for text in said.requests),
+        **read_facts(read),
+        "file": (*touched.modified, *touched.read),
+    }
+    return {kind: [*dict.fromkeys(found)] for kind, found in facts.items()}
 
 
 def read_facts(messages: Sequence[Message]) -> Mapping[str, Collection[str]]:
@@ -101,10 +127,15 @@ def _read_words(text: str) -> dict[str, dict[str, None]]:
     found: dict[str, dict[str, None]] = {"path": {}, "url": {}, "id": {}}
     for run in dict.fromkeys(_WORD.findall(text)):
         if len(run) <= MOST_WORD_CHARS and _TELLING.search(run):
-            word = run.strip("!?*_-&~.:")
+            word = run.strip(_SIGNS)
             if kind := _CLASS_OF.get(kind_of(word)):
                 found[kind][word] = None
     return found
+
+
+def split_words(text: str) -> set[str]:
+    """Return the words of a text as they are written, and without signs at their ends."""
+    return {form for word in {*_WORD.findall(text)} for form in (word, word.strip(_SIGNS))}
 
 
 def _read_errors(results: Iterable[ToolResult]) -> Iterator[str]:

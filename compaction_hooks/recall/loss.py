@@ -2,60 +2,86 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from itertools import chain
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 
+from compaction_hooks.history import History
 from compaction_hooks.messages import M, Message
-from compaction_hooks.recall.facts import read_facts, read_words_of_user, texts_of
+from compaction_hooks.recall.facts import read_facts, read_words_of_user, split_words, texts_of
+from compaction_hooks.recall.parts import is_product
 from compaction_hooks.view.projection import Projection
 from compaction_hooks.view.record import CompactionRecord, LossFigures
+from compaction_hooks.view.reductions import places
 from compaction_hooks.view.snapshot import Snapshot
+
+WORDS_OF_USER = ("constraint", "request")
+"""The classes of facts that are the user's own words: the list has them always."""
 
 
 def report_loss(snapshot: Snapshot[M], record: CompactionRecord, after: Projection[M]) -> dict[str, LossFigures]:
-    """Return the figures of the facts that a snapshot's view shows and the view of a new record may not, by class.
+    """Return the figures of the facts that a compaction may take out of the view, by class.
 
-    They are the facts in the messages that the new view leaves out or shortens, all that the user said before the cut, and the
-    files touched so far. A fact is kept if the new view has it word for word: the user's words in a message of the user, such as
-    the summary's; a file there or in a tool call; any other fact anywhere. Facts that only the summary at the head of a list had
-    are lost if the new view lacks them: the list has not the messages of before.
+    They are the facts in the host's messages that the last view showed whole and the new one does not, all that the user said in
+    messages that it does not show whole, and the files touched so far. A fact is kept if the new view has it word for word: the
+    user's words in a message of the user, such as the summary's; a file there or in a tool call; any other fact anywhere. If the
+    host has stored a view, facts that only its summary and its shortened results tell are lost if the new view lacks them.
     """
     history = snapshot.history
-    shown = snapshot.neutral_view(after)
-    kept = {id(message) for message in shown}
-    head = history.piece(history.summary_piece).message if history.summary_piece is not None else None
-    gone = [message for message in snapshot.neutral_view(snapshot.projection) if id(message) not in kept]
-    words = read_words_of_user(history, after.cut).values()
-    facts = {
-        "constraint": dict.fromkeys(chain.from_iterable(said.constraints for said in words)),
-        "request": dict.fromkeys(chain.from_iterable(said.requests for said in words)),
-        **read_facts([message for message in gone if message is not head]),
+    whole, whole_before = ({*map(id, shown)} for shown in (after.view(snapshot.messages), snapshot.view))
+    hidden = {host for host, message in enumerate(snapshot.messages) if id(message) not in whole}
+    gone = [host for host in sorted(hidden) if id(snapshot.messages[host]) in whole_before]
+    pieces = [piece for host in gone for piece in history.host_pieces(host)]
+    words = read_words_of_user(history, history.first_piece(max(hidden, default=-1) + 1))
+    said = [found for index, found in words.items() if history.piece(index).host in hidden]
+    facts: dict[str, Collection[str]] = {
+        "constraint": dict.fromkeys(text for found in said for text in found.constraints),
+        "request": dict.fromkeys(text for found in said for text in found.requests),
+        **read_facts([history.piece(piece).message for piece in pieces]),
         "file": dict.fromkeys((*record.modified_files, *record.read_files)),
     }
-    earlier = read_facts([] if head is None else [head])
-    is_shown = _find_tests(shown)
+    is_shown = _find_tests(snapshot.neutral_view(after), record.rendered)
+    own_text = _read_own_text(history, pieces)
 
     figures: dict[str, LossFigures] = {}
     for kind, found in facts.items():
         is_kept = is_shown.get(kind, is_shown[""])
-        recallable = [fact for fact in found if not is_kept(fact)]
-        only_told = {*earlier.get(kind, ())}.difference(found)
-        lost = [fact for fact in only_told if not is_kept(fact)]
-        count = len(found) + len(only_told)
-        if count:
-            figures[kind] = LossFigures(count - len(recallable) - len(lost), len(recallable), len(lost))
+        missing = [fact for fact in found if not is_kept(fact)]
+        lost = 0
+        if own_text is not None and kind not in WORDS_OF_USER:
+            lost = sum(fact not in own_text for fact in missing)
+        if found:
+            figures[kind] = LossFigures(len(found) - len(missing), len(missing) - lost, lost)
     return figures
 
 
-def _find_tests(shown: Sequence[Message]) -> Mapping[str, Callable[[str], bool]]:
-    """Return a test whether messages have a fact, by class; "" for all other classes.
+def _read_own_text(history: History[M], gone: Iterable[int]) -> str | None:
+    """Return the text of a list without the parts that it has from an earlier view; None if these pieces have no such part."""
+    runs = {run for _, run, _, _ in history.known.originals}
+    head = history.summary_piece
+    if head is None and not _find_products(history, runs & {history.run_of(piece) for piece in gone}):
+        return None
+    products = _find_products(history, runs)
+    messages = (piece.message for index, piece in enumerate(history.pieces()) if index != head)
+    own = (replace(each, parts=tuple([part for part in each.parts if id(part) not in products])) for each in messages)
+    return "\n".join(texts_of(own))
+
+
+def _find_products(history: History[M], runs: Collection[int]) -> set[int]:
+    """Return the identities of the parts of these runs that the list has only in our shortened form."""
+    return {id(place.part) for run, place in places(history, runs) if is_product(history, run, place)}
+
+
+def _find_tests(shown: Sequence[Message], summary: str) -> Mapping[str, Callable[[str], bool]]:
+    """Return a test whether a view has a fact, by class; "" for all other classes.
 
     The words and files of a long conversation are many, and so are the results in view: searching these for those would take
     longer than the compaction.
     """
     told = "\n".join(texts_of(message for message in shown if message.role == "user"))
     lines = {line.removeprefix("- ") for line in told.splitlines()}
-    named = lines.union(*(call.arguments.replace('"', " ").split() for message in shown for call in message.calls))
+    arguments = "\n".join(call.arguments for message in shown for call in message.calls)
+    words = f"{told}\n{arguments}".replace('"', " ").split()
+    paths = {*words, *arguments.split('"'), *lines, *split_words(summary)}  # a path may have spaces
 
     def is_told(fact: str) -> bool:
         return fact in lines or fact in told
@@ -64,5 +90,5 @@ def _find_tests(shown: Sequence[Message]) -> Mapping[str, Callable[[str], bool]]
         "": "\n".join(texts_of(shown)).__contains__,
         "constraint": is_told,
         "request": is_told,
-        "file": named.__contains__,
+        "file": paths.__contains__,
     }

@@ -9,6 +9,7 @@ from typing import Literal, TypeAlias
 from compaction_hooks.history import History
 from compaction_hooks.history.digests import text_digest
 from compaction_hooks.messages import M, Opaque, Role, ToolCall, ToolResult
+from compaction_hooks.recall.facts import texts_of
 from compaction_hooks.tokens.media import find_media
 from compaction_hooks.view.markers import make_handle, quote_call
 from compaction_hooks.view.projection import Projection
@@ -76,6 +77,7 @@ def list_covered(history: History[M], projection: Projection[M]) -> Iterator[Cov
     reduced = by_place(projection.reductions)
     reduced_runs = {run for _, run, _ in reduced}
     calls: dict[str, ToolCall] = {}
+    yield from _read_head(history, projection)
     # The calls of a run are read before the results that answer them.
     for run in sorted({*range(history.base, covered_runs), *reduced_runs, *(run - 1 for run in reduced_runs)}):
         hidden = {piece for piece in history.run_pieces(run) if piece < projection.cut}.difference(projection.pinned)
@@ -86,10 +88,20 @@ def list_covered(history: History[M], projection: Projection[M]) -> Iterator[Cov
             is_reduced = (place.kind, run, place.ordinal) in reduced
             if place.piece in hidden or is_reduced:
                 part = _read_part(history, run, place, calls, is_shortened=is_reduced)
-                if part.text and not _is_product(history, run, place):
+                if part.text and not is_product(history, run, place):
                     found.setdefault(part.handle, part)
         yield from found.values()
         yield from _read_blocks(history, run, hidden)
+
+
+def _read_head(history: History[M], projection: Projection[M]) -> Iterator[CoveredPart]:
+    """Yield the hidden pins of a stored view, which are in no run of the list."""
+    end = min(projection.cut, history.run_start(history.base))
+    for index in sorted({*range(end)}.difference(projection.pinned, history.systems(), [history.summary_piece])):
+        piece = history.piece(index)
+        text = "\n".join(texts_of([piece.message]))
+        handle = make_handle("text", history.base, text_digest(text))
+        yield CoveredPart(handle=handle, kind="text", role=piece.message.role, text=text, message=piece.host)
 
 
 def _read_part(
@@ -128,7 +140,7 @@ def _make_handle(history: History[M], run: int, place: Place) -> str:
     return make_handle(place.kind, run, part_digest(place.kind, text))
 
 
-def _is_product(history: History[M], run: int, place: Place) -> bool:
+def is_product(history: History[M], run: int, place: Place) -> bool:
     """Return whether the list has only our shortened form of a part."""
     digest = part_digest(place.kind, place.text)
     if place.kind == "media":

@@ -33,7 +33,8 @@ from compaction_hooks import (
 )
 from compaction_hooks.events import CompactionEvent
 from compaction_hooks.messages import M
-from compaction_hooks.testing.list_copies import LastCompaction, ListCopy
+from compaction_hooks.testing.list_copies import LastCompaction, ListCopy, find_difference
+from compaction_hooks.testing.losses import check_loss
 from compaction_hooks.testing.paid_summaries import AskedSummaries
 from compaction_hooks.testing.promises import BrokenPromise, check_view, demand, is_native
 from compaction_hooks.validity import RuleId, binds_reasoning, is_reasoning, problems, provider_of
@@ -160,6 +161,11 @@ class CheckedSession(Generic[M]):
         is_told = any(isinstance(event, CompactionFinished) for event in self.events)
         is_new = result.outcome is CompactionOutcome.COMPACTED
         demand(is_told == is_new, "deterministic", f"the outcome is {result.outcome}, but the events differ")
+        told = self._compactions()[-1].loss if is_new else {}
+        kept = next((record.loss for record in self.records() if record == result.record), None) if is_new else {}
+        demand(
+            result.loss == told == kept, "loss", f"figures of result, event and record: {result.loss}, {told}, {kept}"
+        )
         self._remember(original, result.messages)
         return result
 
@@ -374,10 +380,26 @@ class CheckedSession(Generic[M]):
             self.figures.compactions += 1
             if window is not None:
                 self.figures.over_target += after > self._settings.budget(window).target
+        if self._compactions():
+            self._check_loss(original.messages, self._compactions()[-1])
         if self._asked is not None and len(self._asked.answered) > self._answers_before:
             known = [record for record in self._records_before if self._applies(record, original.messages)]
             twice = self._asked.find_repeated(self._answers_before, known)
             demand(not twice, "summarized once", f"a summary that is known was made again: {twice[:1]!r:.300}")
+
+    def _check_loss(self, messages: Sequence[M], event: CompactionFinished) -> None:
+        """Check the loss figures of a compaction, if its list and views can still be made."""
+        record, exported = event.record, self.session.export_records()
+        is_others = any(record.id == known.id for known in self._records_before)
+        is_changed = self._is_stale or self._settings.repair or self._settings.merge_user_messages
+        records = sorted(self.records(), key=lambda known: known.id == record.id)
+        is_gone = not any(record.id == known.id for known in records)
+        if is_others or is_changed or is_gone or record.native or self._has_natives(messages):
+            return
+        demand(records[-1] == record, "loss", f"the event has {event.loss}, the record {records[-1].loss}")
+        earlier = [fields for fields in exported if fields["id"] != record.id]
+        before, view = (self._view_elsewhere(messages, repair=False, records=given) for given in (earlier, exported))
+        check_loss(messages, before, view, records, self.session.covered(messages), format=self._format)
 
     def _applies(self, record: CompactionRecord, messages: Sequence[M]) -> bool:
         view = project(messages, record, format=self._format)
@@ -421,7 +443,7 @@ class CheckedSession(Generic[M]):
         earlier, last_view, copies = self._last
         if earlier.is_beginning_of(original.messages) and len(last_view) <= len(view):
             is_same = all(one == held for one, held in zip(view, copies, strict=False))
-            demand(is_same or self._was_pinned_as_request(view, copies), "stable prefix", _difference(view, copies))
+            demand(is_same or self._was_pinned_as_request(view, copies), "stable prefix", find_difference(view, copies))
 
     def _was_pinned_as_request(self, view: Sequence[M], copies: Sequence[M]) -> bool:
         """Whether a single user message is missing or changed, which was kept in full only as the current request."""
@@ -459,27 +481,25 @@ class CheckedSession(Generic[M]):
         for given, name in given_lists:
             made = self._view_elsewhere(given, repair=self._settings.repair)
             demand(
-                made == list(view), "deterministic", f"{name} give another view elsewhere: {_difference(made, view)}"
+                made == list(view),
+                "deterministic",
+                f"{name} give another view elsewhere: {find_difference(made, view)}",
             )
 
-    def _view_elsewhere(self, messages: Sequence[M], *, repair: bool) -> list[M]:
+    def _view_elsewhere(
+        self, messages: Sequence[M], *, repair: bool, records: Sequence[dict[str, object]] | None = None
+    ) -> list[M]:
         """Return the view in a process that has only the list and the records."""
         elsewhere = CompactionController(
             format=self._format,
             context_window=1_000_000_000,
             settings=CompactionSettings(auto_compact=False, repair=repair),
         ).session("elsewhere")
-        elsewhere.import_records(self.session.export_records())
+        elsewhere.import_records(self.session.export_records() if records is None else records)
         return list(elsewhere.transform_context_sync(list(messages), model=self._model))
 
     def _read(self, messages: Sequence[M]) -> list[Message]:
         return [piece for message in messages for piece in self._format.read(message)]
-
-
-def _difference(made: Sequence[object], wanted: Sequence[object]) -> str:
-    at = next((n for n, (one, other) in enumerate(zip_longest(made, wanted)) if one != other), 0)
-    one, other = (repr(several[at])[:200] if at < len(several) else "nothing" for several in (made, wanted))
-    return f"message {at} is {one} instead of {other}"
 
 
 __all__ = ["GAIN", "GROWTH", "BrokenPromise", "CheckedSession", "Figures"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Generic
 
 from compaction_hooks.messages import M
@@ -40,3 +41,10 @@ class LastCompaction(Generic[M]):
     original: ListCopy[M]
     tokens_after: int
     window: int | None
+
+
+def find_difference(made: Sequence[object], wanted: Sequence[object]) -> str:
+    """Return the first message in which two lists differ, in words."""
+    at = next((n for n, (one, other) in enumerate(zip_longest(made, wanted)) if one != other), 0)
+    one, other = (repr(several[at])[:200] if at < len(several) else "nothing" for several in (made, wanted))
+    return f"message {at} is {one} instead of {other}"

@@ -35,6 +35,7 @@ Promise: TypeAlias = Literal[
     "stable prefix",
     "calm",
     "summarized once",
+    "loss",
 ]
 """The promises about every view, in the words of the README and the architecture."""
 

@@ -246,6 +246,17 @@ def test_a_stored_view_covers_no_text_that_it_lacks_and_knows_its_record_later()
     assert [part.handle for part in later.covered(stored)] == [part.handle for part in fresh.covered(stored)]
 
 
+def test_a_pinned_message_of_a_stored_view_is_covered_once_it_is_left_out() -> None:
+    first = controller(200_000, summarizer=Scripted("- facts")).session("thread")
+    request = user("Port the parser to the new tables.")
+    stored = first.compact_sync([request, *steps(12)], keep_recent_tokens=600).messages
+    assert stored[1] is request
+    messages = [*stored, assistant("Done."), user("Thank you."), *steps(12, first=20)]
+    view = first.compact_sync(messages, keep_recent_tokens=600).messages
+    assert request not in view
+    assert [part.message for part in first.covered(messages) if part.text == request["content"]] == [1]
+
+
 def test_handles_of_a_rewound_edited_or_trimmed_list_are_not_there() -> None:
     _, session = summarized()
     handle = next(part.handle for part in session.covered(TASK) if part.text == SECRET)

@@ -64,6 +64,41 @@ def test_facts_of_a_summary_whose_messages_are_gone_are_lost() -> None:
     assert loss["id"] == (0, 0, 1)
 
 
+def test_a_whole_list_loses_nothing_however_often_it_is_compacted() -> None:
+    """The words of an earlier summary are no facts of the list."""
+    session = controller(200_000, summarizer=Scripted("- the ticket is TX-48213", "- nothing")).session("thread")
+    messages = [*OPENING, user("Go on."), *steps(12, 200)]
+    session.compact_sync(messages, keep_recent_tokens=600)
+    loss = session.compact_sync([*messages, *steps(12, 200, first=20)], keep_recent_tokens=600).loss
+    assert "id" not in loss
+    assert sum(figures.lost for figures in loss.values()) == 0
+
+
+def test_facts_of_messages_that_stay_are_not_counted() -> None:
+    said = user("The ticket TX-48213 must stay open.")
+    hooks = controller(200_000, summarizer=Scripted("- nothing"))
+    hooks.pin(said)
+    loss = hooks.compact_sync([*OPENING, said, assistant("Yes."), *steps(12, 200)], keep_recent_tokens=600).loss
+    assert "id" not in loss
+    assert "constraint" not in loss
+
+
+def test_a_file_that_a_summary_names_in_a_sentence_is_kept() -> None:
+    files, none = (
+        compacted(*given).loss["file"] for given in ((FACTS["file"][0], "- see `src/zebra.py`."), ([], "- no"))
+    )
+    assert files == (none.kept + 1, none.recallable, 0)
+
+
+def test_files_that_only_a_stored_summary_knew_are_lost_if_it_is_replaced() -> None:
+    many = [step for n in range(300) for step in (assistant(None, call("f", path=f"src/part_{n}.py")), tool("f", "ok"))]
+    session = controller(200_000, summarizer=Scripted("- nothing")).session("thread")
+    stored = session.compact_sync([*OPENING, *many, *steps(12, 200)], keep_recent_tokens=600).messages
+    loss = session.compact_sync([*stored, *steps(12, 200, first=20)], keep_recent_tokens=600).loss["file"]
+    assert loss.lost > 100
+    assert loss.recallable < 12
+
+
 def test_record_and_event_have_the_figures_and_no_text() -> None:
     events: list[CompactionEvent] = []
     result = compacted(FACTS["id"][0], "- nothing", events=events)

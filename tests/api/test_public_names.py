@@ -36,7 +36,7 @@ NAMES = {
         Media Message MessageFormat Opaque RepairingFormat Text Thinking ToolCall ToolResult Usage
     """,
     "compaction_hooks.native": "Issuer NativeItems NativeSummarizer is_native_refusal",
-    "compaction_hooks.recall": "Covered CoveredKind CoveredPart Found RecallTool diff",
+    "compaction_hooks.recall": "Covered CoveredKind CoveredPart Found RecallTool diff find_facts",
     "compaction_hooks.repair": "INTERRUPTED NO_REQUEST NO_WORDS repaired",
     "compaction_hooks.stores": "KeyValue KeyValueStore MemoryStore RecordStore SQLiteStore",
     "compaction_hooks.strategies": "ClearToolResults DropOldest ShortenParts Strategy Summarize",
