@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from anthropic.resources.beta.messages import Messages
 from compaction_adapters.langgraph import CompactionNode
+from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
@@ -83,8 +84,10 @@ class Run:
         self.next: list[BaseMessage] = [HumanMessage(REQUEST)] if self.before else [system, HumanMessage(REQUEST)]
 
     async def steps(self, count: int, model: str = MODEL) -> None:
-        tools = self.stage.anthropic(None, model_name=model).bind_tools([read])
-        graph = wrapped_graph(self.node, tools, before=self.before, checkpointer=self.saver)
+        await self.steps_with(self.stage.anthropic(None, model_name=model), count)
+
+    async def steps_with(self, model: BaseChatModel, count: int) -> None:
+        graph = wrapped_graph(self.node, model.bind_tools([read]), before=self.before, checkpointer=self.saver)
         for _ in range(count):
             *_, answer = (await graph.ainvoke({"messages": self.next}, thread()))["messages"]
             self.next = [ToolMessage(RESULT, tool_call_id=call["id"]) for call in answer.tool_calls]
@@ -95,6 +98,13 @@ class Run:
 async def test_a_long_run_goes_on_behind_anthropics_block(stage: Stage, prompt: str) -> None:
     graph = Run(stage, prompt)
     await native_run.check_long_run(graph.native, graph.steps)
+
+
+@pytest.mark.parametrize("prompt", ["around", "in the state"])
+async def test_a_long_run_goes_on_behind_openais_item_until_the_key_changes(stage: Stage, prompt: str) -> None:
+    with_field(stage)
+    graph, model = Run(stage, prompt), stage.openai(None, model="gpt-5.6-sol", use_responses_api=True)
+    await native_run.check_openai(graph.native, lambda count: graph.steps_with(model, count))
 
 
 @by_anthropic

@@ -97,7 +97,7 @@ def _by_openai(inner: Any, prefix: Sequence[BaseMessage], given: Mapping[str, An
 
 def _uses_responses(inner: Any, given: Mapping[str, Any]) -> bool:
     """Return whether a `ChatOpenAI` calls the Responses API, and its version knows compaction items: others leave them out."""
-    knows_items = "context_management" in type(inner).model_fields
+    knows_items = hasattr(inner, "context_management")
     return knows_items and bool(inner._use_responses_api({**given, **inner.model_kwargs}))
 
 
