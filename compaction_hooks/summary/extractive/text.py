@@ -21,7 +21,7 @@ _TAG_OPENING = re.compile(r"<(?=[/!?|a-zA-Z])")
 _SENTENCE = re.compile(r"[^.!?。！？；\n]+(?:[.!?](?=\S)[^.!?。！？；\n]*)*[.!?。！？；]*[\"'”’」』》)]*")
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029]")
 _PASTED = re.compile(
-    r"\s*(?:[-*] )?(?:"
+    r"\s{0,40}(?:[-*] )?(?:"
     # Quotations, prompts of a shell, changes, comments and keys of code
     r">|\$ |@@ |(?:\+\+\+|---) (?:[ab]/|/dev)|//|/\*|\"[\w-]+\":"
     # Times of logs; frames of a traceback; positions in files
