@@ -308,12 +308,13 @@ class Compaction(Generic[M]):
         """Whether the model may still answer the view that this compaction replaces; that answer belongs to the old view."""
         if self._order.reason is CompactionReason.OVERFLOW:
             return False
-        sent = self._conversation.last_sent
-        if sent is None:  # another worker may have sent it
-            history = self._snapshot.history
-            return self._conversation.queue.has_store and history.run_side(history.run_count - 1) == "host"
-        is_same = sent.key.is_prefix_of(self._snapshot.key)
-        return is_same and sent.key.piece_count == self._snapshot.key.piece_count
+        sent, key = self._conversation.last_sent, self._snapshot.key
+        if sent is not None and sent.key.is_prefix_of(key) and sent.key.piece_count == key.piece_count:
+            return True
+        if sent is not None and self._order.reason is not CompactionReason.MANUAL:
+            return False
+        history = self._snapshot.history  # another worker may have sent it, or may send it before it reads the store
+        return self._conversation.queue.has_store and history.run_side(history.run_count - 1) == "host"
 
     def _skip(self, start: Instant, outcome: CompactionOutcome, why: str) -> Flow[CompactionResult[M]]:
         end: Instant = yield Now()

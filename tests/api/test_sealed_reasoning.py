@@ -182,6 +182,29 @@ def test_an_answer_of_a_worker_that_had_not_seen_the_record_is_of_the_older_view
     assert run.signer.refusals == []
 
 
+def test_an_answer_of_a_worker_that_took_its_turn_before_is_of_the_older_view() -> None:
+    run = Run(1)
+    run.steps(4, acting=0)
+    worker = run.session
+    run.restart()
+    run.steps(2, acting=0)
+    sent = list(run.messages)
+    worker.compact_sync(sent, model=BINDING, keep_recent_tokens=500)
+    run.steps(1, acting=0)  # by the process that has not read the store since
+    run.session = worker
+    run.steps(2, acting=0)
+    assert run.signer.refusals == []
+
+
+def test_an_answer_to_the_view_of_a_compaction_by_hand_keeps_its_reasoning() -> None:
+    run = Run(1)
+    run.steps(6, acting=0)
+    run.compact()
+    run.steps(3, acting=0)
+    assert run.signer.refusals == []
+    assert run.signer.sent[-1][0] == 2
+
+
 def test_the_store_keeps_one_note_of_what_is_left_out() -> None:
     run = Run(3)
     for _ in range(2):
