@@ -57,6 +57,13 @@ def test_a_finished_task_and_a_successful_result_are_no_facts() -> None:
     assert "error" not in loss
 
 
+def test_two_digits_are_no_fact_since_nearly_every_view_has_them_by_chance() -> None:
+    figures = [
+        compacted([assistant(f"It is at step: {step} now.")], "- nothing").loss.get("number") for step in (42, 427)
+    ]
+    assert figures == [None, (0, 1, 0)]
+
+
 def test_facts_of_a_summary_whose_messages_are_gone_are_lost() -> None:
     session = controller(200_000, summarizer=Scripted("- the ticket is TX-48213", "- nothing")).session("thread")
     stored = session.compact_sync([*OPENING, user("Go on."), *steps(12, 200)], keep_recent_tokens=600).messages
