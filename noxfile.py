@@ -265,7 +265,7 @@ def benchmark(session: nox.Session) -> None:
             _make_environment(session, environments / group.removeprefix("peer-"), group)
     session.run("python", "-m", "tests.benchmarks.runner", "--environments", str(environments), *session.posargs)
     if "--quick" not in session.posargs:
-        for module in ("estimates", "probes", "money.stability"):
+        for module in ("estimates", "probes", "recall", "money.stability"):
             session.run("python", "-m", f"tests.benchmarks.{module}")
         session.run("python", "-m", "tests.benchmarks.money", "--environments", str(environments))
 

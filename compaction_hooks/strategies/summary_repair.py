@@ -48,8 +48,8 @@ def repair_summary(
 ) -> str:
     """Return a summary with the facts that it lacks, word for word, as far as the view stays at the target.
 
-    They are, in this order: words of the user; failures that it reports although they are mended; sections that our prompt asked
-    for; and the identifiers most likely needed next. A summary made by rule lacks words of the user at most.
+    They are, in this order: words of the user, or lines that name them; failures that it reports although they are mended; sections
+    that our prompt asked for; and the identifiers most likely needed next. A summary made by rule lacks words of the user at most.
 
     Args:
         show: Returns the text of a summary's message.
@@ -139,7 +139,8 @@ class _Repair:
         fitting = newest_fitting(items, self.room - HEADING_TOKENS, size)
         left = len(lines) - len(fitting)
         count = [f"{LEFT_OUT}{left:,} earlier constraints of the user)"] if left else []
-        self._take("\n".join([f"{self.text}\n", *count, *(item.text for item in fitting)]))
+        if lines:
+            self._take("\n".join([f"{self.text}\n", *count, *(item.text for item in fitting)]))
 
     def _take(self, text: str) -> None:
         # The items were chosen by estimates of their lines: the whole may be larger.
