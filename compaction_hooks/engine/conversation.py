@@ -25,7 +25,7 @@ from compaction_hooks.settings import CompactionSettings
 from compaction_hooks.tokens.media import LearnedMedia
 from compaction_hooks.view.native import NativeStart
 from compaction_hooks.view.notes import undo_note
-from compaction_hooks.view.projection import Projection, apply_record
+from compaction_hooks.view.projection import Projection, apply_record, find_unpinned_runs
 from compaction_hooks.view.record import (
     UNKNOWN_RUN,
     CompactionRecord,
@@ -309,6 +309,7 @@ class Conversation(Generic[M]):
             projection = apply_record(
                 history, record, self.format, estimate, earlier, stale, issuer=issuer, start=start, large=large
             )
+            projection = projection._replace(unpinned_runs=find_unpinned_runs(history, projection))
             self.projected, self.large = (name, projection), large
 
         if projection.reused is not history.log.shown:

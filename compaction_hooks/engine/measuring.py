@@ -86,12 +86,17 @@ def _project(
     Args:
         is_bound: Whether the view leaves out stale reasoning.
     """
-    stale = NOT_STALE
-    if is_bound:
-        shown = record.as_shown_to(issuer, history.run_count) if record else None
-        stale = spare_open_turn(conversation.reasoning.stale_runs(history, shown), history, model)
     start = conversation.find_native_start(history, model)
     large = conversation.find_large(history, settings)
+    if not is_bound:
+        return conversation.update_projection(history, record, NOT_STALE, issuer, start, large)
+    shown = record.as_shown_to(issuer, history.run_count) if record else None
+    stale = spare_open_turn(conversation.reasoning.stale_runs(history, shown), history, model)
+    projection = conversation.update_projection(history, record, stale, issuer, start, large)
+    if projection.unpinned_runs.end <= stale.end:
+        return projection
+    conversation.reasoning.add_unpinned(shown, projection.unpinned_runs)
+    stale = spare_open_turn(conversation.reasoning.stale_runs(history, shown), history, model)
     return conversation.update_projection(history, record, stale, issuer, start, large)
 
 

@@ -149,13 +149,21 @@ class BoundReasoning:
         """Learn from a note of another process."""
         self.models.update(name or None for name in note.binding_models)
         self._told[note.parent] = note.stale_runs or NOT_STALE, frozenset(self.models)
-        known, told = self._stale.get(note.parent, NOT_STALE), note.stale_runs or NOT_STALE
+        told = note.stale_runs or NOT_STALE
         self._is_useless = self._is_useless or told == ALL_RUNS
         if note.parent is not None and told.end < _UNTIL_NEXT_LIST:
             other = other_view(note.parent)
             self._left_at[other] = max(told.end, self._left_at.get(other, 0))
-        if known.end < told.end:
-            self._stale[note.parent] = StaleRuns(min(known.first, told.first) if known.end else told.first, told.end)
+        self._add_stale(note.parent, NOT_STALE, told)
+
+    def add_unpinned(self, record: CompactionRecord | None, runs: StaleRuns) -> None:
+        """Record that answers in these runs are to another view than a record's: it had the request that was current then."""
+        self._add_stale(record.id if record else None, stale_runs_of(record), runs)
+
+    def _add_stale(self, name: str | None, default: StaleRuns, runs: StaleRuns) -> None:
+        known = self._stale.get(name, default)
+        if known.end < runs.end:
+            self._stale[name] = StaleRuns(min(known.first, runs.first) if known.end else runs.first, runs.end)
 
 
 _ANOTHER_LIST: Final = ("",)

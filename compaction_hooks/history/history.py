@@ -155,8 +155,19 @@ class History(NamedTuple, Generic[M]):
         requests = self.log.requests
         if requests and requests[-1] < self.piece_count:
             return requests[-1]
-        index = bisect_left(requests, self.piece_count)
+        return self.request_before(self.piece_count)
+
+    def request_before(self, end: int) -> int | None:
+        """Return the last user message before piece `end`, or None."""
+        requests = self.log.requests
+        index = bisect_left(requests, end)
         return requests[index - 1] if index else None
+
+    def request_after(self, piece: int) -> int | None:
+        """Return the first user message after a piece, or None."""
+        requests = self.log.requests
+        index = bisect_left(requests, piece + 1)
+        return requests[index] if index < len(requests) and requests[index] < self.piece_count else None
 
     @property
     def summary_piece(self) -> int | None:

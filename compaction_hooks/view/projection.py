@@ -55,6 +55,7 @@ class Projection(NamedTuple, Generic[M]):
         moved_mark: The cache mark that the summary has from a message it covers, or None.
         native: The native items in place of the summary, or None. `prefix` has the summary, `prefix_tokens` the items.
         start: The provider's own summary in the list, or None.
+        unpinned_runs: Those of `find_unpinned_runs`; none in a candidate, whose answers are still to come.
     """
 
     prefix: Sequence[M]
@@ -70,6 +71,7 @@ class Projection(NamedTuple, Generic[M]):
     moved_mark: MovedMark[M] | None = None
     native: NativeHead[M] | None = None
     start: NativeStart | None = None
+    unpinned_runs: StaleRuns = NOT_STALE
 
     @property
     def is_identity(self) -> bool:
@@ -193,6 +195,22 @@ def _find_unpinned_request(
         return None if request in pin_pieces(history, pins, cut) else request
     run = history.run_of(request)
     return request if any(item.kind in OF_A_REQUEST and item.run == run for item in reductions) else None
+
+
+def find_unpinned_runs(history: History[Any], projection: Projection[Any]) -> StaleRuns:
+    """Return the runs from requests that a view shows less than when they were current, to the next ones.
+
+    Most are older than the record. After a rewind the answers there are to a view with the request in full.
+    """
+    rewritten = projection.rewritten.items()
+    shorter = [host for host, shown in rewritten if any(item.kind in OF_A_REQUEST for item in shown.reductions)]
+    requests = [history.request_before(history.first_piece(host + 1)) for host in shorter]
+    covered = history.request_before(projection.cut)
+    if covered not in projection.pinned:
+        requests.append(covered)
+    spans = [(request, history.request_after(request)) for request in requests if request is not None]
+    runs = [(history.run_of(request), history.run_of(later)) for request, later in spans if later is not None]
+    return StaleRuns(min(first for first, _ in runs), max(end for _, end in runs)) if runs else NOT_STALE
 
 
 def project(

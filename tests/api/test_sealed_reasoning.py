@@ -13,6 +13,7 @@ pytest.importorskip("uvicorn")
 from compaction_hooks import CompactionController, CompactionRecord, CompactionSettings
 from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.formats import AnthropicFormat, GeminiFormat, OpenAIChatFormat, OpenAIResponsesFormat
+from compaction_hooks.strategies import ShortenParts
 from compaction_hooks.validity import problems, provider_of
 from tests.sealed_runs import BINDING, HIDDEN, PLAIN, RefusedError, Run
 
@@ -203,6 +204,35 @@ def test_an_answer_to_the_view_of_a_compaction_by_hand_keeps_its_reasoning() -> 
     run.steps(3, acting=0)
     assert run.signer.refusals == []
     assert run.signer.sent[-1][0] == 2
+
+
+@pytest.mark.parametrize("is_restarted", [False, True])
+def test_answers_to_a_view_with_a_request_of_before_the_summary_lose_their_reasoning_when_the_user_says_more(
+    is_restarted: bool,
+) -> None:
+    run = Run(1264)
+    run.steps(7, acting=0)
+    run.compact()
+    run.steps(1, acting=0)
+    assert run.messages.pop(14) == {"role": "user", "content": "Go on."}  # the request before it is current again
+    run.steps(6, acting=0)
+    if is_restarted:
+        run.restart()
+    run.steps(2, acting=0)
+    assert run.signer.refusals == []
+    assert [kept for kept, _ in run.signer.sent[-3:]] == [5, 0, 1]
+
+
+@pytest.mark.parametrize("strategies", [None, [ShortenParts()]], ids=["covered", "shortened"])
+def test_answers_to_a_long_request_in_full_lose_their_reasoning_when_the_user_says_more(strategies: Any) -> None:
+    run = Run(1, strategies=strategies)
+    run.messages[0]["content"] = "word " * 20_000
+    run.messages += [{"role": "assistant", "content": "Yes."}, {"role": "user", "content": "Go on."}]
+    run.compact()
+    del run.messages[1:]
+    run.start(60_000, "run 0")
+    run.steps(8, acting=0)
+    assert run.signer.refusals == []
 
 
 def test_the_store_keeps_one_note_of_what_is_left_out() -> None:
