@@ -28,8 +28,8 @@ MOST_WORD_CHARS: Final = 200
 ERROR_CHARS: Final = 200
 """The most characters of a failure's first line."""
 
-_WORD = re.compile(r"[^\s\"'`<>(){}\[\],;=|\\]+")
-_SIGNS: Final = "!?*_-&~.:"
+WORD = re.compile(r"[^\s\"'`<>(){}\[\],;=|\\]+")
+SIGNS: Final = "!?*_-&~.:"
 _TELLING = re.compile(r"[/@\d]")
 _NUMBER = re.compile(r"[:=] ?[\"']?(-?\d[\d.]{1,20}\d)(?![\w.])")
 """Two digits are in nearly every view by chance."""
@@ -125,17 +125,12 @@ def _sample(texts: Sequence[str]) -> Iterator[str]:
 
 def _read_words(text: str) -> dict[str, dict[str, None]]:
     found: dict[str, dict[str, None]] = {"path": {}, "url": {}, "id": {}}
-    for run in dict.fromkeys(_WORD.findall(text)):
+    for run in dict.fromkeys(WORD.findall(text)):
         if len(run) <= MOST_WORD_CHARS and _TELLING.search(run):
-            word = run.strip(_SIGNS)
+            word = run.strip(SIGNS)
             if kind := _CLASS_OF.get(kind_of(word)):
                 found[kind][word] = None
     return found
-
-
-def split_words(text: str) -> set[str]:
-    """Return the words of a text as they are written, and without signs at their ends."""
-    return {form for word in {*_WORD.findall(text)} for form in (word, word.strip(_SIGNS))}
 
 
 def _read_errors(results: Iterable[ToolResult]) -> Iterator[str]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from compaction_hooks.history import History
 from compaction_hooks.messages import M, Message
-from compaction_hooks.recall.facts import read_facts, read_words_of_user, split_words, texts_of
+from compaction_hooks.recall.facts import SIGNS, WORD, read_facts, read_words_of_user, texts_of
 from compaction_hooks.recall.parts import is_product
 from compaction_hooks.view.projection import Projection
 from compaction_hooks.view.record import CompactionRecord, LossFigures
@@ -21,30 +21,36 @@ WORDS_OF_USER = ("constraint", "request")
 def report_loss(snapshot: Snapshot[M], record: CompactionRecord, after: Projection[M]) -> dict[str, LossFigures]:
     """Return the figures of the facts that a compaction may take out of the view, by class.
 
-    They are the facts in the host's messages that the last view showed whole and the new one does not, all that the user said in
-    messages that it does not show whole, and the files touched so far. A fact is kept if the new view has it word for word: the
-    user's words in a message of the user, such as the summary's; a file there or in a tool call; any other fact anywhere. If the
-    host has stored a view, facts that only its summary and its shortened results tell are lost if the new view lacks them.
+    They are the facts in the host's messages that the last view showed whole and the new one does not. If the summary is new, they
+    are also all that the user said in messages that the view does not show whole, and the files touched so far. A fact is kept if
+    the new view has it word for word: the user's words in a message of the user, such as the summary's; a file there or in a tool
+    call; any other fact anywhere. If the host has stored a view, facts that only its summary and its shortened results tell are
+    lost if the new view lacks them.
     """
-    history = snapshot.history
-    whole, whole_before = ({*map(id, shown)} for shown in (after.view(snapshot.messages), snapshot.view))
-    hidden = {host for host, message in enumerate(snapshot.messages) if id(message) not in whole}
-    gone = [host for host in sorted(hidden) if id(snapshot.messages[host]) in whole_before]
+    history, messages = snapshot.history, snapshot.messages
+    whole, whole_before = ({*map(id, shown)} for shown in (after.view(messages), snapshot.view))
+    taken = whole_before - whole
+    gone = [host for host, message in enumerate(messages) if id(message) in taken]
     pieces = [piece for host in gone for piece in history.host_pieces(host)]
-    words = read_words_of_user(history, history.first_piece(max(hidden, default=-1) + 1))
-    said = [found for index, found in words.items() if history.piece(index).host in hidden]
-    facts: dict[str, Collection[str]] = {
-        "constraint": dict.fromkeys(text for found in said for text in found.constraints),
-        "request": dict.fromkeys(text for found in said for text in found.requests),
-        **read_facts([history.piece(piece).message for piece in pieces]),
-        "file": dict.fromkeys((*record.modified_files, *record.read_files)),
-    }
-    is_shown = _find_tests(snapshot.neutral_view(after), record.rendered)
+    shown = snapshot.neutral_view(after)
+    is_anywhere: Callable[[str], bool] = "\n".join(texts_of(shown)).__contains__
+    is_there: Mapping[str, Callable[[str], bool]] = {}
+    facts = read_facts([history.piece(piece).message for piece in pieces])
+    if _head(record) != _head(snapshot.record):
+        words = read_words_of_user(history, history.piece_count)
+        said = [found for index, found in words.items() if id(messages[history.piece(index).host]) not in whole]
+        facts = {
+            "constraint": dict.fromkeys(text for found in said for text in found.constraints),
+            "request": dict.fromkeys(text for found in said for text in found.requests),
+            **facts,
+            "file": dict.fromkeys((*record.modified_files, *record.read_files)),
+        }
+        is_there = _find_tests(shown)
     own_text = _read_own_text(history, pieces)
 
     figures: dict[str, LossFigures] = {}
     for kind, found in facts.items():
-        is_kept = is_shown.get(kind, is_shown[""])
+        is_kept = is_there.get(kind, is_anywhere)
         missing = [fact for fact in found if not is_kept(fact)]
         lost = 0
         if own_text is not None and kind not in WORDS_OF_USER:
@@ -52,6 +58,11 @@ def report_loss(snapshot: Snapshot[M], record: CompactionRecord, after: Projecti
         if found:
             figures[kind] = LossFigures(len(found) - len(missing), len(missing) - lost, lost)
     return figures
+
+
+def _head(record: CompactionRecord | None) -> tuple[int, str]:
+    """Return how far the summary of a view reaches, and its text."""
+    return (record.covered_runs, record.rendered) if record else (0, "")
 
 
 def _read_own_text(history: History[M], gone: Iterable[int]) -> str | None:
@@ -71,24 +82,18 @@ def _find_products(history: History[M], runs: Collection[int]) -> set[int]:
     return {id(place.part) for run, place in places(history, runs) if is_product(history, run, place)}
 
 
-def _find_tests(shown: Sequence[Message], summary: str) -> Mapping[str, Callable[[str], bool]]:
-    """Return a test whether a view has a fact, by class; "" for all other classes.
+def _find_tests(shown: Sequence[Message]) -> Mapping[str, Callable[[str], bool]]:
+    """Return a test whether a view has the user's words, or files: where they must be, and faster than any text has them.
 
-    The words and files of a long conversation are many, and so are the results in view: searching these for those would take
-    longer than the compaction.
+    Those of a long conversation are many: searching all texts for them would take longer than the compaction.
     """
     told = "\n".join(texts_of(message for message in shown if message.role == "user"))
     lines = {line.removeprefix("- ") for line in told.splitlines()}
     arguments = "\n".join(call.arguments for message in shown for call in message.calls)
-    words = f"{told}\n{arguments}".replace('"', " ").split()
-    paths = {*words, *arguments.split('"'), *lines, *split_words(summary)}  # a path may have spaces
+    values = {*arguments.split('"'), *arguments.replace('"', " ").split()}  # a path may have spaces
+    named = {word.rstrip(SIGNS) for word in WORD.findall(told)} | lines | values
 
     def is_told(fact: str) -> bool:
         return fact in lines or fact in told
 
-    return {
-        "": "\n".join(texts_of(shown)).__contains__,
-        "constraint": is_told,
-        "request": is_told,
-        "file": paths.__contains__,
-    }
+    return {"constraint": is_told, "request": is_told, "file": named.__contains__}

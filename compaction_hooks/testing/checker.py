@@ -161,11 +161,9 @@ class CheckedSession(Generic[M]):
         is_told = any(isinstance(event, CompactionFinished) for event in self.events)
         is_new = result.outcome is CompactionOutcome.COMPACTED
         demand(is_told == is_new, "deterministic", f"the outcome is {result.outcome}, but the events differ")
-        told = self._compactions()[-1].loss if is_new else {}
-        kept = next((record.loss for record in self.records() if record == result.record), None) if is_new else {}
-        demand(
-            result.loss == told == kept, "loss", f"figures of result, event and record: {result.loss}, {told}, {kept}"
-        )
+        if is_new:
+            kept = next((record.loss for record in self.records() if record == result.record), None)
+            demand(result.loss == self._compactions()[-1].loss == kept, "loss", "result, event and record differ")
         self._remember(original, result.messages)
         return result
 
@@ -480,11 +478,8 @@ class CheckedSession(Generic[M]):
             given_lists.append((copy.deepcopy(view), "the view itself"))
         for given, name in given_lists:
             made = self._view_elsewhere(given, repair=self._settings.repair)
-            demand(
-                made == list(view),
-                "deterministic",
-                f"{name} give another view elsewhere: {find_difference(made, view)}",
-            )
+            difference = find_difference(made, view)
+            demand(made == list(view), "deterministic", f"{name} give another view elsewhere: {difference}")
 
     def _view_elsewhere(
         self, messages: Sequence[M], *, repair: bool, records: Sequence[dict[str, object]] | None = None

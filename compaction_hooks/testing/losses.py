@@ -53,7 +53,8 @@ def check_loss(
     in_calls = "\n".join(call.arguments for piece in shown for call in piece.calls)
     texts = dict.fromkeys(WORDS_OF_USER, of_user) | {"file": f"{of_user}\n{in_calls}"}
     left_out = "\n".join(part.text for part in covered)
-    facts = _name_facts(messages, before, view, record, head, format)
+    parent = next((known for known in records if known.id == record.parent), None)
+    facts = _name_facts(messages, before, view, record, parent, head, format)
     demand(facts.keys() == record.loss.keys(), "loss", f"figures of {[*record.loss]} for facts of {[*facts]}")
     for kind, named in facts.items():
         text = texts.get(kind) or _texts(shown)
@@ -107,6 +108,7 @@ def _name_facts(
     before: Sequence[M],
     view: Sequence[M],
     record: CompactionRecord,
+    parent: CompactionRecord | None,
     head: M | None,
     format: MessageFormat[M],
 ) -> Mapping[str, Collection[str]]:
@@ -115,12 +117,12 @@ def _name_facts(
     hidden = [message for message in messages if id(message) not in shown]
     was_shown = {*map(id, before)}
     gone = [message for message in hidden if id(message) in was_shown]
-    said = find_facts([message for message in hidden if message is not head], format=format)
-    facts = {
-        **find_facts(gone, format=format),
-        **{kind: said[kind] for kind in WORDS_OF_USER},
-        "file": [*dict.fromkeys((*record.modified_files, *record.read_files))],
-    }
+    taken = find_facts(gone, format=format)
+    facts = {kind: named for kind, named in taken.items() if kind not in (*WORDS_OF_USER, "file")}
+    if (record.covered_runs, record.rendered) != ((parent.covered_runs, parent.rendered) if parent else (0, "")):
+        said = find_facts([message for message in hidden if message is not head], format=format)
+        facts |= {kind: said[kind] for kind in WORDS_OF_USER}
+        facts["file"] = [*dict.fromkeys((*record.modified_files, *record.read_files))]
     return {kind: named for kind, named in facts.items() if named}
 
 

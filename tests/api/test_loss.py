@@ -97,6 +97,15 @@ def test_a_file_that_a_summary_names_in_a_sentence_is_kept() -> None:
     assert files == (none.kept + 1, none.recallable, 0)
 
 
+def test_without_a_new_summary_the_figures_are_of_the_cleared_results_alone() -> None:
+    ticket = [assistant(None, call("t", path="src/zebra.py")), tool("t", "The ticket is TX-48213." + " Noted." * 9_000)]
+    session = controller(32_000).session("thread")
+    session.transform_context_sync([*FACTS["constraint"][0], *ticket, *steps(12, 1_600), user("And now?")])
+    [record] = session.records
+    assert (record.summary, record.loss["id"]) == ("", (0, 1, 0))
+    assert not {"constraint", "request", "file"} & record.loss.keys()
+
+
 def test_files_that_only_a_stored_summary_knew_are_lost_if_it_is_replaced() -> None:
     many = [step for n in range(300) for step in (assistant(None, call("f", path=f"src/part_{n}.py")), tool("f", "ok"))]
     session = controller(200_000, summarizer=Scripted("- nothing")).session("thread")
