@@ -195,6 +195,8 @@ def _build_plan(
     record = snapshot.record
     known = FileOperations(read=record.read_files, modified=record.modified_files) if record else FileOperations()
     files = merge(merge(known, goal.host_files), touched)
+    # Of a stored view only those after the earlier cut: that summary, and the messages next to it, are counted already.
+    uncounted = history.piece(first).host - record.compacted_message_count if record and history.base else 0
     tags = file_tags(files, max_chars=int(allowance * FILE_TAGS_RATIO * TAG_CHARS_PER_TOKEN))
     return SummaryPlan(
         cut=cut,
@@ -209,8 +211,7 @@ def _build_plan(
         tags=tags,
         files=files,
         digest=digest(messages, calls, touched.modified, _reduced_results(snapshot)),
-        host_messages=history.piece(start).host
-        + (snapshot.record.compacted_message_count if snapshot.record and history.base else 0),
+        host_messages=history.piece(start).host - uncounted,
         ends_with_user=history.piece(history.piece_count - 1).message.role == "user",
     )
 

@@ -110,6 +110,24 @@ def test_the_compacted_list_can_be_stored_and_goes_on() -> None:
     assert hooks.transform_context_sync(stored) is stored
 
 
+def test_the_compactions_of_a_stored_list_count_each_message_once() -> None:
+    hooks = controller(200_000, summarizer=Scripted())
+    host, stored = hooks.session("host's list"), hooks.session("stored list")
+    messages = [system(), *talk(12)]
+    host.pin(messages[1])
+    stored.pin(messages[1])
+    shorter = stored.compact_sync(messages, keep_recent_tokens=100).messages
+    for turn in range(12, 36, 12):
+        messages += talk(12, first=turn)
+        shorter += talk(12, first=turn)
+        records = [
+            session.compact_sync(listed, keep_recent_tokens=100).record
+            for session, listed in ((host, messages), (stored, shorter))
+        ]
+        counts = [record.compacted_message_count for record in records if record]
+        assert counts == [len(messages) - 1] * 2
+
+
 def test_a_stored_list_that_is_rewound_to_its_summary_has_nothing_to_compact() -> None:
     hooks = controller(200_000, summarizer=Scripted("- facts"))
     stored = hooks.compact_sync([system(), *talk(12)]).messages

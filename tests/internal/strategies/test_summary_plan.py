@@ -185,15 +185,6 @@ def test_a_second_summary_covers_the_messages_since_and_carries_the_first_one_on
     assert words(found.history) == [str(message["content"]) for message in longer[first_kept:-4]]
 
 
-def test_a_list_that_begins_with_our_summary_counts_the_messages_under_it() -> None:
-    messages = talk(6)
-    record = compacted(messages)
-    stored = apply_view(messages, record)
-    found = plan([*stored, *talk(6, first=6)], records=[record])
-    assert found.host_messages == len(stored) + 12 - 4 + record.compacted_message_count
-    assert plan([*messages, *talk(6, first=6)], records=[record]).host_messages == 24 - 4
-
-
 def apply_view(messages: Sequence[Chat], record: CompactionRecord) -> list[Chat]:
     now, _ = situation(messages, records=[record])
     return now.projection.view(now.history.hosts())
