@@ -98,7 +98,10 @@ def test_a_file_that_a_summary_names_in_a_sentence_is_kept() -> None:
 
 
 def test_without_a_new_summary_the_figures_are_of_the_cleared_results_alone() -> None:
-    ticket = [assistant(None, call("t", path="src/zebra.py")), tool("t", "The ticket is TX-48213." + " Noted." * 9_000)]
+    ticket = [
+        assistant(None, call("t", path="src/zebra.py")),
+        tool("t", "The ticket is TX-48213.\n" + "Noted.\n" * 9_000),
+    ]
     session = controller(32_000).session("thread")
     session.transform_context_sync([*FACTS["constraint"][0], *ticket, *steps(12, 1_600), user("And now?")])
     [record] = session.records

@@ -85,62 +85,8 @@ class ExtractiveSummarizer:
 
     def __call__(self, request: SummaryRequest, /) -> Summary:
         """Return a summary of at most `request.max_tokens` tokens; empty when there is nothing to say or no room to say it."""
-        text = self._summarize(request)
+        text = _summarize(request, self.estimator)
         return Summary(text=text, usage=Usage(input_tokens=0, output_tokens=0), finish_reason="stop", is_by_rule=True)
-
-    def _summarize(self, request: SummaryRequest, *, with_names: bool = True) -> str:
-        messages = [
-            replace(message, parts=tuple(map(_prepare, message.parts)))
-            for message in read_xml_calls(request.messages)
-            if message.role != "system"
-        ]
-        previous = remove_file_tags(request.previous_summary or "")
-        told = parse(previous)
-        earlier = told + foreign_items(messages)
-
-        # Without calls, facts are all there is; an earlier summary with steps says that there were some.
-        is_chat = not any(message.calls or message.results for message in messages)
-        is_chat = is_chat and not _items_under(earlier, Section.DONE, Section.IDENTIFIERS)
-
-        found = _collect_items(messages, earlier, request, is_chat=is_chat, with_names=with_names and not is_chat)
-        items = [as_data(item) for item in names_item(previous, told, request.max_tokens) + found]
-        if request.focus:
-            items = _weigh_by_focus(items, request.focus)
-        text = self._write(items, earlier, request, CHAT_SHARES if is_chat else WORK_SHARES)
-        if not text and request.kept_messages:  # an empty summary is refused: rather repeat kept messages
-            shown = replace(request, prompt="", transcript="", omitted_items=0, kept_messages=())
-            return self._summarize(shown, with_names=with_names)
-        return text
-
-    def _write(
-        self, items: Sequence[Item], earlier: Sequence[Item], request: SummaryRequest, shares: Mapping[Section, float]
-    ) -> str:
-        """Return the items that fit, as text."""
-        best, line = "", ""
-        room = float(request.max_tokens)
-        for attempt in range(MOST_TRIES):
-            chosen = select(items, room - size(line), shares)
-            kept = {id(item) for item in chosen}
-            dropped = [item for item in _items_under(items, Section.DONE, Section.BLOCKED) if id(item) not in kept]
-            line = make_omitted_line(dropped, _items_under(earlier, Section.DONE), request.max_tokens * OMITTED_SHARE)
-            if line:
-                chosen.insert(0, Item(section=Section.DONE, text=line))
-            text = neutralize(render(chosen, is_prefix=request.kind == "turn_prefix"))
-
-            tokens = self.estimator.estimate_tokens(text)
-            if tokens <= request.max_tokens:
-                best = max(best, text, key=len)
-                if attempt or tokens > FULL * request.max_tokens:
-                    break
-
-            # `size` is rough: scale the room by the error of the last try.
-            factor = 0.98 * request.max_tokens / max(tokens, 1)
-            if attempt + 1 >= TRIES:
-                if best:
-                    break
-                factor = min(factor, 0.8)
-            room *= factor
-        return best
 
 
 def summarize_by_rule(
@@ -163,7 +109,67 @@ def summarize_by_rule(
         messages=tuple(messages),
         kept_messages=kept,
     )
-    return ExtractiveSummarizer()._summarize(request, with_names=with_names)
+    return _summarize(request, CharacterEstimator(), with_names=with_names)
+
+
+def _summarize(request: SummaryRequest, estimator: TokenEstimator, *, with_names: bool = True) -> str:
+    messages = [
+        replace(message, parts=tuple(map(_prepare, message.parts)))
+        for message in read_xml_calls(request.messages)
+        if message.role != "system"
+    ]
+    previous = remove_file_tags(request.previous_summary or "")
+    told = parse(previous)
+    earlier = told + foreign_items(messages)
+
+    # Without calls, facts are all there is; an earlier summary with steps says that there were some.
+    is_chat = not any(message.calls or message.results for message in messages)
+    is_chat = is_chat and not _items_under(earlier, Section.DONE, Section.IDENTIFIERS)
+
+    found = _collect_items(messages, earlier, request, is_chat=is_chat, with_names=with_names and not is_chat)
+    items = [as_data(item) for item in names_item(previous, told, request.max_tokens) + found]
+    if request.focus:
+        items = _weigh_by_focus(items, request.focus)
+    text = _write(items, earlier, request, estimator, CHAT_SHARES if is_chat else WORK_SHARES)
+    if not text and request.kept_messages:  # an empty summary is refused: rather repeat kept messages
+        shown = replace(request, prompt="", transcript="", omitted_items=0, kept_messages=())
+        return _summarize(shown, estimator, with_names=with_names)
+    return text
+
+
+def _write(
+    items: Sequence[Item],
+    earlier: Sequence[Item],
+    request: SummaryRequest,
+    estimator: TokenEstimator,
+    shares: Mapping[Section, float],
+) -> str:
+    """Return the items that fit, as text."""
+    best, line = "", ""
+    room = float(request.max_tokens)
+    for attempt in range(MOST_TRIES):
+        chosen = select(items, room - size(line), shares)
+        kept = {id(item) for item in chosen}
+        dropped = [item for item in _items_under(items, Section.DONE, Section.BLOCKED) if id(item) not in kept]
+        line = make_omitted_line(dropped, _items_under(earlier, Section.DONE), request.max_tokens * OMITTED_SHARE)
+        if line:
+            chosen.insert(0, Item(section=Section.DONE, text=line))
+        text = neutralize(render(chosen, is_prefix=request.kind == "turn_prefix"))
+
+        tokens = estimator.estimate_tokens(text)
+        if tokens <= request.max_tokens:
+            best = max(best, text, key=len)
+            if attempt or tokens > FULL * request.max_tokens:
+                break
+
+        # `size` is rough: scale the room by the error of the last try.
+        factor = 0.98 * request.max_tokens / max(tokens, 1)
+        if attempt + 1 >= TRIES:
+            if best:
+                break
+            factor = min(factor, 0.8)
+        room *= factor
+    return best
 
 
 def _prepare(part: Part) -> Part:
