@@ -114,7 +114,8 @@ class _Repair:
     """
 
     def __init__(self, text: str, measure: Callable[[str], int]) -> None:
-        self.text, self._measure = text, measure
+        self.text: str = text
+        self._measure = measure
         self.most = self.tokens = measure(text)
 
     @property
@@ -125,7 +126,7 @@ class _Repair:
     def add(self, items: Sequence[Item]) -> None:
         """Add items, each section's under its heading if the text has that, else at its end."""
         text, items = self.text, [*map(as_data, items)]
-        for section in {item.section for item in items}:
+        for section in dict.fromkeys(item.section for item in items):
             before, heading, after = text.partition(f"{section.value}\n")
             if heading:
                 lines = render([item for item in items if item.section is section]).rpartition(heading)[2]
