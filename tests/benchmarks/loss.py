@@ -23,7 +23,7 @@ from compaction_hooks.engine import compaction
 from compaction_hooks.strategies import summarize
 from compaction_hooks.summary.extractive.outline import Section
 from tests.benchmarks.history import Chat, grow
-from tests.benchmarks.recall import conversations
+from tests.benchmarks.replays import conversations
 from tests.benchmarks.tables import digits, print_table
 
 ANSWER = "\n".join(f"{section.value}\n- Nothing to add." for section in Section)
