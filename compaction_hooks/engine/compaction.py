@@ -284,7 +284,7 @@ class Compaction(Generic[M]):
         self._cooldown.begin(cooldown_until, "no progress", self._budget.window)
 
         snapshot = take_snapshot(conversation, self._shared, self._call)
-        self.last_sent = conversation.hand_out(snapshot)
+        self.last_sent = conversation.last_sent = conversation.hand_out(snapshot)._replace(is_by_hand=self._is_manual)
         view = self.last_sent.unmerged
         if conversation.queue.has_store:
             conversation.queue.save(made)

@@ -133,7 +133,7 @@ class SendingFlow(ConversationFlow[M]):
         before = refused.unmerged if refused else self.take_snapshot(call).stored_view
         self.conversation.reasoning.record_refusal(call.model or self.shared.model)
         snapshot = self.take_snapshot(call)
-        if snapshot.stored_view == before:
+        if snapshot.stored_view == before and not (refused and refused.is_by_hand):
             return None
         logger.warning(
             "session %s: the provider refused the reasoning that was sent: going on without it", self.conversation.id

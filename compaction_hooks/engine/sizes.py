@@ -22,6 +22,7 @@ class LastSent(NamedTuple, Generic[M]):
         key: The key of the view.
         tokens: Its size in tokens of the model, by estimate.
         budget: The budget of the call, or None if the window was unknown.
+        is_by_hand: Whether a compaction by hand made it: the host may have sent the view before it instead.
     """
 
     view: list[M]
@@ -29,6 +30,7 @@ class LastSent(NamedTuple, Generic[M]):
     key: ViewKey
     tokens: int
     budget: Budget | None
+    is_by_hand: bool = False
 
 
 class UsageBaseline(NamedTuple):

@@ -247,6 +247,22 @@ def test_the_store_keeps_one_note_of_what_is_left_out() -> None:
     assert [one for one in run.session.records if one.stale_runs is not None and one.parent is None] == [note]
 
 
+def test_recovery_of_a_view_that_was_sent_before_a_compaction_by_hand_drops_its_reasoning() -> None:
+    run = Run(1)
+    for _ in range(7):
+        run.step(HIDDEN)
+    run.messages[0] = {"role": "user", "content": "Something else."}
+    run.step(PLAIN)
+    view = run.session.transform_context_sync(run.messages, model=HIDDEN)
+    run.session.compact_sync(run.messages, model=HIDDEN, keep_recent_tokens=10)  # while the model reads the view
+    with pytest.raises(RefusedError) as refused:
+        run._reason(view, HIDDEN, {})
+    accepted = run.session.recover_sync(refused.value, run.messages, model=HIDDEN)
+    assert run.signer.refusal({"messages": accepted}) is None
+    with pytest.raises(RefusedError):
+        run.session.recover_sync(refused.value, run.messages, model=HIDDEN)
+
+
 @pytest.mark.parametrize(("policy", "refusals"), [("auto", 1), ("drop", 0)])
 def test_drop_leaves_out_old_reasoning_for_any_model(policy: str, refusals: int) -> None:
     run = Run(5, sealed_reasoning=policy)
