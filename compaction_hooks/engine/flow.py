@@ -47,6 +47,11 @@ class ConversationFlow(Attempts[M]):
                 yield from self.note_natives(call)
                 continue
 
+            is_behind = snapshot.binds_reasoning and self.conversation.reasoning.has_answer_of_another(snapshot.history)
+            if is_behind and not is_fresh:
+                is_fresh = yield from self.sync_store(before_paying=True)
+                continue
+
             reason, due = self._find_reason(snapshot, call)
             only_media = reason is None and self._exceeds_byte_limit(snapshot)
             if only_media:

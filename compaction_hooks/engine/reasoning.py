@@ -32,6 +32,7 @@ class BoundReasoning:
         self._left_at: dict[str | None, int] = {}
         # The record of the view last sent, in a tuple, since that may be None; None while this process has sent none.
         self._shown: tuple[str | None] | None = None
+        self._sent_runs = sys.maxsize  # runs of the list last sent
         self._history: History[Any] | None = None
         self._fixed: tuple[object, object] = (None, None)
         self._is_refused = False
@@ -92,6 +93,10 @@ class BoundReasoning:
             return False
         return self._shown == (record.parent,) and run_count <= record.seen_runs
 
+    def has_answer_of_another(self, history: History[Any]) -> bool:
+        """Return whether a list has reasoning that this process did not ask for: another worker may have made a record before."""
+        return newest_reasoning(history, StaleRuns(0, self._sent_runs + 1)) >= 0
+
     def record_refusal(self, model: str | None) -> None:
         """Record that this model's provider refused the reasoning in the history.
 
@@ -115,7 +120,7 @@ class BoundReasoning:
 
         The model of this call may accept it, and that of the next process may not.
         """
-        name = record.id if record else None
+        name, self._sent_runs = record.id if record else None, history.run_count
         if self._shown != (name,) or self._is_refused:
             stale = self.stale_runs(history, record)
             if self._shown is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -13,6 +14,7 @@ pytest.importorskip("uvicorn")
 from compaction_hooks import CompactionController, CompactionRecord, CompactionSettings
 from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.formats import AnthropicFormat, GeminiFormat, OpenAIChatFormat, OpenAIResponsesFormat
+from compaction_hooks.stores import MemoryStore
 from compaction_hooks.strategies import ShortenParts
 from compaction_hooks.validity import problems, provider_of
 from tests.sealed_runs import BINDING, HIDDEN, PLAIN, RefusedError, Run
@@ -195,6 +197,34 @@ def test_an_answer_of_a_worker_that_took_its_turn_before_is_of_the_older_view() 
     run.session = worker
     run.steps(2, acting=0)
     assert run.signer.refusals == []
+
+
+def test_workers_that_take_turns_know_each_others_compactions() -> None:
+    run = Run(1)
+    run.steps(4, acting=0)
+    worker = run.session
+    run.restart()
+    run.compact()
+    run.steps(2, acting=0)
+    run.session = worker  # which has not read the store since
+    run.steps(3, acting=0)
+    assert run.signer.refusals == []
+    assert run.signer.sent[-1][0] == 2
+
+
+def test_a_single_worker_loads_the_store_once_while_nothing_is_due() -> None:
+    class Counting(MemoryStore):
+        loads = 0
+
+        def load(self, session_id: str) -> Sequence[str]:
+            self.loads += 1
+            return super().load(session_id)
+
+    run = Run(1)
+    run.store = store = Counting()
+    run.start(100_000)
+    run.steps(20, acting=0)
+    assert store.loads == 1
 
 
 def test_an_answer_to_the_view_of_a_compaction_by_hand_keeps_its_reasoning() -> None:
