@@ -48,7 +48,6 @@ class Attempts(Generic[M]):
 
     def hand_out(self, snapshot: Snapshot[M]) -> Flow[LastSent[M]]:
         """Return the view of a snapshot to send, and store what is noted about it."""
-        self.conversation.reasoning.record_call(snapshot.history, snapshot.shown_record)
         sent = self.conversation.hand_out(snapshot)
         yield from flush(self.conversation)
         return sent

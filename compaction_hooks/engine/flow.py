@@ -46,6 +46,8 @@ class ConversationFlow(Attempts[M]):
             if self.has_new_natives:
                 yield from self.note_natives(call)
                 continue
+            if self.conversation.reasoning.record_call(snapshot.history, snapshot.shown_record):
+                continue
 
             is_behind = snapshot.binds_reasoning and self.conversation.reasoning.has_answer_of_another(snapshot.history)
             if is_behind and not is_fresh:

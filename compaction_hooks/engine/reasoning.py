@@ -106,14 +106,16 @@ class BoundReasoning:
         self.models.add(model)
         self._is_refused = True
 
-    def record_call(self, history: History[M], record: CompactionRecord | None) -> None:
-        """Record that this view is sent for an answer: the next one is not to an earlier view, as was possible till now."""
+    def record_call(self, history: History[M], record: CompactionRecord | None) -> bool:
+        """Record that the next answer is to this view, not to one before, as was possible till now; return whether that is new."""
         name = record.id if record else None
         known = self._stale.get(name, NOT_STALE)
-        if self._shown == (name,) and known.end == history.run_count + 1:
-            self._stale[name] = known._replace(end=history.run_count)
-            if newest_reasoning(history, NOT_STALE) < 0:
-                self._told.pop(name, None)  # no note was written of it
+        if self._shown != (name,) or known.end != history.run_count + 1:
+            return False
+        self._stale[name] = known._replace(end=history.run_count)
+        if newest_reasoning(history, NOT_STALE) < 0:
+            self._told.pop(name, None)  # no note was written of it
+        return True
 
     def record_sent(self, history: History[M], record: CompactionRecord | None) -> CompactionRecord | None:
         """Record that a view is sent; return a note for the store if more reasoning is stale than the record tells.
