@@ -165,7 +165,7 @@ class Conversation(Generic[M]):
         gone = self.records.find_competing(record, self.history)
         self._undo({old.id for old in gone})
         self.records.active_id = record.parent
-        self._keep_note(self.reasoning.record_undo(record.parent, self.records.find(record.parent)))
+        self._keep_note(self.reasoning.record_undo(record, self.records.find(record.parent)))
         return gone
 
     def _undo(self, ids: Set[str]) -> None:

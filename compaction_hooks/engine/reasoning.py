@@ -137,20 +137,22 @@ class BoundReasoning:
         self._told[name] = told
         return reasoning_note(name, *told) if is_of_use else None
 
-    def record_undo(self, parent: str | None, record: CompactionRecord | None) -> CompactionRecord | None:
-        """Record that the view of this record, None for the host's list, comes back; return a note for the store.
+    def record_undo(self, undone: CompactionRecord, parent: CompactionRecord | None) -> CompactionRecord | None:
+        """Record that the view of a record's parent, None for the host's list, comes back; return a note for the store.
 
         The next call may be made by another process, which does not know the view that was undone.
         """
-        history = self._history
+        name, history = undone.parent, self._history
         has_reasoning = history is None or newest_reasoning(history, NOT_STALE) >= 0
         if self._is_useless or not has_reasoning:
             return None
-        known = self._stale.get(parent, stale_runs_of(record))
-        first = known.first if known.end else self._left_at.get(parent, 0)
-        self._stale[parent] = StaleRuns(first, _UNTIL_NEXT_LIST)
-        self._told[parent] = self._stale[parent], frozenset(self.models)
-        return reasoning_note(parent, *self._told[parent])
+        known = self._stale.get(name, stale_runs_of(parent))
+        first = known.first if known.end else self._left_at.get(name, 0)
+        if self._stale.get(undone.id, NOT_STALE).end > undone.seen_runs + 1:
+            first = 0  # it was refused behind the undone view: a change that no process has seen concerns both
+        self._stale[name] = StaleRuns(first, _UNTIL_NEXT_LIST)
+        self._told[name] = self._stale[name], frozenset(self.models)
+        return reasoning_note(name, *self._told[name])
 
     def learn_from_note(self, note: CompactionRecord) -> None:
         """Learn from a note of another process."""

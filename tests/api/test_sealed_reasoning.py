@@ -68,6 +68,12 @@ def test_an_edit_between_two_processes_costs_one_refusal() -> None:
     assert len(run.signer.refusals) == 1
 
 
+def test_an_edit_between_two_processes_costs_one_refusal_also_if_a_compaction_is_undone_after_it() -> None:
+    run = Run(7691)  # an edit, a compaction, an edit before a fork, an undo
+    run.steps(30)
+    assert len(run.signer.refusals) == run.blind_calls == 1
+
+
 def test_an_edit_that_another_model_answered_is_known_to_the_next_process() -> None:
     run = Run(1)
     run.steps(4, acting=0)
