@@ -42,18 +42,7 @@ class ConversationFlow(Attempts[M]):
         may_wait = True
         # Each effect lets other callers run, and they may compact: after a wait, take a new snapshot and decide again.
         while True:
-            snapshot = self.take_snapshot(call)
-            if self.has_new_natives:
-                yield from self.note_natives(call)
-                continue
-            if self.conversation.reasoning.record_call(snapshot.history, snapshot.shown_record):
-                continue
-
-            is_behind = snapshot.binds_reasoning and self.conversation.reasoning.has_answer_of_another(snapshot.history)
-            if is_behind and not is_fresh:
-                is_fresh = yield from self.sync_store(before_paying=True)
-                continue
-
+            snapshot, is_fresh = yield from self._take_informed_snapshot(call, is_fresh=is_fresh)
             reason, due = self._find_reason(snapshot, call)
             only_media = reason is None and self._exceeds_byte_limit(snapshot)
             if only_media:
@@ -87,6 +76,24 @@ class ConversationFlow(Attempts[M]):
             attempt, _ = yield from self.run_compaction(call, order)
             self.conversation.cooldown.has_overflowed = False
             return attempt.last_sent or (yield from self.hand_out(snapshot))
+
+    def _take_informed_snapshot(self, call: Call[M], *, is_fresh: bool) -> Flow[tuple[Snapshot[M], bool]]:
+        """Return a snapshot that lacks no note of this list, and whether the records were loaded for this call.
+
+        Args:
+            is_fresh: Whether they were before.
+        """
+        reasoning = self.conversation.reasoning
+        while True:
+            snapshot = self.take_snapshot(call)
+            if self.has_new_natives:
+                yield from self.note_natives(call)
+            elif reasoning.record_call(snapshot.history, snapshot.shown_record):
+                pass  # other reasoning is stale now
+            elif snapshot.binds_reasoning and not is_fresh and reasoning.has_answer_of_another(snapshot.history):
+                is_fresh = yield from self.sync_store(before_paying=True)
+            else:
+                return snapshot, is_fresh
 
     def compact(self, call: Call[M], order: Order) -> Flow[CompactionResult[M]]:
         """Compact by hand, whatever the size.

@@ -80,10 +80,10 @@ def _compare(before: Sequence[_Part], after: Sequence[_Part]) -> Iterator[tuple[
     for kind, first, end, start, stop in matcher.get_opcodes():
         if kind == "equal":
             for part, shown in zip(before[first:end], after[start:stop], strict=True):
-                is_same = part.text == shown.text
-                yield (
-                    (" ", _line(part)) if is_same else ("~", _line(part, f"{len(part.text):,} -> {len(shown.text):,}"))
-                )
+                if part.text == shown.text:
+                    yield " ", _line(part)
+                else:
+                    yield "~", _line(part, f"{len(part.text):,} -> {len(shown.text):,}")
         else:
             yield from (("-", _line(part)) for part in before[first:end])
             yield from (("+", f"{part.name}: {part.text}") for part in after[start:stop])

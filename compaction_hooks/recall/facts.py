@@ -29,7 +29,9 @@ ERROR_CHARS: Final = 200
 """The most characters of a failure's first line."""
 
 WORD = re.compile(r"[^\s\"'`<>(){}\[\],;=|\\]+")
+"""A word in prose, code or JSON, with the signs around it."""
 SIGNS: Final = "!?*_-&~.:"
+"""Signs at the ends of a word that are no part of a name."""
 _TELLING = re.compile(r"[/@\d]")
 _NUMBER = re.compile(r"[:=] ?[\"']?(-?\d[\d.]{1,20}\d)(?![\w.])")
 """Two digits are in nearly every view by chance."""

@@ -33,8 +33,8 @@ def report_loss(snapshot: Snapshot[M], record: CompactionRecord, after: Projecti
     gone = [host for host, message in enumerate(messages) if id(message) in taken]
     pieces = [piece for host in gone for piece in history.host_pieces(host)]
     shown = snapshot.neutral_view(after)
-    is_anywhere: Callable[[str], bool] = "\n".join(texts_of(shown)).__contains__
-    is_there: Mapping[str, Callable[[str], bool]] = {}
+    is_in_text: Callable[[str], bool] = "\n".join(texts_of(shown)).__contains__
+    special: Mapping[str, Callable[[str], bool]] = {}
     facts = read_facts([history.piece(piece).message for piece in pieces])
     if _head(record) != _head(snapshot.record):
         words = read_words_of_user(history, history.piece_count)
@@ -45,12 +45,12 @@ def report_loss(snapshot: Snapshot[M], record: CompactionRecord, after: Projecti
             **facts,
             "file": dict.fromkeys((*record.modified_files, *record.read_files)),
         }
-        is_there = _find_tests(shown)
+        special = _find_tests(shown)
     own_text = _read_own_text(history, pieces)
 
     figures: dict[str, LossFigures] = {}
     for kind, found in facts.items():
-        is_kept = is_there.get(kind, is_anywhere)
+        is_kept = special.get(kind, is_in_text)
         missing = [fact for fact in found if not is_kept(fact)]
         lost = 0
         if own_text is not None and kind not in WORDS_OF_USER:
@@ -83,9 +83,9 @@ def _find_products(history: History[M], runs: Collection[int]) -> set[int]:
 
 
 def _find_tests(shown: Sequence[Message]) -> Mapping[str, Callable[[str], bool]]:
-    """Return a test whether a view has the user's words, or files: where they must be, and faster than any text has them.
+    """Return tests whether a view has the user's words in a message of the user, and a file there or in a call.
 
-    Those of a long conversation are many: searching all texts for them would take longer than the compaction.
+    There may be thousands of both, too many to search all texts for each.
     """
     told = "\n".join(texts_of(message for message in shown if message.role == "user"))
     lines = {line.removeprefix("- ") for line in told.splitlines()}

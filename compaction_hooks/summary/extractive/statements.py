@@ -87,9 +87,7 @@ def request_texts(messages: Iterable[Message], earlier: Iterable[str] = ()) -> l
     Args:
         earlier: Requests of an earlier summary, which come first.
     """
-    asked = list(
-        dict.fromkeys(earlier)
-    )  # in the summary of a turn's first part, a summary may quote the first one again
+    asked = [*dict.fromkeys(earlier)]  # the summary of a turn's first part may quote the first one again
     tools: dict[str, str] = {}
     for message in messages:
         if is_summary_message(message):
