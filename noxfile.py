@@ -115,6 +115,12 @@ def core(session: nox.Session) -> None:
     _run_core(session)
 
 
+@nox.session(python=[version for version in PYTHONS if version != THIS_PYTHON])
+def pythons(session: nox.Session) -> None:
+    """The same tests of the core on the other versions of Python that pyproject.toml names, if they are installed."""
+    _run_core(session)
+
+
 @nox.session(python=PYTHONS, tags=["full"])
 def tests(session: nox.Session) -> None:
     """All tests of the core, the long ones too: with nothing installed but pytest, then with the libraries some need."""

@@ -30,7 +30,7 @@ if typing.TYPE_CHECKING:
     from compaction_hooks.summary.extractive import ExtractiveSummarizer
     from compaction_hooks.summary.request import LiveCall, Summarizer, Summary, SummaryRequest
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 __all__ = [
     "CallOptions",

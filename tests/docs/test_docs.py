@@ -139,8 +139,15 @@ def test_the_program_of_a_page_runs(
 
 
 def test_the_newest_entry_of_the_changelog_is_the_version_that_is_built() -> None:
-    entries = re.findall(r"^## (\d+\.\d+\.\d+) - (\d{4}-\d\d-\d\d)$", text("CHANGELOG.md"), re.MULTILINE)
-    assert entries[0][0] == compaction_hooks.__version__
+    entries = re.findall(r"^## (\d+\.\d+\.\d+) - (\d{4}-\d\d-\d\d|unreleased)$", text("CHANGELOG.md"), re.MULTILINE)
+    version, is_development, _ = compaction_hooks.__version__.partition(".dev")
+    assert entries[0][0] == version
+    assert (entries[0][1] == "unreleased") == bool(is_development)
+
+
+def test_only_the_package_has_its_version() -> None:
+    texts = [text("README.md"), text("CONTRIBUTING.md"), (ROOT / "pyproject.toml").read_text(encoding="utf-8")]
+    assert not [found for found in texts if re.search(r"(?<![\d.=>])0\.[12]\.0(?!\d)", found)]
 
 
 @pytest.mark.full
