@@ -70,9 +70,7 @@ class CoveredPart:
         """Return the lines of its first characters."""
         lines = self.text[:most_chars].split("\n")
         return [
-            part
-            for line in lines
-            for part in ([line] if len(line) <= MOST_LINE_CHARS else _CUT_LINE.findall(line))
+            part for line in lines for part in ([line] if len(line) <= MOST_LINE_CHARS else _CUT_LINE.findall(line))
         ]
 
 

@@ -29,5 +29,9 @@ def recall_tool(conversations: Conversations, messages_key: str) -> BaseTool:
         return session.recall_tool(lambda: messages)(**arguments)
 
     return StructuredTool.from_function(
-        recall, name=RecallTool.name, description=RecallTool.description, args_schema=RecallTool.parameters, infer_schema=False
+        recall,
+        name=RecallTool.name,
+        description=RecallTool.description,
+        args_schema=RecallTool.parameters,
+        infer_schema=False,
     )
