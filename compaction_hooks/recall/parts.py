@@ -23,7 +23,7 @@ MOST_LINE_CHARS = 400
 
 _CUT_LINE = re.compile(
     r"\w{N}|"  # data
-    r".{1,N}(?:(?![\w.\-/:@])(?<!\\)|(?<![\w.\-/:@\\])|\Z)|"  # between names, and not behind the backslash of an escape
+    r".{1,N}(?:(?=[\s\"'`<>(){}\[\],;=|\\])(?<!\\)|(?<=[\s\"'`<>(){}\[\],;=|])|\Z)|"  # not behind the backslash of an escape
     r".{1,N}(?:(?!\w)(?<!\\)|(?<![\w\\]))|"  # between the words of a name
     r".{1,N}".replace("N", str(MOST_LINE_CHARS))
 )

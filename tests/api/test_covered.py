@@ -349,13 +349,17 @@ def test_arguments_with_the_same_short_handle_are_told_apart() -> None:
     assert [session.covered(messages).find(part.handle) for part in covered] == covered
 
 
-NAMES = [f"{first}{second}_{number}" for number in range(25) for first in ("user", "page") for second in "ABCDEFGH"]
+NAMES = [f"{first}{second}_{number}" for number in range(9) for first in ("user", "page") for second in "ABCDEFGH"]
 LONG_LINES = {
     "minified JSON": (
         json.dumps([{"name": name, "at": n} for n, name in enumerate(NAMES)], separators=(",", ":")),
         NAMES,
     ),
-    "paths": (" ".join(f"src/{name}/{name}.py" for name in NAMES), [f"src/{name}/{name}.py" for name in NAMES]),
+    "paths": (
+        " ".join(f"src/{name}/{name}.py" for name in NAMES[:40]),
+        [f"src/{name}/{name}.py" for name in NAMES[:40]],
+    ),
+    "addresses": (",".join(f"{name}+a#b@x.org" for name in NAMES[:40]), [f"{name}+a#b@x.org" for name in NAMES[:40]]),
     "escapes": ("x" * 397 + r"\nload_users " + "y" * 397 + r" \nload_pages", ["load_users", "load_pages"]),
     "data": ("=".join(character * 1_000 for character in "abcd"), [character * 1_000 for character in "abcd"]),
 }
