@@ -97,7 +97,7 @@ def headline(replay: Replay) -> str:
     if totals.compactions:
         it = "it" if totals.compactions == 1 else "them"
         without = f"{pluralize(totals.overflows_without, 'call')} would not have fitted"
-        sentences.append(f"Without {it} {without if totals.overflows_without else 'all would have fitted too'}.")
+        sentences.append(f"Without {it} {without if totals.overflows_without else 'every call would have fitted too'}.")
         sentences.append(f"{percent(totals.saving)} fewer tokens sent.")
     if replay.unfit:
         sentences.append(f"{pluralize(len(replay.unfit), 'call')} could not be made to fit.")

@@ -71,7 +71,7 @@ def test_the_first_lines_count_calls_compactions_and_saving(file: Path, capsys: 
 def test_compactions_inside_the_window_are_told_as_such(tmp_path: Path, capsys: Capture) -> None:
     file = write_sessions(tmp_path / "s.jsonl", [*above_threshold(), user("Well?"), assistant("Done.")])
     run(file, "--window", "8192")
-    assert "1 compaction. Without it all would have fitted too." in capsys.readouterr().out
+    assert "1 compaction. Without it every call would have fitted too." in capsys.readouterr().out
 
 
 def test_plot_table_and_findings_follow(file: Path, capsys: Capture) -> None:

@@ -32,6 +32,6 @@ def recall_tool(conversations: Conversations, messages_key: str) -> BaseTool:
         recall,
         name=RecallTool.name,
         description=RecallTool.description,
-        args_schema=RecallTool.parameters,
+        args_schema={**RecallTool.parameters},
         infer_schema=False,
     )
