@@ -41,6 +41,8 @@ def take_snapshot(conversation: Conversation[M], shared: SharedState, call: Call
     system, tools = _fixed_tokens(conversation, call)
     key = _name_view(history, record, projection, model, system + tools)
     budget = budget_for(conversation, shared, call)
+    if budget is None:
+        shared.windows.warn_once(model)
     # Before the size is taken: an answer in the list may carry the count of this very view.
     learn_from_embedded_usage(conversation, shared, history, key, _oldest_run(history, record, key.start), budget)
     calibration = find_calibration(conversation, shared, model)
