@@ -114,3 +114,23 @@ def test_bedrock_takes_what_is_to_be_stored(provider: LoopbackProvider) -> None:
         assert len(result.messages) < len(messages)
         client.converse(modelId="any", messages=result.messages)
     client.close()
+
+
+@pytest.mark.parametrize("answered", ["other", "b", ""], ids=["an orphan", "half answered", "without an id"])
+def test_google_takes_a_repaired_history(provider: LoopbackProvider, answered: str) -> None:
+    types = genai.types
+    provider.conversation("key", window=WINDOW)
+    calls = [types.Part(function_call=types.FunctionCall(id=id, name="read", args={"path": id})) for id in "ab"]
+    response = types.FunctionResponse(id=answered or None, name="read", response={"result": RESULT})
+    contents: list[Any] = [
+        types.Content(role="user", parts=[types.Part(text="Read both.")]),
+        types.Content(role="model", parts=calls),
+        types.Content(role="user", parts=[types.Part(function_response=response)]),
+        types.Content(role="user", parts=[types.Part(text="And now?")]),
+    ]
+    hooks = hooks_for(WINDOW, [])
+    with genai.Client(api_key="key", http_options=types.HttpOptions(base_url=provider.anthropic_url)) as client:
+        with pytest.raises(genai.errors.ClientError, match="number of function response parts"):
+            client.models.generate_content(model="gemini-3-pro", contents=contents)
+        view = hooks.transform_context_sync(contents, repair=True)
+        assert client.models.generate_content(model="gemini-3-pro", contents=view).text == "Done."
