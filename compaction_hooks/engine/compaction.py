@@ -35,6 +35,7 @@ from compaction_hooks.summary.extractive import summarize_by_rule
 from compaction_hooks.tokens.budget import KEEP_RECENT_RATIO, MANUAL_KEEP_RATIO, MINIMUM_GROWTH_RATIO, Budget
 from compaction_hooks.view.native import covered_pieces
 from compaction_hooks.view.record import CompactionReason, CompactionRecord
+from compaction_hooks.view.rows import join_rows
 from compaction_hooks.view.snapshot import Snapshot
 
 logger = logging.getLogger("compaction_hooks")
@@ -264,7 +265,9 @@ class Compaction(Generic[M]):
         )
         if self._order.is_preview:
             return self._build_result(
-                candidate.projection.view(self._snapshot.messages), CompactionOutcome.PREVIEWED, made
+                join_rows(candidate.projection.view(self._snapshot.messages), self._snapshot.format),
+                CompactionOutcome.PREVIEWED,
+                made,
             )
         if made.parent in conversation.records.undone:
             # Its parent was undone meanwhile.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterable, Sequence, Set
+from operator import is_
 from typing import TYPE_CHECKING, Any, Final, Generic, cast
 
 from compaction_hooks.engine.cooldown import Cooldown
@@ -33,6 +34,7 @@ from compaction_hooks.view.record import (
     StaleRuns,
 )
 from compaction_hooks.view.reductions import Reduction
+from compaction_hooks.view.rows import join_rows, part_row
 from compaction_hooks.view.snapshot import Snapshot
 from compaction_hooks.view.summary_message import SUMMARY_MARKER
 
@@ -98,6 +100,7 @@ class Conversation(Generic[M]):
         self.has_recall = False
         self.listing: Listing[M] | None = None
         self._needs_merging: bool | None = None
+        self._head: tuple[tuple[object, ...], list[M]] | None = None
 
     def detect_format(self, messages: Sequence[M]) -> None:
         """Detect the format from the new messages of a list, if it is still unknown."""
@@ -202,7 +205,7 @@ class Conversation(Generic[M]):
         start = snapshot.key.start
         if start is not None and start.left_out and self.natives.is_first_without(start.left_out, snapshot.model):
             logger.warning("session %s: a summary that only another provider or model can read is left out", self.id)
-        stored = snapshot.stored_view if snapshot.key.has_native else view
+        stored = snapshot.stored_view if snapshot.key.has_native or merged is not view else view
         self.last_sent = LastSent(merged, stored, snapshot.key, snapshot.tokens, snapshot.budget)
         self._keep_note(self.reasoning.record_sent(snapshot.history, snapshot.shown_record))
         if snapshot.model is not None:
@@ -224,7 +227,18 @@ class Conversation(Generic[M]):
             self._needs_merging = needs_merging(self.format)
         return self._needs_merging
 
-    def repair(self, messages: list[M], model: str | None) -> list[M]:
+    def prepare(self, messages: list[M], model: str | None, *, is_mended: bool) -> list[M]:
+        """Return a list as it is read: repaired for a model if the settings say so, and a stored row at its head apart again."""
+        listed = self._repair(messages, model) if is_mended else messages
+        key = (listed[0] if listed else None, self.format, self.records.known)
+        known, parts = self._head or (None, [])
+        is_known = known is not None and all(map(is_, known, key))
+        if listed and not (is_known and (len(parts) < 2 or are_equal(join_rows(parts, self.format), listed[:1]))):
+            parts = part_row(listed[0], self.format, self.records.known)
+            self._head = key, parts
+        return [*parts, *listed[1:]] if len(parts) > 1 and listed else listed
+
+    def _repair(self, messages: list[M], model: str | None) -> list[M]:
         """Return a list with its broken parts repaired for a model; the very list if it is valid.
 
         A repaired message is the same object as last time if it is equal, so that only new messages are read again.

@@ -39,6 +39,7 @@ class BedrockConverseFormat(BlockFormat):
     own_blocks = frozenset(
         {"toolUse", "toolResult", "reasoningContent", "cachePoint", "guardContent", "citationsContent"}
     )
+    _merged_roles = ("user", "assistant")  # the assistant is twice in a row where `repair` dropped a result between
 
     def wrote(self, fields: Fields, /) -> bool:
         """Return whether a message is surely in this format: its blocks have no type, but keys of Converse."""

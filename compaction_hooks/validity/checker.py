@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from compaction_hooks.formats.pairing import pair_all
 from compaction_hooks.messages import (
     Message,
     NativeSummary,
@@ -64,6 +65,7 @@ def problems(
         stale: Indexes of messages whose reasoning was made behind another beginning of the conversation than the present one. None
             for a model that does not bind its reasoning (`binds_reasoning`).
     """
+    messages = pair_all(messages)
     family = find_family(model)
     found: dict[RuleId, Iterable[int]] = {
         "stale_reasoning": [index for index in stale if _has_reasoning(messages[index])],
