@@ -10,7 +10,7 @@ from itertools import islice
 from compaction_hooks.files.operations import read_calls
 from compaction_hooks.messages import Message
 from compaction_hooks.summary.extractive.identifiers import collect_mentions, identifier_items
-from compaction_hooks.summary.extractive.outline import Item, Section, as_data, parse, render, without_bullet
+from compaction_hooks.summary.extractive.outline import OF_USER, Item, Section, as_data, parse, render, without_bullet
 from compaction_hooks.summary.extractive.statements import SHORT_CHARS, constraint_items, is_prose, request_texts
 from compaction_hooks.summary.extractive.steps import is_reported, mended_items, tells_error
 from compaction_hooks.summary.extractive.tasks import task_items
@@ -26,7 +26,6 @@ NEWEST_MESSAGES, SCAN_CHARS, MOST_NAMES = 40, 500, 100
 most names. The next steps of 25 recorded conversations used as many of the names that these have as of those in all messages."""
 MOST_REFUSAL_CHARS = 10_000
 """The most characters at each end of all words of refusals that a model's summary is searched for."""
-_OF_USER = (Section.GOAL, Section.CONSTRAINTS)
 LINE_TOKENS = 2
 """Estimate of a bullet and a line break."""
 
@@ -45,11 +44,11 @@ def disown_refusals(text: str, messages: Sequence[Message], previous_summary: st
     words = "\n".join(filter(None, (*map(words_of_refusal, results), *told_refusals(summaries))))
     if not words:
         return text
-    told = (item.text for item in parse(previous_summary) if item.section in _OF_USER)
+    told = (item.text for item in parse(previous_summary) if item.section in OF_USER)
     own = "\n".join((*request_texts(messages), *told)).casefold()
     spoken = filter(partial(is_prose, least_chars=SHORT_CHARS), sentences(both_ends(words, MOST_REFUSAL_CHARS)))
     said = {sentence for sentence in (each.rstrip(".!").casefold() for each in spoken) if sentence not in own}
-    found = (item.text for item in parse(text) if item.section in _OF_USER)
+    found = (item.text for item in parse(text) if item.section in OF_USER)
     quoting = {line for line in found if any(sentence in line.casefold() for sentence in said)}
     return "\n".join([line for line in text.split("\n") if without_bullet(line) not in quoting])
 

@@ -159,3 +159,48 @@ def test_disguises_in_a_refusal_stay_data(attack: Attack) -> None:
 def test_a_result_that_is_nested_without_end_is_read() -> None:
     text = REFUSALS["Roo Code, as JSON"].partition('"%s"')[0] + "[" * 100_000
     assert "push()" in next(summaries(chat, chat("c", text, is_refused=True), None, "keeps"))
+
+
+def test_a_refused_plan_is_told_though_plans_are_no_steps() -> None:
+    turns = [
+        dict(assistant(None, call("c", "exit_plan_mode"))),
+        dict(tool("c", REFUSALS["Gemini CLI, a plan"] % "No!")),
+    ]
+    assert "exit_plan_mode() -> FAILED: its result says: No!\n" in next(summaries(chat, turns, None, "keeps"))
+
+
+def test_many_refusals_leave_the_users_words_and_the_work_their_room() -> None:
+    refused = [chat(f"c{n}", REFUSALS["OpenCode"] % f"{n} {prose(150)}", is_refused=True) for n in range(60)]
+    rule = "Always run the linter before you commit."
+    work = [(call(f"m{n}", "bash", command=f"make part{n}"), tool(f"m{n}", "ok")) for n in range(20)]
+    messages = [
+        *(words(chat, "user", text) for text in ("Publish the branch.", rule)),
+        *(dict(message) for made, result in work for message in (assistant(None, made), result)),
+        *(message for turn in refused for message in turn),
+        *(
+            words(chat, role, text)
+            for role, text in (("user", "Now another."), ("assistant", "Yes."), ("user", "Well?"))
+        ),
+    ]
+    result = CompactionController(context_window=32_000).compact_sync(messages, keep_recent_tokens=0)
+    assert result.record is not None
+    said, told = parts_of(result.record.summary)
+    assert [text for text in ("Publish the branch.", rule, "Now another.") if text not in said] == []
+    assert told.count("-> ok") == 20
+    assert "its result says: 59" in told
+
+
+def test_a_refusal_before_a_success_does_not_come_back_with_it() -> None:
+    said = WORDS.format(1)
+    refused, done = tool("r", REFUSALS["OpenCode"] % said), tool("d", "ok")
+    asked = (assistant(None, call(id, "bash", command="git push main")) for id in "rd")
+    turns = [dict(message) for made, result in zip(asked, (refused, done), strict=True) for message in (made, result)]
+
+    def reporting(request: SummaryRequest) -> str:
+        return (
+            request.prompt
+            and "## Goal\n- Publish.\n## Progress\n### Done\n- [x] no\n### Blocked\n- git push main failed"
+        )
+
+    made = [*islice(summaries(chat, turns, reporting, "keeps"), 4)]
+    assert [said in summary for summary in made] == [True, False, False, False]

@@ -49,6 +49,8 @@ PREFIX_HEADINGS = {
     CONTEXT: "## Intermediate Results",
 }
 """Headings of the summary of a turn's first part, one level down: the same that `prompts` asks a model for."""
+OF_USER = (Section.GOAL, Section.CONSTRAINTS, Section.USER_FACTS)
+"""The sections with words of the user."""
 BULLETS = {Section.DONE: "- [x] ", Section.IN_PROGRESS: "- [ ] ", Section.BLOCKED: "- [ ] "}
 """Bullets of these sections; the others have a dash alone."""
 OPEN_REQUEST, CLOSE_REQUEST = "<request>", "</request>"

@@ -40,8 +40,9 @@ SCAN_CHARS = 4_000
 """Characters of a result that are read at each end for its outcome: compilers and test runners state it there."""
 DETAILS = ((8, 30), (8, 12), (4, 12), (2, 6), (1, 6), (1, 2), (1, 0))
 """The most tools, and calls of each, that the line of counted steps names; tried in order until the line fits."""
-REFUSAL_CHARS = 400
-"""The most characters of the words that the result of a refused call gives as the user's; no recorded ones are longer."""
+REFUSAL_CHARS, MOST_REFUSALS = 400, 8
+"""The most characters of the words that the result of a refused call gives as the user's, and the most such calls, the newest,
+that are never dropped. Recorded words are shorter, and recorded conversations have at most six: more are from no user."""
 MAX_VALUES = 3
 """The most values of such a call."""
 
@@ -128,8 +129,9 @@ class Step:
 
 
 def read_steps(calls: Iterable[CallMade]) -> Iterator[Step]:
-    """Return one step for each tool call, oldest first, except those for thinking, recalling and to-do lists."""
-    return (_read_step(made) for made in calls if not _NO_STEP.match(_base_name(made.call.name)))
+    """Return one step for each tool call, oldest first, except those for thinking, recalling and to-do lists, unless refused."""
+    steps = ((made.call.name, _read_step(made)) for made in calls)
+    return (step for name, step in steps if step.outcome.startswith(SAYS) or not _NO_STEP.match(_base_name(name)))
 
 
 def parse_step(text: str) -> Step:
@@ -165,11 +167,13 @@ def step_items(earlier: Sequence[Item], new: Iterable[Step], later: Iterable[Ste
     shown = list(later)
     succeeded = {step.signature: at for at, step in enumerate((*done, *shown)) if not step.failed}
     calls = {step.call for step in shown}
+    refused = [at for at, step in enumerate(done) if step.outcome.startswith(SAYS)][-MOST_REFUSALS:]
     items: list[Item] = []
     for at, step in enumerate(done):
         is_mended = step.failed and succeeded.get(step.signature, -1) > at
         item = _make_item(step, (at + 1) / len(done), is_mended=is_mended)
-        items.append(replace(item, value=item.value * REPEATED) if step.call in calls else item)
+        value = item.value * REPEATED if step.call in calls else item.value
+        items.append(replace(item, value=value, must=at in refused))
     return items
 
 

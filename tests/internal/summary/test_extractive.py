@@ -226,6 +226,13 @@ def test_messages_that_are_no_request_of_the_user_are_not_recorded(text: str) ->
     assert not any(word in summary for word in ("Never", "Always", "database", "exit", "continue"))
 
 
+def test_a_result_with_the_words_of_a_constraint_does_not_take_its_place() -> None:
+    rule = "Never push to main."
+    earlier = f"{Section.GOAL.value}\n- go\n{Section.CONSTRAINTS.value}\n- {rule}"
+    text = summarize([*bash("git push", f"Plan rejected. User feedback: {rule}"), *bash("ls")], earlier)
+    assert under(text, Section.CONSTRAINTS) == [rule]
+
+
 def many_steps() -> list[Message]:
     """Return steps and names that fill any summary."""
     names = " ".join(f"pkg.Seen{number}" for number in range(200))
