@@ -30,7 +30,6 @@ from compaction_hooks.messages import (
     ToolResult,
 )
 from compaction_hooks.text.json_text import json_object
-from compaction_hooks.text.refusals import words_of_refusal
 
 _ROLES: Final[Mapping[str, Role]] = {
     "": "user",
@@ -173,14 +172,12 @@ def _read_response(response: Fields) -> ToolResult:
     fields = fields_of(given)
     (key,) = fields if fields is not None and len(fields) == 1 else ("",)
     parts = [_read_media(fields_of(part) or {}) for part in list_of(response.get("parts")) or ()]
-    text = as_json_text(fields[key] if fields is not None and key in _OUTPUTS else given)
     return ToolResult(
         text_of(response.get("id")),
-        text,
+        as_json_text(fields[key] if fields is not None and key in _OUTPUTS else given),
         text_of(response.get("name")),
         fields is not None and "error" in fields,
         tuple(filter(None, parts)),
-        words_of_refusal(text),
     )
 
 

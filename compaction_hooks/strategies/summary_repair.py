@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from operator import attrgetter
 
+from compaction_hooks.files.operations import read_calls
 from compaction_hooks.messages import M
 from compaction_hooks.recall.facts import read_words_of_user
 from compaction_hooks.recall.parts import find_handle
@@ -20,8 +21,10 @@ from compaction_hooks.strategies.summary_plan import (
 )
 from compaction_hooks.summary.extractive import summarize_by_rule
 from compaction_hooks.summary.extractive.outline import LEFT_OUT, Item, Section, as_data, headed_sections, parse, render
+from compaction_hooks.summary.extractive.steps import refused_items
 from compaction_hooks.summary.extractive.text import one_line
 from compaction_hooks.summary.facts import correct_failures, first_fitting, newest_fitting
+from compaction_hooks.summary.xml_calls import read_xml_calls
 from compaction_hooks.view.markers import RECALL_TOOL
 from compaction_hooks.view.snapshot import Snapshot
 
@@ -30,7 +33,7 @@ SAID_RATIO = 0.25
 HEADING_TOKENS = 20
 """Estimate of the longest heading, with the one above it."""
 CORRECTIONS_TOKENS = 400
-"""The most tokens of corrected failures: about ten."""
+"""The most tokens of corrected failures and of refused calls: about ten."""
 NAME_CHARS = 80
 """The most characters of a line that names words of the user."""
 OUR_SECTIONS = (Section.GOAL, Section.DONE, Section.IN_PROGRESS, Section.BLOCKED, Section.DECISIONS, Section.NEXT)
@@ -48,8 +51,9 @@ def repair_summary(
 ) -> str:
     """Return a summary with the facts that it lacks, word for word, as far as the view stays at the target.
 
-    They are, in this order: words of the user, or lines that name them; failures that it reports although they are mended; sections
-    that our prompt asked for; and the identifiers most likely needed next. A summary made by rule lacks words of the user at most.
+    They are, in this order: words of the user, or lines that name them; failures that it reports although they are mended; refused
+    calls with the words that their results give as the user's; sections that our prompt asked for; and the identifiers most likely
+    needed next. A summary made by rule lacks words of the user at most.
 
     Args:
         show: Returns the text of a summary's message.
@@ -72,7 +76,8 @@ def repair_summary(
     if not summary.is_by_rule:
         repair.most = most
         corrected = correct_failures(summary.text, map(attrgetter("message"), snapshot.history.pieces()))
-        corrected = newest_fitting(corrected, min(repair.room, CORRECTIONS_TOKENS), size)
+        refused = refused_items(read_calls(read_xml_calls(plan.messages)), read_calls(plan.kept))
+        corrected = newest_fitting([*refused, *corrected], min(repair.room, CORRECTIONS_TOKENS), size)
         missing = _missing_sections(plan, summary, repair.room)
         repair.add([*{item.text: item for item in (*corrected, *missing)}.values()])
         lacking = [item for item in plan.find_identifiers() if item.text not in repair.text]
@@ -159,7 +164,7 @@ def _said(snapshot: Snapshot[M], plan: SummaryPlan, start: int) -> dict[str, int
         said = {item.text: None for item in earlier if item.section is Section.CONSTRAINTS}
     for index, found in read_words_of_user(history, start).items():
         if index not in pinned:
-            said |= dict.fromkeys((*found.constraints, *found.refusals), index)
+            said |= dict.fromkeys(found.constraints, index)
     return said
 
 

@@ -255,9 +255,7 @@ def _label_and_text(part: Part, role: Role, caps: _Caps) -> tuple[str | None, st
 
 
 def _result_text(result: ToolResult, caps: _Caps) -> str:
-    # The user's words in a refusal are cut as their messages are.
-    max_chars = caps.text_chars if result.refusal else caps.result_chars
-    lines = [_readable(result.text, max_chars), *map(_placeholder, result.media)]
+    lines = [_readable(result.text, caps.result_chars), *map(_placeholder, result.media)]
     return neutralize("\n".join(filter(None, lines))) or "(empty)"
 
 

@@ -10,7 +10,6 @@ from itertools import pairwise
 
 from compaction_hooks.messages import Message, Part, Text, ToolCall, ToolResult
 from compaction_hooks.summary.harness import strip_harness
-from compaction_hooks.text.refusals import words_of_refusal
 
 _RESULT = re.compile(r"\s*\[(\w{1,60})(?: for (?:'.{0,2000}?'[^\]\n]{0,400}|\d+ files))?\] Result:\s*", re.DOTALL)
 """The beginning of the harness's message behind a call: `[read_file for 'a.py'] Result:`."""
@@ -44,7 +43,7 @@ def read_xml_calls(messages: Sequence[Message]) -> list[Message]:
             read[index + 1] = _with_words(answering, Text(answer[2]) if answer else Text(""))
             continue
         call = ToolCall(f"xml {index}", head[1], json.dumps(_read_parameters(xml.partition(f"</{head[1]}>")[0])))
-        answered = ToolResult(call.id, result, head[1], result.startswith(_FAILED), refusal=words_of_refusal(result))
+        answered = ToolResult(call.id, result, head[1], result.startswith(_FAILED))
         read[index] = _with_words(asking, Text(said), call)
         read[index + 1] = _with_words(answering, answered)
     return read

@@ -127,7 +127,7 @@ class CompactionRecord:
         prompt_version: Version of the summarizer's instructions.
         reason: The occasion.
         summary: The summarizer's text, all rounds merged; empty if results were only cleared.
-        previous_summary: The summary this one replaced, or None.
+        previous_summary: The summary this one replaced, with the words of refusals that it carried on; or None.
         rendered: The text of the message in place of the covered messages; empty if none are covered.
         compacted_message_count: Host messages covered.
         unseen_message_count: The part of these that no summarizer read, because its window, its time or its answers did not
