@@ -189,7 +189,7 @@ def test_a_summariser_that_comes_back_is_asked_again(side: Side) -> None:
         assert driven.transform(messages) is messages
     with leaving_threads():
         hang.release()
-        for thread in [t for t in threading.enumerate() if t.name == "compaction-helper"]:
+        for thread in [t for t in threading.enumerate() if t.name.endswith("-helper")]:
             thread.join(5)
         view = driven.transform(messages)
     assert "port the parser" in texts(view)
