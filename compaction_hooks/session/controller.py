@@ -32,6 +32,8 @@ if TYPE_CHECKING:  # needed only when something is due
     from compaction_hooks.events import EventHandler
     from compaction_hooks.stores import RecordStore
     from compaction_hooks.summary.request import Summarizer
+else:
+    EventHandler = RecordStore = Summarizer = Any  # for `typing.get_type_hints`
 
 N = TypeVar("N")
 ChatMessage: TypeAlias = Mapping[str, object]

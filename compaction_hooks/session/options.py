@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final, TypedDict
+from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 from compaction_hooks import arguments
 
 if TYPE_CHECKING:  # needed only when something is due
     from compaction_hooks.events import EventHandler
     from compaction_hooks.summary.request import Summarizer
+else:
+    EventHandler = Summarizer = Any  # for `typing.get_type_hints`
 
 
 class CallOptions(TypedDict, total=False):

@@ -64,6 +64,8 @@ async def ask_anthropic(client: anthropic.AsyncAnthropic, request: SummaryReques
 def test_sync_calls_pay_a_shared_async_client_once_for_a_summary(provider: LoopbackProvider, api: str) -> None:
     """A connection of an event loop that has ended is of no use to the next call: the client would send again."""
     side = provider.conversation(api)
+    client: Any
+    ask: Any
     client, ask = (
         (openai.AsyncOpenAI(base_url=provider.openai_url, api_key=api), ask_openai)
         if api == "openai"
