@@ -61,8 +61,13 @@ _KINDS: Final = {
     "on_event": arguments.HANDLER.or_none(),
 }
 
-_POSITIONAL: Final = {name: name for name in ("keep_recent_tokens", "focus", "signal", "answer")}
-"""Arguments of some calls that are not options; an error suggests them for a misspelled name."""
+_OTHERS: Final = {
+    "keep_recent_tokens": "keep_recent_tokens of compact()",
+    "focus": "focus of compact()",
+    "signal": "signal",
+    "answer": "answer of call()",
+}
+"""Arguments of some calls that are not options; an error suggests them for a misspelled name, and for their own in another call."""
 
 
 def check_options(options: CallOptions) -> None:
@@ -72,5 +77,5 @@ def check_options(options: CallOptions) -> None:
         TypeError: a name is unknown.
         ConfigurationError: a value is of the wrong kind.
     """
-    arguments.check_names("the call", options, OPTION_NAMES, _POSITIONAL)
+    arguments.check_names("the call", options, OPTION_NAMES, _OTHERS)
     arguments.check(_KINDS, options)

@@ -1,6 +1,6 @@
 """`on_event`, and the events: each is printed on a line that fits the terminal, without text of the conversation.
 
-`CompactionStarted`, `CompactionFinished`, `CompactionFailed`, `CompactionSkipped`, `PinMissing`, `StoreFailed`.
+`CompactionStarted`, `CompactionFinished`, `CompactionFailed`, `CompactionSkipped`, `PinMissing`, `StoreFailed`, `HostFilesFailed`.
 """
 
 from __future__ import annotations
