@@ -144,7 +144,7 @@ CORE = {
     "DropOldest(add_continuation=None)": "add_continuation=None must be True or False",
     "CompactionSettings(merge_user_messages=1)": "merge_user_messages=1 must be True or False",
     "CompactionSettings(summary_prompt='  ')": "without {messages}: the con",
-    "CompactionSettings(summary_prompt='Summarise: {messages}')": "without {messages}: the con",
+    "CompactionSettings(summary_prompt='Summarize: {messages}')": "without {messages}: the con",
     "CompactionSettings(summary_prompt=3)": "without {messages}: the con",
     "OpenAIChatFormat(summary_fields={'role': 'system'})": "must be a dict of further fields",
     "AnthropicFormat(summary_fields={'content': ''})": "must be a dict of further fields",
