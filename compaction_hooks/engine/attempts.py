@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from functools import partial
 from typing import TYPE_CHECKING, Generic
 
@@ -13,7 +14,8 @@ from compaction_hooks.engine.orders import Order
 from compaction_hooks.engine.persistence import flush, reload, sync_store
 from compaction_hooks.engine.result import CompactionOutcome, CompactionResult
 from compaction_hooks.engine.sizes import LastSent
-from compaction_hooks.errors import ContextOverflowError
+from compaction_hooks.errors import ContextOverflowError, describe_error
+from compaction_hooks.files import FileOperations, merge
 from compaction_hooks.history import History
 from compaction_hooks.history.digests import message_digest
 from compaction_hooks.messages import M
@@ -26,6 +28,8 @@ from compaction_hooks.view.snapshot import Snapshot
 if TYPE_CHECKING:  # needed only when something is due
     from compaction_hooks.engine.compaction import Compaction
     from compaction_hooks.events import CompactionStarted
+
+logger = logging.getLogger("compaction_hooks")
 
 _END: dict[CompactionOutcome, Outcome] = {
     CompactionOutcome.COMPACTED: "settled",
@@ -106,6 +110,7 @@ class Attempts(Generic[M]):
             start: Instant = yield Now()
             if not order.is_preview:
                 yield Emit(_build_started_event(self.conversation.id, snapshot, order))
+            order = order._replace(host_files=(yield from self._read_host_files(order)))
             # Read again only now: the event handlers may have taken time, in which the host wrote into its messages.
             attempt = self.new_compaction(call, snapshot, budget, order)
             result = yield from attempt.run(start)
@@ -118,6 +123,21 @@ class Attempts(Generic[M]):
                 self.conversation.flight = None
             flight.done.set_result(end)
         return attempt, result
+
+    def _read_host_files(self, order: Order) -> Flow[FileOperations]:
+        """Return the files that the host keeps track of, without those of a function that fails; that is reported."""
+        files = FileOperations()
+        for read in (self.shared.host_files, self.conversation.host_files):
+            try:
+                files = merge(files, read()) if read else files
+            except Exception as error:  # noqa: BLE001 - a host's function may raise anything
+                from compaction_hooks.events import HostFilesFailed  # needed only when something happens
+
+                event = HostFilesFailed(session_id=self.conversation.id, error=describe_error(error))
+                logger.warning("%s", event)
+                if not order.is_preview:
+                    yield Emit(event)
+        return files
 
     def new_compaction(self, call: Call[M], snapshot: Snapshot[M], budget: Budget, order: Order) -> Compaction[M]:
         """Return an attempt to compact that has not begun."""

@@ -20,7 +20,6 @@ from compaction_hooks.engine.sizes import LastSent
 from compaction_hooks.engine.summarizing import SummaryFailed, summarize
 from compaction_hooks.errors import ContextOverflowError, describe_error
 from compaction_hooks.events import CompactionEvent, CompactionFailed, CompactionFinished, CompactionSkipped
-from compaction_hooks.files import merge
 from compaction_hooks.messages import M, Usage
 from compaction_hooks.recall.loss import report_loss
 from compaction_hooks.runtime.effects import Aborted, Emit, Flow, Instant, Now, Work
@@ -136,7 +135,7 @@ class Compaction(Generic[M]):
             keep_tokens=self._keep_tokens,
             at=start.utc.strftime("%Y-%m-%dT%H:%M:%SZ"),
             tool_rules=self._settings.tool_rules,
-            host_files=merge(self._shared.host_files(), self._conversation.host_files()),
+            host_files=self._order.host_files,
             limit_bytes=self._order.limit_bytes,
         )
 

@@ -57,7 +57,7 @@ class Conversation(Generic[M]):
         projected: The newest projection with its key: record, log, and how often copies replaced messages.
         large: Reductions of the results that are too large for any view of the list last seen.
         called_at: When the last call began, in monotonic seconds.
-        host_files: Returns the files that the host keeps track of in this conversation.
+        host_files: Returns the files that the host keeps track of in this conversation; None: of none.
         natives: The provider's own summaries in the list: their issuers, and their text for other ones.
         reasoning: The models that refuse reasoning, and the run from which on reasoning is valid.
         server_compaction: The option of a request for which the threshold was last left to the server; None: it never was.
@@ -93,7 +93,7 @@ class Conversation(Generic[M]):
         self._large: tuple[object, tuple[Reduction, ...], int] | None = None
         self.projected: tuple[tuple[str | None, object, int], Projection[M]] | None = None
         self.called_at: float | None = None
-        self.host_files: Callable[[], FileOperations] = FileOperations
+        self.host_files: Callable[[], FileOperations] | None = None
         self.natives = NativeSummaries()
         self.reasoning = BoundReasoning()
         self.server_compaction: str | None = None
@@ -156,7 +156,8 @@ class Conversation(Generic[M]):
         return [*self.records.all, undo_note(self.records.undone, cooldown.until, cooldown.window or 0)]
 
     def merge_from(self, sibling: Conversation[Any]) -> None:
-        """Add the records and the undone ids of the same conversation in another format."""
+        """Add the records, the undone ids and the host's files of the same conversation in another format."""
+        self.host_files = sibling.host_files or self.host_files
         self._undo(sibling.records.undone - {record.id for record in sibling.records.all})
         self.add_records([*sibling.records.all])
 

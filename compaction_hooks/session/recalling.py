@@ -14,6 +14,8 @@ from compaction_hooks.view.projection import apply_record
 if TYPE_CHECKING:  # most programs recall nothing
     from compaction_hooks.recall import Covered, RecallTool
     from compaction_hooks.recall.tool import Recallable
+else:
+    Covered = RecallTool = Recallable = Any  # for `typing.get_type_hints`
 
 T = TypeVar("T")
 

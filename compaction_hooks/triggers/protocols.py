@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from compaction_hooks import arguments
 from compaction_hooks.tokens.prices import Prices
@@ -67,6 +67,7 @@ class Due:
     target_tokens: int | None = None
 
 
+@runtime_checkable
 class Trigger(Protocol):
     """The policy that decides when to compact a conversation.
 

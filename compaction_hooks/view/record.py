@@ -190,6 +190,13 @@ class CompactionRecord:
     loss: Mapping[str, LossFigures] = field(default_factory=dict[str, LossFigures])
     extra: Mapping[str, object] = field(default_factory=dict[str, object])
 
+    def __repr__(self) -> str:
+        """Return the id, the reason and the sizes, without text of the conversation."""
+        size = (
+            f"{self.tokens_before:,} to {self.tokens_after:,} tokens, {self.compacted_message_count:,} messages covered"
+        )
+        return f"CompactionRecord({self.id!r}, {str(self.reason)!r}, {size})"
+
     @property
     def native_id(self) -> str:
         """The name of the view that shows the native items; `id` is the name of the view that shows the text."""
