@@ -34,6 +34,7 @@ from compaction_hooks.strategies.summary_plan import Summarized, SummaryPlan
 from compaction_hooks.summary.extractive import summarize_by_rule
 from compaction_hooks.tokens.budget import KEEP_RECENT_RATIO, MANUAL_KEEP_RATIO, MINIMUM_GROWTH_RATIO, Budget
 from compaction_hooks.view.native import covered_pieces
+from compaction_hooks.view.projection import is_true
 from compaction_hooks.view.record import CompactionReason, CompactionRecord
 from compaction_hooks.view.snapshot import Snapshot
 
@@ -263,9 +264,7 @@ class Compaction(Generic[M]):
             candidate.record_with_size(), loss=report_loss(self._snapshot, candidate.record, candidate.projection)
         )
         if self._order.is_preview:
-            return self._build_result(
-                candidate.projection.view(self._snapshot.messages), CompactionOutcome.PREVIEWED, made
-            )
+            return (yield from self._show_preview(candidate, made, start))
         if made.parent in conversation.records.undone:
             # Its parent was undone meanwhile.
             self._snapshot = take_snapshot(conversation, self._shared, self._call)
@@ -284,8 +283,7 @@ class Compaction(Generic[M]):
         self._cooldown.begin(cooldown_until, "no progress", self._budget.window)
 
         snapshot = take_snapshot(conversation, self._shared, self._call)
-        self.last_sent = conversation.last_sent = conversation.hand_out(snapshot)._replace(is_by_hand=self._is_manual)
-        view = self.last_sent.unmerged
+        view = self._hand_out(snapshot, is_by_hand=self._is_manual)
         if conversation.queue.has_store:
             conversation.queue.save(made)
             conversation.queue.is_loaded = False  # another worker may have made one too: the next call loads again
@@ -301,7 +299,21 @@ class Compaction(Generic[M]):
         event = self._build_finished_event(record, snapshot, end.seconds_since(start))
         logger.info("%s", event)
         yield Emit(event)
+        if not snapshot.is_current:
+            view = self._hand_out(snapshot, is_by_hand=self._is_manual)
         return self._build_result(view, CompactionOutcome.COMPACTED, record)
+
+    def _show_preview(
+        self, candidate: Candidate[M], record: CompactionRecord, start: Instant
+    ) -> Flow[CompactionResult[M]]:
+        """Return the view that a record would give to the list as it is now."""
+        now = self._renew(self._snapshot)
+        if not is_true(now.history, record):
+            self.is_outdated = now.tokens > self._budget.trigger
+            return (yield from self._skip_outdated(start))
+        if now is not self._snapshot:
+            candidate = Candidate(snapshot=now, record=record)
+        return self._build_result(candidate.projection.view(now.messages), CompactionOutcome.PREVIEWED, record)
 
     @property
     def _may_get_answer(self) -> bool:
@@ -390,9 +402,19 @@ class Compaction(Generic[M]):
 
     def _hand_out_unchanged(self) -> list[M]:
         if self._order.is_preview:  # it is not to be sent
-            return self._snapshot.stored_view
-        self.last_sent = self._conversation.hand_out(self._snapshot)
-        return self.last_sent.unmerged
+            return self._renew(self._snapshot).stored_view
+        return self._hand_out(self._snapshot)
+
+    def _hand_out(self, snapshot: Snapshot[M], *, is_by_hand: bool = False) -> list[M]:
+        """Return the view for hosts to store, and remember the one to send."""
+        conversation = self._conversation
+        sent = conversation.hand_out(self._renew(snapshot))._replace(is_by_hand=is_by_hand)
+        self.last_sent = conversation.last_sent = sent
+        return sent.unmerged
+
+    def _renew(self, snapshot: Snapshot[M]) -> Snapshot[M]:
+        """Return a snapshot of the list as it is now."""
+        return snapshot if snapshot.is_current else take_snapshot(self._conversation, self._shared, self._call)
 
     def _build_result(
         self, messages: list[M], outcome: CompactionOutcome, record: CompactionRecord | None

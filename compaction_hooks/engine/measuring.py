@@ -29,7 +29,8 @@ def take_snapshot(conversation: Conversation[M], shared: SharedState, call: Call
     """
     settings, model = call.settings, call.model or shared.model
     is_mended = settings.repair if call.repair is None else call.repair
-    messages = conversation.repair(call.messages, model) if is_mended else call.messages
+    listed = [*call.messages]  # while the call waits, the host may take messages from its list
+    messages = conversation.repair(listed, model) if is_mended else listed
     history, record = conversation.read(messages)
     conversation.reasoning.compare_list(history, (call.system, call.tools))
 
@@ -47,6 +48,8 @@ def take_snapshot(conversation: Conversation[M], shared: SharedState, call: Call
     counted = conversation.sizes.baseline_of(key)
 
     return Snapshot(
+        given=call.messages,
+        listed=listed,
         messages=messages,
         history=history,
         record=record,

@@ -138,7 +138,7 @@ class SendingFlow(ConversationFlow[M]):
         logger.warning(
             "session %s: the provider refused the reasoning that was sent: going on without it", self.conversation.id
         )
-        return (yield from self.hand_out(snapshot))
+        return (yield from self.hand_out(call, snapshot))
 
     def _recover_view(self, call: Call[M], error: BaseException, sent: LastSent[M] | None) -> Flow[LastSent[M]]:
         """Return a view that cures `error`: compacted harder, or without what it refuses. Raise `error` if neither is a cure."""
@@ -161,15 +161,21 @@ class SendingFlow(ConversationFlow[M]):
         snapshot = self.take_snapshot(call)
         budget = self.find_budget(snapshot)
         if (others_end == "settled" or _is_another_view(snapshot, sent)) and snapshot.tokens <= budget.trigger:
-            return (yield from self.hand_out(snapshot))
+            return (yield from self.hand_out(call, snapshot))
 
+        unfit: ContextOverflowError | None = None
         try:
             compacted = yield from self._compact_view(call, _overflow_order(others_end, must_fit=True))
-        except ContextOverflowError as unfit:
+        except ContextOverflowError as failure:
+            compacted, unfit = None, failure
+        if compacted is not None:
+            return compacted
+        now = self.take_snapshot(call)
+        if not snapshot.is_current and now.tokens <= budget.trigger:  # the host went back meanwhile
+            return (yield from self.hand_out(call, now))
+        if unfit is not None:
             raise unfit from error
-        if compacted is None:
-            raise error
-        return compacted
+        raise error
 
     def _leave_media_out_of(
         self, call: Call[M], error: BaseException, sent: LastSent[M] | None, limit_bytes: int | None
@@ -179,7 +185,7 @@ class SendingFlow(ConversationFlow[M]):
 
         snapshot = self.take_snapshot(call)
         if _is_another_view(snapshot, sent):
-            return (yield from self.hand_out(snapshot))
+            return (yield from self.hand_out(call, snapshot))
 
         refused = view_chars(snapshot, snapshot.projection)
         order = Order(reason=CompactionReason.OVERFLOW, only_media=True, limit_bytes=limit_bytes)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Generic, NamedTuple
 
+from compaction_hooks.foreign import are_equal
 from compaction_hooks.history import History
 from compaction_hooks.history.digests import message_names
 from compaction_hooks.messages import M, Message, MessageFormat, Text
@@ -61,7 +62,9 @@ class Snapshot(NamedTuple, Generic[M]):
     """One conversation at one moment: its history, the active record, the view and its size.
 
     Attributes:
-        messages: The list of the call; with `repair`, the repaired list.
+        given: The host's own list, which the host may change while a call waits.
+        listed: A copy of it at that moment.
+        messages: `listed`; with `repair`, the repaired list.
         record: The newest record that is true of the history, or None.
         projection: That record applied.
         key: The identity of the view, with its estimate before calibration.
@@ -83,6 +86,8 @@ class Snapshot(NamedTuple, Generic[M]):
         merges_user_messages: Whether user messages in a row are sent as one.
     """
 
+    given: list[M]
+    listed: list[M]
     messages: list[M]
     history: History[M]
     record: CompactionRecord | None
@@ -109,7 +114,14 @@ class Snapshot(NamedTuple, Generic[M]):
     @property
     def view(self) -> list[M]:
         """The view, before user messages are merged: the host's own list while nothing is compacted."""
-        return self.messages if self.projection.is_identity else self.projection.view(self.messages)
+        if not self.projection.is_identity:
+            return self.projection.view(self.messages)
+        return self.given if self.messages is self.listed else self.messages
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the host's list still has these messages."""
+        return are_equal(self.given, self.listed)  # lists compare by identity first
 
     @property
     def shown_record(self) -> CompactionRecord | None:
