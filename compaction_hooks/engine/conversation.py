@@ -54,6 +54,7 @@ class Conversation(Generic[M]):
         flight: The compaction under way, or None.
         projected: The newest projection with its key: record, log, and how often copies replaced messages.
         large: Reductions of the results that are too large for any view of the list last seen.
+        loaded: The snapshot of the list given to `load`, until a view is sent.
         called_at: When the last call began, in monotonic seconds.
         host_files: Returns the files that the host keeps track of in this conversation.
         natives: The provider's own summaries in the list: their issuers, and their text for other ones.
@@ -87,6 +88,7 @@ class Conversation(Generic[M]):
         self.cooldown = Cooldown()
         self.flight: InFlight | None = None
         self.last_sent: LastSent[M] | None = None
+        self.loaded: Snapshot[M] | None = None
         self.large: Sequence[Reduction] = ()
         self._large: tuple[object, tuple[Reduction, ...], int] | None = None
         self.projected: tuple[tuple[str | None, object, int], Projection[M]] | None = None
@@ -203,6 +205,7 @@ class Conversation(Generic[M]):
         if start is not None and start.left_out and self.natives.is_first_without(start.left_out, snapshot.model):
             logger.warning("session %s: a summary that only another provider or model can read is left out", self.id)
         stored = snapshot.stored_view if snapshot.key.has_native else view
+        self.loaded = None
         self.last_sent = LastSent(merged, stored, snapshot.key, snapshot.tokens, snapshot.budget)
         self._keep_note(self.reasoning.record_sent(snapshot.history, snapshot.shown_record))
         if snapshot.model is not None:
@@ -215,6 +218,11 @@ class Conversation(Generic[M]):
             replaced = self.records.add_reasoning(note)
             if self.queue.was_loaded:
                 self.queue.replace(replaced, [note])
+
+    @property
+    def newest_view(self) -> LastSent[M] | Snapshot[M] | None:
+        """The view last sent; before the first one that of the list given to `load`, or None."""
+        return self.last_sent or self.loaded
 
     def needs_merging(self) -> bool:
         """Return whether a list that was changed here must be sent with user messages in a row as one."""
