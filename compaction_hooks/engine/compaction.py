@@ -13,6 +13,7 @@ from compaction_hooks.engine.call import Call, SharedState
 from compaction_hooks.engine.conversation import Conversation
 from compaction_hooks.engine.cooldown import Breaker, KnownOverflow
 from compaction_hooks.engine.measuring import take_snapshot
+from compaction_hooks.engine.natives import MOST_REFUSALS
 from compaction_hooks.engine.orders import Order
 from compaction_hooks.engine.persistence import reload, write
 from compaction_hooks.engine.result import CompactionOutcome, CompactionResult
@@ -189,6 +190,11 @@ class Compaction(Generic[M]):
         if not self._conversation.verify(self._snapshot):
             self.is_outdated = True  # the earlier summary is no longer true: do not pay for its update
             return (yield from self._skip_outdated(start))
+
+        is_refused = self._conversation.natives.refusals[self._snapshot.model] >= MOST_REFUSALS
+        if is_refused and self._snapshot.issuer is not None:
+            self._fallback_reason = "the provider refuses its own summaries"
+            plan = replace(plan, needs_model=False)
 
         if not plan.needs_model:
             self._has_waited = True
