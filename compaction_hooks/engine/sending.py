@@ -67,7 +67,7 @@ class SendingFlow(ConversationFlow[M]):
         if info is None:
             raise second.error
         learn_from_overflow(self.conversation, self.shared, call, self.take_snapshot(call), sent, info)
-        snapshot = self.take_snapshot(call)
+        snapshot = self.take_snapshot(call).freeze(call.messages)
         order = Order(reason=CompactionReason.OVERFLOW)
         raise self.new_compaction(call, snapshot, self.find_budget(snapshot), order).overflow_error() from second.error
 
@@ -173,6 +173,7 @@ class SendingFlow(ConversationFlow[M]):
         if (others_end == "settled" or _is_another_view(snapshot, sent)) and snapshot.tokens <= budget.trigger:
             return (yield from self.hand_out(call, snapshot))
 
+        snapshot = snapshot.freeze(call.messages)
         unfit: ContextOverflowError | None = None
         try:
             compacted = yield from self._compact_view(call, _overflow_order(others_end, must_fit=True))
