@@ -50,11 +50,17 @@ class Attempts(Generic[M]):
         """Return a snapshot of the list in a call."""
         return take_snapshot(self.conversation, self.shared, call)
 
-    def hand_out(self, snapshot: Snapshot[M]) -> Flow[LastSent[M]]:
-        """Return the view of a snapshot to send, and store what is noted about it."""
-        sent = self.conversation.hand_out(snapshot)
-        yield from flush(self.conversation)
-        return sent
+    def hand_out(self, call: Call[M], snapshot: Snapshot[M]) -> Flow[LastSent[M]]:
+        """Return the view to send of a snapshot just taken, and store the notes about it."""
+        while True:
+            sent = self.conversation.hand_out(snapshot)
+            if not self.conversation.queue.unwritten:
+                return sent
+            snapshot = snapshot.freeze(call.messages)
+            yield from flush(self.conversation)
+            if snapshot.is_current:
+                return sent
+            snapshot = self.take_snapshot(call)
 
     @property
     def has_new_natives(self) -> bool:
@@ -101,7 +107,7 @@ class Attempts(Generic[M]):
     def _run_attempt(self, call: Call[M], order: Order) -> Flow[tuple[Compaction[M], CompactionResult[M]]]:
         """Run one attempt; other callers of this conversation wait for it."""
         self.conversation.drop_missing()
-        snapshot = self.take_snapshot(call)
+        snapshot = self.take_snapshot(call).freeze(call.messages)
         budget = self.find_budget(snapshot)
 
         flight = self.conversation.flight = InFlight()
@@ -146,10 +152,11 @@ class Attempts(Generic[M]):
         return Compaction(self.conversation, self.shared, call, self._verify(call, snapshot), budget, order)
 
     def _verify(self, call: Call[M], snapshot: Snapshot[M]) -> Snapshot[M]:
-        """Return a snapshot with the messages of the view read again, so that those changed in place are noticed."""
+        """Return a snapshot of the list as it is now; the messages of the view are read again for changes in place."""
         history, record = snapshot.history, snapshot.record
         start = first_uncovered(history, record) if record else 0
-        return snapshot if self.conversation.verify(snapshot, start) else self.take_snapshot(call)
+        is_same = snapshot.is_current and self.conversation.verify(snapshot, start)
+        return snapshot if is_same else self.take_snapshot(call).freeze(call.messages)
 
     def wait_for_others(self) -> Flow[Outcome | None]:
         """Wait for a compaction under way; return how it ended, or None if there was none."""

@@ -56,6 +56,7 @@ class Conversation(Generic[M]):
         flight: The compaction under way, or None.
         projected: The newest projection with its key: record, log, and how often copies replaced messages.
         large: Reductions of the results that are too large for any view of the list last seen.
+        loaded: The snapshot of the list given to `load`, until a view is sent.
         called_at: When the last call began, in monotonic seconds.
         host_files: Returns the files that the host keeps track of in this conversation; None: of none.
         natives: The provider's own summaries in the list: their issuers, and their text for other ones.
@@ -89,6 +90,7 @@ class Conversation(Generic[M]):
         self.cooldown = Cooldown()
         self.flight: InFlight | None = None
         self.last_sent: LastSent[M] | None = None
+        self.loaded: Snapshot[M] | None = None
         self.large: Sequence[Reduction] = ()
         self._large: tuple[object, tuple[Reduction, ...], int] | None = None
         self.projected: tuple[tuple[str | None, object, int], Projection[M]] | None = None
@@ -207,6 +209,7 @@ class Conversation(Generic[M]):
         if start is not None and start.left_out and self.natives.is_first_without(start.left_out, snapshot.model):
             logger.warning("session %s: a summary that only another provider or model can read is left out", self.id)
         stored = snapshot.stored_view if snapshot.key.has_native or merged is not view else view
+        self.loaded = None
         self.last_sent = LastSent(merged, stored, snapshot.key, snapshot.tokens, snapshot.budget)
         self._keep_note(self.reasoning.record_sent(snapshot.history, snapshot.shown_record))
         if snapshot.model is not None:
@@ -219,6 +222,11 @@ class Conversation(Generic[M]):
             replaced = self.records.add_reasoning(note)
             if self.queue.was_loaded:
                 self.queue.replace(replaced, [note])
+
+    @property
+    def newest_view(self) -> LastSent[M] | Snapshot[M] | None:
+        """The view last sent; before the first one that of the list given to `load`, or None."""
+        return self.last_sent or self.loaded
 
     def needs_merging(self) -> bool:
         """Return whether a list that was changed here must be sent with user messages in a row as one."""
@@ -331,14 +339,19 @@ class Conversation(Generic[M]):
             history.log.show(projection.reused)
         return projection
 
-    def find_large(self, history: History[M], settings: CompactionSettings) -> Sequence[Reduction]:
-        """Return the reductions of the results that are too large for any view, as the settings say."""
+    def find_large(
+        self, history: History[M], record: CompactionRecord | None, settings: CompactionSettings
+    ) -> Sequence[Reduction]:
+        """Return the reductions of the results that are too large for any view, as the settings say.
+
+        A result that was shown shortened stays so, though pinned, until the next compaction: the provider has cached the view.
+        """
         if settings.max_result_tokens is None:
             return ()
         from compaction_hooks.view.large_results import shorten_large_results  # few programs set it
 
-        pins = self.records.user_pins.keys()
-        made_for = (history.log, settings.max_result_tokens, self.has_recall, frozenset(pins))
+        pins = frozenset(self.records.find_settled_pins(record))
+        made_for = (history.log, settings.max_result_tokens, self.has_recall, pins)
         known, found, count = self._large or (None, (), 0)
         if known != made_for or count > history.piece_count:
             found, count = (), 0

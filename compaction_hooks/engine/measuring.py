@@ -89,7 +89,7 @@ def _project(
         is_bound: Whether the view leaves out stale reasoning.
     """
     start = conversation.find_native_start(history, model)
-    large = conversation.find_large(history, settings)
+    large = conversation.find_large(history, record, settings)
     if not is_bound:
         return conversation.update_projection(history, record, NOT_STALE, issuer, start, large)
     shown = record.as_shown_to(issuer, history.run_count) if record else None

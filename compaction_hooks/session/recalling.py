@@ -77,7 +77,7 @@ class RecallMethods(Generic[M]):
             history = listing.read(listed, conversation.records.known)
             record = conversation.records.find_active(history)
             start = conversation.find_native_start(history, model)
-            large = conversation.find_large(history, call.settings)
+            large = conversation.find_large(history, record, call.settings)
             budget = engine.last_budget()
             form = conversation.format
         projection = apply_record(history, record, form, lambda _: 0, start=start, large=large)

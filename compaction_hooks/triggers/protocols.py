@@ -72,7 +72,7 @@ class Trigger(Protocol):
     """The policy that decides when to compact a conversation.
 
     A pure function of the snapshot: it changes nothing, and returns the same for the same figures. If it raises, `ReserveTrigger`
-    decides in its place.
+    decides in its place. Above `snapshot.input_limit` a compaction is due whatever it returns.
     """
 
     def due(self, snapshot: SnapshotFigures, /) -> Due | None:
