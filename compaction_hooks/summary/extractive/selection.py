@@ -61,7 +61,8 @@ class _Budget:
         self._spent: dict[Section, float] = {}
         self._groups: set[tuple[Section, str]] = set()
         self._parents: set[str | None] = {None}
-        self._text = self._text_of_user = ""
+        self._text: str = ""
+        self._text_of_user: str = ""
 
     def take(self, index: int, item: Item, section_limit: float) -> None:
         """Choose an item if it fits and says something new."""

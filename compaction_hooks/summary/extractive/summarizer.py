@@ -124,7 +124,7 @@ def _summarize(request: SummaryRequest, estimator: TokenEstimator, *, with_names
 
     # Without calls, facts are all there is; an earlier summary with steps says that there were some.
     is_chat = not any(message.calls or message.results for message in messages)
-    is_chat = is_chat and not _items_under(earlier, Section.DONE, Section.BLOCKED, Section.IDENTIFIERS)
+    is_chat = is_chat and not _items_under(earlier, Section.DONE, Section.IDENTIFIERS)
 
     found = _collect_items(messages, earlier, request, is_chat=is_chat, with_names=with_names and not is_chat)
     items = [as_data(item) for item in names_item(previous, told, request.max_tokens) + found]
