@@ -66,7 +66,8 @@ class RecallMethods(Generic[M]):
         conversation, shared = engine.conversation, engine.shared
         call = check_call(engine, [*messages], {})
         with conversation.lock:
-            listed = conversation.prepare(call.messages, shared.model, is_mended=call.settings.repair)
+            listed = conversation.repair(call.messages, shared.model) if call.settings.repair else call.messages
+            listed = conversation.part_head(listed)
             listing = conversation.listing
             if listing is None or listing.reader is not conversation.reader:
                 # A reading of its own: the session's reading is that of the list to send.
