@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterable, Sequence, Set
-from operator import is_
 from typing import TYPE_CHECKING, Any, Final, Generic, cast
 
 from compaction_hooks.engine.cooldown import Cooldown
@@ -17,7 +16,7 @@ from compaction_hooks.engine.store_queue import StoreQueue
 from compaction_hooks.files import FileOperations
 from compaction_hooks.foreign import are_equal
 from compaction_hooks.formats import format_of
-from compaction_hooks.history import History, HistoryReader
+from compaction_hooks.history import History, HistoryReader, Known
 from compaction_hooks.history.digests import message_digest
 from compaction_hooks.messages import M, Media, MergingFormat, Message, MessageFormat
 from compaction_hooks.native import Issuer
@@ -102,7 +101,7 @@ class Conversation(Generic[M]):
         self.has_recall = False
         self.listing: Listing[M] | None = None
         self._needs_merging: bool | None = None
-        self._head: tuple[tuple[object, ...], list[M]] | None = None
+        self._head: tuple[M, Known, list[M]] | None = None
 
     def detect_format(self, messages: Sequence[M]) -> None:
         """Detect the format from the new messages of a list, if it is still unknown."""
@@ -113,7 +112,7 @@ class Conversation(Generic[M]):
         self.is_format_open = False
         if found.name != self.format.name:
             self.format = cast("MessageFormat[M]", found)  # M is what these messages are
-            self._needs_merging = None
+            self._needs_merging = self._head = None
             self.reader = HistoryReader(self.format, self.estimator.estimate_message_tokens, SUMMARY_MARKER)
             self.history = None
             if self.last_sent is None:  # the records were read for another format, which gives the ratio only
@@ -236,18 +235,23 @@ class Conversation(Generic[M]):
             self._needs_merging = needs_merging(self.format)
         return self._needs_merging
 
-    def prepare(self, messages: list[M], model: str | None, *, is_mended: bool) -> list[M]:
-        """Return a list as it is read: repaired for a model if the settings say so, and a stored row at its head apart again."""
-        listed = self._repair(messages, model) if is_mended else messages
-        key = (listed[0] if listed else None, self.format, self.records.known)
-        known, parts = self._head or (None, [])
-        is_known = known is not None and all(map(is_, known, key))
-        if listed and not (is_known and (len(parts) < 2 or are_equal(join_rows(parts, self.format), listed[:1]))):
-            parts = part_row(listed[0], self.format, self.records.known)
-            self._head = key, parts
-        return [*parts, *listed[1:]] if len(parts) > 1 and listed else listed
+    def part_head(self, messages: list[M]) -> list[M]:
+        """Return the list with the stored row at its head apart again (`part_row`); the very list if there is none."""
+        if not messages or not self.needs_merging():
+            return messages
+        known = self.records.known
+        head, made_with, parts = self._head or (None, None, [])
+        if (
+            messages[0] is not head
+            or made_with is not known
+            or not are_equal(join_rows(parts, self.format), messages[:1])
+        ):
+            parts = part_row(messages[0], self.format, known)
+            if len(parts) > 1:
+                self._head = messages[0], known, parts
+        return [*parts, *messages[1:]] if len(parts) > 1 else messages
 
-    def _repair(self, messages: list[M], model: str | None) -> list[M]:
+    def repair(self, messages: list[M], model: str | None) -> list[M]:
         """Return a list with its broken parts repaired for a model; the very list if it is valid.
 
         A repaired message is the same object as last time if it is equal, so that only new messages are read again.
@@ -276,13 +280,17 @@ class Conversation(Generic[M]):
             return self.records.find_newest()
         return self.records.find(self.records.active_id)
 
-    def read(self, messages: Sequence[M]) -> tuple[History[M], CompactionRecord | None]:
-        """Read the new messages of a list, and find the active record.
+    def read(self, messages: list[M]) -> tuple[list[M], History[M], CompactionRecord | None]:
+        """Read the new messages of a list, and find the active record. Return the list that was read: see `part_head`.
 
         Before another record becomes active, the messages that it covers are read again: a message that the host changed in place
         is noticed here at the latest.
         """
+        messages = messages if self._head is None else self.part_head(messages)
         history = self.history = self.reader.sync(self.history, messages, self.records.known)
+        if history.log.has_unknown_summary and self._head is None:
+            messages = self.part_head(messages)
+            history = self.history = self.reader.sync(self.history, messages, self.records.known)
         record = self.records.find_active(history)
 
         if record is not None and record.id != self.records.active_id:
@@ -293,7 +301,7 @@ class Conversation(Generic[M]):
             record = self.records.find_active(history)
 
         self.records.active_id = record.id if record else None
-        return history, record
+        return messages, history, record
 
     def verify(self, snapshot: Snapshot[M], start: int = 0) -> bool:
         """Read the messages of a snapshot from `start` on again; return whether all are unchanged."""

@@ -29,8 +29,8 @@ def take_snapshot(conversation: Conversation[M], shared: SharedState, call: Call
     """
     settings, model = call.settings, call.model or shared.model
     is_mended = settings.repair if call.repair is None else call.repair
-    messages = conversation.prepare(call.messages, model, is_mended=is_mended)
-    history, record = conversation.read(messages)
+    messages = conversation.repair(call.messages, model) if is_mended else call.messages
+    messages, history, record = conversation.read(messages)
     conversation.reasoning.compare_list(history, (call.system, call.tools))
 
     issuer = _find_issuer(conversation, call, model)

@@ -58,11 +58,15 @@ class SendingFlow(ConversationFlow[M]):
 
         sent = yield from self._recover_view(call, first.error, sent)
         second, sent = yield from self._send(call, sent)
+        while isinstance(second, Failure) and self._is_of_bytes(second.error, call):
+            # Nothing is paid for, and each time less is sent: without media the error is raised.
+            sent = yield from self._recover_view(call, second.error, sent)
+            second, sent = yield from self._send(call, sent)
         if isinstance(second, Success):
             self._record_response(second.value, sent, read)
             return second.value
 
-        # One recovery for each call: a second overflow teaches the window and is raised.
+        # One such recovery for each call: a second overflow teaches the window and is raised.
         info = self._find_overflow(second.error, sent.key.model)
         if info is None:
             raise second.error
@@ -282,6 +286,10 @@ class SendingFlow(ConversationFlow[M]):
         if read(chunk) is not None:
             with self.conversation.lock:
                 self._record_response(chunk, sent, read)
+
+    def _is_of_bytes(self, error: BaseException, call: Call[M]) -> bool:
+        info = _parse(error, call.settings.overflow_patterns)
+        return info is not None and info.is_bytes
 
     def _find_overflow(self, evidence: object, model: str | None) -> OverflowInfo | None:
         """Return the overflow of the context that an error or a response reports, or None."""

@@ -69,7 +69,8 @@ class RecallMethods(Generic[M]):
         model = last.key.model if last else shared.model
         call = check_call(engine, [*messages], {"model": model} if model else {})
         with conversation.lock:
-            listed = conversation.prepare(call.messages, model, is_mended=call.settings.repair)
+            listed = conversation.repair(call.messages, model) if call.settings.repair else call.messages
+            listed = conversation.part_head(listed)
             listing = conversation.listing
             if listing is None or listing.reader is not conversation.reader:
                 # A reading of its own: the session's reading is that of the list to send.

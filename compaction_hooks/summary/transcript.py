@@ -277,9 +277,10 @@ def _value_text(value: object, max_chars: int) -> str:
 
 
 def _placeholder(media: Media) -> str:
-    """Return `[image: image/png]`; never the URL, which may hold the data itself."""
+    """Return `[image: image/png "name.png"]`; never the URL, which may hold the data itself."""
     kind = _one_line(media.media_type)
-    return f"[{kind.partition('/')[0]}: {kind}]"
+    name = f' "{_one_line(media.name)}"' if media.name else ""
+    return f"[{kind.partition('/')[0]}: {kind}{name}]"
 
 
 def _one_line(name: str) -> str:
