@@ -60,7 +60,7 @@ MAX_LINES = 2_000
 """The most lines of a summary that are read: ours have a tenth."""
 
 _ESCAPED_CLOSE = "<\\/request>"
-_REQUEST_TAG = re.compile(r"<(?=\s*/?\s*request)", re.IGNORECASE)
+_REQUEST_TAG = re.compile(r"<(?=\s*+/?\s*request)", re.IGNORECASE)
 _HEADING = re.compile(
     r"#{1,6}\s+(?=\S|\s$)(.{1,100}?)\s*#*$|(?:\d{1,2}\.\s+)?\*\*([^*\n]{1,100}?):?\*\*:?$|\d{1,2}\.\s+([A-Z][^.:\n]{2,60}):$"
     r"|<(overall_goal|active_constraints|key_knowledge|artifact_trail|file_system_state|recent_actions|current_plan|task_state)>$"
