@@ -62,9 +62,9 @@ MAX_LINES = 2_000
 """The most lines of a summary that are read: ours have a tenth."""
 
 _ESCAPED_CLOSE = "<\\/request>"
-_REQUEST_TAG = re.compile(r"<(?=\s*/?\s*request)", re.IGNORECASE)
+_REQUEST_TAG = re.compile(r"<(?=\s*+/?\s*request)", re.IGNORECASE)
 _HEADING = re.compile(
-    r"#{1,6}\s+(.{1,100}?)\s*#*$|(?:\d{1,2}\.\s+)?\*\*([^*\n]{1,100}?):?\*\*:?$|\d{1,2}\.\s+([A-Z][^.:\n]{2,60}):$"
+    r"#{1,6}\s+(?=\S|\s$)(.{1,100}?)\s*#*$|(?:\d{1,2}\.\s+)?\*\*([^*\n]{1,100}?):?\*\*:?$|\d{1,2}\.\s+([A-Z][^.:\n]{2,60}):$"
     r"|<(overall_goal|active_constraints|key_knowledge|artifact_trail|file_system_state|recent_actions|current_plan|task_state)>$"
 )
 """In Markdown, in bold letters, with a number, and the tags of Gemini CLI."""
@@ -73,7 +73,7 @@ _BOX = re.compile(r"\[([ xX~/-]|DONE|IN PROGRESS|TODO)\]\s*")
 _QUOTED = re.compile(r'"(.+)"')
 _QUOTING = "all user messages"
 """The heading under which Claude Code's summaries quote the user."""
-_NOTHING = re.compile(r"[\s(*_-]*(?:none|n/a)?[\s).*_-]*$", re.IGNORECASE)
+_NOTHING = re.compile(r"[\s(*_-]*+(?:none|n/a)?[\s).*_-]*$", re.IGNORECASE)
 _META = re.compile(
     r"\[?(?:the )?conversation (?:history|summary|is summari[sz]ed)\b|(?:please )?continue (?:the conversation|from where|with the)"
     r"|this session is being continued|<\\?/?[a-z]+(?:_[a-z]+)*>$|(?:summary|analysis):$|if you need specific details from before"
@@ -205,7 +205,8 @@ def _section_of_box(section: Section, *, is_done: bool) -> Section:
 
 
 def _bare_title(heading: str) -> str:
-    return re.sub(r"\s*\(.*\)$", "", heading.replace("_", " ")).strip(" *:#").casefold()
+    title = heading.partition("(")[0].rstrip() if heading.endswith(")") else heading
+    return title.replace("_", " ").strip(" *:#").casefold()
 
 
 _LINE_SHARING = frozenset({Section.USER_FACTS, Section.ASSISTANT_FACTS, Section.IDENTIFIERS})

@@ -80,7 +80,7 @@ _ERROR_LINE = re.compile(
     re.IGNORECASE,
 )
 _WRAPPER = re.compile(
-    r"</?[a-z_]+>|\[Command finished with exit code \d+\]|\[Python Interpreter: [^\]]*\]|[=*_~#-]{4,}"
+    r"</?[a-z_]+>|\[Command finished with exit code \d+\]|\[Python Interpreter: [^\[\]]*\]|[=*_~#-]{4,}"
 )
 _EXIT_LINE = re.compile(r"(?:exit code|returncode|command exited)\W*\d+\W*$", re.IGNORECASE)
 _LEADING_CD = re.compile(r"(?:\s*cd\s+\S+\s*(?:&&|;)\s*)+")
