@@ -52,6 +52,7 @@ class Attempts(Generic[M]):
             sent = self.conversation.hand_out(snapshot)
             if not self.conversation.queue.unwritten:
                 return sent
+            snapshot = snapshot.freeze(call.messages)
             yield from flush(self.conversation)
             if snapshot.is_current:
                 return sent
@@ -102,7 +103,7 @@ class Attempts(Generic[M]):
     def _run_attempt(self, call: Call[M], order: Order) -> Flow[tuple[Compaction[M], CompactionResult[M]]]:
         """Run one attempt; other callers of this conversation wait for it."""
         self.conversation.drop_missing()
-        snapshot = self.take_snapshot(call)
+        snapshot = self.take_snapshot(call).freeze(call.messages)
         budget = self.find_budget(snapshot)
 
         flight = self.conversation.flight = InFlight()
@@ -135,7 +136,7 @@ class Attempts(Generic[M]):
         history, record = snapshot.history, snapshot.record
         start = first_uncovered(history, record) if record else 0
         is_same = snapshot.is_current and self.conversation.verify(snapshot, start)
-        return snapshot if is_same else self.take_snapshot(call)
+        return snapshot if is_same else self.take_snapshot(call).freeze(call.messages)
 
     def wait_for_others(self) -> Flow[Outcome | None]:
         """Wait for a compaction under way; return how it ended, or None if there was none."""

@@ -324,14 +324,19 @@ class Conversation(Generic[M]):
             history.log.show(projection.reused)
         return projection
 
-    def find_large(self, history: History[M], settings: CompactionSettings) -> Sequence[Reduction]:
-        """Return the reductions of the results that are too large for any view, as the settings say."""
+    def find_large(
+        self, history: History[M], record: CompactionRecord | None, settings: CompactionSettings
+    ) -> Sequence[Reduction]:
+        """Return the reductions of the results that are too large for any view, as the settings say.
+
+        A result that was shown shortened stays so, though pinned, until the next compaction: the provider has cached the view.
+        """
         if settings.max_result_tokens is None:
             return ()
         from compaction_hooks.view.large_results import shorten_large_results  # few programs set it
 
-        pins = self.records.user_pins.keys()
-        made_for = (history.log, settings.max_result_tokens, self.has_recall, frozenset(pins))
+        pins = frozenset(self.records.find_settled_pins(record))
+        made_for = (history.log, settings.max_result_tokens, self.has_recall, pins)
         known, found, count = self._large or (None, (), 0)
         if known != made_for or count > history.piece_count:
             found, count = (), 0

@@ -29,8 +29,7 @@ def take_snapshot(conversation: Conversation[M], shared: SharedState, call: Call
     """
     settings, model = call.settings, call.model or shared.model
     is_mended = settings.repair if call.repair is None else call.repair
-    listed = [*call.messages]  # while the call waits, the host may take messages from its list
-    messages = conversation.repair(listed, model) if is_mended else listed
+    messages = conversation.repair(call.messages, model) if is_mended else call.messages
     history, record = conversation.read(messages)
     conversation.reasoning.compare_list(history, (call.system, call.tools))
 
@@ -48,8 +47,6 @@ def take_snapshot(conversation: Conversation[M], shared: SharedState, call: Call
     counted = conversation.sizes.baseline_of(key)
 
     return Snapshot(
-        given=call.messages,
-        listed=listed,
         messages=messages,
         history=history,
         record=record,
@@ -90,7 +87,7 @@ def _project(
         is_bound: Whether the view leaves out stale reasoning.
     """
     start = conversation.find_native_start(history, model)
-    large = conversation.find_large(history, settings)
+    large = conversation.find_large(history, record, settings)
     if not is_bound:
         return conversation.update_projection(history, record, NOT_STALE, issuer, start, large)
     shown = record.as_shown_to(issuer, history.run_count) if record else None

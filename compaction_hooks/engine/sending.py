@@ -67,7 +67,7 @@ class SendingFlow(ConversationFlow[M]):
         if info is None:
             raise second.error
         learn_from_overflow(self.conversation, self.shared, call, self.take_snapshot(call), sent, info)
-        snapshot = self.take_snapshot(call)
+        snapshot = self.take_snapshot(call).freeze(call.messages)
         order = Order(reason=CompactionReason.OVERFLOW)
         raise self.new_compaction(call, snapshot, self.find_budget(snapshot), order).overflow_error() from second.error
 
@@ -106,14 +106,21 @@ class SendingFlow(ConversationFlow[M]):
     ) -> Flow[LastSent[M] | None]:
         """Return a view without the reasoning or the native items that an error refuses; None if it refuses neither."""
         bare: LastSent[M] | None = None
-        if call.settings.sealed_reasoning != "keep" and is_reasoning_refusal(error):
+        refuses_reasoning = call.settings.sealed_reasoning != "keep" and is_reasoning_refusal(error)
+        # Native items first: a sentence that fits both is about them too, and then the same rotated key sealed the reasoning.
+        if is_native_refusal(error):
+            key = self.take_snapshot(call).key if refused is None else refused.key
+            bare = yield from self._drop_native(call, key, with_reasoning=refuses_reasoning)
+        if bare is None and refuses_reasoning:
             bare = yield from self._drop_reasoning(call, refused)
-        if bare is None and is_native_refusal(error):
-            bare = yield from self._drop_native(call, self.take_snapshot(call).key if refused is None else refused.key)
         return bare
 
-    def _drop_native(self, call: Call[M], refused: ViewKey) -> Flow[LastSent[M] | None]:
-        """Send the native items no more. Return the view, or None if the refused one held no items."""
+    def _drop_native(self, call: Call[M], refused: ViewKey, *, with_reasoning: bool) -> Flow[LastSent[M] | None]:
+        """Send the native items no more. Return the view, or None if the refused one held no items.
+
+        Args:
+            with_reasoning: Whether to leave out the reasoning so far too.
+        """
         if not refused.has_native and (refused.start is None or not refused.start.is_sent):
             return None
         conversation, snapshot = self.conversation, self.take_snapshot(call)
@@ -124,6 +131,9 @@ class SendingFlow(ConversationFlow[M]):
             replaced, notes = conversation.refuse_natives(snapshot.history)
         elif record is not None and record.native is not None:  # another caller may have been refused too
             notes = [conversation.records.refuse_natives(record.native.issuer)]
+            conversation.natives.refusals[refused.model] += 1
+        if with_reasoning:
+            conversation.reasoning.record_refusal(call.model or self.shared.model)
         conversation.queue.replace(replaced, notes)
         logger.warning("session %s: the provider refused its own summary: going on without it", conversation.id)
         return (yield from self.transform(call))  # without it the messages that it covers may be too many
@@ -163,6 +173,7 @@ class SendingFlow(ConversationFlow[M]):
         if (others_end == "settled" or _is_another_view(snapshot, sent)) and snapshot.tokens <= budget.trigger:
             return (yield from self.hand_out(call, snapshot))
 
+        snapshot = snapshot.freeze(call.messages)
         unfit: ContextOverflowError | None = None
         try:
             compacted = yield from self._compact_view(call, _overflow_order(others_end, must_fit=True))

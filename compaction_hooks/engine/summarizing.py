@@ -103,6 +103,13 @@ def summarize(
     return replace(last, text=text, usage=usage, unseen=unseen, is_by_rule=last.is_by_rule or bool(unseen))
 
 
+def summarize_without_model(plan: SummaryPlan) -> Summarized:
+    """Return the summary of a plan, made by rule."""
+    messages = plan.messages
+    text = summarize_by_rule(messages, plan.previous_summary, plan.allowance, plan.kept)
+    return Summarized(text, None, unseen=len(messages), is_by_rule=True)
+
+
 def _complete(plan: SummaryPlan, answer: Summarized) -> Summarized:
     """Return an answer about all messages of a plan: native items, or a reason why there are none, with a text."""
     messages = plan.messages

@@ -74,7 +74,7 @@ class RecallMethods(Generic[M]):
             history = listing.read(listed, conversation.records.known)
             record = conversation.records.find_active(history)
             start = conversation.find_native_start(history, shared.model)
-            large = conversation.find_large(history, call.settings)
+            large = conversation.find_large(history, record, call.settings)
             budget = budget_for(conversation, shared, call)
             form = conversation.format
         projection = apply_record(history, record, form, lambda _: 0, start=start, large=large)

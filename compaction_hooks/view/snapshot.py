@@ -58,13 +58,18 @@ class ViewKey(NamedTuple):
         )
 
 
+class Frozen(NamedTuple, Generic[M]):
+    """The list of a call, which the host may change, and a copy of it at one moment."""
+
+    given: list[M]
+    copied: list[M]
+
+
 class Snapshot(NamedTuple, Generic[M]):
     """One conversation at one moment: its history, the active record, the view and its size.
 
     Attributes:
-        given: The host's own list, which the host may change while a call waits.
-        listed: A copy of it at that moment.
-        messages: `listed`; with `repair`, the repaired list.
+        messages: The list of the call, or the copy of it; with `repair`, the repaired list.
         record: The newest record that is true of the history, or None.
         projection: That record applied.
         key: The identity of the view, with its estimate before calibration.
@@ -84,10 +89,9 @@ class Snapshot(NamedTuple, Generic[M]):
         has_recall: Whether the model has the recall tool, so that markers name handles.
         issuer: The API and the model whose native items the view may have; None: no items.
         merges_user_messages: Whether user messages in a row are sent as one.
+        frozen: The list of the call and a copy of it, if the snapshot outlasts a wait; else None.
     """
 
-    given: list[M]
-    listed: list[M]
     messages: list[M]
     history: History[M]
     record: CompactionRecord | None
@@ -110,18 +114,25 @@ class Snapshot(NamedTuple, Generic[M]):
     issuer: Issuer | None
     merges_user_messages: bool
     learned: Mapping[str, object] = MappingProxyType({})
+    frozen: Frozen[M] | None = None
+
+    def freeze(self, given: list[M]) -> Snapshot[M]:
+        """Return the snapshot with a copy of the call's list: the host may change its list while the call waits."""
+        frozen = Frozen(given, [*given])
+        return self._replace(frozen=frozen, messages=frozen.copied if self.messages is given else self.messages)
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the host's list still has the messages of the copy."""
+        return self.frozen is None or are_equal(*self.frozen)  # lists compare by identity first
 
     @property
     def view(self) -> list[M]:
         """The view, before user messages are merged: the host's own list while nothing is compacted."""
         if not self.projection.is_identity:
             return self.projection.view(self.messages)
-        return self.given if self.messages is self.listed else self.messages
-
-    @property
-    def is_current(self) -> bool:
-        """Whether the host's list still has these messages."""
-        return are_equal(self.given, self.listed)  # lists compare by identity first
+        given, copied = self.frozen or (self.messages, self.messages)
+        return given if self.messages is copied else self.messages
 
     @property
     def shown_record(self) -> CompactionRecord | None:

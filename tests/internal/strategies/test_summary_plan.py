@@ -61,11 +61,8 @@ def situation(
     history = HistoryReader(chat, flat.estimate_message_tokens, SUMMARY_MARKER).read(messages, known)
     record = records[-1] if records else None
     digests = {message_digest(piece): UNKNOWN_RUN for message in pinned for piece in chat.read(message)}
-    listed = [*messages]
     snapshot = Snapshot(
-        given=listed,
-        listed=listed,
-        messages=listed,
+        messages=[*messages],
         history=history,
         record=record,
         projection=apply_record(history, record, chat, flat.estimate_message_tokens),
