@@ -14,11 +14,10 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from importlib import import_module
 from typing import Any, Final, ParamSpec, Protocol, TypeVar, Unpack, cast
 
 from compaction_adapters.kit import ControllerKeywords, Flow, Twin, controller_from, run, run_async
-from compaction_adapters.litellm.calls import Arguments, Callee, as_mapping, messages_of, with_recall
+from compaction_adapters.litellm.calls import Arguments, Callee, as_mapping, import_litellm, messages_of, with_recall
 from compaction_adapters.litellm.conversations import FORMAT, ChatMessage, Conversations, SessionId
 from compaction_adapters.litellm.summaries import call_options
 from compaction_hooks import CompactionController, CompactionSession, ContextOverflowError, Message
@@ -172,17 +171,23 @@ class _Sender:
 
     def wait_after(self, error: Exception) -> float | None:
         """Return the seconds to wait before the next attempt; None if litellm would not make one."""
-        # All errors of litellm derive from openai's.
-        if not isinstance(error, sys.modules["openai"].APIError):
+        try:
+            # All errors of litellm derive from openai's.
+            if not isinstance(error, sys.modules["openai"].APIError):
+                return None
+            self._waits = self._waits or self._waits_after(error)
+            self._arguments |= _no_retries()
+            return next(self._waits, None)
+        except Exception as own:  # noqa: BLE001 - litellm has changed: its caller must see the provider's error, not this one
+            logger.warning("no retry, because litellm's rules for it cannot be read (%s)", type(own).__name__)
             return None
-        self._waits = self._waits or self._waits_after(error)
-        self._arguments |= _no_retries()
-        return next(self._waits, None)
 
     def _waits_after(self, error: Exception) -> Iterator[float]:
         """Yield the seconds before each repetition of a request that first failed with this error, as litellm with tenacity."""
-        policies = import_module("litellm.router_utils.get_retry_from_policy")
-        by_policy = policies.get_num_retries_from_retry_policy(exception=error, retry_policy=self._policy)
+        by_policy: int | None = None
+        if self._policy is not None:
+            litellm = import_litellm()
+            by_policy = litellm.get_num_retries_from_retry_policy(exception=error, retry_policy=self._policy)
         is_limited = isinstance(error, sys.modules["openai"].RateLimitError)
         for number in range((self._retries or 0) if by_policy is None else by_policy):
             yield min(2.0 ** (number - 1), LONGEST_WAIT_SECONDS) if is_limited and number else 0.0
@@ -206,9 +211,9 @@ class _Sender:
 
 
 def _no_retries() -> Arguments:
-    # To override `litellm.num_retries`, a sync call needs an empty policy and an async call a zero.
-    policy = import_module("litellm.types.router").RetryPolicy()
-    return {"num_retries": 0, "retry_policy": policy, "max_retries": 0}
+    # To override `litellm.num_retries`, a sync call needs a policy without numbers and an async call a zero. litellm takes the
+    # policy as a dict too, so that its class, which has moved before, is not needed here.
+    return {"num_retries": 0, "retry_policy": {"TimeoutErrorRetries": None}, "max_retries": 0}
 
 
 def _next_request(arguments: Arguments, error: Exception, *, is_overflow: bool) -> Arguments | None:
