@@ -14,13 +14,13 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final, ParamSpec, Protocol, TypeVar, Unpack, cast
+from typing import Any, Final, Generic, ParamSpec, TypeVar, Unpack, cast
 
 from compaction_adapters.kit import ControllerKeywords, Flow, Twin, controller_from, run, run_async
 from compaction_adapters.litellm.calls import Arguments, Callee, as_mapping, import_litellm, messages_of, with_recall
-from compaction_adapters.litellm.conversations import FORMAT, ChatMessage, Conversations, SessionId
+from compaction_adapters.litellm.conversations import FORMAT, ChatMessage, ConversationMethods, Conversations, SessionId
 from compaction_adapters.litellm.summaries import call_options
-from compaction_hooks import CompactionController, CompactionSession, ContextOverflowError, Message
+from compaction_hooks import CompactionController, ContextOverflowError, Message
 from compaction_hooks.formats import read_answer
 from compaction_hooks.recall import RecallTool
 
@@ -36,22 +36,21 @@ _FULL_WINDOW: Final = re.compile(r'"(finish|stop)_reason"\s*:\s*"(model_context_
 """Stop reasons in a raw response that litellm does not know."""
 
 
-class CompactingFunction(Protocol[P, R_co]):
-    """A function whose messages are compacted to fit the window, with access to the sessions of its conversations."""
+class CompactingFunction(ConversationMethods, Generic[P, R_co]):
+    """A function whose messages are compacted to fit the window, with methods for its conversations.
+
+    A type only: `with_compaction` returns a plain function that has these methods, so that it is still known for async or sync.
+    """
 
     __name__: str
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
         """Call the function."""
-        ...
-
-    def session(self, conversation_id: str, /) -> CompactionSession[ChatMessage]:
-        """Return the session of a conversation by its id, for use between calls; with a store, `load()` it in a new process."""
-        ...
+        raise NotImplementedError
 
     def recall_tool(self, messages: Sequence[ChatMessage], **arguments: object) -> RecallTool:
         """Return the recall tool of a conversation, for its whole list; `arguments` are those of its calls that name it."""
-        ...
+        raise NotImplementedError
 
 
 def with_compaction(
@@ -63,7 +62,7 @@ def with_compaction(
     native: bool = False,
     **keywords: Unpack[ControllerKeywords],
 ) -> CompactingFunction[P, R]:
-    """Return a function with the same arguments that sends messages that fit; its `session(id)` gives access to a conversation.
+    """Return a function with the same arguments that sends messages that fit; it has the methods of `ConversationMethods`.
 
     A context overflow is compacted and sent once more, before litellm's own retries and fallbacks see it. The caller's list is
     never changed. A stream is guarded up to its first chunk. If the controller has no summarizer, the called model writes the
@@ -105,8 +104,9 @@ def with_compaction(
         return run(start(args, kwargs))
 
     wrapper = functools.update_wrapper(answer if callee.is_async else answer_sync, function)
-    wrapper.__dict__["session"] = conversations.open
-    wrapper.__dict__["recall_tool"] = find_recall_tool
+    methods = ConversationMethods(conversations)
+    public = {name: getattr(methods, name) for name in dir(methods) if not name.startswith("_")}
+    wrapper.__dict__.update(public, recall_tool=find_recall_tool)
     # R is the function's own result: for an async function, a coroutine.
     return cast("CompactingFunction[P, R]", wrapper)
 
@@ -119,6 +119,7 @@ def _answer(callee: Callee, conversations: Conversations, arguments: Arguments, 
 
     session = conversations.of(arguments, messages)
     options, sender = call_options(callee, arguments, native=native), _Sender(callee, arguments)
+    conversations.remember_call(session, options)
     model = options.get("model")
     while True:
         try:
