@@ -136,9 +136,8 @@ class ConversationFlow(Attempts[M]):
             self._check_trigger(call)
             return None, None
         due = settings.effective_trigger.due(snapshot)
-        if (
-            due is None and snapshot.tokens > snapshot.input_limit
-        ):  # a trigger decides when, not whether the answer has room
+        # A trigger decides when, not whether the answer has room.
+        if due is None and snapshot.tokens > snapshot.input_limit:
             due = Due(f"above {snapshot.input_limit:,} tokens")
         return (CompactionReason.THRESHOLD if due else None), due
 
