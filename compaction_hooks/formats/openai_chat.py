@@ -28,7 +28,6 @@ from compaction_hooks.messages import (
     Opaque,
     Part,
     PartAddress,
-    Provider,
     Role,
     Text,
     Thinking,
@@ -56,7 +55,6 @@ class OpenAIChatFormat(DictFormat):
     """
 
     name = "openai_chat"
-    provider: Provider | None = "openai_chat"
     own_blocks = frozenset({"image_url", "input_audio"})
 
     def read(self, message: Fields, /) -> tuple[Message, ...]:
