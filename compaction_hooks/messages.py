@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 Role: TypeAlias = Literal["system", "user", "assistant", "tool", "other"]
 """The speaker. "tool" holds results only; "other" is a role that the format does not know: counted and kept as it is."""
@@ -273,6 +273,30 @@ class RecognizingFormat(MessageFormat[M], Protocol[M]):
 
     def is_read_as(self, message: M, pieces: Sequence[Message], /) -> bool:
         """Return whether `read` surely still returns these pieces. False is always safe: the message is read again."""
+        ...
+
+
+class PlainMessage(NamedTuple):
+    """The texts of a message of plain texts and tool calls: nothing else in it may change a view.
+
+    Attributes:
+        is_answer: Whether the model wrote it.
+        texts: All its texts, arguments of calls included, unchanged.
+        calls, results: The ids of its tool calls, and of the calls that it answers.
+    """
+
+    is_answer: bool
+    texts: Sequence[str]
+    calls: Sequence[str] = ()
+    results: Sequence[str] = ()
+
+
+@runtime_checkable
+class PlainFormat(MessageFormat[M], Protocol[M]):
+    """A format that can tell the texts of a plain message without reading it."""
+
+    def read_plain(self, message: M, /) -> PlainMessage | None:
+        """Return the texts of a message; None if anything else is in it: media, reasoning, usage, unknown parts or fields."""
         ...
 
 

@@ -36,7 +36,8 @@ from compaction_hooks.view.reductions import Reduction
 from compaction_hooks.view.snapshot import Snapshot
 from compaction_hooks.view.summary_message import SUMMARY_MARKER
 
-if TYPE_CHECKING:  # most programs recall nothing
+if TYPE_CHECKING:  # most programs recall nothing, and the quiet way is above this module
+    from compaction_hooks.engine.quiet import Quiet
     from compaction_hooks.recall.listing import Listing
 
 logger = logging.getLogger("compaction_hooks")
@@ -61,6 +62,7 @@ class Conversation(Generic[M]):
         server_compaction: The option of a request for which the threshold was last left to the server; None: it never was.
         has_recall: Whether the model has the recall tool.
         listing: What recall last read of the list; None before its first use.
+        quiet: The calls since the last snapshot in which nothing could be due; None if the next call takes the regular way.
     """
 
     def __init__(
@@ -98,6 +100,7 @@ class Conversation(Generic[M]):
         self.has_recall = False
         self.listing: Listing[M] | None = None
         self._needs_merging: bool | None = None
+        self.quiet: Quiet[M] | None = None
 
     def detect_format(self, messages: Sequence[M]) -> None:
         """Detect the format from the new messages of a list, if it is still unknown."""
@@ -203,7 +206,7 @@ class Conversation(Generic[M]):
         if start is not None and start.left_out and self.natives.is_first_without(start.left_out, snapshot.model):
             logger.warning("session %s: a summary that only another provider or model can read is left out", self.id)
         stored = snapshot.stored_view if snapshot.key.has_native else view
-        self.last_sent = LastSent(merged, stored, snapshot.key, snapshot.tokens, snapshot.budget)
+        self.last_sent = LastSent(merged, stored, snapshot.key, snapshot.tokens, snapshot.budget, snapshot=snapshot)
         self._keep_note(self.reasoning.record_sent(snapshot.history, snapshot.shown_record))
         if snapshot.model is not None:
             self.sizes.models.add(snapshot.model)

@@ -10,13 +10,14 @@ The flows are one class in four modules, each of which adds one concern to the o
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
+from compaction_hooks.engine import quiet
 from compaction_hooks.engine.call import Call, SharedState, budget_for
 from compaction_hooks.engine.conversation import UNDONE, Conversation
 from compaction_hooks.engine.persistence import write
 from compaction_hooks.engine.sending import SendingFlow
-from compaction_hooks.messages import M, MessageFormat
+from compaction_hooks.messages import M, MessageFormat, Usage
 from compaction_hooks.runtime.drivers import Driver, Services
 from compaction_hooks.tokens.budget import UNDO_GROWTH_RATIO, Budget
 from compaction_hooks.view.notes import undo_note
@@ -37,6 +38,33 @@ class Engine(SendingFlow[M]):
             now = self.services.seconds()
             last, self.conversation.called_at = self.conversation.called_at, now
         return None if last is None else now - last
+
+    def find_quiet_view(self, messages: list[M], options: Mapping[str, object]) -> list[M] | None:
+        """Return the view of a call in which nothing can be due; None if the call must take the regular way."""
+        if self.conversation.quiet is None:
+            return None
+        with self.conversation.lock:
+            view = quiet.find_view(self.conversation, self.shared, messages, options)
+            if view is not None:
+                self.conversation.called_at = self.services.seconds()
+            return view
+
+    def begin_quiet(self, call: Call[M], options: Mapping[str, object]) -> None:
+        """Let the next calls take the quiet way, if nothing but the size of new messages can make a compaction due."""
+        with self.conversation.lock:
+            quiet.begin(self.conversation, self.shared, call, options)
+
+    def note_usage(self, usage: Usage, view: list[M] | None, model: str | None) -> bool:
+        """Note a usage report of quiet calls for later; return whether it is noted."""
+        with self.conversation.lock:
+            held = self.conversation.quiet
+            return held is not None and held.report(usage, view, model)
+
+    def settle(self) -> None:
+        """Read what quiet calls left unread, and learn from their usage reports."""
+        if self.conversation.quiet is not None:
+            with self.conversation.lock:
+                quiet.settle(self.conversation, self.shared)
 
     def is_written_in(self, format: MessageFormat[M]) -> bool:
         """Whether a format of this name reads the messages. If so, the format is fixed from now on."""
