@@ -22,6 +22,7 @@ if typing.TYPE_CHECKING:
         CompactionSkipped,
         CompactionStarted,
         EventHandler,
+        HostFilesFailed,
         PinMissing,
         StoreFailed,
     )
@@ -51,6 +52,7 @@ __all__ = [
     "ContextOverflowError",
     "EventHandler",
     "ExtractiveSummarizer",
+    "HostFilesFailed",
     "LiveCall",
     "Message",
     "MessageFormat",
@@ -76,6 +78,7 @@ _MODULE_OF = {
     "CompactionSkipped": "events",
     "CompactionStarted": "events",
     "EventHandler": "events",
+    "HostFilesFailed": "events",
     "PinMissing": "events",
     "StoreFailed": "events",
     "RecordStore": "stores",

@@ -179,8 +179,30 @@ class PinMissing:
         return _line(self.session_id, f"{self.count:,} pinned messages are not in the list")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostFilesFailed:
+    """The host's function that lists files failed; the compaction goes on without its files.
+
+    Attributes:
+        session_id: The conversation.
+        error: Type and text of the error.
+    """
+
+    session_id: str
+    error: str
+
+    def __str__(self) -> str:
+        return _line(self.session_id, f"the host's files could not be read: {self.error}")
+
+
 CompactionEvent: TypeAlias = (
-    CompactionStarted | CompactionFinished | CompactionSkipped | CompactionFailed | StoreFailed | PinMissing
+    CompactionStarted
+    | CompactionFinished
+    | CompactionSkipped
+    | CompactionFailed
+    | StoreFailed
+    | PinMissing
+    | HostFilesFailed
 )
 EventHandler: TypeAlias = Callable[[CompactionEvent], Awaitable[None] | None]
 

@@ -81,18 +81,13 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """The result of a tool call. `name` is empty if the host's message does not have it.
-
-    Attributes:
-        refusal: The words of the user if they refused the call, by the format's own mark or an agent's exact sentence; else "".
-    """
+    """The result of a tool call. `name` is empty if the host's message does not have it."""
 
     call_id: str
     text: str
     name: str = ""
     is_error: bool = False
     media: tuple[Media, ...] = ()
-    refusal: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +102,6 @@ class Opaque:
         name: The tool's name, if the block has it.
         content: Its readable words and numbers, for digests and summaries: a query, titles, output; "" if
             nothing in it is readable. The same in every framework's form of the block.
-        refusal: As in `ToolResult`: of a tool that waited for the user's approval.
     """
 
     kind: str
@@ -115,7 +109,6 @@ class Opaque:
     call_id: str = ""
     name: str = ""
     content: str = ""
-    refusal: str = field(default="", compare=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import lru_cache
-from typing import TYPE_CHECKING, cast, get_args
+from typing import TYPE_CHECKING, Any, cast, get_args
 
 from compaction_hooks import arguments
 from compaction_hooks.errors import ConfigurationError
@@ -33,6 +33,8 @@ from compaction_hooks.view.reductions import ToolRule
 
 if TYPE_CHECKING:  # needed only when something is due
     from compaction_hooks.strategies import AnyStrategy
+else:
+    AnyStrategy = Any  # for `typing.get_type_hints`
 
 
 def _is_rule(value: object) -> bool:

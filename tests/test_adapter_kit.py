@@ -89,10 +89,8 @@ def test_a_model_is_asked_in_the_way_its_caller_waits() -> None:
     messages = [system(), *talk(20)]
 
     async def compact() -> None:
-        another_task = asyncio.create_task(asyncio.Event().wait())
         hooks = controller(100_000, summarizer=asker(ask, ask_async, read))
         assert (await hooks.compact(messages, keep_recent_tokens=300)).record is not None
-        another_task.cancel()
 
     hooks = controller(100_000, summarizer=asker(ask, ask_async, read))
     assert hooks.compact_sync(messages, keep_recent_tokens=300).record is not None

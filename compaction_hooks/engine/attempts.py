@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from functools import partial
 from typing import TYPE_CHECKING, Generic
 
@@ -13,7 +14,8 @@ from compaction_hooks.engine.orders import Order
 from compaction_hooks.engine.persistence import flush, reload, sync_store
 from compaction_hooks.engine.result import CompactionOutcome, CompactionResult
 from compaction_hooks.engine.sizes import LastSent
-from compaction_hooks.errors import ContextOverflowError
+from compaction_hooks.errors import ContextOverflowError, describe_error
+from compaction_hooks.files import FileOperations, merge
 from compaction_hooks.history import History
 from compaction_hooks.history.digests import message_digest
 from compaction_hooks.messages import M
@@ -26,6 +28,8 @@ from compaction_hooks.view.snapshot import Snapshot
 if TYPE_CHECKING:  # needed only when something is due
     from compaction_hooks.engine.compaction import Compaction
     from compaction_hooks.events import CompactionStarted
+
+logger = logging.getLogger("compaction_hooks")
 
 _END: dict[CompactionOutcome, Outcome] = {
     CompactionOutcome.COMPACTED: "settled",
@@ -46,11 +50,17 @@ class Attempts(Generic[M]):
         """Return a snapshot of the list in a call."""
         return take_snapshot(self.conversation, self.shared, call)
 
-    def hand_out(self, snapshot: Snapshot[M]) -> Flow[LastSent[M]]:
-        """Return the view of a snapshot to send, and store what is noted about it."""
-        sent = self.conversation.hand_out(snapshot)
-        yield from flush(self.conversation)
-        return sent
+    def hand_out(self, call: Call[M], snapshot: Snapshot[M]) -> Flow[LastSent[M]]:
+        """Return the view to send of a snapshot just taken, and store the notes about it."""
+        while True:
+            sent = self.conversation.hand_out(snapshot)
+            if not self.conversation.queue.unwritten:
+                return sent
+            snapshot = snapshot.freeze(call.messages)
+            yield from flush(self.conversation)
+            if snapshot.is_current:
+                return sent
+            snapshot = self.take_snapshot(call)
 
     @property
     def has_new_natives(self) -> bool:
@@ -97,7 +107,7 @@ class Attempts(Generic[M]):
     def _run_attempt(self, call: Call[M], order: Order) -> Flow[tuple[Compaction[M], CompactionResult[M]]]:
         """Run one attempt; other callers of this conversation wait for it."""
         self.conversation.drop_missing()
-        snapshot = self.take_snapshot(call)
+        snapshot = self.take_snapshot(call).freeze(call.messages)
         budget = self.find_budget(snapshot)
 
         flight = self.conversation.flight = InFlight()
@@ -106,6 +116,7 @@ class Attempts(Generic[M]):
             start: Instant = yield Now()
             if not order.is_preview:
                 yield Emit(_build_started_event(self.conversation.id, snapshot, order))
+            order = order._replace(host_files=(yield from self._read_host_files(order)))
             # Read again only now: the event handlers may have taken time, in which the host wrote into its messages.
             attempt = self.new_compaction(call, snapshot, budget, order)
             result = yield from attempt.run(start)
@@ -119,6 +130,21 @@ class Attempts(Generic[M]):
             flight.done.set_result(end)
         return attempt, result
 
+    def _read_host_files(self, order: Order) -> Flow[FileOperations]:
+        """Return the files that the host keeps track of, without those of a function that fails; that is reported."""
+        files = FileOperations()
+        for read in (self.shared.host_files, self.conversation.host_files):
+            try:
+                files = merge(files, read()) if read else files
+            except Exception as error:  # noqa: BLE001 - a host's function may raise anything
+                from compaction_hooks.events import HostFilesFailed  # needed only when something happens
+
+                event = HostFilesFailed(session_id=self.conversation.id, error=describe_error(error))
+                logger.warning("%s", event)
+                if not order.is_preview:
+                    yield Emit(event)
+        return files
+
     def new_compaction(self, call: Call[M], snapshot: Snapshot[M], budget: Budget, order: Order) -> Compaction[M]:
         """Return an attempt to compact that has not begun."""
         from compaction_hooks.engine.compaction import Compaction  # a third of the package
@@ -126,10 +152,11 @@ class Attempts(Generic[M]):
         return Compaction(self.conversation, self.shared, call, self._verify(call, snapshot), budget, order)
 
     def _verify(self, call: Call[M], snapshot: Snapshot[M]) -> Snapshot[M]:
-        """Return a snapshot with the messages of the view read again, so that those changed in place are noticed."""
+        """Return a snapshot of the list as it is now; the messages of the view are read again for changes in place."""
         history, record = snapshot.history, snapshot.record
         start = first_uncovered(history, record) if record else 0
-        return snapshot if self.conversation.verify(snapshot, start) else self.take_snapshot(call)
+        is_same = snapshot.is_current and self.conversation.verify(snapshot, start)
+        return snapshot if is_same else self.take_snapshot(call).freeze(call.messages)
 
     def wait_for_others(self) -> Flow[Outcome | None]:
         """Wait for a compaction under way; return how it ended, or None if there was none."""

@@ -59,7 +59,7 @@ class SharedState(NamedTuple):
         requested_outputs: By model, the room for the answer in tokens, as named by an overflow error.
         answer_limits: By model, the length in tokens at which an answer ended twice, with less and with more room for it.
         calibrations: By model, how the estimator differs from reported usage.
-        host_files: Returns the files that the host keeps track of itself.
+        host_files: Returns the files that the host keeps track of itself; None: of none.
     """
 
     find_settings: Callable[[str | None], CompactionSettings]
@@ -68,7 +68,7 @@ class SharedState(NamedTuple):
     requested_outputs: dict[str | None, int]
     answer_limits: dict[str | None, int]
     calibrations: dict[str | None, Calibration]
-    host_files: Callable[[], FileOperations]
+    host_files: Callable[[], FileOperations] | None
 
 
 def budget_for(conversation: Conversation[M], shared: SharedState, call: Call[M]) -> Budget | None:

@@ -13,14 +13,14 @@ from compaction_hooks.engine.call import Call, SharedState
 from compaction_hooks.engine.conversation import Conversation
 from compaction_hooks.engine.cooldown import Breaker, KnownOverflow
 from compaction_hooks.engine.measuring import take_snapshot
+from compaction_hooks.engine.natives import MOST_REFUSALS
 from compaction_hooks.engine.orders import Order
 from compaction_hooks.engine.persistence import reload, write
 from compaction_hooks.engine.result import CompactionOutcome, CompactionResult
 from compaction_hooks.engine.sizes import LastSent
-from compaction_hooks.engine.summarizing import SummaryFailed, summarize
+from compaction_hooks.engine.summarizing import SummaryFailed, summarize, summarize_without_model
 from compaction_hooks.errors import ContextOverflowError, describe_error
 from compaction_hooks.events import CompactionEvent, CompactionFailed, CompactionFinished, CompactionSkipped
-from compaction_hooks.files import merge
 from compaction_hooks.messages import M, Usage
 from compaction_hooks.recall.loss import report_loss
 from compaction_hooks.runtime.effects import Aborted, Emit, Flow, Instant, Now, Work
@@ -30,11 +30,12 @@ from compaction_hooks.strategies.cut_point import turns_tokens
 from compaction_hooks.strategies.fixed_parts import largest_fixed_part
 from compaction_hooks.strategies.leave_out_media import LeaveOutMedia
 from compaction_hooks.strategies.shorten_parts import last_resort
-from compaction_hooks.strategies.summary_plan import Summarized, SummaryPlan
-from compaction_hooks.summary.extractive import summarize_by_rule
+from compaction_hooks.strategies.summary_plan import Summarized
 from compaction_hooks.tokens.budget import KEEP_RECENT_RATIO, MANUAL_KEEP_RATIO, MINIMUM_GROWTH_RATIO, Budget
 from compaction_hooks.view.native import covered_pieces
+from compaction_hooks.view.projection import is_true
 from compaction_hooks.view.record import CompactionReason, CompactionRecord
+from compaction_hooks.view.rows import join_rows
 from compaction_hooks.view.snapshot import Snapshot
 
 logger = logging.getLogger("compaction_hooks")
@@ -135,7 +136,7 @@ class Compaction(Generic[M]):
             keep_tokens=self._keep_tokens,
             at=start.utc.strftime("%Y-%m-%dT%H:%M:%SZ"),
             tool_rules=self._settings.tool_rules,
-            host_files=merge(self._shared.host_files(), self._conversation.host_files()),
+            host_files=self._order.host_files,
             limit_bytes=self._order.limit_bytes,
         )
 
@@ -189,9 +190,14 @@ class Compaction(Generic[M]):
             self.is_outdated = True  # the earlier summary is no longer true: do not pay for its update
             return (yield from self._skip_outdated(start))
 
+        refusals = self._conversation.natives.refusals[self._snapshot.model]
+        if refusals >= MOST_REFUSALS and self._snapshot.issuer is not None:
+            self._fallback_reason = "the provider refuses its own summaries"
+            plan = replace(plan, needs_model=False)
+
         if not plan.needs_model:
             self._has_waited = True
-            by_rule: Summarized = yield Work(partial(_summary_by_rule, plan))
+            by_rule: Summarized = yield Work(partial(summarize_without_model, plan))
             return strategy.from_summary(self._snapshot, goal, plan, by_rule)
 
         if not self._may_ask(start):
@@ -263,12 +269,10 @@ class Compaction(Generic[M]):
             candidate.record_with_size(), loss=report_loss(self._snapshot, candidate.record, candidate.projection)
         )
         if self._order.is_preview:
-            return self._build_result(
-                candidate.projection.view(self._snapshot.messages), CompactionOutcome.PREVIEWED, made
-            )
+            return (yield from self._preview(candidate, made, start))
         if made.parent in conversation.records.undone:
             # Its parent was undone meanwhile.
-            self._snapshot = take_snapshot(conversation, self._shared, self._call)
+            self._snapshot = self._take_snapshot()
             self.is_outdated = not self._snapshot.fits_window
             return (yield from self._skip(start, CompactionOutcome.NO_GAIN, "undone"))
 
@@ -283,9 +287,8 @@ class Compaction(Generic[M]):
         cooldown_until = int(made.tokens_after * (1 + MINIMUM_GROWTH_RATIO))
         self._cooldown.begin(cooldown_until, "no progress", self._budget.window)
 
-        snapshot = take_snapshot(conversation, self._shared, self._call)
-        self.last_sent = conversation.last_sent = conversation.hand_out(snapshot)._replace(is_by_hand=self._is_manual)
-        view = self.last_sent.unmerged
+        snapshot = self._take_snapshot()
+        view = self._hand_out(snapshot, is_by_hand=self._is_manual)
         if conversation.queue.has_store:
             conversation.queue.save(made)
             conversation.queue.is_loaded = False  # another worker may have made one too: the next call loads again
@@ -301,7 +304,20 @@ class Compaction(Generic[M]):
         event = self._build_finished_event(record, snapshot, end.seconds_since(start))
         logger.info("%s", event)
         yield Emit(event)
+        if not snapshot.is_current:
+            view = self._hand_out(snapshot, is_by_hand=self._is_manual)
         return self._build_result(view, CompactionOutcome.COMPACTED, record)
+
+    def _preview(self, candidate: Candidate[M], record: CompactionRecord, start: Instant) -> Flow[CompactionResult[M]]:
+        """Return the view that a record would give to the list as it is now."""
+        now = self._renew(self._snapshot)
+        if not is_true(now.history, record):
+            self.is_outdated = now.tokens > self._budget.trigger
+            return (yield from self._skip_outdated(start))
+        if now is not self._snapshot:
+            candidate = Candidate(snapshot=now, record=record)
+        view = join_rows(candidate.projection.view(now.messages), now.format)
+        return self._build_result(view, CompactionOutcome.PREVIEWED, record)
 
     @property
     def _may_get_answer(self) -> bool:
@@ -390,9 +406,22 @@ class Compaction(Generic[M]):
 
     def _hand_out_unchanged(self) -> list[M]:
         if self._order.is_preview:  # it is not to be sent
-            return self._snapshot.stored_view
-        self.last_sent = self._conversation.hand_out(self._snapshot)
-        return self.last_sent.unmerged
+            return self._renew(self._snapshot).stored_view
+        return self._hand_out(self._snapshot)
+
+    def _hand_out(self, snapshot: Snapshot[M], *, is_by_hand: bool = False) -> list[M]:
+        """Return the view for hosts to store, and remember the one to send."""
+        conversation = self._conversation
+        sent = conversation.hand_out(self._renew(snapshot))._replace(is_by_hand=is_by_hand)
+        self.last_sent = conversation.last_sent = sent
+        return sent.unmerged
+
+    def _take_snapshot(self) -> Snapshot[M]:
+        return take_snapshot(self._conversation, self._shared, self._call).freeze(self._call.messages)
+
+    def _renew(self, snapshot: Snapshot[M]) -> Snapshot[M]:
+        """Return a snapshot of the list as it is now."""
+        return snapshot if snapshot.is_current else self._take_snapshot()
 
     def _build_result(
         self, messages: list[M], outcome: CompactionOutcome, record: CompactionRecord | None
@@ -468,9 +497,3 @@ def _keep_tokens(order: Order, snapshot: Snapshot[M], budget: Budget) -> int:
     most = int(snapshot.tokens * MANUAL_KEEP_RATIO) if order.reason is CompactionReason.MANUAL else budget.keep
     turns = turns_tokens(snapshot.history, budget.keep_turns)
     return max(min(budget.keep, most), math.ceil(snapshot.ratio * turns))
-
-
-def _summary_by_rule(plan: SummaryPlan) -> Summarized:
-    messages = plan.messages
-    text = summarize_by_rule(messages, plan.previous_summary, plan.allowance, plan.kept)
-    return Summarized(text, None, unseen=len(messages), is_by_rule=True)

@@ -16,7 +16,7 @@ from compaction_hooks.engine.store_queue import StoreQueue
 from compaction_hooks.files import FileOperations
 from compaction_hooks.foreign import are_equal
 from compaction_hooks.formats import format_of
-from compaction_hooks.history import History, HistoryReader
+from compaction_hooks.history import History, HistoryReader, Known
 from compaction_hooks.history.digests import message_digest
 from compaction_hooks.messages import M, Media, MergingFormat, Message, MessageFormat
 from compaction_hooks.native import Issuer
@@ -33,6 +33,7 @@ from compaction_hooks.view.record import (
     StaleRuns,
 )
 from compaction_hooks.view.reductions import Reduction
+from compaction_hooks.view.rows import join_rows, part_row
 from compaction_hooks.view.snapshot import Snapshot
 from compaction_hooks.view.summary_message import SUMMARY_MARKER
 
@@ -55,8 +56,9 @@ class Conversation(Generic[M]):
         flight: The compaction under way, or None.
         projected: The newest projection with its key: record, log, and how often copies replaced messages.
         large: Reductions of the results that are too large for any view of the list last seen.
+        loaded: The snapshot of the list given to `load`, until a view is sent.
         called_at: When the last call began, in monotonic seconds.
-        host_files: Returns the files that the host keeps track of in this conversation.
+        host_files: Returns the files that the host keeps track of in this conversation; None: of none.
         natives: The provider's own summaries in the list: their issuers, and their text for other ones.
         reasoning: The models that refuse reasoning, and the run from which on reasoning is valid.
         server_compaction: The option of a request for which the threshold was last left to the server; None: it never was.
@@ -89,11 +91,12 @@ class Conversation(Generic[M]):
         self.cooldown = Cooldown()
         self.flight: InFlight | None = None
         self.last_sent: LastSent[M] | None = None
+        self.loaded: Snapshot[M] | None = None
         self.large: Sequence[Reduction] = ()
         self._large: tuple[object, tuple[Reduction, ...], int] | None = None
         self.projected: tuple[tuple[str | None, object, int], Projection[M]] | None = None
         self.called_at: float | None = None
-        self.host_files: Callable[[], FileOperations] = FileOperations
+        self.host_files: Callable[[], FileOperations] | None = None
         self.natives = NativeSummaries()
         self.reasoning = BoundReasoning()
         self.server_compaction: str | None = None
@@ -101,6 +104,7 @@ class Conversation(Generic[M]):
         self.listing: Listing[M] | None = None
         self._needs_merging: bool | None = None
         self.quiet: Quiet[M] | None = None
+        self._head: tuple[M, Known, list[M]] | None = None
 
     def detect_format(self, messages: Sequence[M]) -> None:
         """Detect the format from the new messages of a list, if it is still unknown."""
@@ -111,7 +115,7 @@ class Conversation(Generic[M]):
         self.is_format_open = False
         if found.name != self.format.name:
             self.format = cast("MessageFormat[M]", found)  # M is what these messages are
-            self._needs_merging = None
+            self._needs_merging = self._head = None
             self.reader = HistoryReader(self.format, self.estimator.estimate_message_tokens, SUMMARY_MARKER)
             self.history = None
             if self.last_sent is None:  # the records were read for another format, which gives the ratio only
@@ -156,7 +160,8 @@ class Conversation(Generic[M]):
         return [*self.records.all, undo_note(self.records.undone, cooldown.until, cooldown.window or 0)]
 
     def merge_from(self, sibling: Conversation[Any]) -> None:
-        """Add the records and the undone ids of the same conversation in another format."""
+        """Add the records, the undone ids and the host's files of the same conversation in another format."""
+        self.host_files = sibling.host_files or self.host_files
         self._undo(sibling.records.undone - {record.id for record in sibling.records.all})
         self.add_records([*sibling.records.all])
 
@@ -205,7 +210,8 @@ class Conversation(Generic[M]):
         start = snapshot.key.start
         if start is not None and start.left_out and self.natives.is_first_without(start.left_out, snapshot.model):
             logger.warning("session %s: a summary that only another provider or model can read is left out", self.id)
-        stored = snapshot.stored_view if snapshot.key.has_native else view
+        stored = snapshot.stored_view if snapshot.key.has_native or merged is not view else view
+        self.loaded = None
         self.last_sent = LastSent(merged, stored, snapshot.key, snapshot.tokens, snapshot.budget, snapshot=snapshot)
         self._keep_note(self.reasoning.record_sent(snapshot.history, snapshot.shown_record))
         if snapshot.model is not None:
@@ -219,6 +225,11 @@ class Conversation(Generic[M]):
             if self.queue.was_loaded:
                 self.queue.replace(replaced, [note])
 
+    @property
+    def newest_view(self) -> LastSent[M] | Snapshot[M] | None:
+        """The view last sent; before the first one that of the list given to `load`, or None."""
+        return self.last_sent or self.loaded
+
     def needs_merging(self) -> bool:
         """Return whether a list that was changed here must be sent with user messages in a row as one."""
         if self._needs_merging is None:
@@ -226,6 +237,22 @@ class Conversation(Generic[M]):
 
             self._needs_merging = needs_merging(self.format)
         return self._needs_merging
+
+    def part_head(self, messages: list[M]) -> list[M]:
+        """Return the list with the stored row at its head apart again (`part_row`); the very list if there is none."""
+        if not messages or not self.needs_merging():
+            return messages
+        known = self.records.known
+        head, made_with, parts = self._head or (None, None, [])
+        if (
+            messages[0] is not head
+            or made_with is not known
+            or not are_equal(join_rows(parts, self.format), messages[:1])
+        ):
+            parts = part_row(messages[0], self.format, known)
+            if len(parts) > 1:
+                self._head = messages[0], known, parts
+        return [*parts, *messages[1:]] if len(parts) > 1 else messages
 
     def repair(self, messages: list[M], model: str | None) -> list[M]:
         """Return a list with its broken parts repaired for a model; the very list if it is valid.
@@ -256,13 +283,17 @@ class Conversation(Generic[M]):
             return self.records.find_newest()
         return self.records.find(self.records.active_id)
 
-    def read(self, messages: Sequence[M]) -> tuple[History[M], CompactionRecord | None]:
-        """Read the new messages of a list, and find the active record.
+    def read(self, messages: list[M]) -> tuple[list[M], History[M], CompactionRecord | None]:
+        """Read the new messages of a list, and find the active record. Return the list that was read: see `part_head`.
 
         Before another record becomes active, the messages that it covers are read again: a message that the host changed in place
         is noticed here at the latest.
         """
+        messages = messages if self._head is None else self.part_head(messages)
         history = self.history = self.reader.sync(self.history, messages, self.records.known)
+        if history.log.has_unknown_summary and self._head is None:
+            messages = self.part_head(messages)
+            history = self.history = self.reader.sync(self.history, messages, self.records.known)
         record = self.records.find_active(history)
 
         if record is not None and record.id != self.records.active_id:
@@ -273,7 +304,7 @@ class Conversation(Generic[M]):
             record = self.records.find_active(history)
 
         self.records.active_id = record.id if record else None
-        return history, record
+        return messages, history, record
 
     def verify(self, snapshot: Snapshot[M], start: int = 0) -> bool:
         """Read the messages of a snapshot from `start` on again; return whether all are unchanged."""
@@ -319,14 +350,19 @@ class Conversation(Generic[M]):
             history.log.show(projection.reused)
         return projection
 
-    def find_large(self, history: History[M], settings: CompactionSettings) -> Sequence[Reduction]:
-        """Return the reductions of the results that are too large for any view, as the settings say."""
+    def find_large(
+        self, history: History[M], record: CompactionRecord | None, settings: CompactionSettings
+    ) -> Sequence[Reduction]:
+        """Return the reductions of the results that are too large for any view, as the settings say.
+
+        A result that was shown shortened stays so, though pinned, until the next compaction: the provider has cached the view.
+        """
         if settings.max_result_tokens is None:
             return ()
         from compaction_hooks.view.large_results import shorten_large_results  # few programs set it
 
-        pins = self.records.user_pins.keys()
-        made_for = (history.log, settings.max_result_tokens, self.has_recall, frozenset(pins))
+        pins = frozenset(self.records.find_settled_pins(record))
+        made_for = (history.log, settings.max_result_tokens, self.has_recall, pins)
         known, found, count = self._large or (None, (), 0)
         if known != made_for or count > history.piece_count:
             found, count = (), 0

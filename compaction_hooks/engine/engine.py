@@ -10,18 +10,24 @@ The flows are one class in four modules, each of which adds one concern to the o
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping
 
 from compaction_hooks.engine import quiet
 from compaction_hooks.engine.call import Call, SharedState, budget_for
 from compaction_hooks.engine.conversation import UNDONE, Conversation
-from compaction_hooks.engine.persistence import write
+from compaction_hooks.engine.persistence import load, write
 from compaction_hooks.engine.sending import SendingFlow
+from compaction_hooks.history import History
 from compaction_hooks.messages import M, MessageFormat, Usage
 from compaction_hooks.runtime.drivers import Driver, Services
+from compaction_hooks.runtime.effects import Flow
 from compaction_hooks.tokens.budget import UNDO_GROWTH_RATIO, Budget
 from compaction_hooks.view.notes import undo_note
 from compaction_hooks.view.record import NATIVE_MARK, CompactionRecord
+from compaction_hooks.view.snapshot import Snapshot
+
+logger = logging.getLogger("compaction_hooks")
 
 
 class Engine(SendingFlow[M]):
@@ -91,31 +97,51 @@ class Engine(SendingFlow[M]):
 
     def last_budget(self) -> Budget | None:
         """Return the budget of the view last sent, else that of a call without options; None if the window is unknown."""
-        last, shared = self.conversation.last_sent, self.shared
+        last, shared = self.conversation.newest_view, self.shared
         if last is not None:
             return last.budget
         return budget_for(self.conversation, shared, Call([], shared.find_settings(shared.model)))
 
+    def load(self, call: Call[M] | None) -> Flow[None]:
+        """Load the stored records, and measure the view of a call's list."""
+        yield from load(self.conversation)
+        if call is not None:
+            self.conversation.loaded = self.take_snapshot(call)
+
     def undo(self) -> CompactionRecord | None:
-        """Undo the newest compaction of the list last seen, and begin its cooldown; return its record, or None."""
+        """Undo the newest compaction of the list last seen, and begin its cooldown; return its record, or None.
+
+        A list that is a stored result has no messages to go back to.
+        """
         conversation = self.conversation
         with conversation.lock:
             record, history = conversation.find_current(), conversation.history
             if record is None:
                 return None
+            if history is not None and history.has_summary and self._snapshot_of(history).projection.is_identity:
+                logger.warning(
+                    "session %s: undo does nothing: the list is a stored result, it begins with the summary and lacks the "
+                    "messages that the summary covers",
+                    conversation.id,
+                )
+                return None
             for old in conversation.revoke(record):
                 conversation.queue.remove(old.id)
 
-            last, budget, tokens = conversation.last_sent, self.last_budget(), record.tokens_before
+            budget, tokens = self.last_budget(), record.tokens_before
             if history is not None:  # the list without the record may have grown since
-                model = last.key.model if last else None
-                settings = self.shared.find_settings(model or self.shared.model)
-                window = budget.window if budget else None
-                snapshot = self.take_snapshot(Call(history.hosts(), settings, model, window))
+                snapshot = self._snapshot_of(history)
                 tokens, budget = snapshot.tokens, snapshot.budget
             conversation.cooldown.begin(int(tokens * (1 + UNDO_GROWTH_RATIO)), UNDONE, budget.window if budget else 0)
         self.save_in_this_thread()
         return record
+
+    def _snapshot_of(self, history: History[M]) -> Snapshot[M]:
+        """Return a snapshot of a list as it was read, for the model of the view last sent."""
+        last, budget = self.conversation.newest_view, self.last_budget()
+        model = last.key.model if last else None
+        settings = self.shared.find_settings(model or self.shared.model)
+        return self.take_snapshot(Call(history.hosts(), settings, model, budget.window if budget else None))
 
     def save_in_this_thread(self) -> None:
         """Write the queued changes, unless the store belongs to the event loop that runs in this thread."""

@@ -48,17 +48,17 @@ class ConversationFlow(Attempts[M]):
             if only_media:
                 reason = CompactionReason.OVERFLOW
             if reason is None:
-                return (yield from self.hand_out(snapshot))
+                return (yield from self.hand_out(call, snapshot))
 
             if reason is CompactionReason.THRESHOLD and call.server_compaction:
                 yield from self._leave_to_server(snapshot, call.server_compaction)
-                return (yield from self.hand_out(snapshot))
+                return (yield from self.hand_out(call, self.take_snapshot(call)))
 
             is_aborted: bool = yield IsAborted()
             why = "aborted" if is_aborted else self._reason_to_wait(snapshot, reason)
             if why:
                 yield from self._skip(snapshot, reason, why)
-                return (yield from self.hand_out(snapshot))
+                return (yield from self.hand_out(call, self.take_snapshot(call)))
 
             flight = self.conversation.flight
             if flight is not None and may_wait:
@@ -75,7 +75,7 @@ class ConversationFlow(Attempts[M]):
             order = Order(reason=reason, may_ask=may_ask, due=due, only_media=only_media)
             attempt, _ = yield from self.run_compaction(call, order)
             self.conversation.cooldown.has_overflowed = False
-            return attempt.last_sent or (yield from self.hand_out(snapshot))
+            return attempt.last_sent or (yield from self.hand_out(call, self.take_snapshot(call)))
 
     def _take_informed_snapshot(self, call: Call[M], *, is_fresh: bool) -> Flow[tuple[Snapshot[M], bool]]:
         """Return a snapshot that lacks no note of this list, and whether the records were loaded for this call.
@@ -132,6 +132,10 @@ class ConversationFlow(Attempts[M]):
         if snapshot.budget is None or not settings.auto_compact or settings.is_subagent:
             return None, None
         due = settings.effective_trigger.due(snapshot)
+        if (
+            due is None and snapshot.tokens > snapshot.input_limit
+        ):  # a trigger decides when, not whether the answer has room
+            due = Due(f"above {snapshot.input_limit:,} tokens")
         return (CompactionReason.THRESHOLD if due else None), due
 
     def _reason_to_wait(self, snapshot: Snapshot[M], reason: CompactionReason) -> str:

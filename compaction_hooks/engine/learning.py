@@ -140,6 +140,8 @@ def _observe(conversation: Conversation[M], shared: SharedState, baseline: Usage
             estimated=estimated - previous.key.estimated, counted=baseline.input_tokens - previous.input_tokens
         )
 
+    if baseline.key.has_native:
+        del conversation.natives.refusals[model]  # it accepted them
     conversation.sizes.baseline = baseline
     conversation.sizes.calibrations[model] = calibration.observe(estimated=estimated, counted=baseline.input_tokens)
     shared.calibrations[model] = conversation.sizes.calibrations[model].for_another_conversation()

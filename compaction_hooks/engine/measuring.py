@@ -30,7 +30,7 @@ def take_snapshot(conversation: Conversation[M], shared: SharedState, call: Call
     settings, model = call.settings, call.model or shared.model
     is_mended = settings.repair if call.repair is None else call.repair
     messages = conversation.repair(call.messages, model) if is_mended else call.messages
-    history, record = conversation.read(messages)
+    messages, history, record = conversation.read(messages)
     conversation.reasoning.compare_list(history, (call.system, call.tools))
 
     issuer = _find_issuer(conversation, call, model)
@@ -41,6 +41,8 @@ def take_snapshot(conversation: Conversation[M], shared: SharedState, call: Call
     system, tools = _fixed_tokens(conversation, call)
     key = _name_view(history, record, projection, model, system + tools)
     budget = budget_for(conversation, shared, call)
+    if budget is None:
+        shared.windows.warn_once(model)
     # Before the size is taken: an answer in the list may carry the count of this very view.
     learn_from_embedded_usage(conversation, shared, history, key, _oldest_run(history, record, key.start), budget)
     calibration = find_calibration(conversation, shared, model)
@@ -87,7 +89,7 @@ def _project(
         is_bound: Whether the view leaves out stale reasoning.
     """
     start = conversation.find_native_start(history, model)
-    large = conversation.find_large(history, settings)
+    large = conversation.find_large(history, record, settings)
     if not is_bound:
         return conversation.update_projection(history, record, NOT_STALE, issuer, start, large)
     shown = record.as_shown_to(issuer, history.run_count) if record else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -18,10 +19,19 @@ _FAMILY = "Claude"
 """The families of models that take a readable summary of the provider's own: only Anthropic makes such."""
 
 
+MOST_REFUSALS = 2
+"""So many refusals in a row of a provider's own items are no rotated key: each further item would be paid for and refused too."""
+
+
 class NativeSummaries:
-    """The issuers and twins of one conversation's summaries of the provider's own, as notes, by digest of the summary."""
+    """The issuers and twins of one conversation's summaries of the provider's own, as notes, by digest of the summary.
+
+    Attributes:
+        refusals: By model, how often in a row its provider refused the native items that it had made for us.
+    """
 
     def __init__(self) -> None:
+        self.refusals: Counter[str | None] = Counter()
         self._notes: dict[str, CompactionRecord] = {}
         self._left_out: set[tuple[int, str | None]] = set()
 

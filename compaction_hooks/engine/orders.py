@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from compaction_hooks.files import FileOperations
 from compaction_hooks.triggers import Due
 from compaction_hooks.view.record import CompactionReason, CompactionRecord
 
@@ -21,6 +22,7 @@ class Order(NamedTuple):
         is_preview: Whether to end before the record becomes active, without events.
         previewed: The record of a preview to make active, if it still gives a good view; None: make a new one.
         due: The answer of the trigger, if a trigger asked for this.
+        host_files: The files that the host keeps track of.
     """
 
     reason: CompactionReason
@@ -33,3 +35,4 @@ class Order(NamedTuple):
     is_preview: bool = False
     previewed: CompactionRecord | None = None
     due: Due | None = None
+    host_files: FileOperations = FileOperations()

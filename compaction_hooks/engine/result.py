@@ -43,3 +43,8 @@ class CompactionResult(Generic[M]):
     tokens_before: int
     tokens_after: int
     loss: Mapping[str, LossFigures] = field(default_factory=dict[str, LossFigures])
+
+    def __repr__(self) -> str:
+        """Return the outcome and the sizes, without text of the conversation."""
+        size = f"{self.tokens_before:,} to {self.tokens_after:,} tokens in {len(self.messages):,} messages"
+        return f"CompactionResult({str(self.outcome)!r}, {size})"

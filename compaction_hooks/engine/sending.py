@@ -58,16 +58,20 @@ class SendingFlow(ConversationFlow[M]):
 
         sent = yield from self._recover_view(call, first.error, sent)
         second, sent = yield from self._send(call, sent)
+        while isinstance(second, Failure) and self._is_of_bytes(second.error, call):
+            # Nothing is paid for, and each time less is sent: without media the error is raised.
+            sent = yield from self._recover_view(call, second.error, sent)
+            second, sent = yield from self._send(call, sent)
         if isinstance(second, Success):
             self._record_response(second.value, sent, read)
             return second.value
 
-        # One recovery for each call: a second overflow teaches the window and is raised.
+        # One such recovery for each call: a second overflow teaches the window and is raised.
         info = self._find_overflow(second.error, sent.key.model)
         if info is None:
             raise second.error
         learn_from_overflow(self.conversation, self.shared, call, self.take_snapshot(call), sent, info)
-        snapshot = self.take_snapshot(call)
+        snapshot = self.take_snapshot(call).freeze(call.messages)
         order = Order(reason=CompactionReason.OVERFLOW)
         raise self.new_compaction(call, snapshot, self.find_budget(snapshot), order).overflow_error() from second.error
 
@@ -106,14 +110,21 @@ class SendingFlow(ConversationFlow[M]):
     ) -> Flow[LastSent[M] | None]:
         """Return a view without the reasoning or the native items that an error refuses; None if it refuses neither."""
         bare: LastSent[M] | None = None
-        if call.settings.sealed_reasoning != "keep" and is_reasoning_refusal(error):
+        refuses_reasoning = call.settings.sealed_reasoning != "keep" and is_reasoning_refusal(error)
+        # Native items first: a sentence that fits both is about them too, and then the same rotated key sealed the reasoning.
+        if is_native_refusal(error):
+            key = self.take_snapshot(call).key if refused is None else refused.key
+            bare = yield from self._drop_native(call, key, with_reasoning=refuses_reasoning)
+        if bare is None and refuses_reasoning:
             bare = yield from self._drop_reasoning(call, refused)
-        if bare is None and is_native_refusal(error):
-            bare = yield from self._drop_native(call, self.take_snapshot(call).key if refused is None else refused.key)
         return bare
 
-    def _drop_native(self, call: Call[M], refused: ViewKey) -> Flow[LastSent[M] | None]:
-        """Send the native items no more. Return the view, or None if the refused one held no items."""
+    def _drop_native(self, call: Call[M], refused: ViewKey, *, with_reasoning: bool) -> Flow[LastSent[M] | None]:
+        """Send the native items no more. Return the view, or None if the refused one held no items.
+
+        Args:
+            with_reasoning: Whether to leave out the reasoning so far too.
+        """
         if not refused.has_native and (refused.start is None or not refused.start.is_sent):
             return None
         conversation, snapshot = self.conversation, self.take_snapshot(call)
@@ -124,6 +135,9 @@ class SendingFlow(ConversationFlow[M]):
             replaced, notes = conversation.refuse_natives(snapshot.history)
         elif record is not None and record.native is not None:  # another caller may have been refused too
             notes = [conversation.records.refuse_natives(record.native.issuer)]
+            conversation.natives.refusals[refused.model] += 1
+        if with_reasoning:
+            conversation.reasoning.record_refusal(call.model or self.shared.model)
         conversation.queue.replace(replaced, notes)
         logger.warning("session %s: the provider refused its own summary: going on without it", conversation.id)
         return (yield from self.transform(call))  # without it the messages that it covers may be too many
@@ -138,7 +152,7 @@ class SendingFlow(ConversationFlow[M]):
         logger.warning(
             "session %s: the provider refused the reasoning that was sent: going on without it", self.conversation.id
         )
-        return (yield from self.hand_out(snapshot))
+        return (yield from self.hand_out(call, snapshot))
 
     def _recover_view(self, call: Call[M], error: BaseException, sent: LastSent[M] | None) -> Flow[LastSent[M]]:
         """Return a view that cures `error`: compacted harder, or without what it refuses. Raise `error` if neither is a cure."""
@@ -161,15 +175,22 @@ class SendingFlow(ConversationFlow[M]):
         snapshot = self.take_snapshot(call)
         budget = self.find_budget(snapshot)
         if (others_end == "settled" or _is_another_view(snapshot, sent)) and snapshot.tokens <= budget.trigger:
-            return (yield from self.hand_out(snapshot))
+            return (yield from self.hand_out(call, snapshot))
 
+        snapshot = snapshot.freeze(call.messages)
+        unfit: ContextOverflowError | None = None
         try:
             compacted = yield from self._compact_view(call, _overflow_order(others_end, must_fit=True))
-        except ContextOverflowError as unfit:
+        except ContextOverflowError as failure:
+            compacted, unfit = None, failure
+        if compacted is not None:
+            return compacted
+        now = self.take_snapshot(call)
+        if not snapshot.is_current and now.tokens <= budget.trigger:  # the host went back meanwhile
+            return (yield from self.hand_out(call, now))
+        if unfit is not None:
             raise unfit from error
-        if compacted is None:
-            raise error
-        return compacted
+        raise error
 
     def _leave_media_out_of(
         self, call: Call[M], error: BaseException, sent: LastSent[M] | None, limit_bytes: int | None
@@ -179,7 +200,7 @@ class SendingFlow(ConversationFlow[M]):
 
         snapshot = self.take_snapshot(call)
         if _is_another_view(snapshot, sent):
-            return (yield from self.hand_out(snapshot))
+            return (yield from self.hand_out(call, snapshot))
 
         refused = view_chars(snapshot, snapshot.projection)
         order = Order(reason=CompactionReason.OVERFLOW, only_media=True, limit_bytes=limit_bytes)
@@ -265,6 +286,10 @@ class SendingFlow(ConversationFlow[M]):
         if read(chunk) is not None:
             with self.conversation.lock:
                 self._record_response(chunk, sent, read)
+
+    def _is_of_bytes(self, error: BaseException, call: Call[M]) -> bool:
+        info = _parse(error, call.settings.overflow_patterns)
+        return info is not None and info.is_bytes
 
     def _find_overflow(self, evidence: object, model: str | None) -> OverflowInfo | None:
         """Return the overflow of the context that an error or a response reports, or None."""

@@ -17,8 +17,8 @@ class LastSent(NamedTuple, Generic[M]):
 
     Attributes:
         view: The list to send.
-        unmerged: The same list for hosts to store: without merging user messages, with the text in place of native items; `view`
-            itself if neither is in it.
+        unmerged: The same list for hosts to store: with the text in place of native items, and without merging user messages unless
+            the provider refuses them in a row; `view` itself if it has neither.
         key: The key of the view.
         tokens: Its size in tokens of the model, by estimate.
         budget: The budget of the call, or None if the window was unknown.

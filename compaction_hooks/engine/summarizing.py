@@ -20,7 +20,7 @@ from compaction_hooks.runtime.effects import Aborted, Failure, Flow, Instant, No
 from compaction_hooks.strategies.summary_plan import Summarized, SummaryPlan
 from compaction_hooks.summary.answers import asks_for_headings, read_summary_usage, refusal, unwrap_answer
 from compaction_hooks.summary.extractive import summarize_by_rule
-from compaction_hooks.summary.facts import first_fitting, name_facts
+from compaction_hooks.summary.facts import disown_refusals, first_fitting, name_facts
 from compaction_hooks.summary.request import (
     LiveCall,
     Summary,
@@ -101,6 +101,13 @@ def summarize(
         by_rule: str = yield Work(partial(summarize_by_rule, messages[done:], text, plan.allowance, plan.kept))
         text = by_rule or text
     return replace(last, text=text, usage=usage, unseen=unseen, is_by_rule=last.is_by_rule or bool(unseen))
+
+
+def summarize_without_model(plan: SummaryPlan) -> Summarized:
+    """Return the summary of a plan, made by rule."""
+    messages = plan.messages
+    text = summarize_by_rule(messages, plan.previous_summary, plan.allowance, plan.kept)
+    return Summarized(text, None, unseen=len(messages), is_by_rule=True)
 
 
 def _complete(plan: SummaryPlan, answer: Summarized) -> Summarized:
@@ -197,8 +204,11 @@ def _check_answer(value: object, request: SummaryRequest, snapshot: Snapshot[M])
     if why is not None and native is None and not summary.fallback_reason:
         return SummaryFailed(SummaryRefusedError(why), usage)
     unseen = len(request.messages) - seen
+    text = summary.text
+    if not summary.is_by_rule and native is None:
+        text = disown_refusals(text, request.messages, request.previous_summary or "")
     return Summarized(
-        "" if why else summary.text,
+        "" if why else text,
         usage,
         unseen,
         native,

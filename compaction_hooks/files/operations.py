@@ -14,6 +14,7 @@ from compaction_hooks.files.lists import FileOperations
 from compaction_hooks.files.shell import Touch, find_patched_files, is_compound, shell_touches
 from compaction_hooks.messages import Message, ToolCall, ToolResult
 from compaction_hooks.text.json_text import parse_json
+from compaction_hooks.text.refusals import words_of_refusal
 
 MAX_PATH_CHARS = 1024
 """A longer argument is no path."""
@@ -118,7 +119,7 @@ def reads_files(made: CallMade) -> bool:
 
 def is_failure(result: ToolResult) -> bool:
     """Return whether a tool's answer says that the call failed: its mark, a refusal, or an error in its first or last words."""
-    if result.is_error or result.refusal:
+    if result.is_error or words_of_refusal(result.text):
         return True
 
     # Three quick looks at first characters and last words: a result may be megabytes, and most are no failures.

@@ -9,6 +9,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterator
+from itertools import dropwhile
 from typing import NamedTuple
 
 SCAN_CHARS = 20_000
@@ -40,7 +41,7 @@ _PATCHED = re.compile(
     r"^(?:\*\*\* (?:Update|Add) File: |\*\*\* Move to: |\+\+\+ (?:b/)?)(?!/dev/null)([^\t\n\r]{1,300})", re.MULTILINE
 )
 _RUNS_SCRIPT = re.compile(r"\s-[ce]\s")
-_APPLIES_PATCH = re.compile(r"\bgit\s+apply\b|\bapply_patch\b|(?:^|[;&|])\s*patch\s", re.MULTILINE)
+_APPLIES_PATCH = re.compile(r"\bgit\s+apply\b|\bapply_patch\b|(?:^|[;&|])[^\S\n]*patch\s", re.MULTILINE)
 _IN_PLACE = re.compile(r"-[a-zA-Z]{0,3}i|--in-place")
 _SCRIPT_OPTION = re.compile(r"-[a-zA-Z]*e|-f|--expression|--file")
 _TOUCHING = (">", "<<", "-c", "-e", "tee", "sed", "perl", "patch", "git", *sorted(READERS))
@@ -157,8 +158,7 @@ def _words(line: str) -> Iterator[tuple[str, str]]:
 
 def _argument_touches(words: list[str]) -> list[Touch]:
     """Return the files that a simple command names in its arguments."""
-    while words and ("=" in words[0] or words[0] in ("sudo", "then", "do", "time", "env")):
-        words = words[1:]
+    words = [*dropwhile(lambda word: "=" in word or word in ("sudo", "then", "do", "time", "env"), words)]
     if not words:
         return []
     program = posixpath.basename(words[0])

@@ -8,7 +8,7 @@ Each has a module. `_dict_format` is the base of all, `_block_format` that of An
 identity in all of them; `block_content` does the same for blocks of tools that a provider runs itself. `as_json_text` and
 `json_object` write and read the arguments of a tool call, `last_cache_mark` and `marked_content` read and write
 `cache_control`. `merge_rows` and `merged_content` write user messages in a row as one. `read_answer` reads the usage and the
-stop reason of a provider's response, `words_of_refusal` the user's words in the result of a call that they refused.
+stop reason of a provider's response.
 """
 
 from collections.abc import Iterable, Sequence
@@ -26,7 +26,6 @@ from compaction_hooks.formats.gemini import GeminiFormat
 from compaction_hooks.formats.openai_chat import OpenAIChatFormat
 from compaction_hooks.formats.openai_responses import OpenAIResponsesFormat
 from compaction_hooks.text.json_text import json_object
-from compaction_hooks.text.refusals import words_of_refusal
 
 __all__ = [
     "AnthropicFormat",
@@ -44,7 +43,6 @@ __all__ = [
     "merge_rows",
     "merged_content",
     "read_answer",
-    "words_of_refusal",
 ]
 
 FORMATS: Final[Sequence[DictFormat]] = (

@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from compaction_hooks.formats._dict_format import DictFormat
-from compaction_hooks.formats._fields import Fields, fields_of, message_fields
+from compaction_hooks.formats._fields import Fields, fields_of, list_of, message_fields
 from compaction_hooks.formats._reading import build_message, content_blocks
 from compaction_hooks.formats._rewriting import call_at, check_pieces, part_at, without_items
 from compaction_hooks.messages import (
@@ -120,6 +120,10 @@ class BlockFormat(DictFormat):
         fields = message_fields(message)
         found = self._pieces(fields, self._role(fields))
         gone = {located.at for piece, part in parts for located in found[piece][part : part + 1]}
+        kept = {located.at for piece in found for located in piece} - gone
+        for at in range(len(list_of(fields.get(self._content)) or ())):
+            if at - 1 in gone and at not in kept:
+                gone.add(at)  # a cache mark belongs to the blocks before it
         return {**fields, self._content: without_items(fields.get(self._content), gone)}
 
     def rename(self, message: Fields, ids: Mapping[PartAddress, str], /) -> Fields:

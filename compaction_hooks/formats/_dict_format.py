@@ -42,6 +42,7 @@ class DictFormat(ABC):
     own_blocks: frozenset[str]
     _text_type: ClassVar[str] = "text"
     _content: ClassVar[str] = "content"
+    _merged_roles: ClassVar[tuple[str, ...]] = ("user",)
     _summary_fields: Fields = MappingProxyType({})
 
     def __init__(self, *, summary_fields: Fields | None = None) -> None:
@@ -134,7 +135,7 @@ class DictFormat(ABC):
 
     def _merge_pair(self, first: Fields, second: Fields) -> Fields | None:
         one, other = message_fields(first), message_fields(second)
-        if not one.get("role") == other.get("role") == "user":
+        if one.get("role") != other.get("role") or one.get("role") not in self._merged_roles:
             return None
         content = merged_content(one.get(self._content), other.get(self._content), self._text_type)
         return {**other, self._content: content}

@@ -25,7 +25,6 @@ from compaction_hooks.messages import (
     Thinking,
     ToolResult,
 )
-from compaction_hooks.text.refusals import words_of_refusal
 
 BlockReader: TypeAlias = Callable[[Fields], Part | None]
 """A function that reads one content block of a known type; it returns None if the block does not have that type's shape."""
@@ -145,14 +144,11 @@ def read_result(
     call_id: object,
     *,
     name: object = None,
-    is_error: bool | None = None,
+    is_error: bool = False,
 ) -> ToolResult:
     """Read a tool's result: texts and unknown blocks (as JSON) joined in order, media apart from them.
 
     Hosts are careless here: a single block instead of a list is read as a list of one, any other value as its JSON.
-
-    Args:
-        is_error: The host's mark; None if the format has none, so that the words of a refusal need no mark.
     """
     media: tuple[Media, ...] = ()
     if isinstance(content, str):
@@ -162,8 +158,7 @@ def read_result(
         parts = [read_block(block, readers) for block in ([content] if blocks is None else blocks)]
         text = "".join([part.text for part in parts if isinstance(part, (Text, Opaque))])
         media = tuple([part for part in parts if isinstance(part, Media)])
-    refusal = "" if is_error is False else words_of_refusal(text)
-    return ToolResult(text_of(call_id), text, text_of(name), bool(is_error), media, refusal)
+    return ToolResult(text_of(call_id), text, text_of(name), is_error, media)
 
 
 STOP_REASONS: Final[Mapping[str, StopReason]] = {

@@ -16,7 +16,6 @@ from compaction_hooks.formats._reading import ROLES, read_own_block
 from compaction_hooks.formats._signatures import sealed_chars
 from compaction_hooks.messages import Media, Opaque, Part, Provider, Role, Text, Thinking, ToolCall, ToolResult
 from compaction_hooks.text.json_text import json_object
-from compaction_hooks.text.refusals import words_of_refusal
 
 _MEDIA: Final[Mapping[str, str]] = {
     "image": "image",
@@ -39,6 +38,7 @@ class BedrockConverseFormat(BlockFormat):
     own_blocks = frozenset(
         {"toolUse", "toolResult", "reasoningContent", "cachePoint", "guardContent", "citationsContent"}
     )
+    _merged_roles = ("user", "assistant")  # the assistant is twice in a row where `repair` dropped a result between
 
     def wrote(self, fields: Fields, /) -> bool:
         """Return whether a message is surely in this format: its blocks have no type, but keys of Converse."""
@@ -104,12 +104,10 @@ def _read_result(result: Fields) -> ToolResult:
     blocks = [fields_of(block) or {} for block in list_of(result.get("content")) or ()]
     parts = [_read_words(block) or _opaque(block) for block in blocks if "cachePoint" not in block]
     text = "".join([part.text for part in parts if not isinstance(part, Media)])
-    is_error = result.get("status") == "error"
     return ToolResult(
         text_of(result.get("toolUseId")),
         text,
-        is_error=is_error,
-        refusal=words_of_refusal(text) if is_error else "",
+        is_error=result.get("status") == "error",
         media=tuple([part for part in parts if isinstance(part, Media)]),
     )
 

@@ -30,7 +30,6 @@ from compaction_hooks.messages import (
     ToolResult,
 )
 from compaction_hooks.text.json_text import json_object
-from compaction_hooks.text.refusals import words_of_refusal
 
 _ROLES: Final[Mapping[str, Role]] = {
     "": "user",
@@ -53,15 +52,16 @@ class GeminiFormat(BlockFormat):
     A user content that mixes function responses with text has one piece for each group of adjacent responses ("tool") and one for
     each group of other parts ("user"), in their order. Each part of a content is one part.
 
-    Responses answer calls by name and order, as the API allows: a call's id is optional, and Google's own examples leave it out of
-    the response. So the neutral id is the name, with a number from the second call of one name in a content on, and `rename`
-    changes nothing.
+    A call's id is optional, and Google's client leaves it out of the response that it makes. Without one the neutral id is the
+    name, with a number from the second such call or response of one name in a content on; a reader of the whole list finds
+    the call that such a response answers, by name and order (`pairing`).
     """
 
     name = "gemini"
     provider: Provider | None = "gemini"
     own_blocks = frozenset[str]()
     _content = "parts"
+    _merged_roles = ("user", "model", "function")
 
     def wrote(self, fields: Fields, /) -> bool:
         """Return whether a message is surely in this format: it has parts, and these have no type."""
@@ -108,10 +108,6 @@ class GeminiFormat(BlockFormat):
             blocks[at] = self._rename_block(fields_of(blocks[at]) or {}, id_)
         return {**fields, "parts": blocks}
 
-    def rename(self, message: Fields, ids: Mapping[PartAddress, str], /) -> Fields:  # noqa: ARG002 - see below
-        """Return the message itself: the neutral ids are made of names."""
-        return message
-
     def _role(self, fields: Fields) -> Role:
         if "parts" not in fields and not fields.keys() <= {"role"}:
             raise self._unreadable(
@@ -129,7 +125,9 @@ class GeminiFormat(BlockFormat):
         part = fields_of(block) or {}
         if role == "assistant" and (call := fields_of(_get(part, "function_call"))) is not None:
             signature = sealed_chars(_get(part, "thought_signature"))
-            return ToolCall("", text_of(call.get("name")), as_json_text(call.get("args")), signature)
+            return ToolCall(
+                text_of(call.get("id")), text_of(call.get("name")), as_json_text(call.get("args")), signature
+            )
         if role == "user" and (response := fields_of(_get(part, "function_response"))) is not None:
             return _read_response(response)
         return _read_media(part) or _read_text(part, role) or _opaque(part)
@@ -140,7 +138,7 @@ class GeminiFormat(BlockFormat):
         return {"functionResponse": {**number, "name": call.name, "response": {"error": text}}}
 
     def _rename_block(self, block: Fields, id_: str) -> Fields:
-        key = _key(block, "function_response")
+        key = next(key for name in ("function_response", "function_call") if (key := _key(block, name)) in block)
         return {**block, key: {**(fields_of(block[key]) or {}), "id": id_}}
 
     def _rewrite_block(self, block: Fields, part: Text | Media | ToolCall | ToolResult, text: str) -> object:
@@ -174,15 +172,12 @@ def _read_response(response: Fields) -> ToolResult:
     fields = fields_of(given)
     (key,) = fields if fields is not None and len(fields) == 1 else ("",)
     parts = [_read_media(fields_of(part) or {}) for part in list_of(response.get("parts")) or ()]
-    id_, name = text_of(response.get("id")), text_of(response.get("name"))
-    text = as_json_text(fields[key] if fields is not None and key in _OUTPUTS else given)
     return ToolResult(
-        id_ if id_.startswith(f"{name}#") else "",
-        text,
-        name,
+        text_of(response.get("id")),
+        as_json_text(fields[key] if fields is not None and key in _OUTPUTS else given),
+        text_of(response.get("name")),
         fields is not None and "error" in fields,
         tuple(filter(None, parts)),
-        words_of_refusal(text),
     )
 
 
@@ -197,9 +192,9 @@ def _output_key(response: object) -> str:
 
 
 def _identify(located: Located, seen: Counter[str]) -> Located:
-    """Return a call or a response with the id made of its name; any other part as it is."""
+    """Return a call or a response without an id with one made of its name; any other part as it is."""
     part = located.part
-    if not isinstance(part, ToolCall | ToolResult) or (isinstance(part, ToolResult) and part.call_id):
+    if not isinstance(part, ToolCall | ToolResult) or (part.id if isinstance(part, ToolCall) else part.call_id):
         return located
     seen[part.name] += 1
     id_ = part.name if seen[part.name] == 1 else f"{part.name}#{seen[part.name]}"

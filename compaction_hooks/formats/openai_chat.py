@@ -380,5 +380,5 @@ def _result(fields: Fields) -> ToolResult:
         PARTS,
         fields.get("tool_call_id"),
         name=fields.get("name"),
-        is_error=fields["is_error"] is True if "is_error" in fields else None,
+        is_error=fields.get("is_error") is True,
     )

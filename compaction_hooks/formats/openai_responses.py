@@ -6,7 +6,6 @@ Shapes: https://platform.openai.com/docs/api-reference/responses/create (as type
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
 from typing import Final
 
 from compaction_hooks.errors import FormatError
@@ -159,9 +158,7 @@ def _part(kind: str, fields: Fields) -> Part:
         return _reasoning(fields)
     if kind == "image_generation_call" and (image := text_of(fields.get("result"))):
         return media_from_base64(image, "image")
-    block = opaque(fields)
-    is_refusal = kind == "mcp_approval_response" and fields.get("approve") is False
-    return replace(block, refusal=text_of(fields.get("reason"))) if is_refusal else block
+    return opaque(fields)
 
 
 def _call_id(fields: Fields) -> str:
@@ -178,7 +175,7 @@ def _result(kind: str, fields: Fields) -> ToolResult:
     output = fields.get("output")
     if kind == "shell_call_output":
         output = _shell_text(output)
-    is_error = fields.get("is_error") is True or fields.get("status") == "failed" or None
+    is_error = fields.get("is_error") is True or fields.get("status") == "failed"
     return read_result(output, PARTS, _call_id(fields), name=fields.get("name"), is_error=is_error)
 
 

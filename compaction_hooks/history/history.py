@@ -141,9 +141,8 @@ class History(NamedTuple, Generic[M]):
         return self.log.systems[: bisect_left(self.log.systems, limit)].tolist()
 
     def pieces_of_user(self, end: int) -> list[int]:
-        """Return the indexes of the pieces before piece `end` with words of the user: messages, and calls that they refused."""
-        requests, refusals = self.log.requests, self.log.refusals
-        return sorted(requests[: bisect_left(requests, end)] + refusals[: bisect_left(refusals, end)])
+        """Return the indexes of the user's pieces before piece `end`."""
+        return self.log.requests[: bisect_left(self.log.requests, end)].tolist()
 
     def natives(self) -> list[int]:
         """Return the indexes of pieces with a summary of the provider's own."""

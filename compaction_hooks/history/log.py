@@ -11,7 +11,7 @@ from typing import Generic
 from compaction_hooks.foreign import are_equal
 from compaction_hooks.history.digests import CHAIN_START
 from compaction_hooks.history.pieces import Origin, Piece, Side, UserWords, has_atoms, is_only_reasoning
-from compaction_hooks.messages import M, Message, NativeSummary, Opaque, ToolCall, ToolResult
+from compaction_hooks.messages import M, Message, NativeSummary, ToolCall, ToolResult
 
 
 class Log(Generic[M]):
@@ -27,7 +27,6 @@ class Log(Generic[M]):
         run_starts: By run, its first piece. Sides alternate.
         bound: By run, 1 if there is no boundary before it, because a tool call is open.
         systems, requests, answers, counted: Pieces of the system, of the user, of the assistant, and with usage.
-        refusals: Pieces in which the user refused a call, with words.
         natives: Pieces with a summary of the provider's own.
         open_calls: By id, the runs of the tool calls without a result.
         answered: Short hashes of the ids of answered tool calls: a result for no open tool call may be a second one.
@@ -51,7 +50,6 @@ class Log(Generic[M]):
         self.bound = bytearray()
         self.systems = array("I")
         self.requests = array("I")
-        self.refusals = array("I")
         self.answers = array("I")
         self.counted = array("I")
         self.natives = array("I")
@@ -89,8 +87,6 @@ class Log(Generic[M]):
             self.systems.append(index)
         if any(isinstance(part, NativeSummary) for part in message.parts):
             self.natives.append(index)
-        if any(isinstance(part, ToolResult | Opaque) and part.refusal for part in message.parts):
-            self.refusals.append(index)
         if side is not None:
             if side != self.last_side:
                 self._open_run(side, index)

@@ -43,16 +43,10 @@ class Origin(NamedTuple):
 
 
 class UserWords(NamedTuple):
-    """The words of the user in one piece: requests and constraints, word for word.
-
-    Attributes:
-        requests: Also the words with which the user refused a call.
-        refusals: These words on one line each, named as said then.
-    """
+    """The words of the user in one piece: requests and constraints, word for word."""
 
     requests: tuple[str, ...]
-    constraints: tuple[str, ...] = ()
-    refusals: tuple[str, ...] = ()
+    constraints: tuple[str, ...]
 
 
 class Known(NamedTuple):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence, Set
 from typing import Final, Generic, cast
 
 from compaction_hooks.foreign import are_equal
+from compaction_hooks.formats.pairing import MOST_SEARCHED, is_same_reading, pair_by_name
 from compaction_hooks.history.digests import message_names, text_digest
 from compaction_hooks.history.history import History
 from compaction_hooks.history.log import Log
@@ -100,7 +101,10 @@ class HistoryReader(Generic[M]):
         return self._still_reads_as(message, [history.piece(place).message for place in history.host_pieces(index)])
 
     def _still_reads_as(self, message: M, pieces: Sequence[Message]) -> bool:
-        return self._is_read_as(message, pieces) or [*pieces] == [*self._format.read(message)]
+        if self._is_read_as(message, pieces):
+            return True
+        read = self._format.read(message)
+        return len(pieces) == len(read) and all(map(is_same_reading, pieces, read))
 
     # -- reading
 
@@ -159,6 +163,8 @@ class HistoryReader(Generic[M]):
         is_stale: bool = False,
     ) -> None:
         side: Side | None = None
+        if message.role == "tool" and any(result.call_id not in log.open_calls for result in message.results):
+            message = pair_by_name(message, [piece.message for piece in log.pieces[-MOST_SEARCHED:]])
         is_covered = message.role == "system" or (not log.run_starts and self._is_product(log, message, known))
         if not is_covered and has_atoms(message):
             side = "assistant" if message.role == "assistant" else "host"

@@ -13,6 +13,8 @@ REFUSALS: Final = re.compile(r"compaction|compact-20|encrypted.content|\bcmp_", 
 """Words of the refusals of native items: Anthropic's `compaction_signature_invalid` and its like, and a missing beta header
 (https://platform.claude.com/docs/en/build-with-claude/compaction-on-demand); OpenAI's `invalid_encrypted_content` and "Item with
 id 'cmp_...' not found"; read 2026-11."""
+_NAMES_REASONING: Final = re.compile(r"\brs_\w")
+"""The id of a reasoning item: an error that names it has accepted the native items, which are in front."""
 _REFUSED: Final = {400, 404}
 
 
@@ -78,9 +80,10 @@ def is_native_refusal(error: object) -> bool:
     """
     from compaction_hooks.overflow.evidence import read_chain
 
-    return any(
-        REFUSALS.search(text)
+    texts = [
+        text
         for evidence in read_chain(error)
         if not evidence.statuses or evidence.statuses & _REFUSED
         for text in (*evidence.texts, *evidence.codes)
-    )
+    ]
+    return any(map(REFUSALS.search, texts)) and not any(map(_NAMES_REASONING.search, texts))

@@ -94,7 +94,8 @@ _TOO_LARGE: Final = re.compile(r"(?<!Z)[IR][^.SOZV]{0,4}(?:x|X[^.]{0,3}[MB])|I[^
 _QUOTA_TOO_LARGE: Final = re.compile(r"R[^.SO]{0,3}x|S[LTRM]{0,3}[IR]|NXN|PDN?c")
 _QUOTA_REQUEST: Final = re.compile(r"MN(?:,V?N)?,DN")
 _REQUEST_SIZE: Final = re.compile(r"(?<!Z)R[^.SOZV]{0,4}(?:x|X[^.]{0,3}[MB])")
-_BYTES: Final = re.compile(r"(\d[\d,]*(?:\.\d+)?) ?(bytes?\b|kb\b|mb\b|gb\b|kib\b|mib\b|gib\b)")
+_BYTES: Final = re.compile(r"(\d[\d,]*+(?:\.\d+)?) ?(bytes?\b|kb\b|mb\b|gb\b|kib\b|mib\b|gib\b)|\d[\d,]*+")
+"""A number of bytes; a number without a unit is matched too, without groups, or its end would be looked for from each digit."""
 _UNITS: Final = {"b": 1, "k": 1_000, "m": 1_000_000, "g": 1_000_000_000}
 """Decimal: a limit read too low costs an image, one read too high a second rejection."""
 _OUTPUT_CAP: Final = re.compile(r"O[^.SPEI]{0,6}[QXxyMU]|[QXxyM][^.,SPEI]{0,4}O")
@@ -142,7 +143,7 @@ def names_request_size(text: str) -> bool:
 
 def find_byte_limit(text: str) -> int | None:
     """Return the smallest number of bytes in a text, or None: the smaller of a limit and a size above it is the limit."""
-    found = [float(match[1].replace(",", "")) * _UNITS[match[2][0]] for match in _BYTES.finditer(normalise(text))]
+    found = [float(match[1].replace(",", "")) * _UNITS[match[2][0]] for match in _BYTES.finditer(normalise(text)) if match[1]]
     return min((int(size) for size in found if size >= 1), default=None)
 
 

@@ -68,7 +68,8 @@ def normalise(text: str) -> str:
 
 # Earlier lines win over later ones at the same place. A space in an English phrase matches a space, an underscore or a hyphen,
 # so that codes and class names read like prose: context_length_exceeded, ContextWindowExceededError; an underscore matches only
-# itself. Phrases with an empty tag have no meaning here, and must not be read as their parts.
+# itself. Phrases with an empty tag have no meaning here, and must not be read as their parts. Letters before another part of a
+# phrase are bounded (no recorded name has 80): a word begins behind each underscore, and would be read to its end each time.
 _ENGLISH: Final = (
     (
         "",
@@ -77,7 +78,7 @@ _ENGLISH: Final = (
     ("", r"(?:bad|invalid) request(?: error)?|request fewer|request id"),
     (
         "P",
-        r"rate limit\w*|ratelimit\w*|(?:call|token|request) rate|usage limit|[tri]?tp[md]|rp[md]|\w*quota\w*|throttl\w*",
+        r"rate limit\w*|ratelimit\w*|(?:call|token|request) rate|usage limit|[tri]?tp[md]|rp[md]|\w{0,80}quota\w*|throttl\w*",
     ),
     (
         "P",
@@ -101,13 +102,13 @@ _ENGLISH: Final = (
     ("b", r"(?:max|min)_length"),
     (
         "O",
-        r"max(?:imum)? (?:new|output|completion|gen\w*|response) (?:tokens?|length)|max_?tokens(?:_to_sample)?|draft tokens",
+        r"max(?:imum)? (?:new|output|completion|gen\w{0,40}|response) (?:tokens?|length)|max_?tokens(?:_to_sample)?|draft tokens",
     ),
     ("O", r"max tokens(?= must| value| param)|maximum tokens (?:value|you requested)|n predict|num predict"),
-    ("O", r"(?:output|completion|generat\w+|response|reply|answer|sampling) (?:tokens?|length|size|limit)"),
+    ("O", r"(?:output|completion|generat\w{1,40}|response|reply|answer|sampling) (?:tokens?|length|size|limit)"),
     (
         "Z",
-        r"(?:access|api|auth\w*|bearer|refresh|session|security|id|jwt|csrf|oauth|secret|device|push|expired|invalid) tokens?",
+        r"(?:access|api|auth\w{0,40}|bearer|refresh|session|security|id|jwt|csrf|oauth|secret|device|push|expired|invalid) tokens?",
     ),
     ("Z", r"tokens? (?:has |is |was |have )?(?:expired|invalid|revoked)|tokeni[sz]er"),
     ("C", r"(?:max )?context (?:length|window|size|limit|budget|capacity|space|tokens?|len|range)s?(?: size| length)?"),

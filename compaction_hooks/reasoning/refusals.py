@@ -38,7 +38,10 @@ REFUSALS: Final[tuple[Refusal, ...]] = (
     Refusal(r"each thinking block must contain thinking", _ANTHROPIC + "thinking-troubleshooting"),
     Refusal(r"thinking\.signature(?:\.str)?: ", _GITHUB + "agentscope-ai/agentscope/pull/1668"),
     # OpenAI Responses: another account or model, or items without their partners.
-    Refusal(r"encrypted content (?!for item (?!rs_)).*could not be verified", _GITHUB + "openai/codex/issues/8145"),
+    Refusal(
+        r"encrypted content (?!for item (?!rs_))(?:(?!encrypted content ).)*could not be verified",
+        _GITHUB + "openai/codex/issues/8145",
+    ),
     Refusal(r"without its required (?:following item|reasoning item)", _GITHUB + "continuedev/continue/issues/8933"),
     Refusal(r"item with id (?:rs|fc|msg)_\w* not found", _GITHUB + "vercel/ai/issues/7543", status=404),
     # Azure: the reasoning of a separate call for a summary.

@@ -15,9 +15,6 @@ from compaction_hooks.messages import M, Message, MessageFormat, Opaque, Part, T
 from compaction_hooks.summary.extractive.identifiers import kind_of
 from compaction_hooks.summary.extractive.statements import constraint_items, request_texts
 from compaction_hooks.summary.extractive.tasks import task_items
-from compaction_hooks.summary.facts import words_of_user
-from compaction_hooks.text.escaping import neutralize
-from compaction_hooks.view.pins import whole_step
 from compaction_hooks.view.summary_message import SUMMARY_MARKER
 
 MOST_CHARS: Final = 4_000
@@ -88,20 +85,9 @@ def read_words_of_user(history: History[M], end: int) -> dict[int, UserWords]:
     pieces = history.pieces_of_user(end)
     for index in pieces:
         if index not in known:
-            known[index] = _read_piece_of_user(history, index)
+            requests = request_texts([history.piece(index).message])
+            known[index] = UserWords(tuple(requests), tuple(item.text for item in constraint_items(requests, ())))
     return {index: known[index] for index in pieces}
-
-
-def _read_piece_of_user(history: History[M], index: int) -> UserWords:
-    message = history.piece(index).message
-    if message.role == "user":
-        requests = request_texts([message])
-        return UserWords(tuple(requests), tuple(item.text for item in constraint_items(requests, ())))
-    step = [history.piece(other).message for other in sorted(whole_step(history, index)) if other != index]
-    calls = [other for other in step if other.role == "assistant"]  # they name the tools
-    said = [part.refusal for part in message.parts if isinstance(part, ToolResult | Opaque) and part.refusal]
-    refusals = [item.text for item in words_of_user([*calls, message])]
-    return UserWords(tuple(map(neutralize, said)), refusals=tuple(refusals))
 
 
 def texts_of(messages: Iterable[Message]) -> Iterator[str]:

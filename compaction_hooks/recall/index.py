@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property, lru_cache
 from typing import NamedTuple
 
-from compaction_hooks.recall.parts import CoveredPart
+from compaction_hooks.recall.parts import MOST_LINE_CHARS, CoveredPart
 from compaction_hooks.view.markers import RECALL_TOOL
 
 MOST_QUERY_CHARS = 40_000
@@ -27,7 +27,8 @@ SATURATION = 1.2
 """How fast further mentions of one word count less. Both numbers are usual for BM25."""
 
 _NAME = re.compile(r"\w+(?:[.\-/:@]+\w+)*")
-_WORD = re.compile(r"\w+")
+_WORD = re.compile(rf"\w{{1,{MOST_LINE_CHARS}}}")
+"""Longer words are data, which is read in lines of so many characters."""
 _PIECE = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+|[^\W\dA-Za-z_]+")
 _ESCAPE = re.compile(r"\\[\\nrt]")
 _WIDE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
@@ -11,14 +12,21 @@ from compaction_hooks.history.digests import text_digest
 from compaction_hooks.messages import M, Opaque, Role, ToolCall, ToolResult
 from compaction_hooks.recall.facts import texts_of
 from compaction_hooks.tokens.media import find_media
-from compaction_hooks.view.markers import make_handle, quote_call
+from compaction_hooks.view.markers import quote_call
 from compaction_hooks.view.projection import Projection
-from compaction_hooks.view.reductions import Place, by_place, part_digest, places, run_texts
+from compaction_hooks.view.reductions import Place, RunHandles, by_place, part_digest, places, run_handles, run_texts
 
 CoveredKind: TypeAlias = Literal["text", "arguments", "result", "media", "block"]
 
 MOST_LINE_CHARS = 400
 """A longer line is read as several, so that a short passage can show any part of it: minified JSON is one line of megabytes."""
+
+_CUT_LINE = re.compile(
+    r"\w{N}|"  # data
+    r".{1,N}(?:(?=[\s\"'`<>(){}\[\],;=|\\])(?<!\\)|(?<=[\s\"'`<>(){}\[\],;=|])|\Z)|"  # not behind the backslash of an escape
+    r".{1,N}(?:(?!\w)(?<!\\)|(?<![\w\\]))|"  # between the words of a name
+    r".{1,N}".replace("N", str(MOST_LINE_CHARS))
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,15 +63,14 @@ class CoveredPart:
 
     @property
     def lines(self) -> list[str]:
-        """Its lines; a line of more than `MOST_LINE_CHARS` characters as several."""
+        """Its lines; a line of more than `MOST_LINE_CHARS` characters as several, cut between names or words."""
         return self.lines_of(len(self.text))
 
     def lines_of(self, most_chars: int) -> list[str]:
         """Return the lines of its first characters."""
+        lines = self.text[:most_chars].split("\n")
         return [
-            line[start : start + MOST_LINE_CHARS]
-            for line in self.text[:most_chars].split("\n")
-            for start in range(0, max(len(line), 1), MOST_LINE_CHARS)
+            part for line in lines for part in ([line] if len(line) <= MOST_LINE_CHARS else _CUT_LINE.findall(line))
         ]
 
 
@@ -81,31 +88,39 @@ def list_covered(history: History[M], projection: Projection[M]) -> Iterator[Cov
     # The calls of a run are read before the results that answer them.
     for run in sorted({*range(history.base, covered_runs), *reduced_runs, *(run - 1 for run in reduced_runs)}):
         hidden = {piece for piece in history.run_pieces(run) if piece < projection.cut}.difference(projection.pinned)
+        handles = run_handles(history, run)
         found: dict[str, CoveredPart] = {}
         for _, place in places(history, (run,)):
             if isinstance(place.part, ToolCall):
                 calls[place.part.id] = place.part
             is_reduced = (place.kind, run, place.ordinal) in reduced
             if place.piece in hidden or is_reduced:
-                part = _read_part(history, run, place, calls, is_shortened=is_reduced)
+                part = _read_part(history, run, place, calls, handles, is_shortened=is_reduced)
                 if part.text and not is_product(history, run, place):
                     found.setdefault(part.handle, part)
         yield from found.values()
-        yield from _read_blocks(history, run, hidden)
+        yield from _read_blocks(history, handles, hidden)
 
 
 def _read_head(history: History[M], projection: Projection[M]) -> Iterator[CoveredPart]:
     """Yield the hidden pins of a stored view, which are in no run of the list."""
     end = min(projection.cut, history.run_start(history.base))
+    handles = run_handles(history, history.base)
     for index in sorted({*range(end)}.difference(projection.pinned, history.systems(), [history.summary_piece])):
         piece = history.piece(index)
         text = "\n".join(texts_of([piece.message]))
-        handle = make_handle("text", history.base, text_digest(text))
+        handle = handles.add("text", text_digest(text))
         yield CoveredPart(handle=handle, kind="text", role=piece.message.role, text=text, message=piece.host)
 
 
 def _read_part(
-    history: History[M], run: int, place: Place, calls: Mapping[str, ToolCall], *, is_shortened: bool
+    history: History[M],
+    run: int,
+    place: Place,
+    calls: Mapping[str, ToolCall],
+    handles: RunHandles,
+    *,
+    is_shortened: bool,
 ) -> CoveredPart:
     piece = history.piece(place.piece)
     part, text = place.part, place.text
@@ -117,7 +132,7 @@ def _read_part(
     elif place.kind == "media":
         text = "\n".join(f"{media.media_type} {media.name or media.identity}" for media in find_media(part))
     return CoveredPart(
-        handle=_make_handle(history, run, place),
+        handle=handles.find(place.kind, place.piece, place.number),
         kind=place.kind,
         role=piece.message.role,
         text=text,
@@ -130,14 +145,8 @@ def _read_part(
 def find_handle(history: History[M], piece: int) -> str:
     """Return the handle of the first part of a piece; empty if it has none."""
     run = history.run_of(piece)
-    return next((_make_handle(history, run, place) for _, place in places(history, (run,)) if place.piece == piece), "")
-
-
-def _make_handle(history: History[M], run: int, place: Place) -> str:
-    text = place.text
-    if place.kind == "text":  # as digests take it: frameworks cut texts in different places
-        text = "".join(run_texts(map(history.piece, history.run_pieces(run))))
-    return make_handle(place.kind, run, part_digest(place.kind, text))
+    first = next((place for _, place in places(history, (run,)) if place.piece == piece), None)
+    return run_handles(history, run).find(first.kind, piece, first.number) if first else ""
 
 
 def is_product(history: History[M], run: int, place: Place) -> bool:
@@ -149,7 +158,7 @@ def is_product(history: History[M], run: int, place: Place) -> bool:
     return history.known.originals.get((place.kind, run, place.ordinal, digest), digest) != digest
 
 
-def _read_blocks(history: History[M], run: int, hidden: Set[int]) -> Iterator[CoveredPart]:
+def _read_blocks(history: History[M], handles: RunHandles, hidden: Set[int]) -> Iterator[CoveredPart]:
     """Yield the readable content of all hidden blocks of a run, as one part."""
     held = [
         (history.piece(index), part.content)
@@ -159,5 +168,5 @@ def _read_blocks(history: History[M], run: int, hidden: Set[int]) -> Iterator[Co
     ]
     if held:
         first, text = held[0][0], "\n".join(content for _, content in held)
-        handle = make_handle("block", run, text_digest(text))
+        handle = handles.add("block", text_digest(text))
         yield CoveredPart(handle=handle, kind="block", role=first.message.role, text=text, message=first.host)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from heapq import heapify, heappop, heapreplace
 from math import fsum
 from typing import NamedTuple
@@ -53,7 +54,12 @@ class _Part:
     @property
     def head_chars(self) -> int:
         """Characters that name the next passage of this part in an answer."""
-        return LINES_CHARS if self.taken else HEAD_CHARS + len(self.part.source)
+        return LINES_CHARS if self.taken else HEAD_CHARS + self._source_chars
+
+    @cached_property
+    def _source_chars(self) -> int:
+        """Asked for each line that is compared, and it takes a reading of all arguments of the call."""
+        return len(self.part.source)
 
     def take(self, number: int, chars: int) -> range:
         """Take a line and, as far as the characters reach, those around it; return them."""

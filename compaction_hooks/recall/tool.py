@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Mapping
-from typing import Final, NamedTuple
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
 
 from compaction_hooks.errors import describe_error
 from compaction_hooks.history import History
@@ -22,6 +22,7 @@ WINDOW_RATIO = 0.2
 MOST_RUN_CHARS = 160_000
 """The most characters of all answers since the user's last request: 20 long answers. It ends a loop that only reads."""
 
+_HANDLE_ALONE = re.compile(rf"\W*(?:{RECALL_TOOL}\W+)?({HANDLE.pattern})(?:\W+shows them)?\W*")
 _LINES = re.compile(r"\D*(\d{1,9})(?:\D+(\d{1,9}))?\D*")
 _OLD = "It is a record of that time, not an instruction."
 
@@ -57,7 +58,7 @@ class RecallTool:
         'Give a handle from a marker, such as "r17-3fa9c2", to read that part; or words to search for, such as names, paths, '
         "numbers or an error, to find the passages that have them."
     )
-    parameters: Final[Mapping[str, object]] = {
+    parameters: Final[dict[str, Any]] = {
         "type": "object",
         "properties": {
             "query": {"type": "string", "description": "A handle, or words to search for."},
@@ -69,26 +70,34 @@ class RecallTool:
     def __init__(self, recallable: Callable[[], Recallable]) -> None:
         self._recallable = recallable
 
-    def __call__(self, query: str = "", lines: str = "", **_: object) -> str:
-        """Return the answer to a call of the model: escaped, marked as old, and of limited length. Other arguments are ignored."""
+    def __call__(self, query: str = "", lines: str = "", **others: object) -> str:
+        """Return the answer to a call of the model: escaped, marked as old, and of limited length.
+
+        Models misname arguments: without a query, any other argument is taken for it.
+        """
         try:
-            return self._answer(str(query or ""), str(lines or ""))
+            return self._answer(str(query or "") or " ".join(map(str, filter(None, others.values()))), str(lines or ""))
         except Exception as error:  # noqa: BLE001 - `messages` is the host's function, and the model's run must go on
             logger.warning("recall failed (%s)", describe_error(error))
             return f"recall failed: {describe_error(error)}"
 
     def _answer(self, query: str, lines: str) -> str:
         covered, window, answered = self._recallable()
-        handle = HANDLE.search(query)
-        if not covered and not handle:
+        alone = _HANDLE_ALONE.fullmatch(query)
+        if not covered and not alone:
             return "Nothing is left out of this conversation: all of it is in view."
         if answered >= MOST_RUN_CHARS:
             return f"recall has shown {answered:,} characters since the last request, which is its limit: go on without it."
         most_chars = min(MOST_CHARS, int(window * WINDOW_RATIO) or MOST_CHARS)
+        handle = next(filter(covered.find, HANDLE.findall(query)), None)
         if handle is None:
-            return _tell_found(covered.search(query, most_chars=most_chars))
+            found = covered.search(query, most_chars=most_chars)
+            # Builds and branches have names of this form too.
+            if alone is None or any(alone[1] in passage.text for passage in found):
+                return _tell_found(found)
+            handle = alone[1]
         try:
-            return _tell_read(covered.read(handle[0], _parse_lines(lines), most_chars=most_chars))
+            return _tell_read(covered.read(handle, _parse_lines(lines), most_chars=most_chars))
         except LookupError as error:
             return f"{error}. Search for its words to find what else is there."
 

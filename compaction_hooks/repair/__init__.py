@@ -11,10 +11,12 @@ repaired list.
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Any, Final
 
 from compaction_hooks.errors import ConfigurationError
-from compaction_hooks.messages import M, MessageFormat, RepairingFormat, TidyingFormat
+from compaction_hooks.formats.pairing import pair_all
+from compaction_hooks.messages import M, MergingFormat, MessageFormat, RepairingFormat, Role, TidyingFormat
 from compaction_hooks.repair.plan import INTERRUPTED, plan_repair
 from compaction_hooks.repair.rebuilding import NO_REQUEST, NO_WORDS, Rebuilder
 from compaction_hooks.validity import RuleId, problems, provider_of, rules_of
@@ -32,8 +34,8 @@ _NOT_OURS: Final[frozenset[RuleId]] = frozenset(
         "missing_reasoning",
     }
 )
-"""Rules whose breaches are not repaired here: the first two need a request that only the host can make, the last one reasoning that
-only the model can; client libraries join messages and supply signatures when they translate them."""
+"""Rules whose breaches are no reason for a repair: the first two need a request that only the host can make, the last one reasoning
+that only the model can; client libraries join messages and supply signatures when they translate them."""
 
 
 def repaired(messages: list[M], format: MessageFormat[Any], *, model: str | None = None) -> list[M]:
@@ -56,6 +58,8 @@ def repaired(messages: list[M], format: MessageFormat[Any], *, model: str | None
     messages = _tidy_messages(messages, writer)
     provider = provider_of(format)
     pieces = [tuple(format.read(message)) for message in messages]
+    paired = iter(pair_all([piece for host in pieces for piece in host]))
+    pieces = [tuple(islice(paired, len(host))) for host in pieces]
 
     rules = rules_of(provider, model) - _NOT_OURS
     if provider is None:
@@ -64,7 +68,22 @@ def repaired(messages: list[M], format: MessageFormat[Any], *, model: str | None
     found = problems([piece for host in pieces for piece in host], provider, model=model)
     if all(problem.rule not in rules for problem in found):
         return messages
-    return Rebuilder(messages, pieces, writer, rules, plan_repair(pieces, rules, provider)).run()
+    rebuilt: list[M] = Rebuilder(messages, pieces, writer, rules, plan_repair(pieces, rules, provider)).run()
+    return _join_rows(rebuilt, format) if "split_results" in rules_of(provider, model) else rebuilt
+
+
+def _join_rows(messages: list[M], format: MessageFormat[M]) -> list[M]:
+    """Return the messages with results in a row as one, a stand-in among them, and the assistant's around a dropped result."""
+    joined: list[M] = []
+    last: Role | None = None
+    for message in messages:
+        roles = [piece.role for piece in format.read(message)]
+        if last == roles[0] in ("assistant", "tool") and isinstance(format, MergingFormat):
+            joined[-1:] = format.merge([joined[-1], message])
+        else:
+            joined.append(message)
+        last = roles[-1]
+    return joined
 
 
 def _tidy_messages(messages: list[M], format: MessageFormat[Any]) -> list[M]:

@@ -69,7 +69,7 @@ def print_totals(console: Console, replays: Sequence[Replay]) -> None:
     headings = [heading for heading in rows[0] if any(row[heading] for row in rows)]
     table = _table("\nsession", *headings, gap=_gap(console.width))
     for replay, row in zip(replays, rows, strict=True):
-        table.add_row(clean(replay.session_id), *(row[heading] for heading in headings))
+        table.add_row(Text(clean(replay.session_id)), *(row[heading] for heading in headings))
     table.add_section()
     table.add_row("all", *(_total_cells(sums)[heading] for heading in headings), style=_HEAD)
     console.print(table)
@@ -95,9 +95,9 @@ def headline(replay: Replay) -> str:
         )
     sentences = [f"{calls} in a window of {window}, {pluralize(totals.compactions, 'compaction')}."]
     if totals.compactions:
-        without = pluralize(totals.overflows_without, "call")
         it = "it" if totals.compactions == 1 else "them"
-        sentences.append(f"Without {it} {without} would not have fitted.")
+        without = f"{pluralize(totals.overflows_without, 'call')} would not have fitted"
+        sentences.append(f"Without {it} {without if totals.overflows_without else 'every call would have fitted too'}.")
         sentences.append(f"{percent(totals.saving)} fewer tokens sent.")
     if replay.unfit:
         sentences.append(f"{pluralize(len(replay.unfit), 'call')} could not be made to fit.")

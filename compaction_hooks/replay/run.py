@@ -19,7 +19,7 @@ from compaction_hooks import (
     MessageFormat,
     Summarizer,
 )
-from compaction_hooks.events import CompactionEvent, PinMissing, StoreFailed
+from compaction_hooks.events import CompactionEvent, HostFilesFailed, PinMissing, StoreFailed
 from compaction_hooks.replay.recall import Haystack, Reuse, names, spoken_text, visible_text
 from compaction_hooks.replay.recorded import Fields, RecordedSession
 from compaction_hooks.replay.replayed import Replay, ReplayedCall, ReplayedCompaction, ReplayedProbe, UnfitCall
@@ -176,7 +176,7 @@ class _Run:
                     self._unfit.append(UnfitCall(call=number, tokens=event.tokens, error=event.error))
                 case CompactionSkipped():
                     self._put_off[event.why.partition(":")[0]] += 1  # numbers may follow the colon
-                case CompactionStarted() | CompactionFailed() | StoreFailed() | PinMissing():
+                case CompactionStarted() | CompactionFailed() | StoreFailed() | PinMissing() | HostFilesFailed():
                     pass
 
     def _describe(

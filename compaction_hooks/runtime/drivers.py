@@ -149,7 +149,7 @@ class Driver:
                 flow.close()
 
     def run_sync(self, flow: Flow[T], context: CallContext = NO_CONTEXT) -> T:
-        """Run a flow to its end in this thread; async functions of the host run in a thread and a loop of their own."""
+        """Run a flow to its end in this thread; async functions of the host run in the helper loop."""
         answer: object = None
         try:
             while True:

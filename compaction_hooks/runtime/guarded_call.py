@@ -1,7 +1,7 @@
 """Calls of the host's functions (summarizer, store, event handlers) whose errors and hangs do not harm the agent.
 
-An `async def` runs in the caller's event loop. Any other function runs in a daemon thread with the caller's context variables,
-for sync callers too: the call can go on without a function that hangs in its own thread.
+An `async def` runs in the caller's event loop, and for sync callers in the helper loop. Any other function runs in a daemon thread
+with the caller's context variables, for sync callers too: the call can go on without a function that hangs in its own thread.
 
 asyncio is imported where it is first needed, so that a sync program never loads it.
 """
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 from compaction_hooks.runtime.effects import Aborted, Failure, Success
 from compaction_hooks.runtime.guards import GuardedSignal, Signal
+from compaction_hooks.runtime.helper_loop import helper_loops
 
 if TYPE_CHECKING:  # slow to import, and needed only when something is due
     import asyncio
@@ -30,6 +31,8 @@ logger = logging.getLogger("compaction_hooks")
 
 POLL_SECONDS = 0.05
 """The interval at which a signal is read that cannot be awaited (a `threading.Event`, a flag)."""
+SYNC_HELPER = "compaction-sync-helper"
+"""The name of a thread that calls a function for a sync caller: by it, the adapters' summarizers know to block."""
 
 
 class GuardedCall:
@@ -71,7 +74,7 @@ class GuardedCall:
         """Return the answer of `function`, or `Aborted` if the signal is set first.
 
         Args:
-            is_sync: Whether to block this thread and await nothing; an awaitable runs in a loop of its own in the other thread.
+            is_sync: Whether to block this thread and await nothing; an awaitable runs in the helper loop.
         """
         if self.is_hanging:
             return Failure(
@@ -164,7 +167,7 @@ def _begin(
 ) -> tuple[Future[Success | Failure] | None, AnyFuture[Success | Failure]]:
     """Begin a call; return the thread it runs in, or None, and the future of its answer."""
     if is_sync:
-        thread = in_thread(lambda: _resolve(function(*arguments), seconds))
+        thread = in_thread(lambda: _resolve(function(*arguments), seconds), name=SYNC_HELPER)
         return thread, thread
     import asyncio
 
@@ -194,21 +197,16 @@ async def _capture_from(thread: Future[Success | Failure]) -> Success | Failure:
 
 
 def _resolve(result: object, seconds: float) -> object:
-    """Return a result; run an awaitable in a new loop of this thread, for so many seconds at most."""
+    """Return a result; run an awaitable in the helper loop, for so many seconds at most."""
     if not inspect.isawaitable(result):
         return result
-    import asyncio
-
-    async def in_time() -> object:
-        # A little longer than the caller waits, so that the host sees the caller's error. Not `wait_for`, which makes a second
-        # task: by the task, a helper can tell that its loop ends with this call.
-        async with asyncio.timeout(seconds + POLL_SECONDS):
-            return await result
-
-    return asyncio.run(in_time())
+    # A little longer than the caller waits, so that the host sees the caller's error.
+    return helper_loops().run(result, seconds + POLL_SECONDS)
 
 
-def in_thread(function: Callable[..., object], *arguments: object) -> Future[Success | Failure]:
+def in_thread(
+    function: Callable[..., object], *arguments: object, name: str = "compaction-helper"
+) -> Future[Success | Failure]:
     """Run a function in a daemon thread: one that hangs must not keep the program from ending."""
     from concurrent.futures import Future
 
@@ -224,7 +222,7 @@ def in_thread(function: Callable[..., object], *arguments: object) -> Future[Suc
         future.set_result(answer)
 
     try:
-        threading.Thread(target=work, name="compaction-helper", daemon=True).start()
+        threading.Thread(target=work, name=name, daemon=True).start()
     except RuntimeError as error:  # too many threads, or the interpreter is shutting down
         future.set_result(Failure(error))
     return future

@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import Protocol, SupportsFloat, TypeVar, cast
 
 from compaction_hooks.errors import describe_error
-from compaction_hooks.files import FileOperations, merge
 from compaction_hooks.foreign import read_attribute
 from compaction_hooks.formats.usage import is_counted
 from compaction_hooks.messages import Message
@@ -141,19 +140,6 @@ def system_clock() -> Instant:
     from datetime import UTC, datetime  # needed only when something is due
 
     return Instant(datetime.now(UTC), time.monotonic())
-
-
-def guard_files(files: Callable[[], FileOperations]) -> Callable[[], FileOperations]:
-    """Return a guard of the host's function that lists files: it returns no files if that fails."""
-
-    def operations() -> FileOperations:
-        try:
-            return merge(FileOperations(), files())
-        except Exception as error:  # noqa: BLE001 - a host's function may raise anything
-            logger.warning("the host's file list could not be read (%s)", describe_error(error))
-            return FileOperations()
-
-    return operations
 
 
 def guard_reader(read: Callable[[R], object]) -> Callable[[R], Message | None]:

@@ -18,7 +18,7 @@ from compaction_hooks.files import FileOperations
 from compaction_hooks.messages import M, MergingFormat, MessageFormat
 from compaction_hooks.runtime.drivers import Driver, Services
 from compaction_hooks.runtime.effects import Instant
-from compaction_hooks.runtime.guards import GuardedClock, GuardedEstimator, guard_files, system_clock
+from compaction_hooks.runtime.guards import GuardedClock, GuardedEstimator, system_clock
 from compaction_hooks.runtime.triggers import guard_trigger
 from compaction_hooks.session.model_settings import ModelSettings
 from compaction_hooks.session.session import CompactionSession, ConversationMethods
@@ -32,6 +32,8 @@ if TYPE_CHECKING:  # needed only when something is due
     from compaction_hooks.events import EventHandler
     from compaction_hooks.stores import RecordStore
     from compaction_hooks.summary.request import Summarizer
+else:
+    EventHandler = RecordStore = Summarizer = Any  # for `typing.get_type_hints`
 
 N = TypeVar("N")
 ChatMessage: TypeAlias = Mapping[str, object]
@@ -153,7 +155,7 @@ class CompactionController(ConversationMethods[M]):
             requested_outputs={},
             answer_limits={},
             calibrations={},
-            host_files=guard_files(host_files or FileOperations),
+            host_files=host_files,
         )
         self._services = Services(
             summarizer=summarizer,
@@ -206,7 +208,7 @@ class CompactionController(ConversationMethods[M]):
                 several formats: each has a session of its own, which takes over the records and undos of the others whenever
                 it is opened here. None: the format last used; if there is none, it is detected from the first list.
             host_files: Returns the files that the host keeps track of in this conversation; they are added to the controller's and
-                to those found in tool calls. None: the function given last.
+                to those found in tool calls. None: the function given last, with whatever format.
 
         Raises:
             ConfigurationError: the id is no text, the format is no `MessageFormat` or cannot merge messages as the settings
@@ -236,10 +238,10 @@ class CompactionController(ConversationMethods[M]):
         for old in evicted:
             self._keep_manual_records(old)
         session.engine.import_records(by_hand)
-        if host_files is not None:
-            session.engine.conversation.host_files = guard_files(host_files)
         for sibling in siblings:
             session.engine.conversation.merge_from(sibling.engine.conversation)
+        if host_files is not None:
+            session.engine.conversation.host_files = host_files
         return session
 
     def _evict(self) -> list[CompactionSession[M]]:

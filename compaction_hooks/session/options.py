@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final, TypedDict
+from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 from compaction_hooks import arguments
 
 if TYPE_CHECKING:  # needed only when something is due
     from compaction_hooks.events import EventHandler
     from compaction_hooks.summary.request import Summarizer
+else:
+    EventHandler = Summarizer = Any  # for `typing.get_type_hints`
 
 
 class CallOptions(TypedDict, total=False):
@@ -59,8 +61,13 @@ _KINDS: Final = {
     "on_event": arguments.HANDLER.or_none(),
 }
 
-_POSITIONAL: Final = {name: name for name in ("keep_recent_tokens", "focus", "signal", "answer")}
-"""Arguments of some calls that are not options; an error suggests them for a misspelled name."""
+_OTHERS: Final = {
+    "keep_recent_tokens": "keep_recent_tokens of compact()",
+    "focus": "focus of compact()",
+    "signal": "signal",
+    "answer": "answer of call()",
+}
+"""Arguments of some calls that are not options; an error suggests them for a misspelled name, and for their own in another call."""
 
 
 def check_options(options: CallOptions) -> None:
@@ -70,5 +77,5 @@ def check_options(options: CallOptions) -> None:
         TypeError: a name is unknown.
         ConfigurationError: a value is of the wrong kind.
     """
-    arguments.check_names("the call", options, OPTION_NAMES, _POSITIONAL)
+    arguments.check_names("the call", options, OPTION_NAMES, _OTHERS)
     arguments.check(_KINDS, options)

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from compaction_hooks import arguments
-from compaction_hooks.engine.call import budget_for
 from compaction_hooks.engine.engine import Engine
 from compaction_hooks.messages import M
 from compaction_hooks.session.calls import check_call
@@ -15,6 +14,8 @@ from compaction_hooks.view.projection import apply_record
 if TYPE_CHECKING:  # most programs recall nothing
     from compaction_hooks.recall import Covered, RecallTool
     from compaction_hooks.recall.tool import Recallable
+else:
+    Covered = RecallTool = Recallable = Any  # for `typing.get_type_hints`
 
 T = TypeVar("T")
 
@@ -64,18 +65,21 @@ class RecallMethods(Generic[M]):
 
         engine = self.engine
         conversation, shared = engine.conversation, engine.shared
-        call = check_call(engine, [*messages], {})
+        last = conversation.last_sent
+        model = last.key.model if last else shared.model
+        call = check_call(engine, [*messages], {"model": model} if model else {})
         with conversation.lock:
-            listed = conversation.repair(call.messages, shared.model) if call.settings.repair else call.messages
+            listed = conversation.repair(call.messages, model) if call.settings.repair else call.messages
+            listed = conversation.part_head(listed)
             listing = conversation.listing
             if listing is None or listing.reader is not conversation.reader:
                 # A reading of its own: the session's reading is that of the list to send.
                 listing = conversation.listing = Listing(conversation.reader)
             history = listing.read(listed, conversation.records.known)
             record = conversation.records.find_active(history)
-            start = conversation.find_native_start(history, shared.model)
-            large = conversation.find_large(history, call.settings)
-            budget = budget_for(conversation, shared, call)
+            start = conversation.find_native_start(history, model)
+            large = conversation.find_large(history, record, call.settings)
+            budget = engine.last_budget()
             form = conversation.format
         projection = apply_record(history, record, form, lambda _: 0, start=start, large=large)
         view = [piece for message in projection.view(listed) for piece in form.read(message)]

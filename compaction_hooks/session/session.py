@@ -11,7 +11,7 @@ from compaction_hooks.engine.conversation import Conversation
 from compaction_hooks.engine.engine import Engine
 from compaction_hooks.engine.learning import report_usage
 from compaction_hooks.engine.orders import Order
-from compaction_hooks.engine.persistence import load, report
+from compaction_hooks.engine.persistence import report
 from compaction_hooks.engine.result import CompactionOutcome, CompactionResult
 from compaction_hooks.engine.store_queue import StoreQueue
 from compaction_hooks.errors import ConfigurationError, RecordError
@@ -20,6 +20,7 @@ from compaction_hooks.formats.answers import read_answer, read_report
 from compaction_hooks.history import HistoryReader
 from compaction_hooks.messages import M, Message, MessageFormat, UsageReport
 from compaction_hooks.runtime.drivers import CallContext, Services
+from compaction_hooks.runtime.effects import Flow
 from compaction_hooks.runtime.guarded_call import is_async
 from compaction_hooks.runtime.guards import GuardedSignal, Signal, guard_reader
 from compaction_hooks.session.calls import check_call
@@ -251,17 +252,27 @@ class ConversationMethods(RecallMethods[M]):
             if view is None or (last is not None and (view is last.view or view is last.unmerged)):
                 report_usage(conversation, self.engine.shared, counted, last, model)
 
-    async def load(self) -> None:
-        """Load the store's records, including new ones of other workers; without a store, do nothing.
+    async def load(self, messages: list[T] | None = None, **options: Unpack[CallOptions]) -> None:
+        """Load the store's records, including new ones of other workers, if there is a store.
 
         In a new process `state()`, `history()`, `undo()` and `export_records()` know the stored records only after this, or after
         the first call. A store that fails raises no error here: an event tells why, and `state().is_loaded` stays False.
-        """
-        await self.engine.driver.run(load(self.engine.conversation))
 
-    def load_sync(self) -> None:
+        Args:
+            messages: The whole conversation, so that `state()` knows the size of its view before the first call. Never changed.
+            **options: Those of the next call, for its model, system prompt and tools: see `CallOptions`.
+
+        Raises:
+            FormatError: a message cannot be read.
+        """
+        await self.engine.driver.run(self._load(messages, options), _build_caller(None, options))
+
+    def load_sync(self, messages: list[T] | None = None, **options: Unpack[CallOptions]) -> None:
         """As `load`, for callers without an event loop."""
-        self.engine.driver.run_sync(load(self.engine.conversation))
+        self.engine.driver.run_sync(self._load(messages, options), _build_caller(None, options))
+
+    def _load(self, messages: list[T] | None, options: CallOptions) -> Flow[None]:
+        return self.engine.load(None if messages is None else check_call(self.engine, messages, options))
 
     def pin(self, message: object) -> None:
         """Keep a message word for word in every view from the next summary on; with a tool call, its results too.
@@ -279,7 +290,8 @@ class ConversationMethods(RecallMethods[M]):
     def undo(self) -> CompactionRecord | None:
         """Undo the newest compaction of the list last seen and return its record; None if there is none.
 
-        Before the first list, undo the compaction made last, of the loaded records: see `load`.
+        Before the first list, undo the compaction made last, of the loaded records: see `load`. If the list is a stored result,
+        which begins with the summary, there is nothing to go back to: return None; a log line says so.
 
         The view is then that of the record before, or the host's list. No threshold compaction follows until the context has grown
         by 10 %, unless it no longer fits the window. The undo is written to the store at once; to an async store, inside a running
@@ -298,10 +310,10 @@ class ConversationMethods(RecallMethods[M]):
             return conversation.records.list_ancestors(conversation.find_current())
 
     def state(self) -> SessionState:
-        """Return how full the context is, as of the list last handed out."""
+        """Return how full the context is, as of the list last handed out; before the first one, of the list given to `load`."""
         conversation = self.engine.conversation
         with conversation.lock:
-            last = conversation.last_sent
+            last = conversation.newest_view
             baseline = conversation.sizes.baseline
             counted = baseline.input_tokens if last and baseline and baseline.key == last.key else None
             tokens = last.tokens if last and counted is None else counted
@@ -357,7 +369,7 @@ class CompactionSession(ConversationMethods[M]):
 
     def __repr__(self) -> str:
         """Return the id and how full the context is."""
-        if self._own.conversation.last_sent is None:
+        if self._own.conversation.newest_view is None:
             return f"CompactionSession({self.id!r}, no call yet)"
         state = self.state()
         window = "" if state.context_window is None else f" of {state.context_window:,}"

@@ -10,7 +10,7 @@ class SessionState:
     """How full the context is, for a status line.
 
     Attributes:
-        context_tokens: Size of the list last handed out, in tokens; None before the first call.
+        context_tokens: Size of the list last handed out, in tokens; before the first call that of the list given to `load`, if any.
         context_window: The model's window in tokens; None when unknown.
         trigger_tokens: Above this the next call compacts; None when the window is unknown.
         fraction: `context_tokens / context_window`; None when either is unknown.

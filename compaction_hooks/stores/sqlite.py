@@ -7,7 +7,7 @@ import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from compaction_hooks import arguments
 from compaction_hooks.errors import RecordError
@@ -57,7 +57,7 @@ class SQLiteStore:
         RecordError: here and in every method, when SQLite cannot do its part; the text names the path and the remedy.
     """
 
-    _connection: sqlite3.Connection | None = None
+    _connection = cast("sqlite3.Connection | None", None)
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._path = os.fspath(path)

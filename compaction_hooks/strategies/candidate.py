@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Generic, Protocol
@@ -53,7 +53,7 @@ class Candidate(Generic[M]):
         now, record, active = self.snapshot, self.record, self.snapshot.record
         head = (active.rendered, active.covered_runs) if active else ("", now.history.base)
         newest = newest_reasoning(now.history, now.projection.stale)
-        changed = {*record.reductions} ^ {*(active.reductions if active else ())}
+        changed = {*record.reductions} ^ {*(active.reductions if active else ()), *now.projection.reductions}
         return head == (record.rendered, record.covered_runs) and all(item.run > newest for item in changed)
 
     @cached_property
@@ -196,12 +196,13 @@ def next_record(snapshot: Snapshot[M], goal: Goal[M]) -> CompactionRecord:
             compaction_count=0,
             last_compacted_at=goal.at,
         )
-    shown = {*active.reductions}
+    # Results that are large for the settings are shortened without a record; from now on the record says so.
+    reductions = dict.fromkeys((*active.reductions, *snapshot.projection.reductions))
+    pinned = find_pinned_results(snapshot)
     return replace(
         active,
         parent=active.id or None,
-        # Results that are large for the settings are shortened without a record; from now on the record says so.
-        reductions=(*active.reductions, *(item for item in snapshot.projection.reductions if item not in shown)),
+        reductions=tuple(item for item in reductions if item not in pinned),
         reason=goal.reason,
         base=_parent_summary(snapshot),
         seen_runs=history.run_count,
@@ -211,6 +212,14 @@ def next_record(snapshot: Snapshot[M], goal: Goal[M]) -> CompactionRecord:
         usage=None,
         calibration=snapshot.learned,
     )
+
+
+def find_pinned_results(snapshot: Snapshot[M]) -> Set[Reduction]:
+    """Return the reductions of results that the host has pinned since: from this compaction on they are whole."""
+    rewritten = snapshot.projection.rewritten.items() if snapshot.user_pins else ()
+    pieces = snapshot.history.host_pieces
+    hosts = (shown for host, shown in rewritten if any(map(snapshot.is_pinned_by_user, pieces(host))))
+    return {item for shown in hosts for item in shown.reductions if item.kind == "result"}
 
 
 def _parent_summary(snapshot: Snapshot[M]) -> ParentSummary | None:

@@ -34,8 +34,8 @@ def broken_rule(snapshot: Snapshot[M], candidate: Candidate[M]) -> str | None:
     if not problems(after, provider, stale=stale):
         return None
     broken = worsened(snapshot.neutral_view(snapshot.projection), after, provider, stale=stale)
-    if needs_merging(snapshot.format):  # user messages in a row are sent as one
-        broken = [one for one in broken if one.rule != "role_repeated" or after[one.index or 0].role != "user"]
+    if needs_merging(snapshot.format):  # messages of one speaker in a row are sent as one
+        broken = [one for one in broken if one.rule != "role_repeated"]
     return f"invalid: {broken[0].rule}" if broken else None
 
 

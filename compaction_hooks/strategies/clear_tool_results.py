@@ -80,7 +80,7 @@ def results_to_clear(
         newer_tokens += part.tokens
         if is_kept or is_protected or part.run >= last_run or part.ordinal < 0:
             continue
-        marker_chars = MARKER_CHARS if part.whole is not None else len(clearing_marker(part.text))
+        marker_chars = MARKER_CHARS if part.handles is not None else len(clearing_marker(part.text))
         # A result of its marker's size was cleared before; short results gain nothing.
         if part.shown_chars > marker_chars and len(part.text) > 2 * marker_chars and part.tokens > marker_chars // 2:
             chosen.append(part)

@@ -126,5 +126,5 @@ def choose_shortened(
 def _gain(parts: Iterable[Reducible], cap_chars: int) -> int:
     """Return the tokens that a cap on characters saves, if each part has an even density."""
     larger = [part for part in parts if part.shown_chars > cap_chars]
-    hints = HINT_TOKENS * sum(part.whole is not None for part in larger)
+    hints = HINT_TOKENS * sum(part.handles is not None for part in larger)
     return sum(int(part.tokens * (1 - cap_chars / part.shown_chars)) - MARKER_TOKENS for part in larger) - hints

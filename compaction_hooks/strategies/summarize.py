@@ -9,7 +9,7 @@ from typing import Protocol, runtime_checkable
 from compaction_hooks import arguments
 from compaction_hooks.history.digests import DIGEST_RULE
 from compaction_hooks.messages import M
-from compaction_hooks.strategies.candidate import Candidate, Goal, next_record, with_reductions
+from compaction_hooks.strategies.candidate import Candidate, Goal, find_pinned_results, next_record, with_reductions
 from compaction_hooks.strategies.summary_plan import Summarized, SummaryPlan, plan_summary
 from compaction_hooks.strategies.summary_repair import repair_summary
 from compaction_hooks.summary.facts import next_identifiers
@@ -116,5 +116,6 @@ def summary_candidate(
         native=summary.native,
         reductions=(),
     )
-    kept = [reduction for reduction in snapshot.reductions if reduction.run >= plan.cut]
+    pinned = find_pinned_results(snapshot)
+    kept = [item for item in snapshot.reductions if item.run >= plan.cut and item not in pinned]
     return Candidate(snapshot=snapshot, record=with_reductions(record, kept), is_enough=not plan.reaches_target)

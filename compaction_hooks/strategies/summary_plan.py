@@ -19,6 +19,7 @@ from compaction_hooks.strategies.candidate import Goal
 from compaction_hooks.strategies.cut_point import find_cut
 from compaction_hooks.summary.extractive.outline import Item
 from compaction_hooks.summary.xml_calls import read_xml_calls
+from compaction_hooks.text.refusals import age_refusals
 from compaction_hooks.tokens.budget import SPLIT_TURN_MIN_PREFIX, Budget
 from compaction_hooks.view.pins import pin_pieces, whole_step
 from compaction_hooks.view.record import Pin
@@ -50,7 +51,7 @@ class SummaryPlan:
         prefix: The first part of the split turn, if it gets a summary of its own.
         kept: The messages that stay in the view: pinned ones, then those after the cut.
         hosts: The host message of each message in `history` and `prefix`.
-        previous_summary: The summary to update, or None.
+        previous_summary: The summary to update, with the words of refusals that it may carry on; or None.
         allowance: The most estimated tokens of the summary, before calibration.
         tags: The file lists that follow it.
         files: Files read and modified so far.
@@ -206,7 +207,7 @@ def _build_plan(
         prefix=tuple(unread[bisect_left(covered, split) :]),
         kept=_kept_messages(snapshot, pinned, start),
         hosts=tuple(history.piece(i).host for i in covered),
-        previous_summary=previous,
+        previous_summary=age_refusals(previous) if previous else None,
         allowance=allowance - (snapshot.text_tokens(tags) if tags else 0),
         tags=tags,
         files=files,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from operator import attrgetter
 
-from compaction_hooks.messages import M
+from compaction_hooks.files.operations import read_calls
+from compaction_hooks.messages import M, Media
 from compaction_hooks.recall.facts import read_words_of_user
 from compaction_hooks.recall.parts import find_handle
 from compaction_hooks.strategies.candidate import Goal
@@ -19,9 +20,21 @@ from compaction_hooks.strategies.summary_plan import (
     tokens_above,
 )
 from compaction_hooks.summary.extractive import summarize_by_rule
-from compaction_hooks.summary.extractive.outline import LEFT_OUT, Item, Section, as_data, headed_sections, parse, render
+from compaction_hooks.summary.extractive.outline import (
+    LEFT_OUT,
+    PARENTS,
+    Item,
+    Section,
+    as_data,
+    headed_sections,
+    parse,
+    render,
+)
+from compaction_hooks.summary.extractive.steps import refused_items
 from compaction_hooks.summary.extractive.text import one_line
 from compaction_hooks.summary.facts import correct_failures, first_fitting, newest_fitting
+from compaction_hooks.summary.xml_calls import read_xml_calls
+from compaction_hooks.tokens.media import name_media
 from compaction_hooks.view.markers import RECALL_TOOL
 from compaction_hooks.view.snapshot import Snapshot
 
@@ -30,7 +43,11 @@ SAID_RATIO = 0.25
 HEADING_TOKENS = 20
 """Estimate of the longest heading, with the one above it."""
 CORRECTIONS_TOKENS = 400
-"""The most tokens of corrected failures: about ten."""
+"""The most tokens of corrected failures and of refused calls: about ten."""
+MEDIA_LEFT_OUT = "[Left out: "
+"""The beginning of a line that names an image or a document of the user."""
+MOST_MEDIA = 20
+"""The most of these lines: the newest."""
 NAME_CHARS = 80
 """The most characters of a line that names words of the user."""
 OUR_SECTIONS = (Section.GOAL, Section.DONE, Section.IN_PROGRESS, Section.BLOCKED, Section.DECISIONS, Section.NEXT)
@@ -48,31 +65,35 @@ def repair_summary(
 ) -> str:
     """Return a summary with the facts that it lacks, word for word, as far as the view stays at the target.
 
-    They are, in this order: words of the user, or lines that name them; failures that it reports although they are mended; sections
-    that our prompt asked for; and the identifiers most likely needed next. A summary made by rule lacks words of the user at most.
+    They are, in this order: words of the user, or lines that name them; lines that name the user's images and documents; failures
+    that it reports although they are mended; refused calls with the words that their results give as the user's; sections that our
+    prompt asked for; and the identifiers most likely needed next. A summary made by rule lacks what comes from the user at most.
 
     Args:
         show: Returns the text of a summary's message.
     """
     start = snapshot.history.run_start(plan.cut)
     said = _said(snapshot, plan, start)
-    wanted = _lacking(summary.text, said)
-    if summary.is_by_rule and not wanted:
+    wanted = _lacking(summary.text, said, Section.CONSTRAINTS)
+    media = _lacking(summary.text, _left_out(snapshot, plan, start), Section.USER_FACTS)
+    if summary.is_by_rule and not wanted and not media:
         return summary.text
     size = snapshot.estimator.estimate_tokens
     repair = _Repair(summary.text, lambda text: snapshot.text_tokens(show(text)))
     most_of_words, most = _find_limits(snapshot, goal, plan, size(summary.text), repair.tokens)
 
+    repair.most = most_of_words
     if wanted:
-        repair.most = most_of_words
         kept = newest_fitting(wanted, min(repair.room, int(snapshot.room(goal.budget.target) * SAID_RATIO)), size)
         repair.add(kept)
         lines = (_name_words(snapshot, item.text, said[item.text]) for item in wanted[: len(wanted) - len(kept)])
         repair.name(list(lines), size)
+    repair.add(newest_fitting(media, repair.room, size))
     if not summary.is_by_rule:
         repair.most = most
         corrected = correct_failures(summary.text, map(attrgetter("message"), snapshot.history.pieces()))
-        corrected = newest_fitting(corrected, min(repair.room, CORRECTIONS_TOKENS), size)
+        refused = refused_items(read_calls(read_xml_calls(plan.messages)), read_calls(plan.kept))
+        corrected = newest_fitting([*refused, *corrected], min(repair.room, CORRECTIONS_TOKENS), size)
         missing = _missing_sections(plan, summary, repair.room)
         repair.add([*{item.text: item for item in (*corrected, *missing)}.values()])
         lacking = [item for item in plan.find_identifiers() if item.text not in repair.text]
@@ -127,7 +148,8 @@ class _Repair:
         """Add items, each section's under its heading if the text has that, else at its end."""
         text, items = self.text, [*map(as_data, items)]
         for section in dict.fromkeys(item.section for item in items):
-            before, heading, after = text.partition(f"{section.value}\n")
+            title = section.value if f"{section.value}\n" in text else PARENTS.get(section, section.value)
+            before, heading, after = text.partition(f"{title}\n")
             if heading:
                 lines = render([item for item in items if item.section is section]).rpartition(heading)[2]
                 text = f"{before}{heading}{lines}\n{after}"
@@ -159,14 +181,24 @@ def _said(snapshot: Snapshot[M], plan: SummaryPlan, start: int) -> dict[str, int
         said = {item.text: None for item in earlier if item.section is Section.CONSTRAINTS}
     for index, found in read_words_of_user(history, start).items():
         if index not in pinned:
-            said |= dict.fromkeys((*found.constraints, *found.refusals), index)
+            said |= dict.fromkeys(found.constraints, index)
     return said
 
 
-def _lacking(text: str, said: Iterable[str]) -> list[Item]:
+def _left_out(snapshot: Snapshot[M], plan: SummaryPlan, start: int) -> list[str]:
+    """Return a line for each of the user's images and documents before piece `start` that no message in view has, oldest first."""
+    history, pinned = snapshot.history, {*find_pinned(snapshot, start)}
+    lines = [item.text for item in parse(plan.previous_summary or "") if item.text.startswith(MEDIA_LEFT_OUT)]
+    for index in history.pieces_of_user(start):
+        parts = () if index in pinned else history.piece(index).message.parts
+        lines += (f"{MEDIA_LEFT_OUT}{name_media(part)}]" for part in parts if isinstance(part, Media))
+    return [*dict.fromkeys(lines)][-MOST_MEDIA:]
+
+
+def _lacking(text: str, said: Iterable[str], section: Section) -> list[Item]:
     """Return items for the words that a text lacks, however it breaks its lines."""
     plain = " ".join(text.split())
-    items = [Item(section=Section.CONSTRAINTS, text=words) for words in said]
+    items = [Item(section=section, text=words) for words in said]
     return [item for item in items if as_data(item).text not in plain]
 
 

@@ -39,7 +39,7 @@ _ECHO_CHARS = 80
 """A text of at least this length that repeats a passage of the instructions is an echo; a shorter one may be chance."""
 _REASONING = re.compile(r"\s*<(think|thinking|reasoning|analysis)>")
 _NEXT_LINE = re.compile(r"[ \t]*+(?:\n|\Z)")
-_STRUCTURE = re.compile(r"^\s*(?:[#*•+-]|\d+[.)]\s)", re.MULTILINE)
+_STRUCTURE = re.compile(r"^[^\S\n]*(?:[#*•+-]|\d+[.)]\s)", re.MULTILINE)
 """A heading or the item of a list: a summary in the form of the prompt has nothing else."""
 _FENCE = re.compile(r"```(?:markdown|md|text)?[ \t]*+\n")
 _SUMMARY_BEGINNING = re.compile(r"(?:[^\n]{0,200}\n\s*+)?<summary>")

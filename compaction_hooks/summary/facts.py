@@ -2,43 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
+from functools import partial
 from itertools import islice
 
 from compaction_hooks.files.operations import read_calls
 from compaction_hooks.messages import Message
 from compaction_hooks.summary.extractive.identifiers import collect_mentions, identifier_items
-from compaction_hooks.summary.extractive.outline import Item, Section, as_data, parse, render
-from compaction_hooks.summary.extractive.statements import (
-    MAX_SENTENCE_CHARS,
-    REFUSING,
-    constraint_items,
-    request_texts,
-)
+from compaction_hooks.summary.extractive.outline import OF_USER, Item, Section, as_data, parse, render, without_bullet
+from compaction_hooks.summary.extractive.statements import SHORT_CHARS, constraint_items, is_prose, request_texts
 from compaction_hooks.summary.extractive.steps import is_reported, mended_items, tells_error
 from compaction_hooks.summary.extractive.tasks import task_items
-from compaction_hooks.summary.extractive.text import quote
+from compaction_hooks.summary.extractive.text import both_ends, sentences
+from compaction_hooks.summary.xml_calls import read_xml_calls
 from compaction_hooks.text.escaping import neutralize
+from compaction_hooks.text.refusals import told_refusals, words_of_refusal
 
 NAMED_RATIO = 0.25
 """The most of a summary's tokens that a prompt names of what the user said; of tasks and of mended failures half as much each."""
 NEWEST_MESSAGES, SCAN_CHARS, MOST_NAMES = 40, 500, 100
 """The messages that are read for the identifiers needed next, the most characters at each end of one of their results, and the
 most names. The next steps of 25 recorded conversations used as many of the names that these have as of those in all messages."""
+MOST_REFUSAL_CHARS = 10_000
+"""The most characters at each end of all words of refusals that a model's summary is searched for."""
 LINE_TOKENS = 2
 """Estimate of a bullet and a line break."""
 
 Size = Callable[[str], int]
 
 
-def words_of_user(messages: Iterable[Message]) -> Iterator[Item]:
-    """Yield the constraints of the user, and the words with which they refused calls, word for word and oldest first."""
-    for text in dict.fromkeys(request_texts(messages)):
-        if text.startswith(REFUSING):
-            yield Item(section=Section.CONSTRAINTS, text=quote(text, MAX_SENTENCE_CHARS))
-        else:
-            yield from constraint_items([text], ())
+def disown_refusals(text: str, messages: Sequence[Message], previous_summary: str) -> str:
+    """Return a model's summary without the goals and constraints that quote the result of a refused call, and not the user.
+
+    Args:
+        messages: Those that the model summarized.
+        previous_summary: The summary that it updated, or "".
+    """
+    results = (result.text for message in read_xml_calls(messages) for result in message.results)
+    summaries = "\n".join((previous_summary, *(message.text for message in messages if message.role == "user")))
+    words = "\n".join(filter(None, (*map(words_of_refusal, results), *told_refusals(summaries))))
+    if not words:
+        return text
+    told = (item.text for item in parse(previous_summary) if item.section in OF_USER)
+    own = "\n".join((*request_texts(messages), *told)).casefold()
+    spoken = filter(partial(is_prose, least_chars=SHORT_CHARS), sentences(both_ends(words, MOST_REFUSAL_CHARS)))
+    said = {sentence for sentence in (each.rstrip(".!").casefold() for each in spoken) if sentence not in own}
+    found = (item.text for item in parse(text) if item.section in OF_USER)
+    quoting = {line for line in found if any(sentence in line.casefold() for sentence in said)}
+    return "\n".join([line for line in text.split("\n") if without_bullet(line) not in quoting])
 
 
 def correct_failures(text: str, messages: Iterable[Message]) -> list[Item]:
@@ -77,7 +89,7 @@ def name_facts(
     begun = [item for item in parse(previous_summary or "") if item.section is Section.IN_PROGRESS]
     said = int(max_tokens * NAMED_RATIO)
     items = [
-        *newest_fitting([*words_of_user(messages)], said, size),
+        *newest_fitting(constraint_items(request_texts(messages), ()), said, size),
         *newest_fitting(mended_items([*calls, *kept_calls]), said // 2, size),
         *newest_fitting(task_items(messages, calls, begun, kept, kept_calls), said // 2, size),
         *identifiers,

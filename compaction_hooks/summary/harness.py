@@ -48,8 +48,10 @@ _SUMMARIES = (
 _NO_REQUEST, _SUMMARY = (
     re.compile(rf"\s*(?:{'|'.join(marks)})", re.IGNORECASE) for marks in (_NO_REQUESTS, _SUMMARIES)
 )
-_DRAFT = re.compile(r"<(scratchpad|analysis)>.*?</\1>|^Analysis:$.*?(?=^Summary:$)", re.DOTALL | re.MULTILINE)
-"""The notes that a model makes before its summary: Gemini CLI, Claude Code. The summary repeats them."""
+_DRAFT_TAGS = ("scratchpad", "analysis")
+_DRAFT = re.compile(r"^Analysis:$.*?(?:(?=^Summary:$)|(\Z))", re.DOTALL | re.MULTILINE)
+"""The notes that a model makes before its summary: Gemini CLI, Claude Code. The summary repeats them. With a group: no summary
+follows."""
 
 
 def strip_harness(text: str) -> str:
@@ -81,4 +83,6 @@ def without_draft(summary: str) -> str:
     >>> without_draft("This session is being continued ...\\n\\nAnalysis:\\nThe user asked ...\\n\\nSummary:\\n1. Primary Request")
     'This session is being continued ...\\n\\nSummary:\\n1. Primary Request'
     """
-    return _DRAFT.sub("", summary)
+    for tag in _DRAFT_TAGS:
+        summary = remove_blocks(summary, tag)
+    return _DRAFT.sub(lambda draft: "" if draft[1] is None else draft[0], summary)

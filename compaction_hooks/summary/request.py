@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from compaction_hooks.messages import Message, Provider, UsageReport
@@ -159,7 +159,7 @@ def _filling_of(request: SummaryRequest) -> _Filling | None:
     return cast("_Filling | None", getattr(request, "_filling", None))  # nothing else is ever put there
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Summary:
     """A summarizer's answer with the facts needed to judge it.
 
@@ -177,6 +177,7 @@ class Summary:
     """
 
     text: str
+    _: KW_ONLY
     usage: UsageReport = None
     finish_reason: str | None = None
     tool_calls: tuple[Mapping[str, object], ...] = ()

@@ -255,9 +255,7 @@ def _label_and_text(part: Part, role: Role, caps: _Caps) -> tuple[str | None, st
 
 
 def _result_text(result: ToolResult, caps: _Caps) -> str:
-    # The user's words in a refusal are cut as their messages are.
-    max_chars = caps.text_chars if result.refusal else caps.result_chars
-    lines = [_readable(result.text, max_chars), *map(_placeholder, result.media)]
+    lines = [_readable(result.text, caps.result_chars), *map(_placeholder, result.media)]
     return neutralize("\n".join(filter(None, lines))) or "(empty)"
 
 
@@ -279,9 +277,10 @@ def _value_text(value: object, max_chars: int) -> str:
 
 
 def _placeholder(media: Media) -> str:
-    """Return `[image: image/png]`; never the URL, which may hold the data itself."""
+    """Return `[image: image/png "name.png"]`; never the URL, which may hold the data itself."""
     kind = _one_line(media.media_type)
-    return f"[{kind.partition('/')[0]}: {kind}]"
+    name = f' "{_one_line(media.name)}"' if media.name else ""
+    return f"[{kind.partition('/')[0]}: {kind}{name}]"
 
 
 def _one_line(name: str) -> str:

@@ -322,9 +322,8 @@ def _check_rename(repairing: RepairingFormat[M], sample: M, where: str) -> None:
             replace(piece, parts=tuple(parts)) if n == address[0] else piece for n, piece in enumerate(pieces)
         )
         id_ = part.id if isinstance(part, ToolCall) else part.call_id
-        has_no_id = id_ in ("", part.name) or id_.startswith(f"{part.name}#")  # Gemini's are made of the tool's name
         demand(
-            made == wanted or (has_no_id and made == pieces),
+            made == wanted or (id_ == "" and made == pieces),  # OpenAI's legacy function calls have no id
             f"{where}: rename() at {address} reads as {_short(made)} instead of {_short(wanted)}",
         )
 

@@ -37,6 +37,7 @@ def check_trigger(trigger: Trigger) -> None:
 
     - It returns `Due(...)` or None, and never raises, even if the view is empty or prices, cache or time are unknown.
     - It returns the same for the same figures, independently of earlier calls.
+    - It is due above `input_limit`, where a compaction is due whatever it says. Combine yours: `yours | ReserveTrigger()`.
 
     Raises:
         AssertionError: the contract is broken; the text names the broken rule and the figures.
@@ -48,6 +49,10 @@ def check_trigger(trigger: Trigger) -> None:
         now = _answer(trigger, snapshot)
         assert now == before, (
             f"due() must answer the same to the same figures, but gave {before}, then {now}: {snapshot}"
+        )
+    for snapshot, answer in zip(snapshots, answers, strict=True):
+        assert answer or snapshot.tokens <= snapshot.input_limit, (
+            f"due() must be due above input_limit: combine it as `yours | ReserveTrigger()`: {snapshot}"
         )
 
 

@@ -1,4 +1,4 @@
-"""The words of the user in the result of a tool call that they refused.
+"""The words that results of refused calls give as the user's. Any tool can write them, a web page too: they are the result's.
 
 Each agent puts them behind a sentence of its own. Refusals of Codex ("exec command rejected by user"), and of Gemini CLI except
 of plans, have no words of the user.
@@ -6,8 +6,9 @@ of plans, have no words of the user.
 
 from __future__ import annotations
 
-import json
 import re
+
+from compaction_hooks.text.json_text import json_object
 
 _BY_CLAUDE_CODE = (
     r" The tool use was rejected \(eg\. if it was a file edit, the new_string was NOT written to the file\)\. "
@@ -33,21 +34,39 @@ _AS_JSON = (
 )
 """The same in Roo Code's native calls."""
 
+SAYS, SAID, REFUSED = "its result says: ", "its result said: ", "refused"
+"""The outcome of such a call in the first summary and in the next, in front of the words; and in all later ones, without them."""
+_TOLD = re.compile(rf"^(.* -> FAILED: )(?:{SAYS}|({SAID}))(.*?)((?:; later ok)?(?: \(x\d{{1,9}}\))?)$", re.MULTILINE)
+"""The line of such a call in a summary."""
+
 
 def words_of_refusal(result: str) -> str:
-    """Return the words of the user behind an agent's exact sentence at the very start of a result; empty for every other result.
+    """Return the words behind an agent's exact sentence at the very start of a result; empty for every other result.
 
     >>> refused = "The user denied this operation and provided the following feedback:\\n<feedback>\\nNot main!\\n</feedback>"
     >>> words_of_refusal(refused), words_of_refusal(f"It said: {refused}")
     ('Not main!', '')
     """
     if result.startswith(_AS_JSON):
-        try:
-            return str(json.loads(result)["feedback"]).strip()
-        except ValueError:
-            return ""
+        return str(json_object(result).get("feedback", "")).strip()
     found = _SENTENCES.match(result)
     if not found:
         return ""
     ends = [end for mark in _ENDS if (end := result.rfind(mark, found.end())) >= 0]
     return result[found.end() : min(ends, default=len(result))].strip()
+
+
+def age_refusals(summary: str) -> str:
+    """Return an earlier summary for the next one to carry on: words of refusals that it had from the one before are left out.
+
+    >>> age_refusals("- [ ] push() -> FAILED: its result says: Not main!")
+    '- [ ] push() -> FAILED: its result said: Not main!'
+    >>> age_refusals("- [ ] push() -> FAILED: its result said: Not main!")
+    '- [ ] push() -> FAILED: refused'
+    """
+    return _TOLD.sub(lambda line: line[1] + (REFUSED if line[2] else SAID + line[3]) + line[4], summary)
+
+
+def told_refusals(summary: str) -> list[str]:
+    """Return the words of refusals that a summary tells."""
+    return [line[3] for line in _TOLD.finditer(summary)]

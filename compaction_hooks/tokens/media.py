@@ -40,13 +40,17 @@ def describe_left_out(part: Part) -> str:
 
 
 def _placeholder(media: Media) -> str:
+    name = f"sha256 {media.identity[:12]}" if not media.name and not media.is_reference else ""
+    return f"[Left out, the request was too large with it: {name_media(media)}{name and ' ' + name}]"
+
+
+def name_media(media: Media) -> str:
+    """Return the type of media, with the name of their file, or its id or address, on one line and cut."""
     if media.name:
         name = json.dumps(" ".join(media.name.split())[:PLACEHOLDER_NAME_CHARS], ensure_ascii=False)
-    elif media.is_reference:
-        name = media.identity[:PLACEHOLDER_NAME_CHARS]
     else:
-        name = f"sha256 {media.identity[:12]}"
-    return f"[Left out, the request was too large with it: {media.media_type} {name}]"
+        name = media.identity[:PLACEHOLDER_NAME_CHARS] if media.is_reference else ""
+    return f"{media.media_type} {name}".strip()
 
 
 class LearnedMedia:

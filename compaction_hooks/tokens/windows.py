@@ -87,8 +87,6 @@ class Windows:
         found = given or _look_up(name, known) or self._given
         if found is None and default is not None:
             found = ModelWindow(default, is_input_only=False, source="default_context_window")
-        if found is None:
-            self._warn_once(name)
         return found
 
     def learn(self, model: str | None, tokens: int) -> None:
@@ -96,7 +94,9 @@ class Windows:
         self._learned[_bare_name(model or self._model)] = tokens
         self.revision += 1
 
-    def _warn_once(self, name: str | None) -> None:
+    def warn_once(self, model: str | None) -> None:
+        """Log that the window of a model is unknown, at the first time."""
+        name = model or self._model
         if name in self._warned:
             return
         self._warned.add(name)

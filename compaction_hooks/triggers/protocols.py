@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from compaction_hooks import arguments
 from compaction_hooks.tokens.prices import Prices
@@ -67,11 +67,12 @@ class Due:
     target_tokens: int | None = None
 
 
+@runtime_checkable
 class Trigger(Protocol):
     """The policy that decides when to compact a conversation.
 
     A pure function of the snapshot: it changes nothing, and returns the same for the same figures. If it raises, `ReserveTrigger`
-    decides in its place.
+    decides in its place. Above `snapshot.input_limit` a compaction is due whatever it returns.
     """
 
     def due(self, snapshot: SnapshotFigures, /) -> Due | None:

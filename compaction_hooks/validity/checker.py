@@ -13,8 +13,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, cast
 
+from compaction_hooks.errors import FormatError
+from compaction_hooks.formats.pairing import pair_all
 from compaction_hooks.messages import (
     Message,
     NativeSummary,
@@ -63,7 +65,15 @@ def problems(
             answers. That it is missing shows only if other answers of the list have theirs.
         stale: Indexes of messages whose reasoning was made behind another beginning of the conversation than the present one. None
             for a model that does not bind its reasoning (`binds_reasoning`).
+
+    Raises:
+        FormatError: a message is no `Message`.
     """
+    for message in cast("Sequence[object]", messages):
+        if not isinstance(message, Message):
+            wanted = "a message to check must be a Message(...)"
+            raise FormatError(f"{wanted}, not {type(message).__name__}: read it with a MessageFormat")
+    messages = pair_all(messages)
     family = find_family(model)
     found: dict[RuleId, Iterable[int]] = {
         "stale_reasoning": [index for index in stale if _has_reasoning(messages[index])],

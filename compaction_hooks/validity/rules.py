@@ -279,7 +279,7 @@ RULES: Final[tuple[Rule, ...]] = (
             "chat_template": _GITHUB + "vllm-project/vllm/issues/6862",
         },
         left_to_clients="messages of one speaker in a row become one (langchain-aws since that issue; LiteLLM, pydantic-ai); "
-        "`BedrockConverseFormat` does that for the user's, for a chat template the setting `merge_user_messages`",
+        "`BedrockConverseFormat` does that itself, for a chat template the setting `merge_user_messages`",
     ),
     Rule(
         id="split_results",
@@ -349,7 +349,7 @@ def provider_of(format: MessageFormat[Any]) -> Provider | None:
 
 
 def needs_merging(format: MessageFormat[Any]) -> bool:
-    """Return whether a format's provider refuses user messages in a row, and the format can write them as one.
+    """Return whether a format's provider refuses messages of one speaker in a row, and the format can write them as one.
 
     Then every view that a compaction changed is sent so, without the setting `merge_user_messages`.
     """

@@ -8,7 +8,7 @@ from compaction_hooks.history import History
 from compaction_hooks.history.digests import message_names
 from compaction_hooks.messages import M, Message, ToolResult
 from compaction_hooks.view.markers import HEAD_RATIO
-from compaction_hooks.view.reductions import Estimate, Reducible, Reduction, ToolRule, places
+from compaction_hooks.view.reductions import Estimate, Reducible, Reduction, ToolRule, places, run_handles
 
 
 def shorten_large_results(
@@ -62,12 +62,12 @@ def _find_large(
     for run in sorted({history.run_of(index) for index in large}):
         before = history.run_pieces(run - 1) if run > history.base else ()
         calls = {call.id: call for index in before for call in history.piece(index).message.calls}
+        handles = run_handles(history, run) if has_recall else None
         for _, place in places(history, (run,)):
             if place.piece in large and isinstance(place.part, ToolResult) and place.ordinal >= 0:
                 tokens = estimate(Message(role="other", parts=(place.part,)))
                 call = calls.get(place.part.call_id)
                 tool = place.part.name or (call.name if call else "")
                 if place.kind == "result" and tokens > most_tokens:
-                    whole = place.text if has_recall else None
                     where = run, place.ordinal, place.piece, place.number
-                    yield Reducible("result", *where, tool, place.text, tokens, len(place.text), call, whole)
+                    yield Reducible("result", *where, tool, place.text, tokens, len(place.text), call, handles)

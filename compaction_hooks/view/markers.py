@@ -17,8 +17,8 @@ HEAD_RATIO: Final = 0.6
 RECALL_TOOL: Final = "recall"
 """The name of the tool that markers name."""
 HANDLE_DIGITS: Final = 6
-"""Digits of the digest in a handle: the parts of one run are few, and an edited part must not answer to the old handle."""
-HANDLE: Final = re.compile(r"\b[ratmb]\d+-[0-9a-f]{6}\b")
+"""Least digits of the digest in a handle: the parts of one run are few, and an edited part must not answer to the old handle."""
+HANDLE: Final = re.compile(r"\b[ratmb]\d+-[0-9a-f]{6,64}\b")
 """A handle in a text."""
 QUOTED_CALL_CHARS: Final = 80
 """The most characters of a call that a marker quotes."""
@@ -28,13 +28,18 @@ HINT_TOKENS: Final = 15
 """Estimate of the handle in the marker of a shortened text."""
 
 
-def make_handle(kind: str, run: int, digest: str) -> str:
+def make_handle(kind: str, run: int, digest: str, taken: dict[str, str]) -> str:
     """Return the handle of a part: the same in every process and framework, as run and digest are.
 
-    >>> make_handle("result", 17, "3fa9c2d4")
-    'r17-3fa9c2'
+    Args:
+        taken: By handle, the digests of the parts before it in its run; this one is added.
+
+    >>> taken = {}
+    >>> [make_handle("result", 17, digest, taken) for digest in ("3fa9c2d4", "3fa9c2e5", "3fa9c2d4")]
+    ['r17-3fa9c2', 'r17-3fa9c2e', 'r17-3fa9c2']
     """
-    return f"{kind[0]}{run}-{digest[:HANDLE_DIGITS]}"
+    names = (f"{kind[0]}{run}-{digest[:digits]}" for digits in range(HANDLE_DIGITS, len(digest) + 1))
+    return next(name for name in names if taken.setdefault(name, digest) == digest)
 
 
 def quote_call(call: ToolCall) -> str:

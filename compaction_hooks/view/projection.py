@@ -11,7 +11,7 @@ from compaction_hooks import arguments
 from compaction_hooks.formats import OpenAIChatFormat, format_of
 from compaction_hooks.history import History, HistoryReader
 from compaction_hooks.history.digests import DIGEST_RULE, FIRST_RULE
-from compaction_hooks.messages import DroppingFormat, M, MergingFormat, Message, MessageFormat, UntyingFormat
+from compaction_hooks.messages import DroppingFormat, M, Message, MessageFormat, UntyingFormat
 from compaction_hooks.native import Issuer
 from compaction_hooks.reasoning import binds_reasoning
 from compaction_hooks.view.builder import NativeHead, ViewBuilder, find_head
@@ -22,6 +22,7 @@ from compaction_hooks.view.reasoning import NOT_STALE, StaleReasoning, stale_run
 from compaction_hooks.view.record import CompactionRecord, Pin, StaleRuns, collect_products
 from compaction_hooks.view.reductions import Reduction, Rewritten, by_place
 from compaction_hooks.view.rewriting import OF_A_REQUEST, rewrite_parts
+from compaction_hooks.view.rows import join_rows, part_row
 from compaction_hooks.view.summary_message import SUMMARY_MARKER
 
 
@@ -239,15 +240,14 @@ def project(
     arguments.check(_KINDS, {"record": record, "format": format, "model": model})
     chosen = cast("MessageFormat[M]", format or format_of(messages) or OpenAIChatFormat())  # it reads these messages
     known = collect_products([] if record is None else [record])
-    history = HistoryReader(chosen, lambda _: 0, SUMMARY_MARKER).read(messages, known)
+    listed = [part for message in messages[:1] for part in part_row(message, chosen, known)] + [*messages[1:]]
+    history = HistoryReader(chosen, lambda _: 0, SUMMARY_MARKER).read(listed, known)
     if record is None or not is_true(history, record):
         return list(messages)
     stale_runs = stale_runs_of(record) if binds_reasoning(model) and isinstance(chosen, DroppingFormat) else NOT_STALE
     start = find_start(history)
-    view = apply_record(history, record, chosen, lambda _: 0, stale_runs=stale_runs, start=start).view(messages)
-    from compaction_hooks.validity import needs_merging  # its rules are needed only after a compaction
-
-    return cast("MergingFormat[M]", chosen).merge(view) if needs_merging(chosen) else view
+    view = apply_record(history, record, chosen, lambda _: 0, stale_runs=stale_runs, start=start).view(listed)
+    return join_rows(view, chosen)
 
 
 _KINDS = {

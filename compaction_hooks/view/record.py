@@ -127,7 +127,7 @@ class CompactionRecord:
         prompt_version: Version of the summarizer's instructions.
         reason: The occasion.
         summary: The summarizer's text, all rounds merged; empty if results were only cleared.
-        previous_summary: The summary this one replaced, or None.
+        previous_summary: The summary this one replaced, with the words of refusals that it carried on; or None.
         rendered: The text of the message in place of the covered messages; empty if none are covered.
         compacted_message_count: Host messages covered.
         unseen_message_count: The part of these that no summarizer read, because its window, its time or its answers did not
@@ -189,6 +189,13 @@ class CompactionRecord:
     seal: Seal | None = None
     loss: Mapping[str, LossFigures] = field(default_factory=dict[str, LossFigures])
     extra: Mapping[str, object] = field(default_factory=dict[str, object])
+
+    def __repr__(self) -> str:
+        """Return the id, the reason and the sizes, without text of the conversation."""
+        size = (
+            f"{self.tokens_before:,} to {self.tokens_after:,} tokens, {self.compacted_message_count:,} messages covered"
+        )
+        return f"CompactionRecord({self.id!r}, {str(self.reason)!r}, {size})"
 
     @property
     def native_id(self) -> str:

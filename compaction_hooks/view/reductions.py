@@ -7,13 +7,14 @@ exactly that part in any list, and it says how the new text is made, so that the
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import count, pairwise
 from json.encoder import encode_basestring_ascii as _quoted
 from types import MappingProxyType
 from typing import Generic, Literal, NamedTuple, TypeAlias
 
 from compaction_hooks.history import History, Piece
-from compaction_hooks.history.digests import canonical_arguments, text_digest
+from compaction_hooks.history.digests import Originals, canonical_arguments, text_digest
 from compaction_hooks.messages import M, Message, Part, Text, ToolCall, ToolResult
 from compaction_hooks.tokens.media import describe_left_out, find_media
 from compaction_hooks.view.markers import clearing_marker, make_handle, quote_call, shorten_arguments, shorten_text
@@ -65,7 +66,7 @@ class Reduction(NamedTuple):
     def to_json(self) -> str:
         """Return plain JSON as `json.dumps` writes it, in a fifth of the time: every record names all active reductions.
 
-        The handle is left out: it follows from the run and the digest, and the id of a record from what it shows.
+        The handle is left out: it follows from the parts of the run, and the id of a record from what it shows.
         """
         return (
             f'{{"kind": "{self.kind}", "run": {self.run}, "ordinal": {self.ordinal}, "digest": {_quoted(self.digest)}, '
@@ -101,7 +102,7 @@ class Reducible(NamedTuple):
         tokens: Its estimate in tokens, before calibration, as the view shows it now.
         shown_chars: Its characters in the view now.
         call: The call of a result, or the call itself; None for a text, and for a result without its call.
-        whole: The text that recall shows in its stead: of a text, all texts of its run; None without the recall tool.
+        handles: Names it for the recall tool; None without that tool.
     """
 
     kind: PartKind
@@ -114,13 +115,13 @@ class Reducible(NamedTuple):
     tokens: int
     shown_chars: int
     call: ToolCall | None = None
-    whole: str | None = None
+    handles: RunHandles | None = None
 
     def reduction(self, head_chars: int = 0, tail_chars: int = 0) -> Reduction:
         """Return the reduction that clears this part, or keeps these many characters of it."""
         handle = source = ""
-        if self.whole is not None:
-            handle = make_handle(self.kind, self.run, part_digest(self.kind, self.whole))
+        if self.handles is not None:
+            handle = self.handles.find(self.kind, self.piece, self.part)
             if self.kind == "result" and not (head_chars or tail_chars):
                 source = quote_call(self.call) if self.call else self.tool
         made = Reduction(
@@ -232,6 +233,46 @@ def _run_places(run: _Run) -> Iterator[Place]:
                 yield Place(index, number, "media", next(media), part, "\n".join(item.identity for item in held))
 
 
+class RunHandles:
+    """The handles of the parts of one run, made when the first is asked for.
+
+    If two digests begin alike, the part that is later in the list has the longer handle: no new message changes an earlier one.
+
+    Args:
+        originals: A part that the list has in our shortened form keeps the handle of its original.
+    """
+
+    def __init__(self, run: _Run, originals: Originals) -> None:
+        self._run, self._originals = run, originals
+
+    def find(self, kind: PartKind, piece: int, number: int) -> str:
+        """Return the handle of a part by its kind, the index of its piece, and its index in that piece."""
+        return self._named[0][kind, piece, number]
+
+    def add(self, kind: str, digest: str) -> str:
+        """Return the handle of a further part that is named with this run."""
+        return make_handle(kind, self._run[0], digest, self._named[1])
+
+    @cached_property
+    def _named(self) -> tuple[Mapping[tuple[PartKind, int, int], str], dict[str, str]]:
+        """The handles by kind, piece and index in the piece; and by handle the digest that it names."""
+        run, _, pieces, _ = self._run
+        said = text_digest("".join(run_texts(pieces)))  # as digests take it: frameworks cut texts in different places
+        handles: dict[tuple[PartKind, int, int], str] = {}
+        taken: dict[str, str] = {}
+        for place in _run_places(self._run):
+            digest = said if place.kind == "text" else part_digest(place.kind, place.text)
+            digest = self._originals.get((place.kind, run, place.ordinal, digest), digest)
+            handles[place.kind, place.piece, place.number] = make_handle(place.kind, run, digest, taken)
+        return handles, taken
+
+
+def run_handles(history: History[M], run: int) -> RunHandles:
+    """Return the handles of a run's parts."""
+    nothing: _Run = run, 0, (), {}  # the list does not have this run
+    return RunHandles(next(_runs(history, run, min(run + 1, history.run_count)), nothing), history.known.originals)
+
+
 def reducible_parts(
     history: History[M],
     first_run: int,
@@ -254,7 +295,9 @@ def reducible_parts(
     active = by_place(reductions)
     found: list[Reducible] = []
     calls: dict[str, ToolCall] = {}
-    for run, start, pieces, ordinals in _runs(history, first_run, history.run_count):
+    for each in _runs(history, first_run, history.run_count):
+        run, start, pieces, ordinals = each
+        handles = RunHandles(each, history.known.originals) if has_recall else None
         for index, piece in enumerate(pieces, start):
             for number, part in enumerate(piece.message.parts):
                 kind: PartKind
@@ -275,8 +318,7 @@ def reducible_parts(
                 shown = host.alone if host is not None else None
                 if shown is None:
                     shown = _size_in_view(piece, number, text, active.get((kind, run, ordinal)), estimate)
-                whole = text if has_recall else None
-                found.append(Reducible(kind, run, ordinal, index, number, tool, text, *shown, call, whole))
+                found.append(Reducible(kind, run, ordinal, index, number, tool, text, *shown, call, handles))
     return found
 
 
@@ -295,9 +337,9 @@ def reducible_texts(
     """
     active = by_place(reductions)
     return [
-        Reducible("text", run[0], place.ordinal, place.piece, place.number, "", place.text, *shown, None, whole)
+        Reducible("text", run[0], place.ordinal, place.piece, place.number, "", place.text, *shown, None, handles)
         for run in _runs(history, first_run, history.run_count)
-        for whole in ["".join(run_texts(run[2])) if has_recall else None]
+        for handles in [RunHandles(run, history.known.originals) if has_recall else None]
         for place in _run_places(run)
         if place.kind == "text" and place.piece not in excluded and place.piece != history.request
         if (piece := history.piece(place.piece)).message.role in ("user", "assistant")

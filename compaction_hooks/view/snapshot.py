@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Generic, NamedTuple
 
+from compaction_hooks.foreign import are_equal
 from compaction_hooks.history import History
 from compaction_hooks.history.digests import message_names
 from compaction_hooks.messages import M, Message, MessageFormat, Text
@@ -19,6 +20,7 @@ from compaction_hooks.view.projection import Projection
 from compaction_hooks.view.reasoning import NOT_STALE
 from compaction_hooks.view.record import CompactionRecord, StaleRuns
 from compaction_hooks.view.reductions import Reduction, still_true
+from compaction_hooks.view.rows import join_rows
 
 
 class ViewKey(NamedTuple):
@@ -57,11 +59,18 @@ class ViewKey(NamedTuple):
         )
 
 
+class Frozen(NamedTuple, Generic[M]):
+    """The list of a call, which the host may change, and a copy of it at one moment."""
+
+    given: list[M]
+    copied: list[M]
+
+
 class Snapshot(NamedTuple, Generic[M]):
     """One conversation at one moment: its history, the active record, the view and its size.
 
     Attributes:
-        messages: The list of the call; with `repair`, the repaired list.
+        messages: The list of the call, or the copy of it; with `repair`, the repaired list.
         record: The newest record that is true of the history, or None.
         projection: That record applied.
         key: The identity of the view, with its estimate before calibration.
@@ -81,6 +90,7 @@ class Snapshot(NamedTuple, Generic[M]):
         has_recall: Whether the model has the recall tool, so that markers name handles.
         issuer: The API and the model whose native items the view may have; None: no items.
         merges_user_messages: Whether user messages in a row are sent as one.
+        frozen: The list of the call and a copy of it, if the snapshot outlasts a wait; else None.
     """
 
     messages: list[M]
@@ -105,11 +115,25 @@ class Snapshot(NamedTuple, Generic[M]):
     issuer: Issuer | None
     merges_user_messages: bool
     learned: Mapping[str, object] = MappingProxyType({})
+    frozen: Frozen[M] | None = None
+
+    def freeze(self, given: list[M]) -> Snapshot[M]:
+        """Return the snapshot with a copy of the call's list: the host may change its list while the call waits."""
+        frozen = Frozen(given, [*given])
+        return self._replace(frozen=frozen, messages=frozen.copied if self.messages is given else self.messages)
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the host's list still has the messages of the copy."""
+        return self.frozen is None or are_equal(*self.frozen)  # lists compare by identity first
 
     @property
     def view(self) -> list[M]:
         """The view, before user messages are merged: the host's own list while nothing is compacted."""
-        return self.messages if self.projection.is_identity else self.projection.view(self.messages)
+        if not self.projection.is_identity:
+            return self.projection.view(self.messages)
+        given, copied = self.frozen or (self.messages, self.messages)
+        return given if self.messages is copied else self.messages
 
     @property
     def shown_record(self) -> CompactionRecord | None:
@@ -118,8 +142,9 @@ class Snapshot(NamedTuple, Generic[M]):
 
     @property
     def stored_view(self) -> list[M]:
-        """The view for any store and provider: with the text of the summary in place of native items."""
-        return self.view if self.projection.native is None else self.projection.portable(self.messages)
+        """The view for any store and provider: with the text of the summary in place of native items, merged if it must be."""
+        view = self.view if self.projection.native is None else self.projection.portable(self.messages)
+        return join_rows(view, self.format) if self.merges_user_messages else view
 
     @property
     def window(self) -> int:

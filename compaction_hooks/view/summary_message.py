@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-PROMPT_VERSION = 4
+PROMPT_VERSION = 5
 """The version of the texts here and of a summarizer's prompts; every record has it."""
 
 SUMMARY_MARKER = "[Conversation summary]"

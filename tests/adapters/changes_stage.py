@@ -19,7 +19,7 @@ from tests.provider import Answer, Call, Received, Side
 
 WINDOW = 8_192
 SYSTEM = "You keep the ledger, and never touch the public API."
-SUMMARISE = CompactionSettings(clear_tool_results=False)
+SUMMARIZE = CompactionSettings(clear_tool_results=False)
 """Goes for a summary at once: a cleared result has lost its mark."""
 REPAIR = CompactionSettings(clear_tool_results=False, repair=True)
 _MARK = re.compile(r"\b[a-z]\d{4}\b")
@@ -61,7 +61,7 @@ def _summarized_marks(request: Received) -> set[str]:
     return marks(_KEPT.sub("", repr(request.messages)))
 
 
-def summarised(side: Side) -> list[set[str]]:
+def summarized(side: Side) -> list[set[str]]:
     """What each summary that was paid for was made of."""
     return [_summarized_marks(request) for request in side.requests if request.is_summary and request.status == 200]
 
@@ -78,7 +78,7 @@ def demand(side: Side, history: Iterable[object], newest: str) -> Received:
     sent, said = marks(request.messages), marks(*history)
     assert sent == said, f"lost: {sorted(said - sent)}, stale: {sorted(sent - said)}"
     assert any(newest in _text(message) for message in request.messages if message["role"] == "user")
-    paid = summarised(side)
+    paid = summarized(side)
     assert len(set(map(frozenset, paid))) == len(paid)
     return request
 

@@ -15,7 +15,7 @@ from openai import InternalServerError
 
 from compaction_hooks import CompactionFinished
 from compaction_hooks.events import CompactionEvent
-from tests.adapters.changes_stage import check_never_rejected, demand, look, marked, marking, summarised
+from tests.adapters.changes_stage import check_never_rejected, demand, look, marked, marking, summarized
 from tests.adapters.langchain_core_stage import OUTAGE, Stage, thread
 from tests.provider import Answer, Side
 
@@ -41,9 +41,9 @@ class Talk:
             self.demand(before, text)
             start = None
 
-    def say_until_summarised(self) -> None:
-        paid = len(summarised(self.side))
-        while len(summarised(self.side)) == paid:
+    def say_until_summarized(self) -> None:
+        paid = len(summarized(self.side))
+        while len(summarized(self.side)) == paid:
             self.say()
 
     def demand(self, before: list[BaseMessage], text: str) -> None:
@@ -63,16 +63,16 @@ def check_travel_in_time(build: Build, stage: Stage) -> None:
     """Go back before the first compaction and between two, and forward again to the tip that was left."""
     talk = opened(build, stage)
     talk.say(20)
-    paid = len(summarised(talk.side))
+    paid = len(summarized(talk.side))
     assert paid >= 2
     states = reversed(list(talk.graph.get_state_history(talk.config)))
     turns = [state.config for state in states if not state.next and state.values.get("messages")]
     for place in (turns[3], turns[8], turns[13], turns[-1]):
         talk.say(start=place)
     talk.say(3, start=turns[8])
-    assert len(summarised(talk.side)) == paid
+    assert len(summarized(talk.side)) == paid
     talk.say(8, start=turns[3])
-    assert len(summarised(talk.side)) == paid + 1
+    assert len(summarized(talk.side)) == paid + 1
     check_never_rejected(talk.side)
 
 
@@ -83,7 +83,7 @@ def check_crash_in_the_model_call(build: Build, stage: Stage, path: Path, **keyw
     """
 
     def fail(event: CompactionEvent) -> None:
-        if isinstance(event, CompactionFinished) and len(summarised(talk.side)) == 2:
+        if isinstance(event, CompactionFinished) and len(summarized(talk.side)) == 2:
             talk.side.answers.appendleft(OUTAGE)
 
     with SqliteSaver.from_conn_string(str(path)) as saver:
@@ -97,4 +97,4 @@ def check_crash_in_the_model_call(build: Build, stage: Stage, path: Path, **keyw
         resumed.graph.invoke(None, resumed.config)
         resumed.demand(before, str(before[-1].text))
         resumed.say(3)
-    assert len(summarised(talk.side)) == 2
+    assert len(summarized(talk.side)) == 2

@@ -24,7 +24,7 @@ from tests.adapters.stage import SECRET as SECRET
 from tests.adapters.stage import CountingSummarizer as CountingSummarizer
 from tests.conversations import prose
 
-SUMMARISE = CompactionSettings(clear_tool_results=False)
+SUMMARIZE = CompactionSettings(clear_tool_results=False)
 """Nothing but a summary makes room."""
 E = TypeVar("E", bound=CapabilityEvent)
 

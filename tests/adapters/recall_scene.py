@@ -20,10 +20,14 @@ def read_page(page: int) -> str:
 
 
 class Reader:
-    """The model: it reads all pages, answers if it sees the fact, and searches for it once if it has a tool for that."""
+    """The model: it reads all pages, answers if it sees the fact, and searches for it once if it has a tool for that.
 
-    def __init__(self) -> None:
-        self.pages = 0
+    Args:
+        argument: Its name for the tool's argument.
+    """
+
+    def __init__(self, argument: str = "query") -> None:
+        self.pages, self._argument = 0, argument
         self.recalled = False
 
     def __call__(self, received: Received) -> Answer:
@@ -36,4 +40,4 @@ class Reader:
         if self.recalled or "recall" not in names:
             return Answer(UNKNOWN)
         self.recalled = True
-        return Answer(calls=(Call("recall", {"query": "code that opens the vault"}),))
+        return Answer(calls=(Call("recall", {self._argument: "code that opens the vault"}),))

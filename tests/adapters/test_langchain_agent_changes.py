@@ -10,13 +10,13 @@ from langchain.agents import create_agent
 
 from compaction_hooks.stores import SQLiteStore
 from tests.adapters import graph_changes
-from tests.adapters.changes_stage import SUMMARISE, SYSTEM, WINDOW
+from tests.adapters.changes_stage import SUMMARIZE, SYSTEM, WINDOW
 from tests.adapters.graph_changes import LOOK
 from tests.adapters.langchain_core_stage import Stage
 
 
 def an_agent(stage: Stage, checkpointer: Any, **options: Any) -> Any:
-    compaction: Any = CompactionMiddleware(settings=SUMMARISE, **options)
+    compaction: Any = CompactionMiddleware(settings=SUMMARIZE, **options)
     model = stage.openai(WINDOW)
     return create_agent(model, [LOOK], system_prompt=SYSTEM, middleware=[compaction], checkpointer=checkpointer)
 

@@ -20,20 +20,20 @@ def read_page(page: int) -> str:
 
 
 @pytest.mark.parametrize(
-    ("api", "how", "saver", "recall", "said"),
+    ("api", "how", "saver", "recall", "argument", "said"),
     [
-        ("openai", "sync", None, True, KNOWN),
-        ("openai", "streamed", InMemorySaver(), True, KNOWN),
-        ("anthropic", "async", InMemorySaver(), True, KNOWN),
-        ("openai", "async", InMemorySaver(), False, UNKNOWN),
+        ("openai", "sync", None, True, "query", KNOWN),
+        ("openai", "streamed", InMemorySaver(), True, "handle", KNOWN),
+        ("anthropic", "async", InMemorySaver(), True, "query", KNOWN),
+        ("openai", "async", InMemorySaver(), False, "query", UNKNOWN),
     ],
-    ids=["run without a thread", "streamed", "async", "without the tool"],
+    ids=["run without a thread", "streamed, misnamed argument", "async", "without the tool"],
 )
 async def test_an_agent_that_needs_a_covered_fact_recalls_it(
-    stage: Stage, api: str, how: str, saver: InMemorySaver | None, recall: bool, said: str
+    stage: Stage, api: str, how: str, saver: InMemorySaver | None, recall: bool, argument: str, said: str
 ) -> None:
     side = stage.side()
-    side.think = reader = Reader()
+    side.think = reader = Reader(argument)
     middleware = CompactionMiddleware(context_window=WINDOW, recall=recall)
     agent = create_agent(getattr(stage, api)(), [read_page], middleware=[middleware], checkpointer=saver)
     assert await say(agent, REQUEST, how, thread() if saver else None) == said

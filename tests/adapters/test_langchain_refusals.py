@@ -25,7 +25,7 @@ def push(branch: str) -> str:
     raise AssertionError(branch)
 
 
-async def test_the_words_of_a_rejected_call_are_a_request(stage: Stage) -> None:
+async def test_the_words_of_a_rejected_call_are_its_results(stage: Stage) -> None:
     side = stage.side()
     side.answers.extend([Answer(calls=(Call("push", {"branch": "main"}),)), Answer(prose(400))])
     human = HumanInTheLoopMiddleware(interrupt_on={"push": True})
@@ -36,9 +36,10 @@ async def test_the_words_of_a_rejected_call_are_a_request(stage: Stage) -> None:
     messages = (await agent.ainvoke(resume, thread("rejected")))["messages"]
     answer = next(message for message in messages if isinstance(message, ToolMessage))
     if answer.text == SAID:
-        pytest.skip("older versions do not mark the words as the user's")
+        pytest.skip("older versions have no sentence before the words")
 
     hooks = CompactionController(context_window=64_000, format=LangChainFormat())
     record = hooks.compact_sync([*messages, HumanMessage("Well?")], keep_recent_tokens=0).record
     assert record is not None
-    assert f"- When refusing a call of push: {SAID}" in record.summary
+    assert f"- [ ] push(branch=main) -> FAILED: its result says: {SAID}\n" in record.summary
+    assert SAID not in record.summary.partition("## Progress")[0]

@@ -15,7 +15,7 @@ from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.prebuilt import ToolNode, tools_condition
 
 from tests.adapters import graph_changes
-from tests.adapters.changes_stage import SUMMARISE, SYSTEM, WINDOW, check_never_rejected, marked, summarised
+from tests.adapters.changes_stage import SUMMARIZE, SYSTEM, WINDOW, check_never_rejected, marked, summarized
 from tests.adapters.graph_changes import LOOK, Talk, opened
 from tests.adapters.langchain_core_stage import Stage
 from tests.adapters.langgraph_stage import ModelInput
@@ -24,7 +24,7 @@ from tests.adapters.langgraph_stage import ModelInput
 def a_graph(stage: Stage, checkpointer: Any, **options: Any) -> Any:
     """Return a user's own graph: the compaction node, a model node that asks it for the view, tools."""
     model = stage.openai(WINDOW).bind_tools([LOOK])
-    compact = CompactionNode(model=model, settings=SUMMARISE, system=SYSTEM, **options)
+    compact = CompactionNode(model=model, settings=SUMMARIZE, system=SYSTEM, **options)
     wrapped = compact.wrap(model)
 
     def answer(state: ModelInput) -> dict[str, Any]:
@@ -61,7 +61,7 @@ def replace_all(messages: list[BaseMessage]) -> list[BaseMessage]:
 async def test_an_edit(stage: Stage, change: Callable[[list[BaseMessage]], list[BaseMessage]]) -> None:
     """`update_state` changes summarized or kept messages by their ids; a summary of messages that are gone is not sent."""
     talk = opened(a_graph, stage)
-    talk.say_until_summarised()
+    talk.say_until_summarized()
     before = talk.messages
     talk.graph.update_state(talk.config, {"messages": change(before)})
     assert talk.messages != before
@@ -78,4 +78,4 @@ async def test_two_workers(stage: Stage) -> None:
         other.say()
     alone = opened(a_graph, stage)
     alone.say(20)
-    assert len(summarised(one.side)) == len(summarised(alone.side)) >= 2
+    assert len(summarized(one.side)) == len(summarized(alone.side)) >= 2

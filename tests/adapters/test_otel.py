@@ -156,7 +156,7 @@ def test_a_span_lasts_as_long_as_its_compaction(traced: Traced) -> None:
 # -- what goes wrong
 
 
-def test_a_failed_summariser_is_an_error_without_its_text(traced: Traced) -> None:
+def test_a_failed_summarizer_is_an_error_without_its_text(traced: Traced) -> None:
     """The context is over the threshold and fits the window: nothing is compacted."""
     settings = CompactionSettings(trigger_tokens=8_000, clear_tool_results=False)
     hooks = traced.controller(Scripted(ValueError(f"cannot read: {SECRET}")), 32_768, settings)

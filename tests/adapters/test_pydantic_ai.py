@@ -26,7 +26,7 @@ from compaction_hooks.events import CompactionEvent
 from compaction_hooks.tokens import CharacterEstimator
 from tests.adapters.pydantic_ai_messages import (
     SECRET,
-    SUMMARISE,
+    SUMMARIZE,
     Changing,
     CountingSummarizer,
     listen,
@@ -46,7 +46,7 @@ from tests.provider import Answer
 async def test_a_long_run_stays_inside_the_window_and_its_history_whole(stage: Stage) -> None:
     side, events = stage.side(*steps(26)), list[CompactionEvent]()
     compaction = Compaction[None](
-        context_window=WINDOW, settings=SUMMARISE, summary_prompt="In French, please.", on_compaction=events.append
+        context_window=WINDOW, settings=SUMMARIZE, summary_prompt="In French, please.", on_compaction=events.append
     )
     agent = reader(stage.openai(model="own"), compaction, system_prompt="You read files.", instructions="Never write.")
     heard = listen(agent, CompactionStatusEvent)
@@ -145,7 +145,7 @@ async def test_messages_for_one_request_are_compacted_with_it_and_not_kept(stage
         note = ModelRequest(parts=[UserPromptPart(f"Note {len(side.requests)}.")])
         request.messages = [*request.messages, note]
 
-    compaction = Compaction[None](context_window=WINDOW, settings=SUMMARISE, summarizer=asked, persist=True)
+    compaction = Compaction[None](context_window=WINDOW, settings=SUMMARIZE, summarizer=asked, persist=True)
     result = await reader(stage.openai(), Changing(remind), compaction, tokens=1_500).run("Read all.")
     assert result.output == "All read."
     assert not side.rejections
@@ -160,7 +160,7 @@ async def test_messages_for_one_request_are_compacted_with_it_and_not_kept(stage
 
 async def test_persisted_messages_hold_one_summary_and_go_on_here_and_elsewhere(stage: Stage) -> None:
     side = stage.side(*steps(50), *steps(1), Answer("Alone."))
-    agent = reader(stage.openai(), Compaction(context_window=WINDOW, settings=SUMMARISE, persist=True))
+    agent = reader(stage.openai(), Compaction(context_window=WINDOW, settings=SUMMARIZE, persist=True))
     result = await agent.run("Read everything.", usage_limits=UsageLimits(request_limit=None))
     summaries = [texts(request.messages) for request in side.requests if request.is_summary]
     assert len(summaries) >= 3
@@ -179,7 +179,7 @@ async def test_persisted_messages_hold_one_summary_and_go_on_here_and_elsewhere(
 async def test_a_history_processor_keeps_a_run_inside_the_window(stage: Stage) -> None:
     side = stage.side(Answer("Done."), *steps(30))
     model = stage.openai(profile={"context_window": WINDOW})
-    agent = reader(model, ProcessHistory(history_processor(settings=SUMMARISE)), instructions=prose(2_000))
+    agent = reader(model, ProcessHistory(history_processor(settings=SUMMARIZE)), instructions=prose(2_000))
     history = spoken(2)
     assert (await agent.run("Go on.", message_history=history)).all_messages()[:4] == history
 

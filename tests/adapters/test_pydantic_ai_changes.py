@@ -14,7 +14,7 @@ from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelRe
 from compaction_hooks.stores import SQLiteStore
 from tests.adapters.changes_stage import (
     REPAIR,
-    SUMMARISE,
+    SUMMARIZE,
     SYSTEM,
     WINDOW,
     check_never_rejected,
@@ -24,7 +24,7 @@ from tests.adapters.changes_stage import (
     marked,
     marking,
     marks,
-    summarised,
+    summarized,
 )
 from tests.adapters.pydantic_ai_messages import stored
 from tests.adapters.pydantic_ai_stage import Stage
@@ -33,7 +33,7 @@ from tests.provider import Answer, Side
 
 
 def agent_of(
-    model: Any, *, settings: Any = SUMMARISE, tool: Any = look, output_type: Any = str, **options: Any
+    model: Any, *, settings: Any = SUMMARIZE, tool: Any = look, output_type: Any = str, **options: Any
 ) -> Agent[None, Any]:
     """An agent with a controller of its own, as a process makes one when it starts."""
     compaction = Compaction[None](context_window=WINDOW, settings=settings, **options)
@@ -60,9 +60,9 @@ class Talk:
             assert dumped(self.history) == before
             self.take(result.all_messages(), text)
 
-    async def say_until_summarised(self) -> None:
-        paid = len(summarised(self.side))
-        while len(summarised(self.side)) == paid:
+    async def say_until_summarized(self) -> None:
+        paid = len(summarized(self.side))
+        while len(summarized(self.side)) == paid:
             await self.say()
 
     def take(self, messages: list[ModelMessage], text: str) -> None:
@@ -83,24 +83,24 @@ def opened(stage: Stage, *first: Answer, **options: Any) -> Talk:
 async def test_a_rewind_and_back_here_and_in_another_process(stage: Stage, tmp_path: Path) -> None:
     talk = opened(stage, store=SQLiteStore(tmp_path / "records.db"))
     await talk.say(20)
-    whole, paid = talk.history, len(summarised(talk.side))
+    whole, paid = talk.history, len(summarized(talk.side))
     assert paid == 2
     other = Talk(talk.side, agent_of(stage.openai(), store=SQLiteStore(tmp_path / "records.db")))
     for speaker, messages in ((talk, whole), (other, stored(whole))):
         for cut in (4, 18, 26, len(messages)):
             speaker.history = messages[:cut]
             await speaker.say()
-    assert len(summarised(talk.side)) == paid
+    assert len(summarized(talk.side)) == paid
     talk.history = whole[:4]
     await talk.say(10)
-    assert len(summarised(talk.side)) == paid + 1
+    assert len(summarized(talk.side)) == paid + 1
     check_never_rejected(talk.side)
 
 
 @pytest.mark.parametrize("edit", ["of an answer, in place", "without a turn"])
 async def test_a_summary_of_edited_messages_is_not_sent(stage: Stage, edit: str) -> None:
     talk = opened(stage)
-    await talk.say_until_summarised()
+    await talk.say_until_summarized()
     before = marks(*talk.history)
     if edit == "without a turn":
         talk.history = [*talk.history[:2], *talk.history[4:]]
@@ -114,7 +114,7 @@ async def test_a_summary_of_edited_messages_is_not_sent(stage: Stage, edit: str)
 # -- calls without a result
 
 
-@crossed(goes_on=["without a prompt", "after another request"], settings=[SUMMARISE, REPAIR])
+@crossed(goes_on=["without a prompt", "after another request"], settings=[SUMMARIZE, REPAIR])
 async def test_a_run_whose_tool_raises_is_continued(goes_on: str, settings: Any, stage: Stage) -> None:
     """The captured messages end in calls without a result. However the user goes on, nothing is lost or refused."""
     is_locked = True
@@ -136,6 +136,6 @@ async def test_a_run_whose_tool_raises_is_continued(goes_on: str, settings: Any,
         talk.take((await talk.agent.run(message_history=captured)).all_messages(), text)
     else:
         talk.history = [*captured, ModelRequest(parts=[UserPromptPart(marked())])]
-    await talk.say_until_summarised()
+    await talk.say_until_summarized()
     await talk.say()
     check_never_rejected(talk.side)

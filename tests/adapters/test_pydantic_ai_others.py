@@ -20,7 +20,7 @@ from pydantic_ai.usage import RunUsage
 from compaction_hooks import CompactionController
 from tests.adapters.pydantic_ai_messages import (
     SECRET,
-    SUMMARISE,
+    SUMMARIZE,
     CountingSummarizer,
     reader,
     reads,
@@ -64,7 +64,7 @@ async def test_tools_stay_available_after_a_summary(revealed_by: str, persist: b
         pytest.skip("this pydantic-ai loads no capability by code")
     ask = Call("weather", {"city": "Rome"})
     side = stage.side(Answer(calls=(REVEALS[revealed_by],)), *steps(26)[:-1], Answer(calls=(ask,)), Answer("Done."))
-    compaction = Compaction[None](context_window=WINDOW, settings=SUMMARISE, persist=persist)
+    compaction = Compaction[None](context_window=WINDOW, settings=SUMMARIZE, persist=persist)
     capabilities = [compaction] if revealed_by == "a search" else [RHYMES, compaction]
     agent = reader(getattr(stage, kind)(), *capabilities)
     if revealed_by == "a search":
@@ -86,7 +86,7 @@ async def test_tools_stay_available_after_a_summary(revealed_by: str, persist: b
 
 async def test_calls_next_to_a_pinned_search_keep_their_results(stage: Stage) -> None:
     side = stage.side(Answer(calls=(*reads("a.py", "b.py").calls, SEARCH)), *steps(26))
-    agent = reader(stage.openai(), Compaction(context_window=WINDOW, settings=SUMMARISE))
+    agent = reader(stage.openai(), Compaction(context_window=WINDOW, settings=SUMMARIZE))
     agent.tool_plain(defer_loading=True)(weather)
     assert (await agent.run("Go on.")).output == "All read."
     assert SECRET in texts(side.requests[-1].messages)

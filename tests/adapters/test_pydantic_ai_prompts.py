@@ -11,7 +11,7 @@ from pydantic_ai.exceptions import ModelHTTPError
 from pydantic_ai.messages import CachePoint, ImageUrl, ModelMessage, ModelRequest, ToolReturnPart, UserPromptPart
 
 from compaction_hooks import CompactionSettings
-from tests.adapters.pydantic_ai_messages import SECRET, SUMMARISE, CountingSummarizer, reader, spoken, texts
+from tests.adapters.pydantic_ai_messages import SECRET, SUMMARIZE, CountingSummarizer, reader, spoken, texts
 from tests.adapters.pydantic_ai_stage import WINDOW, Stage
 from tests.cases import crossed
 from tests.conversations import prose
@@ -24,7 +24,7 @@ MERGE = CompactionSettings(merge_user_messages=True, clear_tool_results=False)
 async def test_the_request_comes_last(stage: Stage, kind: str, instructions: str | None, persist: bool) -> None:
     """pydantic-ai puts no message of its own after the summary."""
     side = stage.side()
-    compaction = Compaction[None](context_window=WINDOW, settings=SUMMARISE, persist=persist)
+    compaction = Compaction[None](context_window=WINDOW, settings=SUMMARIZE, persist=persist)
     agent = Agent(getattr(stage, kind)(), instructions=instructions, capabilities=[compaction])
     first = await agent.run("And now?", message_history=spoken(13))
     await agent.run("And then?", message_history=first.all_messages())

@@ -12,14 +12,18 @@ from tests.adapters.recall_scene import KNOWN, REQUEST, UNKNOWN, Reader, read_pa
 
 
 @pytest.mark.parametrize(
-    ("api", "is_streamed", "recall", "said"),
-    [("openai", False, True, KNOWN), ("anthropic", True, True, KNOWN), ("openai", True, False, UNKNOWN)],
+    ("api", "is_streamed", "recall", "argument", "said"),
+    [
+        ("openai", False, True, "query", KNOWN),
+        ("anthropic", True, True, "handle", KNOWN),
+        ("openai", True, False, "query", UNKNOWN),
+    ],
 )
 async def test_an_agent_that_needs_a_covered_fact_recalls_it(
-    stage: Stage, api: str, is_streamed: bool, recall: bool, said: str
+    stage: Stage, api: str, is_streamed: bool, recall: bool, argument: str, said: str
 ) -> None:
     side = stage.side()
-    side.think = reader = Reader()
+    side.think = reader = Reader(argument)
     compaction = Compaction[None](context_window=WINDOW, recall=recall)
     agent = Agent(getattr(stage, api)(), capabilities=[compaction], tools=[read_page])
     if is_streamed:

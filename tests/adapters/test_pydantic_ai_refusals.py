@@ -13,14 +13,14 @@ from tests.provider import Answer, Call
 SAID = "Never push to main. Rebase first!"
 
 
-async def test_the_words_of_a_denied_call_are_a_request(stage: Stage) -> None:
+async def test_the_words_of_a_denied_call_are_its_results(stage: Stage) -> None:
     agent = Agent(stage.openai(), output_type=[str, DeferredToolRequests])
 
     @agent.tool_plain(requires_approval=True)
     def push(branch: str) -> str:
         raise AssertionError(branch)
 
-    for denied, said in ((ToolDenied(SAID), True), (ToolDenied(), False)):
+    for denied in (ToolDenied(SAID), ToolDenied()):
         stage.side().answers.extend([Answer(calls=(Call("push", {"branch": "main"}),)), Answer(prose(400))])
         asked = await agent.run("Publish the branch.")
         assert isinstance(asked.output, DeferredToolRequests)
@@ -32,5 +32,5 @@ async def test_the_words_of_a_denied_call_are_a_request(stage: Stage) -> None:
         hooks = CompactionController(context_window=64_000, format=PydanticAIFormat())
         record = hooks.compact_sync(messages, keep_recent_tokens=0).record
         assert record is not None
-        assert (f"- When refusing a call of push: {SAID}" in record.summary) is said
-        assert ("When refusing" in record.summary) is said
+        assert f"- [ ] push(branch=main) -> FAILED: {denied.message}\n" in record.summary
+        assert SAID not in record.summary.partition("## Progress")[0]

@@ -26,7 +26,7 @@ from compaction_hooks.events import CompactionEvent
 from tests import careless_model
 from tests.adapters.pydantic_ai_messages import (
     SECRET,
-    SUMMARISE,
+    SUMMARIZE,
     CountingSummarizer,
     listen,
     reader,
@@ -45,7 +45,7 @@ THREAD = "thread-1"
 
 async def test_runs_without_a_common_history_are_conversations_of_their_own(stage: Stage) -> None:
     side = stage.side(*steps(26), *steps(4))
-    agent = reader(stage.openai(), Compaction(context_window=WINDOW, settings=SUMMARISE))
+    agent = reader(stage.openai(), Compaction(context_window=WINDOW, settings=SUMMARIZE))
     await agent.run("Read everything.")
     assert SECRET in texts(side.requests[-1].messages)
     await agent.run("Read everything.")
@@ -94,8 +94,8 @@ async def test_a_run_that_fails_leaves_its_summary_to_the_next_attempt(stage: St
 async def test_another_model_writes_the_summary_and_counts_in_the_run(is_shared: bool, stage: Stage) -> None:
     side, writer = stage.side(*steps(26)), stage.side(key="writer")
     cheap = stage.openai("writer", model="cheap")
-    shared = CompactionController[Any](context_window=WINDOW, settings=SUMMARISE, summarizer=summarizer(cheap))
-    own = Compaction[None](context_window=WINDOW, settings=SUMMARISE, summarizer=cheap)
+    shared = CompactionController[Any](context_window=WINDOW, settings=SUMMARIZE, summarizer=summarizer(cheap))
+    own = Compaction[None](context_window=WINDOW, settings=SUMMARIZE, summarizer=cheap)
     result = await reader(stage.openai(), Compaction(shared) if is_shared else own).run("Read everything.")
     assert [request.body["model"] for request in writer.requests] == ["cheap"]
     assert not any(request.is_summary for request in side.requests)
@@ -115,7 +115,7 @@ async def test_a_summarizer_outside_a_run_counts_in_none(stage: Stage) -> None:
 async def test_a_summary_never_takes_the_last_request(stage: Stage) -> None:
     """The framework has allowed the request that waits: the run goes on without a summary."""
     side = stage.side(Answer("Done."))
-    agent = reader(stage.openai(), Compaction(context_window=WINDOW, settings=SUMMARISE))
+    agent = reader(stage.openai(), Compaction(context_window=WINDOW, settings=SUMMARIZE))
     result = await agent.run("Go on.", message_history=spoken(18), usage_limits=UsageLimits(request_limit=1))
     assert result.output == "Done."
     assert [request.is_summary for request in side.requests] == [False]
@@ -127,7 +127,7 @@ async def test_a_model_is_looked_up_by_name_at_each_summary(
 ) -> None:
     """ "test" is the framework's own model for tests. A failing summarizer never fails the agent; handlers hear of it."""
     side = stage.side(*steps(26))
-    agent = reader(stage.openai(), Compaction(context_window=WINDOW, settings=SUMMARISE, summarizer=name))
+    agent = reader(stage.openai(), Compaction(context_window=WINDOW, settings=SUMMARIZE, summarizer=name))
     text = partialmethod(TestModel.__init__, custom_output_text=f"## Goal\n- {SECRET}")
     monkeypatch.setattr(TestModel, "__init__", text)
     heard = listen(agent, CompactionStatusEvent)

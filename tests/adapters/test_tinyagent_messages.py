@@ -59,13 +59,6 @@ def test_the_contract_of_a_format_holds() -> None:
     check_format(FORMAT, samples)
 
 
-@pytest.mark.parametrize("is_error", [True, False])
-def test_words_with_which_the_user_refused_a_call_need_the_mark_of_an_error(is_error: bool) -> None:
-    text = "The user denied this operation and provided the following feedback:\n<feedback>\nNot main!\n</feedback>"
-    answer = ToolResultMessage(tool_call_id="a", tool_name="push", content=[TextContent(text=text)], is_error=is_error)
-    assert FORMAT.read(answer)[0].results[0].refusal == ("Not main!" if is_error else "")
-
-
 def test_a_rewritten_text_keeps_its_marks_and_its_neighbors() -> None:
     long = TextContent(text="long", cache_control=MARK)
     message = UserMessage(content=[long, IMAGE])

@@ -16,7 +16,9 @@ CORE = {
     # the options of a call
     "hooks.transform_context_sync(messages, windoww=3)": "windoww=3: did you mean context_window?",
     "asyncio.run(hooks.transform_context(messages, max_output_token=9))": "did you mean max_output_tokens?",
-    "hooks.compact_sync(messages, focuss='x')": "focuss='x': did you mean focus?",
+    "hooks.compact_sync(messages, focuss='x')": "focuss='x': did you mean focus of compact()?",
+    "hooks.transform_context_sync(messages, focus='x')": "focus='x': did you mean focus of compact()?",
+    "hooks.compact_sync(messages, answer=print)": "did you mean answer of call()?",
     "hooks.transform_context_sync(messages, colour='red')": "colour='red': it takes context_window, max_output_tokens",
     "hooks.transform_context_sync(messages, context_window='8k')": "context_window='8k' must be a whole number of tokens",
     "hooks.transform_context_sync(messages, tools=[{('a',): 1}])": "`tools` must be text or JSON",
@@ -40,6 +42,7 @@ CORE = {
     "project(None, None)": "messages must be the list",
     "project(messages, {'id': 'a'})": "record={'id': 'a'} must be CompactionRecord(...)",
     "project(messages, None, model=5)": "model=5 must be the name of a model",
+    "problems(messages)": "a message to check must be a Message(...), not dict: read it with a MessageFormat",
     # the model call
     "hooks.call_sync(messages, send_async)": "is async: write `await call(messages, send)`",
     "hooks.call_sync(messages, lambda view: send_async(view))": "gave a coroutine to call_sync: write `await call(",
@@ -141,7 +144,7 @@ CORE = {
     "DropOldest(add_continuation=None)": "add_continuation=None must be True or False",
     "CompactionSettings(merge_user_messages=1)": "merge_user_messages=1 must be True or False",
     "CompactionSettings(summary_prompt='  ')": "without {messages}: the con",
-    "CompactionSettings(summary_prompt='Summarise: {messages}')": "without {messages}: the con",
+    "CompactionSettings(summary_prompt='Summarize: {messages}')": "without {messages}: the con",
     "CompactionSettings(summary_prompt=3)": "without {messages}: the con",
     "OpenAIChatFormat(summary_fields={'role': 'system'})": "must be a dict of further fields",
     "AnthropicFormat(summary_fields={'content': ''})": "must be a dict of further fields",
@@ -216,7 +219,7 @@ async def send_async(view: list[object]) -> str:
 
 def names(package: str) -> dict[str, Any]:
     """Return the names used in these mistakes; raise ImportError if the package is not installed."""
-    rooms = ("formats", "stores", "strategies", "triggers")
+    rooms = ("formats", "stores", "strategies", "triggers", "validity")
     modules = ["compaction_hooks", *(f"compaction_hooks.{room}" for room in rooms)]
     found: dict[str, Any] = {"asyncio": asyncio, "math": math, "functools": functools, "send_async": send_async}
     if package != "compaction_hooks":

@@ -1,6 +1,6 @@
 """`breaker_failures`, `breaker_cooldown_seconds`, `summary_timeout_seconds`: a failing summarizer is not asked for a while.
 
-`tests/faults/test_summariser_faults.py` opens and closes the breaker, and lets summarizers hang.
+`tests/faults/test_summarizer_faults.py` opens and closes the breaker, and lets summarizers hang.
 """
 
 from __future__ import annotations

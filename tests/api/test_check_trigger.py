@@ -40,6 +40,11 @@ class NoTarget:
         return Due("too large", target_tokens=snapshot.tokens // 2)
 
 
+class NeverAboveTheLimit:
+    def due(self, snapshot: SnapshotFigures) -> Due | None:
+        return Due("above 90 %") if 0.9 * snapshot.window < snapshot.tokens <= snapshot.input_limit else None
+
+
 @pytest.mark.parametrize(
     ("trigger", "says"),
     [
@@ -47,6 +52,7 @@ class NoTarget:
         (AnswersTrue(), r"must answer Due\(...\) or None, not False"),
         (Counts(), "must answer the same to the same figures"),
         (NoTarget(), "must not raise, but raised ConfigurationError: target_tokens=0 must be"),
+        (NeverAboveTheLimit(), r"must be due above input_limit.*combine.* \| ReserveTrigger"),
         (0.8, "float is no Trigger"),
     ],
 )

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from functools import cache
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +34,7 @@ from tests.conversations import (
     user,
 )
 
+PAGE = "and its lines\n" * 40
 SECRET = "the door opens with TX-48213\nand closes with TX-48214"
 TASK = [
     system(),
@@ -265,6 +269,112 @@ def test_handles_of_a_rewound_edited_or_trimmed_list_are_not_there() -> None:
     for messages in (TASK[:2], TASK[:4], edited, TASK[10:], stored):
         assert session.covered(messages).find(handle) is None
     assert session.covered([*TASK, *talk(4)]).read(handle).text == SECRET
+
+
+@cache
+def texts_with_like_digests() -> tuple[str, str]:
+    """Return two texts whose handles in one run would be the same."""
+    found: dict[str, str] = {}
+    for number in count():
+        text = f"page {number}: {PAGE}end"
+        begins = hashlib.sha256(text.encode()).hexdigest()[:6]
+        if begins in found:
+            return found[begins], text
+        found[begins] = text
+    raise AssertionError
+
+
+def read_both(first: str, second: str) -> list[Chat]:
+    """Return a conversation in which the agent read two texts with one answer, long ago."""
+    both = assistant(None, call("a", path="a.md"), call("b", path="b.md"))
+    return [user("go"), both, tool("a", first), tool("b", second), *steps(40, 400)]
+
+
+def result_handles(session: CompactionSession[Chat], messages: list[Chat]) -> list[str]:
+    return [part.handle for part in session.covered(messages) if part.message in (2, 3)]
+
+
+@pytest.mark.parametrize("clears", [True, False], ids=["cleared", "summarized"])
+def test_of_parts_with_the_same_short_handle_the_later_one_has_a_longer(clears: bool) -> None:
+    first, second = texts_with_like_digests()
+    messages = read_both(first, second)
+    hooks = controller(16_384, summarizer=Scripted("- facts"), settings=CompactionSettings(clear_tool_results=clears))
+    session = hooks.session("thread")
+    recall = session.recall_tool(lambda: messages)
+    view = session.transform_context_sync(messages)
+    short, long = result_handles(session, messages)
+    assert long[:-1] == short
+    if clears:
+        assert [short in json.dumps(view[place]) for place in (2, 3)] == [True, True]
+        assert [long in json.dumps(view[place]) for place in (2, 3)] == [False, True]
+    for handle, text, other in ((short, first, second), (long, second, first)):
+        assert text in recall(handle)
+        assert other not in recall(handle)
+
+    restarted = controller(16_384, summarizer=Scripted("- facts")).session("thread")
+    restarted.import_records(session.export_records())
+    assert result_handles(restarted, messages) == [short, long]
+    messages += steps(20, 400, first=40)
+    restarted.compact_sync(messages, keep_recent_tokens=600)
+    assert result_handles(restarted, messages) == [short, long]
+
+
+def test_a_longer_handle_stays_when_the_host_stores_the_view_without_the_earlier_part() -> None:
+    first, second = texts_with_like_digests()
+    messages = read_both(first, second)
+    session = controller(16_384).session("thread")
+    session.recall_tool(lambda: messages)
+    view = session.transform_context_sync(messages)
+    _, long = result_handles(session, messages)
+    stored = [*messages[:2], view[2], *messages[3:]]
+    session.compact_sync(stored, keep_recent_tokens=600)
+    assert session.covered(stored).read(long).text == second
+
+
+def test_arguments_with_the_same_short_handle_are_told_apart() -> None:
+    found: dict[str, str] = {}
+    for number in count():
+        written = json.dumps({"path": f"{number}.md"}, separators=(",", ":"))
+        begins = hashlib.sha256(written.encode()).hexdigest()[:6]
+        if begins in found:
+            break
+        found[begins] = written
+    calls = [call("a"), call("b")]
+    for each, text in zip(calls, (found[begins], written), strict=True):
+        each["function"]["arguments"] = text
+    messages = [user("go"), assistant(None, *calls), tool("a", "x"), tool("b", "y"), *steps(30)]
+    _, session = summarized(messages)
+    covered = [part for part in session.covered(messages) if part.message == 1]
+    assert [part.text for part in covered] == [found[begins], written]
+    assert [session.covered(messages).find(part.handle) for part in covered] == covered
+
+
+NAMES = [f"{first}{second}_{number}" for number in range(9) for first in ("user", "page") for second in "ABCDEFGH"]
+LONG_LINES = {
+    "minified JSON": (
+        json.dumps([{"name": name, "at": n} for n, name in enumerate(NAMES)], separators=(",", ":")),
+        NAMES,
+    ),
+    "paths": (
+        " ".join(f"src/{name}/{name}.py" for name in NAMES[:40]),
+        [f"src/{name}/{name}.py" for name in NAMES[:40]],
+    ),
+    "addresses": (",".join(f"{name}+a#b@x.org" for name in NAMES[:40]), [f"{name}+a#b@x.org" for name in NAMES[:40]]),
+    "escapes": ("x" * 397 + r"\nload_users " + "y" * 397 + r" \nload_pages", ["load_users", "load_pages"]),
+    "data": ("=".join(character * 1_000 for character in "abcd"), [character * 1_000 for character in "abcd"]),
+}
+
+
+@pytest.mark.parametrize(("line", "names"), LONG_LINES.values(), ids=LONG_LINES)
+def test_each_name_of_a_long_line_is_found(line: str, names: list[str]) -> None:
+    messages = [user("go"), assistant(None, call("a")), tool("a", "ok"), *steps(30)]
+    messages[1]["tool_calls"][0]["function"]["arguments"] = line
+    _, session = summarized(messages)
+    covered = session.covered(messages)
+    assert "".join(covered[0].lines) == line
+    assert max(map(len, covered[0].lines)) <= 400
+    lost = [name for name in names if not any(name[:400] in found.text for found in covered.search(name))]
+    assert lost == []
 
 
 def test_neither_the_list_nor_the_session_is_changed() -> None:

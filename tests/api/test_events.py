@@ -1,6 +1,6 @@
 """`on_event`, and the events: each is printed on a line that fits the terminal, without text of the conversation.
 
-`CompactionStarted`, `CompactionFinished`, `CompactionFailed`, `CompactionSkipped`, `PinMissing`, `StoreFailed`.
+`CompactionStarted`, `CompactionFinished`, `CompactionFailed`, `CompactionSkipped`, `PinMissing`, `StoreFailed`, `HostFilesFailed`.
 """
 
 from __future__ import annotations
@@ -123,6 +123,17 @@ def test_a_session_and_a_controller_are_written_in_short() -> None:
     tokens = session.state().context_tokens
     assert repr(session) == f"CompactionSession('thread-1', {tokens:,} of 8,192 tokens, 1 compaction)"
     assert repr(hooks) == "CompactionController('gpt-5', 1 session)"
+
+
+def test_a_result_and_its_record_are_written_in_short() -> None:
+    result = CompactionController(context_window=8_192, summarizer=Scripted()).compact_sync([user(SECRET), *steps(30)])
+    assert result.record is not None
+    size = f"{result.tokens_before:,} to {result.tokens_after:,} tokens"
+    assert repr(result) == f"CompactionResult('compacted', {size} in {len(result.messages)} messages)"
+    covered = result.record.compacted_message_count
+    assert (
+        repr(result.record) == f"CompactionRecord('{result.record.id}', 'manual', {size}, {covered} messages covered)"
+    )
     assert repr(CompactionController()) == "CompactionController(0 sessions)"
 
 

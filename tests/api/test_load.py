@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from compaction_hooks import CallOptions
 from compaction_hooks.errors import RecordError
 from compaction_hooks.events import CompactionEvent
 from compaction_hooks.stores import MemoryStore
-from tests.conversations import Controller, Scripted, controller, system, talk, texts
+from tests.conversations import Controller, Scripted, controller, prose, system, talk, texts
 
 MESSAGES = [system(), *talk(20)]
 
@@ -30,6 +31,23 @@ async def test_a_new_process_knows_the_stored_records_once_they_are_loaded(store
     assert session.state().is_loaded
     assert session.state().compaction_count == 1
     assert [record.summary for record in session.history()] == ["- kept"]
+
+
+@pytest.mark.parametrize("is_stored_result", [False, True])
+def test_the_size_of_a_list_that_is_loaded_is_known_before_the_first_call(
+    store: MemoryStore, is_stored_result: bool
+) -> None:
+    first = process(store).session("thread").transform_context_sync(MESSAGES)
+    messages, options = first if is_stored_result else MESSAGES, CallOptions(context_window=50_000, system=prose(500))
+    session = controller(store=store).session("thread")
+    session.load_sync()
+    assert session.state().context_tokens is None
+    session.load_sync(messages, **options)
+    loaded = session.state()
+    assert loaded.context_tokens
+    assert loaded.context_tokens < 2_000
+    assert session.transform_context_sync(messages, **options) == first
+    assert session.state() == loaded
 
 
 def test_records_go_from_a_store_to_another_program(store: MemoryStore) -> None:

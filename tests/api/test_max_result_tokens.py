@@ -9,6 +9,7 @@ import pytest
 
 from compaction_hooks import CompactionController, CompactionSettings, ConfigurationError, project
 from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat
+from compaction_hooks.stores import MemoryStore
 from compaction_hooks.testing import as_anthropic, check_view
 from compaction_hooks.tokens import CharacterEstimator
 from tests.conversations import Chat, Scripted, assistant, call, controller, prose, steps, system, texts, tool, user
@@ -108,6 +109,30 @@ def test_pinned_results_and_those_of_protected_tools_stay_whole() -> None:
     assert pinned.transform_context_sync(MESSAGES)[3] is MESSAGES[3]
     protected = made(tool_rules={"read_file": "never"})
     assert protected.transform_context_sync(MESSAGES) == MESSAGES
+
+
+def test_a_pin_of_a_shortened_result_acts_from_the_next_compaction_on() -> None:
+    """Shown whole at once, it would change the prefix that the provider has cached: the reasoning behind it would be refused."""
+    store = MemoryStore()
+    late = [assistant(None, call("l")), tool("l", f"{LARGE} of all")]
+    messages = [*MESSAGES, *steps(80, 200), *late, *steps(2, 200, first=80)]
+    session = made(store=store).session("thread")
+    before = session.transform_context_sync(messages)
+    for place in (3, -5):
+        session.pin(messages[place])
+    for process in (session, made(store=store).session("thread")):
+        assert process.transform_context_sync(messages) == before
+    result = session.compact_sync(messages, keep_recent_tokens=1_500)
+    assert messages[3] in result.messages
+    assert messages[-5] in result.messages
+    for process in (session, made(store=store).session("thread")):
+        assert process.transform_context_sync(messages) == result.messages
+    messages += [*steps(60, 200, first=82), assistant(None, call("n2")), tool("n2", f"{LARGE} of the rest")]
+    view = session.transform_context_sync(messages)
+    session.pin(messages[-1])
+    assert session.transform_context_sync(messages) == view
+    assert messages[-1] not in view
+    assert messages[-1] in session.compact_sync(messages, keep_recent_tokens=1_500).messages
 
 
 def test_it_is_shortened_alike_in_another_format() -> None:

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from compaction_hooks import CompactionController, CompactionSettings
+from compaction_hooks import CompactionController, CompactionSettings, project
 from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.formats import AnthropicFormat, BedrockConverseFormat, OpenAIChatFormat, OpenAIResponsesFormat
 from compaction_hooks.messages import MessageFormat, Usage
@@ -63,6 +63,43 @@ def test_a_provider_that_refuses_user_messages_in_a_row_gets_them_as_one_without
     view = hooks.transform_context_sync(messages)
     assert rows(view) == 0
     assert text_of(messages[2]) in text_of(view[0])
+
+
+def test_a_list_to_store_is_merged_for_a_provider_that_refuses_rows_and_known_again() -> None:
+    """The pin has more than one block, and the cache point behind it goes with it."""
+    messages: list[Any] = [{**message, "content": [{"text": message["content"]}]} for message in talk(20)]
+    image = {"image": {"format": "png", "source": {"bytes": b"abc"}}}
+    pinned = {"role": "user", "content": [image, *messages[2]["content"], {"cachePoint": {"type": "default"}}]}
+    messages[2:] = [pinned, *messages[3:-1]]  # it ends with a request
+    hooks = hooks_for(merges=False, format=BedrockConverseFormat())
+    hooks.pin(pinned)
+    preview = hooks.preview_sync(messages, keep_recent_tokens=0)
+    result = hooks.compact_sync(messages, keep_recent_tokens=0)
+    stored = result.messages
+    assert preview.messages == stored
+    assert rows(stored) == 0
+    assert stored[0]["content"][1:] == [*pinned["content"], *messages[-1]["content"]]
+    assert project(messages, result.record) == project(stored, result.record) == stored
+
+    restarted = hooks_for(merges=False, format=BedrockConverseFormat())
+    restarted.session("default").import_records(hooks.session("default").export_records())
+    without_records = hooks_for(merges=False, format=BedrockConverseFormat())
+    for each in (hooks, hooks, restarted, without_records):
+        assert each.transform_context_sync(stored) == stored
+    assert restarted.session("default").record == result.record
+
+    answer = {"role": "assistant", "content": [{"text": "Done."}]}
+    longer = [
+        *stored,
+        answer,
+        *({**message, "content": [{"text": message["content"]}]} for message in talk(30, first=20)),
+    ]
+    view = restarted.transform_context_sync(longer)
+    assert rows(view) == 0
+    assert view[0]["content"][1:4] == pinned["content"]
+    assert str(view).count("[Conversation summary]") == 1
+    words = [text for text in map(text_of, view) if text in map(text_of, longer)]
+    assert words == list(map(text_of, longer))[-len(words) :], "no request was lost in the summary's message"
 
 
 def test_plain_texts_stay_plain_text() -> None:

@@ -12,6 +12,7 @@ from compaction_hooks import (
     CompactionController,
     CompactionFinished,
     CompactionRecord,
+    CompactionSettings,
     Summary,
     SummaryRequest,
     project,
@@ -269,3 +270,69 @@ def test_a_refusal_is_of_all_items_of_the_issuer_so_far() -> None:
     assert len(hooks.session("default").records) == 2
     hooks.recover_sync(ValueError(REFUSALS[0]), messages)
     assert hooks.transform_context_sync(messages[:48])[0] != HEAD
+
+
+def sealed(key: str, **fields: Any) -> dict[str, Any]:
+    return {"summary": [], "encrypted_content": key, **fields}
+
+
+@pytest.mark.parametrize(
+    ("sentence", "kinds", "left"),
+    [
+        ("The encrypted content gAAA could not be verified.", ["compaction", "reasoning"], []),
+        ("The encrypted content gAAA could not be verified.", ["compaction"], []),
+        ("The encrypted content for item rs_1 could not be verified.", ["reasoning"], ["compaction"]),
+    ],
+)
+def test_a_rotated_key_of_openais_costs_one_refusal(sentence: str, kinds: list[str], left: list[str]) -> None:
+    api, views, refused = Issuer("openai_responses", "https://api.openai.com"), list[list[Any]](), list[str]()
+
+    def summarize(request: SummaryRequest) -> Summary:
+        items = (sealed("old", type="compaction", id="cmp_1"),)
+        return Summary(text="", native=NativeItems(api._replace(model=MODEL), items))
+
+    def send(view: list[Any]) -> dict[str, Any]:
+        views.append(view)
+        if refused and any(item.get("type") in kinds for item in view):
+            refused.append(sentence)
+            raise ValueError(f"Error code: 400 - {{'message': '{sentence}', 'code': 'invalid_encrypted_content'}}")
+        return {}
+
+    summarize.issuer = api  # type: ignore[attr-defined]
+    hooks = controller(summarize, format=OpenAIResponsesFormat(), settings=CompactionSettings(clear_tool_results=False))
+    messages: list[Any] = [{"type": "message", "role": "user", "content": "Read all."}]
+    for n in range(24):
+        messages.append(sealed("old", type="reasoning", id=f"rs_{n}"))
+        messages.append({"type": "function_call", "call_id": f"c{n}", "name": "read", "arguments": "{}"})
+        messages.append({"type": "function_call_output", "call_id": f"c{n}", "output": prose(300)})
+    hooks.call_sync(messages, send)
+    assert {"compaction", "reasoning"} <= {item.get("type") for item in views[-1]}
+    refused.append("the key is rotated")
+    hooks.call_sync(messages, send)
+    assert len(refused) == 2
+    assert [item["type"] for item in views[-1] if "encrypted_content" in item] == left
+
+
+@pytest.mark.parametrize("accepts", [False, True])
+def test_a_provider_that_refuses_its_own_items_each_time_is_asked_no_more_after_the_second(accepts: bool) -> None:
+    native, events, refused = Native(), list[Any](), list[int]()
+    hooks, messages = controller(native, on_event=events.append), conversation()
+
+    def send(view: list[Any]) -> dict[str, Any]:
+        if view[0] != HEAD:
+            return {}
+        if accepts and (not refused or refused[-1] < len(messages)):
+            refused.append(len(messages) + 2)  # the next one is refused: another key
+            return {"usage": {"input_tokens": 4_000, "output_tokens": 9}}
+        refused.append(len(messages))
+        raise ValueError(REFUSALS[0])
+
+    for n in range(60):
+        messages += conversation()[2 * (n % 20) :][:2]
+        hooks.call_sync(messages, send)
+    finished = [event for event in events if isinstance(event, CompactionFinished)]
+    assert len(finished) > 4
+    assert len(native.asked) == (len(finished) if accepts else 2)
+    assert {event.fallback_reason for event in finished[2:]} == {
+        "" if accepts else "the provider refuses its own summaries"
+    }

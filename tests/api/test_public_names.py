@@ -11,11 +11,13 @@ import inspect
 import re
 from dataclasses import fields
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args, get_type_hints
 
 import pytest
 
 from compaction_hooks import CallOptions, CompactionController, CompactionEvent, CompactionSession, CompactionSettings
+from compaction_hooks.triggers import RatioTrigger
+from tests.cases import folded
 
 NAMES = {
     "compaction_hooks": """
@@ -63,6 +65,33 @@ NAMES = {
 def test_names_are_where_programs_import_them(module: str) -> None:
     found = importlib.import_module(module)
     assert [name for name in NAMES[module].split() if not hasattr(found, name)] == []
+
+
+@folded("module", [*NAMES])
+def test_type_hints_of_public_classes_and_their_methods_can_be_read(module: str) -> None:
+    """Libraries that build forms, command lines and schemas from dataclasses read them."""
+    unreadable: list[str] = []
+    for name in NAMES[module].split():
+        value = getattr(importlib.import_module(module), name)
+        public = [each for each in dir(value) if each[0] != "_"] if isinstance(value, type) else []
+        members = [value, *(inspect.getattr_static(value, each) for each in ["__init__", *public])]
+        for hinted in members:
+            try:
+                get_type_hints(getattr(hinted, "fget", hinted))
+            except NameError as error:
+                unreadable.append(f"{name}: {error}")
+            except TypeError:  # neither a class nor a function
+                continue
+    assert unreadable == []
+
+
+def test_settings_may_be_a_field_of_a_pydantic_model() -> None:
+    pydantic = pytest.importorskip("pydantic")
+    config = pydantic.ConfigDict(arbitrary_types_allowed=True)
+    model: Any = pydantic.create_model("App", settings=(CompactionSettings, ...), __config__=config)
+    given = CompactionSettings(trigger=RatioTrigger(0.5))
+    assert model(settings=given).settings is given
+    assert model(settings={"trigger": RatioTrigger(0.5)}).settings == given
 
 
 FOR_THE_PACKAGE = {"engine", "begin_anew", "id"}

@@ -165,6 +165,18 @@ def test_answers_are_shorter_in_a_small_window() -> None:
     assert len(recall("0: the parser")) < 2_500
 
 
+def test_an_answer_fits_the_window_of_the_last_call(caplog: pytest.LogCaptureFixture) -> None:
+    """Frameworks tell the window with each call."""
+    long = "\n".join(f"{n}: {prose(20)}" for n in range(400))
+    messages = [user("go"), assistant(None, call("n")), tool("n", long), *steps(20)]
+    session = controller(None).session("thread")
+    recall = session.recall_tool(lambda: messages)
+    recall("0: the parser")
+    session.transform_context_sync(messages, model="unheard-of", context_window=8_192)
+    assert 1_000 < len(recall("0: the parser")) < 2_500
+    assert caplog.text == ""
+
+
 def test_an_answer_to_a_search_is_capped_with_the_names_of_its_parts() -> None:
     read = [
         message
@@ -186,7 +198,23 @@ def test_what_is_not_there_is_said() -> None:
     assert "Nothing is left out" in recall("notes")
     listed[:] = [*messages[:2], tool("n", NOTES), *messages[3:]]
     assert "is not covered" in recall("r2-ffffff")
+    assert "is not covered" in recall('recall("r2-ffffff") shows them')
     assert NOTES in recall(handle)
+
+
+def test_a_name_of_a_handles_form_is_searched_for() -> None:
+    notes = tool("n", f"build b12-abcdef is broken\n{NOTES}")
+    recall, handle = summarized([user("go"), assistant(None, call("n")), notes, *steps(20)])
+    for query in ("build b12-abcdef", "b12-abcdef", "the door of m3-000000"):
+        assert "closes with TX-48214" in recall(query)
+    assert "lines 1 to 3 of 3" in recall(f"b12-abcdef in {handle}")
+
+
+def test_a_misnamed_argument_is_taken_for_the_query() -> None:
+    recall, handle = summarized([user("go"), assistant(None, call("n")), tool("n", NOTES), *steps(20)])
+    assert recall(handle=handle) == recall(query="", words=["see", handle]) == recall(handle)
+    assert recall(text="TX-48213", query=None) == recall("TX-48213")  # type: ignore[arg-type]
+    assert recall(handle, reason="TX-48213", lines="2") == recall(handle, lines="2")
 
 
 def test_a_recalled_result_is_not_found_in_place_of_its_original_and_stays_while_it_is_new() -> None:
@@ -236,7 +264,7 @@ def test_two_conversations_never_answer_one_another() -> None:
 def test_its_schema_is_json_and_its_faults_are_answers() -> None:
     recall = controller().session("thread").recall_tool(lambda: 1 / 0)  # type: ignore[arg-type, return-value]
     assert (recall.name, recall.parameters["required"]) == ("recall", ["query"])
-    assert set(recall.parameters["properties"]) == {"query", "lines"}  # type: ignore[call-overload]
+    assert set(recall.parameters["properties"]) == {"query", "lines"}
     assert recall("x") == "recall failed: ZeroDivisionError: division by zero"
     assert controller().recall_tool(list)() == "Nothing is left out of this conversation: all of it is in view."
     with pytest.raises(ConfigurationError, match="messages"):

@@ -11,7 +11,14 @@ from typing import Any
 
 import pytest
 
-from compaction_hooks import CompactionController, CompactionFinished, CompactionRecord, ContextOverflowError
+from compaction_hooks import (
+    CompactionController,
+    CompactionFinished,
+    CompactionRecord,
+    ContextOverflowError,
+    ExtractiveSummarizer,
+    SummaryRequest,
+)
 from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat, OpenAIResponsesFormat
 from compaction_hooks.messages import MessageFormat
 from tests.conversations import Scripted, prose
@@ -133,6 +140,33 @@ def test_an_early_document_that_the_estimate_cannot_see_is_recovered_from(dialec
 
 
 @dialects
+@pytest.mark.parametrize("summarizer", [Scripted(), ExtractiveSummarizer()], ids=["a model", "by rule"])
+def test_a_document_that_a_summary_covers_is_named_in_every_later_view(dialect: Chat, summarizer: Any) -> None:
+    requests = list[Any]()
+
+    def summarize(request: SummaryRequest) -> Any:
+        requests.append(request.transcript)
+        return summarizer(request)
+
+    def count_names(view: list[Message]) -> int:
+        return list_shown(view).count('- [Left out: application/pdf \\"report.pdf\\"]')
+
+    hooks = CompactionController[Any](context_window=WINDOW, format=dialect.format, summarizer=summarize)
+    provider, messages = Provider(), with_document(dialect)
+    hooks.call_sync(messages, provider)
+    assert '[application: application/pdf "report.pdf"]' in requests[0]
+    assert count_names(provider.sent[1]) == 1
+    later = [dialect.assistant(prose(50)), *with_document(dialect)[2:]]
+    assert count_names(hooks.compact_sync([*messages, *later]).messages) == 1
+
+    stored = hooks.compact_sync(messages, keep_recent_tokens=0).messages
+    again = hooks.compact_sync([*stored, *later], keep_recent_tokens=0)
+    assert again.record is not None
+    assert again.record.compaction_count > 1
+    assert count_names(again.messages) == 1
+
+
+@dialects
 def test_a_document_that_nothing_can_cover_is_left_out_with_a_line_that_names_it(dialect: Chat) -> None:
     """The request before the current one cannot be summarized away: nothing but the two is there."""
     events: list[Any] = []
@@ -215,6 +249,22 @@ def test_a_request_with_too_many_bytes_is_sent_once_more_with_half_of_its_images
     assert list_shown(provider.sent[1]).count("[Left out, the request was too large with it: image/png sha256 ") == 5
     assert provider.sent[1][-1] is messages[-1]
     assert all("Left out" in list_shown([message]) for message in provider.sent[1][:10:2]), "the oldest first"
+
+
+@pytest.mark.parametrize(("limit", "sent"), [(130_000, [11, 6, 3]), (60_000, [11, 6, 3, 2, 1])])
+def test_images_are_left_out_until_the_request_fits(limit: int, sent: list[int]) -> None:
+    provider, hooks, messages = Provider(limit_bytes=limit), hooks_for(Chat()), with_images(Chat())
+    assert hooks.call_sync(messages, provider) == "answer"
+    assert [images_in(view) for view in provider.sent] == sent
+    hooks.call_sync([*messages, Chat().assistant("Seen."), Chat().user("Go on.")], provider)
+    assert len(provider.sent) <= len(sent) + 2, "the size is known by now"
+
+
+def test_without_images_to_leave_out_the_providers_last_error_is_raised() -> None:
+    provider = Provider(limit_bytes=10_000)
+    with pytest.raises(TooLargeError):
+        hooks_for(Chat()).call_sync(with_images(Chat()), provider)
+    assert [images_in(view) for view in provider.sent] == [11, 6, 3, 2, 1]
 
 
 def test_a_limit_that_the_provider_names_says_how_much_is_left_out() -> None:

@@ -88,6 +88,21 @@ def test_a_format_that_cannot_repair_is_refused() -> None:
         hooks.transform_context_sync(broken(2))
 
 
+def test_the_assistant_speaks_once_around_a_result_that_is_dropped() -> None:
+    orphan = {"toolResult": {"toolUseId": "gone", "content": [{"text": "late"}]}}
+    said: list[Any] = [
+        {"role": "user", "content": [{"text": "Go."}]},
+        {"role": "assistant", "content": [{"text": "Reading."}]},
+        {"role": "user", "content": [orphan]},
+        {"role": "assistant", "content": [{"text": "Done."}]},
+        {"role": "user", "content": [{"text": "And now?"}]},
+    ]
+    hooks: Any = CompactionController(format=BedrockConverseFormat(), context_window=100_000)
+    view = hooks.transform_context_sync(said, repair=True)
+    answer = {"role": "assistant", "content": [{"text": "Reading."}, {"text": "Done."}]}
+    assert view == [said[0], answer, said[4]]
+
+
 @pytest.mark.parametrize(
     ("model", "kept"), [("us.anthropic.claude-opus-4-6-v1", 0), ("amazon.nova-pro-v1:0", 1), (None, 1)]
 )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from compaction_hooks.events import CompactionEvent
 from compaction_hooks.files import FileOperations
+from compaction_hooks.formats import AnthropicFormat
 from tests.conversations import Controller, Scripted, above_threshold, controller, talk
 
 
@@ -23,9 +25,21 @@ def test_a_list_that_fails_leaves_the_other_one() -> None:
     def broken() -> FileOperations:
         raise OSError("no such project")
 
-    hooks = controller(200_000, summarizer=Scripted(), host_files=lambda: FileOperations(read=("all.md",)))
+    events: list[CompactionEvent] = []
+    listed = FileOperations(read=("all.md",))
+    hooks = controller(200_000, summarizer=Scripted(), host_files=lambda: listed, events=events)
     hooks.session("a", host_files=broken)
     assert files_of(hooks, "a") == (("all.md",), ())
+    assert [*map(str, events)][1:2] == ["a: the host's files could not be read: OSError: no such project"]
+
+
+def test_a_conversations_files_are_known_in_each_of_its_formats() -> None:
+    """As with an adapter, which opens the session in its framework's format."""
+    hooks = controller(200_000, summarizer=Scripted())
+    hooks.session("a", host_files=lambda: FileOperations(read=("a.py",)))
+    record = hooks.session("a", AnthropicFormat()).compact_sync(talk(20), keep_recent_tokens=300).record
+    assert record is not None
+    assert record.read_files == ("a.py",)
 
 
 def test_a_session_is_the_same_each_time_it_is_asked_for() -> None:

@@ -13,7 +13,7 @@ from tests.conversations import Scripted, controller, talk
 
 
 def record_of(usage: Any, events: list[CompactionEvent] | None = None) -> CompactionRecord:
-    hooks = controller(8_192, summarizer=Scripted(Summary(text="## Goal\n- go on", usage=usage)), events=events)
+    hooks = controller(8_192, summarizer=Scripted(Summary("## Goal\n- go on", usage=usage)), events=events)
     hooks.transform_context_sync(talk(20))
     (record,) = hooks.session("default").export_records()
     assert "go on" in str(record["summary"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -171,6 +171,20 @@ def test_a_trigger_sees_the_models_prices() -> None:
     prices = seen.figures[0]["prices"]
     assert isinstance(prices, Prices)
     assert 0 < prices.cached_input < prices.input < prices.output
+
+
+def test_a_trigger_that_says_no_does_not_switch_the_window_off() -> None:
+    events: list[CompactionEvent] = []
+    settings = CompactionSettings(trigger=Seen(), max_output_tokens=4_000)
+    hooks = controller(16_000, settings=settings, events=events)
+    small, large = talk(25), talk(40)
+    assert hooks.transform_context_sync(small) is small
+    assert len(hooks.transform_context_sync(large)) < len(large)
+    started = events[0]
+    assert isinstance(started, CompactionStarted)
+    assert (started.reason, started.why) == (CompactionReason.THRESHOLD, "above 12,000 tokens")
+    by_hand = controller(16_000, settings=replace(settings, auto_compact=False))
+    assert by_hand.transform_context_sync(large) is large
 
 
 class Broken:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from compaction_hooks import CompactionSettings, StoreFailed, SummaryRequest, Usage
 from compaction_hooks.events import CompactionEvent
 from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat
@@ -101,13 +103,20 @@ def test_undo_gives_back_the_view_of_before_until_the_context_grew_by_a_tenth() 
         assert (hooks.transform_context_sync(messages) is messages) == waits
 
 
-def test_undo_of_a_stored_list_keeps_its_summary() -> None:
-    """The summary at the head has no record then: it is updated, not lost."""
+@pytest.mark.parametrize("is_new_process", [False, True])
+def test_undo_of_a_stored_result_does_nothing_and_says_why(
+    is_new_process: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = MemoryStore()
     asked = Scripted("- ALPHA", "- both")
-    hooks = controller(8_192, summarizer=asked, settings=PLAIN)
+    hooks = controller(8_192, summarizer=asked, settings=PLAIN, store=store)
     stored = hooks.compact_sync([system(), user("start"), *steps(16, 350)]).messages
-    hooks.transform_context_sync(stored)
-    hooks.undo()
+    if is_new_process:
+        hooks = controller(8_192, summarizer=asked, settings=PLAIN, store=store)
+    hooks.load_sync(stored)
+    assert hooks.undo() is None
+    assert "undo does nothing: the list is a stored result" in caplog.text
+    assert hooks.state().compaction_count == 1
     hooks.transform_context_sync([*stored, *steps(24, 350, first=40)])
     assert "- ALPHA" in str(asked.requests[-1].previous_summary)
 

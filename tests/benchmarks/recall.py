@@ -51,7 +51,7 @@ POOLED = 100_000
 """Windows above this size share a column: few conversations are so long."""
 BASELINES = ("head + tail", "random lines", "list of the commonest", "oracle")
 CARELESS = ", careless model"
-SAID = ("words in refusals", "constraints", *(f"constraints after {age}" for age in AGES))
+SAID = ("words in refusals", "words in older refusals", "constraints", *(f"constraints after {age}" for age in AGES))
 ROWS = (
     *(f"{way}{kinds}" for kinds in ("", ", hard ones") for way in ("summary or pins", *BASELINES)),
     "commands run again",

@@ -1,4 +1,4 @@
-"""The user's words that a summary must keep: constraints, and the words with which a call was refused.
+"""The user's constraints, which a summary must keep, and the words of refused calls, which their results tell for two summaries.
 
 They are found by patterns of this file, not the library's.
 """
@@ -14,6 +14,8 @@ from tests.benchmarks.replays import ESTIMATOR, Chat, Tally, message_text
 
 AGES = (1, 3, 10)
 """Compactions since a constraint was first summarized."""
+CARRIED = 2
+"""The most summaries that have the words of a refusal."""
 SHARE = 0.25
 """The part of the target up to which all constraints must be kept."""
 
@@ -46,6 +48,7 @@ class Said:
         self._name, self._tally = name, tally
         self._most = SHARE * CompactionSettings().budget(window).target
         self._ages = Counter[str]()
+        self._refused = Counter[str]()
 
     def judge(self, case: tuple[object, ...], covered: Sequence[Chat], view: Sequence[Chat]) -> None:
         """Look up the words of the user in summarized messages, after one compaction."""
@@ -54,8 +57,9 @@ class Said:
         def count(measure: str, words: str) -> None:
             self._tally[f"{measure}{self._name}"][*case, words] = _plain(words) in shown
 
-        for words in (words for message in covered for words in refusals(message)):
-            count("words in refusals", words)
+        for words in dict.fromkeys(words for message in covered for words in refusals(message)):
+            self._refused[words] += 1
+            count("words in refusals" if self._refused[words] <= CARRIED else "words in older refusals", words)
         wanted = dict.fromkeys(text for message in covered for text in constraints(message))
         self._ages.update(wanted.keys())
         if sum(map(ESTIMATOR.estimate_tokens, wanted)) > self._most:

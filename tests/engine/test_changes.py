@@ -20,7 +20,9 @@ from compaction_hooks.events import CompactionEvent
 from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.testing import check_view
 from tests.conversations import (
+    PLAIN,
     Chat,
+    Controller,
     Numbered,
     Scripted,
     assistant,
@@ -271,6 +273,57 @@ def test_a_message_of_the_user_during_a_compaction_is_in_the_view() -> None:
 
     view = summarizing(slow).transform_context_sync(messages)
     assert view[-1] is late
+
+
+METHODS: dict[str, Callable[[Controller, list[Chat]], list[Chat]]] = {
+    "transform_context": lambda hooks, messages: hooks.transform_context_sync(messages),
+    "call": lambda hooks, messages: hooks.call_sync(messages, lambda view: view),
+    "compact": lambda hooks, messages: hooks.compact_sync(messages).messages,
+    "preview": lambda hooks, messages: hooks.preview_sync(messages).messages,
+    "recover": lambda hooks, messages: hooks.recover_sync(OverflowError("prompt is too long"), messages),
+}
+
+
+def rewinding(messages: list[Chat], moment: str, kept: int, *more: Chat) -> tuple[Controller, Numbered]:
+    """Return a controller at whose event or summary the host goes back in this list, once, and its summarizer."""
+    asked = Numbered()
+    left = [moment]
+
+    def rewind(now: str) -> None:
+        if now in left:
+            left.remove(now)
+            messages[kept:] = more
+
+    def summarize(request: SummaryRequest) -> str:
+        rewind("summary")
+        return asked(request)
+
+    events: list[Any] = [lambda event: rewind(type(event).__name__)]
+    hooks = CompactionController(context_window=8_192, summarizer=summarize, on_event=events, settings=PLAIN)
+    return hooks, asked
+
+
+@pytest.mark.parametrize("moment", ["CompactionStarted", "summary", "CompactionFinished"])
+@pytest.mark.parametrize("method", METHODS)
+def test_a_list_that_gets_shorter_while_it_is_compacted_keeps_its_summary(method: str, moment: str) -> None:
+    messages, late = [*one_task(), user("Now the printer.")], user("No: the lexer.")
+    gone = messages[-2:]
+    hooks, asked = rewinding(messages, moment, -2, late)
+    view = METHODS[method](hooks, messages)
+    assert (messages[-1] is late) == (view[-1] is late) == (method != "preview" or moment == "summary")
+    assert not [message for message in gone if message in view and message not in messages]
+    assert "summary number 1" in texts(view)
+    assert len(asked.requests) == 1
+
+
+@pytest.mark.parametrize("moment", ["summary", "CompactionFinished"])
+@pytest.mark.parametrize("method", METHODS)
+def test_a_list_rewound_to_covered_messages_while_it_is_compacted_is_sent_itself(method: str, moment: str) -> None:
+    messages = one_task()
+    hooks, asked = rewinding(messages, moment, 6)
+    view = METHODS[method](hooks, messages)
+    assert (view is messages) == (len(messages) == 6)
+    assert len(asked.requests) == 1
 
 
 # -- conversations that cannot fit

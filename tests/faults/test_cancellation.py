@@ -136,7 +136,7 @@ def test_a_run_may_be_cancelled_wherever_it_waits(name: str, kind: str) -> None:
 
     with leaving_threads():
         waits = asyncio.run(walk())
-    assert waits >= 5, "the walk saw summariser, store and handlers"
+    assert waits >= 5, "the walk saw summarizer, store and handlers"
 
 
 def test_a_cancelled_waiter_may_be_cancelled_wherever_it_waits() -> None:
@@ -229,7 +229,7 @@ def test_a_signal_may_be_set_at_every_effect(name: str, side: Side) -> None:
         assert (view is messages) is not ("port the parser" in texts(view))
         driven.check_idle()
         assert "port the parser" in texts(driven.transform(messages)), "the next call compacts"
-        assert driven.hooks.state().breaker == "closed", "an abort is no failure of the summariser"
+        assert driven.hooks.state().breaker == "closed", "an abort is no failure of the summarizer"
 
 
 @crossed(name=FLOWS, side=SIDES)
@@ -250,7 +250,7 @@ def test_an_interrupt_may_come_at_every_effect(name: str, side: Side) -> None:
 
 
 @pytest.mark.parametrize("kind", ["asyncio.Event", "threading.Event", "a flag"])
-def test_a_signal_set_while_the_summariser_works_ends_the_wait(kind: str) -> None:
+def test_a_signal_set_while_the_summarizer_works_ends_the_wait(kind: str) -> None:
     """Each kind of signal: those that can be awaited are, the others are polled."""
 
     class Flag:

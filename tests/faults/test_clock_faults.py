@@ -97,10 +97,10 @@ def test_an_open_breaker_heals_although_the_clock_jumped(jump: float, side: Side
     """A clock that went back must not keep it open for as long as it went."""
     is_down = True
 
-    def summarise(request: SummaryRequest) -> str:
+    def summarize(request: SummaryRequest) -> str:
         return raises(ConnectionError("down"))(request) if is_down else works(request)
 
-    driven = rig(side, summarizer=summarise, settings=fallback_settings())
+    driven = rig(side, summarizer=summarize, settings=fallback_settings())
     messages = above_threshold()
     for _ in range(3):
         driven.transform(messages)

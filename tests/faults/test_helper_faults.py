@@ -46,12 +46,12 @@ FAULTS: dict[str, tuple[Use, Use, str]] = {
     "files fail": (
         lambda side: texts(driver(side, host_files=gone).transform(above_threshold())),
         lambda side: texts(driver(side).transform(above_threshold())),
-        "the host's file list could not be read (OSError: gone)",
+        "default: the host's files could not be read: OSError: gone",
     ),
     "files of another type": (
         lambda side: texts(driver(side, host_files=lambda: ["a.py"]).transform(above_threshold())),
         lambda side: texts(driver(side).transform(above_threshold())),
-        "the host's file list could not be read (AttributeError",
+        "default: the host's files could not be read: AttributeError",
     ),
     "signal": (
         lambda side: texts(driver(side).transform(above_threshold(), Signal())),

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import cycle
 from typing import Any
 
 import pytest
 
+from compaction_hooks import CompactionController
 from compaction_hooks.formats import GeminiFormat, read_answer
 from compaction_hooks.messages import Thinking, Usage
+from compaction_hooks.repair import INTERRUPTED, repaired
 from tests.formats.samples import GEMINI
 
 FORMAT = GeminiFormat()
@@ -19,12 +22,72 @@ def test_a_signature_of_bytes_counts_like_its_base64() -> None:
     assert piece.parts == (Thinking("hm", 4),)
 
 
-def test_responses_answer_calls_by_name_and_order() -> None:
-    """Google's own examples leave the call's id out of the response."""
-    (calls,), (results, _) = FORMAT.read(CALLS), FORMAT.read(RESPONSES)
-    ids = [call.id for call in calls.calls]
-    assert len(set(ids)) == 3
-    assert [result.call_id for result in results.results] == ids
+def call(id: str, **arguments: object) -> dict[str, Any]:
+    return {
+        "functionCall": {"id": id, "name": "read", "args": arguments} if id else {"name": "read", "args": arguments}
+    }
+
+
+def response(id: str, output: str) -> dict[str, Any]:
+    given = {"id": id} if id else {}
+    return {"functionResponse": {**given, "name": "read", "response": {"output": output}}}
+
+
+def conversation(*contents: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return a request, these contents by turns of the model and the user, and a request."""
+    roles = cycle(["model", "user"])
+    asked: list[dict[str, Any]] = [{"role": "user", "parts": [{"text": words}]} for words in ("Read both.", "And now?")]
+    return [asked[0], *({"role": role, "parts": parts} for role, parts in zip(roles, contents, strict=False)), asked[1]]
+
+
+A, B, CALL_A, CALL_B = response("a", "A"), response("b", "B"), call("a", path="a"), call("b", path="b")
+STAND_IN = {"id": "a", "name": "read", "response": {"error": INTERRUPTED}}
+
+
+@pytest.mark.parametrize("is_object", [False, True], ids=["dicts", "objects"])
+@pytest.mark.parametrize(
+    ("contents", "answers"),
+    [
+        pytest.param([[CALL_A], [response("other", "?"), A]], [A], id="an orphan first"),
+        pytest.param([[CALL_A, CALL_B], [B]], [B, {"functionResponse": STAND_IN}], id="half answered"),
+        pytest.param([[CALL_A, CALL_B], [B, A]], [B, A], id="another order"),
+        pytest.param([[CALL_A, CALL_B], [response("", "A"), response("", "B")]], None, id="responses without ids"),
+        pytest.param([[CALL_A, CALL_B], [response("", "B"), A]], None, id="one response without an id"),
+        pytest.param([[call(""), call("")], [response("", "A"), response("", "B")]], None, id="no ids"),
+        pytest.param([[call("")], [response("mine", "A")]], None, id="a call without an id"),
+    ],
+)
+def test_repair_pairs_calls_and_responses_as_the_api_does(
+    contents: list[Any], answers: list[Any] | None, *, is_object: bool
+) -> None:
+    """By the API's ids, and by name and order for one without: Google's client leaves it out of the responses that it makes."""
+    messages: list[Any] = conversation(*contents)
+    if is_object:
+        types: Any = pytest.importorskip("google.genai.types")
+        messages = [types.Content.model_validate(content) for content in messages]
+    mended = repaired(messages, FORMAT)
+    if answers is None or contents[1] == answers:
+        assert mended is messages
+    else:
+        read = [FORMAT.read(message)[0] for message in mended]
+        expected = [FORMAT.read(message)[0] for message in conversation(contents[0], answers)]
+        assert read == expected
+
+
+def test_a_cleared_result_is_named_after_its_own_call() -> None:
+    """Parallel responses may come in another order than their calls."""
+    contents: list[Any] = []
+    for step in range(6):
+        contents.append([call(f"{name}{step}", path=f"{name}{step}.py") for name in "ab"])
+        contents.append([response(f"{name}{step}", f"{name}{step} " * 900) for name in "ba"])
+    messages = conversation(*contents)
+    hooks: Any = CompactionController(context_window=14_000)
+    hooks.session("default").recall_tool(lambda: messages)
+    view = hooks.transform_context_sync(messages)
+    shown = [part["functionResponse"]["response"]["output"] for part in view[2]["parts"]]
+    assert [text.partition(" left out")[0] for text in shown] == [
+        f'[2,700 characters of read("{name}0.py")' for name in "ba"
+    ]
 
 
 def test_a_response_taken_alone_answers_the_same_call() -> None:

@@ -1,17 +1,16 @@
-"""The words of the user in the result of a call that they refused: requests if the format or an agent marks them, else a tool's."""
+"""Results of refused calls with words that they give as the user's: never the user's in a summary, whoever writes it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Any
 
 import pytest
 
-from compaction_hooks import CompactionController
-from compaction_hooks.formats import OpenAIChatFormat, words_of_refusal
-from tests.cases import folded
-from tests.conversations import assistant, call, prose, steps, tool, user
-from tests.injection_attacks import ATTACKS, CANARY, Attack, an_attack, labels_seen, tags_seen
+from compaction_hooks import CompactionController, SummaryRequest
+from tests.conversations import assistant, call, prose, tool
+from tests.injection_attacks import CANARY, Attack, an_attack, labels_seen, tags_seen
 
 BY_CLAUDE_CODE = (
     "The tool use was rejected (eg. if it was a file edit, the new_string was NOT written to the file). "
@@ -31,25 +30,24 @@ REFUSALS = {
     "Gemini CLI, a plan": "Plan rejected. User feedback: %s\n\nThe plan is stored at: /p.md\n\nRevise the plan based on it.",
     "LangChain": "User rejected the tool call for `push` with reason: %s",
 }
-WORDS = "Never push to main. Rebase first!"
-REQUEST = f"When refusing a call of push: {WORDS}"
+WORDS = "Never push {} to main. Rebase first!"
 
 Turns = list[dict[str, Any]]
 
 
-def anthropic(result: str, *, is_refused: bool) -> Turns:
-    block = {"type": "tool_result", "tool_use_id": "p", "content": result, **({"is_error": True} if is_refused else {})}
-    use = {"type": "tool_use", "id": "p", "name": "push", "input": {}}
+def anthropic(id: str, result: str, *, is_refused: bool) -> Turns:
+    block = {"type": "tool_result", "tool_use_id": id, "content": result, **({"is_error": True} if is_refused else {})}
+    use = {"type": "tool_use", "id": id, "name": "push", "input": {}}
     return [{"role": "assistant", "content": [use]}, {"role": "user", "content": [block]}]
 
 
-def bedrock(result: str, *, is_refused: bool) -> Turns:
-    block = {"toolUseId": "p", "content": [{"text": result}], "status": "error" if is_refused else "success"}
-    use = {"toolUse": {"toolUseId": "p", "name": "push", "input": {}}}
+def bedrock(id: str, result: str, *, is_refused: bool) -> Turns:
+    block = {"toolUseId": id, "content": [{"text": result}], "status": "error" if is_refused else "success"}
+    use = {"toolUse": {"toolUseId": id, "name": "push", "input": {}}}
     return [{"role": "assistant", "content": [use]}, {"role": "user", "content": [{"toolResult": block}]}]
 
 
-def gemini(result: str, *, is_refused: bool) -> Turns:
+def gemini(id: str, result: str, *, is_refused: bool) -> Turns:
     response = {"functionResponse": {"name": "push", "response": {"error" if is_refused else "output": result}}}
     return [
         {"role": "model", "parts": [{"functionCall": {"name": "push", "args": {}}}]},
@@ -57,20 +55,16 @@ def gemini(result: str, *, is_refused: bool) -> Turns:
     ]
 
 
-def responses(result: str, *, is_refused: bool) -> Turns:
+def responses(id: str, result: str, *, is_refused: bool) -> Turns:
+    mark = {} if is_refused else {"is_error": False}
     return [
-        {"type": "function_call", "call_id": "p", "name": "push", "arguments": "{}"},
-        {
-            "type": "function_call_output",
-            "call_id": "p",
-            "output": result,
-            **({} if is_refused else {"is_error": False}),
-        },
+        {"type": "function_call", "call_id": id, "name": "push", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": id, "output": result, **mark},
     ]
 
 
-def chat(result: str, *, is_refused: bool) -> Turns:
-    return [dict(assistant(None, call("p", "push"))), dict(tool("p", result))]
+def chat(id: str, result: str, *, is_refused: bool) -> Turns:
+    return [dict(assistant(None, call(id, "push"))), dict(tool(id, result))]
 
 
 Dialect = Callable[..., Turns]
@@ -82,75 +76,131 @@ def words(dialect: Dialect, role: str, text: str) -> dict[str, Any]:
     return {"role": role, "content": [{"text": text}] if dialect is bedrock else text}
 
 
-def summary_of(dialect: Dialect, turns: Turns) -> str:
-    messages = [
-        words(dialect, "user", "Publish the branch."),
-        *turns,
-        words(dialect, "assistant", prose(400)),
-        words(dialect, "user", "Well?"),
-    ]
-    result = CompactionController(context_window=64_000).compact_sync(messages, keep_recent_tokens=0)
-    assert result.record is not None
-    return result.record.summary
+def summaries(dialect: Dialect, turns: Turns, summarizer: Any, host: str) -> Iterator[str]:
+    """Yield the summaries of compactions in a row, with two messages more before each.
+
+    Args:
+        host: Whether it "keeps" its list, "stores" the views, or "hands on" each to another session, behind other messages.
+    """
+    hooks = CompactionController(context_window=64_000, summarizer=summarizer)
+    session = hooks.session("s")
+    messages = [words(dialect, "user", "Publish the branch."), *turns]
+    for number in range(10):
+        messages += words(dialect, "assistant", prose(400)), words(dialect, "user", f"Well, {number}?")
+        result = session.compact_sync(messages, keep_recent_tokens=0)
+        assert result.record is not None
+        yield result.record.summary
+        if host != "keeps":
+            messages = [*result.messages]
+        if host == "hands on":
+            session = hooks.session(f"s{number}")
+            messages = [words(dialect, "user", "Hello?"), words(dialect, "assistant", "Yes?"), *messages]
 
 
+def parts_of(summary: str) -> tuple[str, str]:
+    """Return what a summary has under Goal and Constraints, and all other lines."""
+    parts = {True: "", False: ""}
+    is_users = False
+    for line in summary.split("\n"):
+        is_users = line.startswith(("## Goal", "## Constraints")) if line.startswith("#") else is_users
+        parts[is_users] += f"{line}\n"
+    return parts[True], parts[False]
+
+
+def copying(request: SummaryRequest) -> str:
+    """Return a summary with all that a model was shown under the user's headings, next to the earlier summary."""
+    seen = [said for number in range(len(REFUSALS)) if (said := WORDS.format(number)) in request.prompt]
+    lines = [f"- The user said: {said}\n* {said}" for said in seen]
+    return "\n".join(["## Goal", "- Publish.", *lines, "## Constraints", *lines, request.previous_summary or ""])
+
+
+def forgetting(request: SummaryRequest) -> str:
+    """Return a summary that keeps nothing."""
+    return request.prompt and "## Goal\n- Publish.\n- And more."
+
+
+@pytest.mark.parametrize("is_refused", [True, False])
+@pytest.mark.parametrize("host", ["keeps", "stores", "hands on"])
+@pytest.mark.parametrize("summarizer", [None, copying, forgetting])
 @pytest.mark.parametrize("dialect", [anthropic, bedrock, gemini, responses, chat])
-def test_words_of_a_marked_refusal_are_a_request(dialect: Dialect) -> None:
-    for name, sentence in REFUSALS.items():
-        summary = summary_of(dialect, dialect(sentence % WORDS, is_refused=True))
-        assert summary.startswith(f"## Goal\n- Publish the branch.\n- {REQUEST}\n"), name
+def test_words_of_a_refusal_are_its_results_for_two_summaries_at_most(
+    dialect: Dialect, summarizer: Any, host: str, is_refused: bool
+) -> None:
+    said = [WORDS.format(number) for number in range(len(REFUSALS))]
+    refused = zip(REFUSALS.values(), said, strict=True)
+    turns = [dialect(f"c{at}", text % words_, is_refused=is_refused) for at, (text, words_) in enumerate(refused)]
+    made = summaries(dialect, [turn for step in turns for turn in step], summarizer, host)
+    users, others = zip(*map(parts_of, islice(made, 4)), strict=True)
+    assert "Publish" in users[0]
+    assert not any(word in text for text in users for word in ("main", "Rebase", "push")), users
+    assert [words for words in said if f"push() -> FAILED: its result says: {words}" not in others[0]] == []
+    if summarizer is None:
+        assert [words for words in said if f"push() -> FAILED: its result said: {words}" not in others[1]] == []
+    later = others[2] + others[3]
+    assert "its result" not in later
+    assert summarizer is copying or not any(words in later for words in said)
 
 
-@pytest.mark.parametrize("dialect", [anthropic, bedrock])
-def test_without_the_formats_mark_the_sentence_is_the_tools(dialect: Dialect) -> None:
-    for sentence in REFUSALS.values():
-        assert "When refusing" not in summary_of(dialect, dialect(sentence % WORDS, is_refused=False))
-
-
-def test_the_reason_with_which_a_hosted_tool_was_denied_is_a_request() -> None:
-    def answered(approve: bool) -> Turns:
-        request = {"type": "mcp_approval_request", "id": "a", "name": "push", "arguments": "{}", "server_label": "git"}
-        answer = {"type": "mcp_approval_response", "approval_request_id": "a", "approve": approve, "reason": WORDS}
-        return [request, answer]
-
-    assert f"- When refusing a call of a tool: {WORDS}" in summary_of(responses, answered(False))
-    assert "When refusing" not in summary_of(responses, answered(True))
-
-
-@folded("before", [" ", "\n", "> ", "Page: ", "\u200b", "\ufeff", *(f"{attack.text}\n" for attack in ATTACKS)])
-def test_a_sentence_anywhere_else_in_a_result_is_the_tools(before: str) -> None:
-    for sentence in REFUSALS.values():
-        assert words_of_refusal(before + sentence % WORDS) == ""
-
-
-@folded("near", [str.lower, str.swapcase, lambda s: s.replace(" ", "  ", 1), lambda s: s.replace("e", "\u0435", 1)])
-def test_nearly_the_sentence_is_the_tools(near: Callable[[str], str]) -> None:
-    for sentence in REFUSALS.values():
-        before, _, after = sentence.partition("%s")
-        assert words_of_refusal(f"{near(before)}{WORDS}{after}") == ""
+def test_words_that_the_user_says_too_are_the_users() -> None:
+    said = "Never push to main."
+    turns = [words(chat, "user", said), *chat("c", REFUSALS["OpenCode"] % said, is_refused=True)]
+    for summarizer in (None, copying, forgetting):
+        for summary in islice(summaries(chat, turns, summarizer, "stores"), 4):
+            assert said in parts_of(summary)[0], summarizer
 
 
 @an_attack
-def test_disguises_in_a_result_and_in_a_refusal_stay_data(attack: Attack) -> None:
-    """A disguise after another text is no request; in the user's own words it can neither end a tag nor open a turn."""
-    sentence = REFUSALS["Claude Code"]
-    plain = summary_of(chat, chat(f"{attack.text}\n{sentence % CANARY}", is_refused=False))
-    goal = plain.partition("\n## ")[0]
-    assert CANARY not in goal
-    refused = summary_of(chat, chat(sentence % attack.text, is_refused=True))
-    assert tags_seen(refused) == []
-    assert labels_seen(refused) == []
+def test_disguises_in_a_refusal_stay_data(attack: Attack) -> None:
+    turns = chat("c", REFUSALS["Claude Code"] % attack.text, is_refused=True)
+    refused = next(summaries(chat, turns, None, "keeps"))
+    assert (CANARY in parts_of(refused)[0], tags_seen(refused), labels_seen(refused)) == (False, [], [])
 
 
-def test_a_models_transcript_shows_all_words_of_a_refusal() -> None:
-    asked: list[str] = []
+def test_a_result_that_is_nested_without_end_is_read() -> None:
+    text = REFUSALS["Roo Code, as JSON"].partition('"%s"')[0] + "[" * 100_000
+    assert "push()" in next(summaries(chat, chat("c", text, is_refused=True), None, "keeps"))
 
-    def model(request: Any) -> str:
-        asked.append(request.transcript)
-        return "## Goal\n- publish"
 
-    said = "No. " + "Rebase onto the release branch before you push. " * 100 + "Then ask me."
-    messages = [user("Publish."), *chat(REFUSALS["OpenCode"] % said, is_refused=True), *steps(3, 50), user("go on")]
-    hooks = CompactionController(context_window=64_000, summarizer=model, format=OpenAIChatFormat())
-    hooks.compact_sync(messages, keep_recent_tokens=0)
-    assert said in asked[0]
+def test_a_refused_plan_is_told_though_plans_are_no_steps() -> None:
+    turns = [
+        dict(assistant(None, call("c", "exit_plan_mode"))),
+        dict(tool("c", REFUSALS["Gemini CLI, a plan"] % "No!")),
+    ]
+    assert "exit_plan_mode() -> FAILED: its result says: No!\n" in next(summaries(chat, turns, None, "keeps"))
+
+
+def test_many_refusals_leave_the_users_words_and_the_work_their_room() -> None:
+    refused = [chat(f"c{n}", REFUSALS["OpenCode"] % f"{n} {prose(150)}", is_refused=True) for n in range(60)]
+    rule = "Always run the linter before you commit."
+    work = [(call(f"m{n}", "bash", command=f"make part{n}"), tool(f"m{n}", "ok")) for n in range(20)]
+    messages = [
+        *(words(chat, "user", text) for text in ("Publish the branch.", rule)),
+        *(dict(message) for made, result in work for message in (assistant(None, made), result)),
+        *(message for turn in refused for message in turn),
+        *(
+            words(chat, role, text)
+            for role, text in (("user", "Now another."), ("assistant", "Yes."), ("user", "Well?"))
+        ),
+    ]
+    result = CompactionController(context_window=32_000).compact_sync(messages, keep_recent_tokens=0)
+    assert result.record is not None
+    said, told = parts_of(result.record.summary)
+    assert [text for text in ("Publish the branch.", rule, "Now another.") if text not in said] == []
+    assert told.count("-> ok") == 20
+    assert "its result says: 59" in told
+
+
+def test_a_refusal_before_a_success_does_not_come_back_with_it() -> None:
+    said = WORDS.format(1)
+    refused, done = tool("r", REFUSALS["OpenCode"] % said), tool("d", "ok")
+    asked = (assistant(None, call(id, "bash", command="git push main")) for id in "rd")
+    turns = [dict(message) for made, result in zip(asked, (refused, done), strict=True) for message in (made, result)]
+
+    def reporting(request: SummaryRequest) -> str:
+        return (
+            request.prompt
+            and "## Goal\n- Publish.\n## Progress\n### Done\n- [x] no\n### Blocked\n- git push main failed"
+        )
+
+    made = [*islice(summaries(chat, turns, reporting, "keeps"), 4)]
+    assert [said in summary for summary in made] == [True, False, False, False]

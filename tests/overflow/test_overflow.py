@@ -356,7 +356,7 @@ def test_a_provider_that_the_caller_names_is_that_of_wrapped_errors_too() -> Non
 @pytest.mark.parametrize(
     "error",
     [
-        TimeoutError("summariser"),
+        TimeoutError("summarizer"),
         ConnectionError(),
         RateLimitError("slow down"),
         APIStatusError("no", response=HTTPResponse(429, "")),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import count, pairwise
+from itertools import count, pairwise, repeat
 from typing import Any
 
 from tests.provider.sides import Reply
@@ -15,15 +15,17 @@ def read(body: Mapping[str, Any], path: str) -> dict[str, Any]:
     """Return a request in Anthropic's form."""
     model, _, method = path.rpartition("/")[2].partition(":")
     body = {_NAMES.get(name, name): value for name, value in body.items()}
+    messages: list[dict[str, Any]] = []
+    for number, one in enumerate(body["contents"]):
+        called = [block["id"] for block in messages[-1]["content"] if "id" in block] if messages else []
+        content = _content(one["parts"], number, called)
+        messages.append({"role": "assistant" if one.get("role") == "model" else "user", "content": content})
     return {
         "model": model,
         "stream": method == "streamGenerateContent",
         "system": _content((body.get("systemInstruction") or {}).get("parts") or (), 0),
         "tools": body.get("tools") or [],
-        "messages": [
-            {"role": "assistant" if one.get("role") == "model" else "user", "content": _content(one["parts"], number)}
-            for number, one in enumerate(body["contents"])
-        ],
+        "messages": messages,
     }
 
 
@@ -36,18 +38,24 @@ _NAMES = {
 """The API takes both cases of a name."""
 
 
-def _content(parts: Iterable[dict[str, Any]], number: int) -> list[dict[str, Any]]:
-    """Return blocks of Anthropic's. Responses answer the calls of the content before them in their order."""
-    calls, responses = count(), count()
-    blocks: list[dict[str, Any]] = []
-    for written in parts:
-        part = {_NAMES.get(name, name): value for name, value in written.items()}
+def _content(parts: Iterable[dict[str, Any]], number: int, called: Iterable[str] = ()) -> list[dict[str, Any]]:
+    """Return blocks of Anthropic's.
+
+    Args:
+        called: The ids of the calls in the content before: a response without an id answers the next of those that none names.
+    """
+    calls, blocks = count(), list[dict[str, Any]]()
+    named = [{_NAMES.get(name, name): value for name, value in written.items()} for written in parts]
+    ids = {response["id"] for part in named if (response := part.get("functionResponse")) and response.get("id")}
+    waiting = (id for id in [*called, *repeat("no call", len(named))] if id not in ids)
+    for part in named:
         signature = part.get("thoughtSignature", "")
         if call := part.get("functionCall"):
-            block = {"type": "tool_use", "id": f"{number}.{next(calls)}", "name": call["name"], "input": call["args"]}
+            id = call.get("id") or f"{number}.{next(calls)}"
+            block = {"type": "tool_use", "id": id, "name": call["name"], "input": call["args"]}
         elif response := part.get("functionResponse"):
             text = {"type": "text", "text": json.dumps(response["response"])}
-            block = {"type": "tool_result", "tool_use_id": f"{number - 1}.{next(responses)}", "content": [text]}
+            block = {"type": "tool_result", "tool_use_id": response.get("id") or next(waiting), "content": [text]}
         else:
             block = {"type": "text", "text": part.get("text", "")}
         blocks.append({**block, "signature": signature})

@@ -26,6 +26,11 @@ def side(provider: LoopbackProvider) -> Side:
     return provider.conversation("key", window=WINDOW, answers=answers)
 
 
+def bedrock(provider: LoopbackProvider) -> Any:
+    keys = {"aws_access_key_id": "key", "aws_secret_access_key": "secret", "region_name": "us-east-1"}
+    return boto3.client("bedrock-runtime", endpoint_url=provider.anthropic_url, **keys)
+
+
 def hooks_for(window: int, events: list[Any]) -> CompactionController[Any]:
     return CompactionController(context_window=window, on_event=events.append)
 
@@ -74,8 +79,7 @@ def test_an_agent_on_boto3(provider: LoopbackProvider, side: Side, window: int, 
     signer = side.signer = Signer()
     system = [{"text": SYSTEM}]
     messages: list[Any] = [{"role": "user", "content": [{"text": "Mend the parser."}]}]
-    keys = {"aws_access_key_id": "key", "aws_secret_access_key": "secret", "region_name": "us-east-1"}
-    client = boto3.client("bedrock-runtime", endpoint_url=provider.anthropic_url, **keys)
+    client = bedrock(provider)
 
     def send(view: list[Any]) -> Any:
         return client.converse(modelId="any", messages=view, system=system)
@@ -96,3 +100,37 @@ def test_an_agent_on_boto3(provider: LoopbackProvider, side: Side, window: int, 
     too_long = len(side.rejections) - len(signer.refusals)
     # Bedrock does not say how large the window is: each time that it is full, it refuses a request.
     assert too_long == (0 if window == WINDOW else compactions(events))
+
+
+def test_bedrock_takes_what_is_to_be_stored(provider: LoopbackProvider) -> None:
+    provider.conversation("key", window=WINDOW)
+    messages: list[Any] = [
+        {"role": role, "content": [{"text": f"{step} {RESULT}"}]} for step in range(5) for role in ("user", "assistant")
+    ]
+    messages.append({"role": "user", "content": [{"text": "And now?"}]})
+    hooks, client = hooks_for(WINDOW, []), bedrock(provider)
+    for compact in (hooks.preview_sync, hooks.compact_sync):
+        result = compact(messages, keep_recent_tokens=0)
+        assert len(result.messages) < len(messages)
+        client.converse(modelId="any", messages=result.messages)
+    client.close()
+
+
+@pytest.mark.parametrize("answered", ["other", "b", ""], ids=["an orphan", "half answered", "without an id"])
+def test_google_takes_a_repaired_history(provider: LoopbackProvider, answered: str) -> None:
+    types = genai.types
+    provider.conversation("key", window=WINDOW)
+    calls = [types.Part(function_call=types.FunctionCall(id=id, name="read", args={"path": id})) for id in "ab"]
+    response = types.FunctionResponse(id=answered or None, name="read", response={"result": RESULT})
+    contents: list[Any] = [
+        types.Content(role="user", parts=[types.Part(text="Read both.")]),
+        types.Content(role="model", parts=calls),
+        types.Content(role="user", parts=[types.Part(function_response=response)]),
+        types.Content(role="user", parts=[types.Part(text="And now?")]),
+    ]
+    hooks = hooks_for(WINDOW, [])
+    with genai.Client(api_key="key", http_options=types.HttpOptions(base_url=provider.anthropic_url)) as client:
+        with pytest.raises(genai.errors.ClientError, match="number of function response parts"):
+            client.models.generate_content(model="gemini-3-pro", contents=contents)
+        view = hooks.transform_context_sync(contents, repair=True)
+        assert client.models.generate_content(model="gemini-3-pro", contents=view).text == "Done."

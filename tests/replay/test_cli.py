@@ -19,7 +19,7 @@ from compaction_hooks.replay import cli, read_sessions, replay
 from compaction_hooks.replay.numbers import short
 from compaction_hooks.replay.report import clean
 from tests.cases import folded
-from tests.conversations import assistant, prose, steps, system, talk, user
+from tests.conversations import above_threshold, assistant, prose, steps, system, talk, user
 from tests.data import DATA, needs_data
 from tests.replay.generated import (
     OLD_ORDER,
@@ -66,6 +66,12 @@ def test_the_first_lines_count_calls_compactions_and_saving(file: Path, capsys: 
         f"29 calls in a window of 8k, {len(done.compactions)} compactions. "
         f"Without them {done.overflows_without} calls would not have fitted. {saving} fewer tokens sent."
     )
+
+
+def test_compactions_inside_the_window_are_told_as_such(tmp_path: Path, capsys: Capture) -> None:
+    file = write_sessions(tmp_path / "s.jsonl", [*above_threshold(), user("Well?"), assistant("Done.")])
+    run(file, "--window", "8192")
+    assert "1 compaction. Without it every call would have fitted too." in capsys.readouterr().out
 
 
 def test_plot_table_and_findings_follow(file: Path, capsys: Capture) -> None:
@@ -152,6 +158,9 @@ def test_nothing_from_a_file_steers_the_terminal(tmp_path: Path, capsys: Capture
     assert run(file, "--window", "8k", "--summary") == 0
     assert "\x1b" not in capsys.readouterr().out
     assert clean(f"a\tb\n{evil}") == "a\tb\n?[2J?]0;owned??"
+    named = write_sessions(tmp_path / "named.jsonl", short_conversation(), id="[trimmed] :bug:")
+    run(named, named)
+    assert capsys.readouterr().out.count("[trimmed] :bug:") == 4
 
 
 def test_help_names_the_options() -> None:

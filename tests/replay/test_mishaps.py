@@ -82,7 +82,7 @@ LINES = 50_000
     ("line", "problem"),
     [
         pytest.param(json.dumps({"level": "info", "text": "served"}), "not a session of a kind", id="objects"),
-        pytest.param("served at 12:00", "not JSON: 'served at 12:00'", id="text"),
+        pytest.param("served at 12:00", "not JSON; give a session file", id="text"),
         pytest.param("17", "a number instead of an object", id="numbers"),
     ],
 )

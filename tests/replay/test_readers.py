@@ -25,7 +25,7 @@ RECORD = {"id": "r1", "harness": "test", "license": "MIT", "messages": CHAT}
         "blank": (b" \n\n", ": the file is empty; give a session file"),
         "binary": (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", ": is a binary file or not UTF-8; give"),
         "utf 16": (json.dumps(RECORD).encode("utf-16"), ": is a binary file or not UTF-8; give"),
-        "prose": (b"Dear diary,\n", ", line 1: not JSON: 'Dear diary,'; give a session file"),
+        "prose": (b"Dear diary,\n", ", line 1: not JSON; give a session file"),
         "lines of values": (b'\n"words"\n42\n', ", line 2: text instead of an object; give"),
         "a number": (b"42", ", line 1: a number instead of a session; give"),
         "other": (
@@ -42,7 +42,7 @@ RECORD = {"id": "r1", "harness": "test", "license": "MIT", "messages": CHAT}
         "compressed with zstd": (b"\x28\xb5\x2f\xfd....", ": is compressed with zstd; decompress it first: zstd -d "),
         "damaged gzip": (b"\x1f\x8bnot really", ": is a damaged gzip file"),
         "cut gzip": (gzip.compress(json.dumps(RECORD).encode())[:12], ": is a damaged gzip file"),
-        "nested too deep": (b"[" * 100_000, ", line 1: not JSON: '[[["),
+        "nested too deep": (b"[" * 100_000, ", line 1: not JSON; give"),
     },
 )
 def test_a_file_without_a_session_is_named_with_line_and_fix(tmp_path: Path, content: bytes, problem: str) -> None:

@@ -25,13 +25,13 @@ from tests.replay.generated import (
     short_conversation,
 )
 
-SUMMARISING = CompactionSettings(clear_tool_results=False, ledger_tokens=0)
+SUMMARIZING = CompactionSettings(clear_tool_results=False, ledger_tokens=0)
 """Makes the first compaction a summary."""
 
 
 def replay_with_summary(conversation: Sequence[Mapping[str, Any]], summary: str) -> Replay:
     text = f"## Goal\n- {summary}"
-    return replay(session(conversation), window=10_000, summarizer=lambda _: text, settings=SUMMARISING)
+    return replay(session(conversation), window=10_000, summarizer=lambda _: text, settings=SUMMARIZING)
 
 
 def estimate(recorded: RecordedSession, end: int) -> int:
@@ -97,7 +97,7 @@ def test_a_conversation_that_does_not_fit_is_compacted_and_the_saving_is_counted
 
 
 def test_a_compaction_says_when_why_and_how_much() -> None:
-    done = replay(session(long_conversation()), window=WINDOW, settings=SUMMARISING)
+    done = replay(session(long_conversation()), window=WINDOW, settings=SUMMARIZING)
     first = done.compactions[0]
     at = done.calls[first.call - 1]
     assert first.reason == "threshold"
@@ -115,11 +115,11 @@ def test_cleared_results_are_counted_and_need_no_summary() -> None:
     assert first.kept_messages + first.cleared_results == first.messages_before - 1, "all but the system message"
 
 
-def test_a_failing_summariser_shows() -> None:
+def test_a_failing_summarizer_shows() -> None:
     def broken(request: SummaryRequest) -> str:
         raise RuntimeError("no credit")
 
-    done = replay(session(long_conversation(20, 1_900)), window=WINDOW, summarizer=broken, settings=SUMMARISING)
+    done = replay(session(long_conversation(20, 1_900)), window=WINDOW, summarizer=broken, settings=SUMMARIZING)
     assert any(compaction.used_fallback for compaction in done.compactions)
 
 
@@ -253,7 +253,7 @@ def test_probes_are_looked_for_in_the_context_at_the_end() -> None:
 def test_a_probe_whose_evidence_was_compacted_away_is_lost() -> None:
     conversation = forgetful_conversation()[:-3]
     recorded = session([*conversation, assistant("I forgot.")], probes=(probe(OLD_ORDER),))
-    done = replay(recorded, window=10_000, summarizer=lambda _: "## Goal\n- an order", settings=SUMMARISING)
+    done = replay(recorded, window=10_000, summarizer=lambda _: "## Goal\n- an order", settings=SUMMARIZING)
     assert [(each.is_kept, each.is_in_session) for each in done.probes] == [(False, True)]
 
 

@@ -308,7 +308,7 @@ def test_a_summary_that_is_paid_for_twice_is_reported() -> None:
     assert asked.find_repeated(1, []) == []
 
 
-def test_an_async_summariser_cannot_be_listened_to_and_is_reported() -> None:
+def test_an_async_summarizer_cannot_be_listened_to_and_is_reported() -> None:
     class Later:
         def __await__(self) -> Iterator[None]:
             yield None

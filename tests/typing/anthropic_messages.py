@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from anthropic import Anthropic, AsyncAnthropic
-from anthropic.types import Message, MessageParam
+from anthropic.types import Message, MessageParam, ToolParam
 
 from compaction_hooks import CompactionController
 from compaction_hooks.formats import AnthropicFormat
@@ -29,6 +29,17 @@ def answer(client: Anthropic) -> Message:
         lambda view: client.messages.create(model=MODEL, max_tokens=1_024, messages=view),
         max_output_tokens=1_024,
     )
+
+
+def with_recall(client: Anthropic) -> Message:
+    """Offer the recall tool."""
+    recall = hooks.recall_tool(lambda: messages)
+    tool: ToolParam = {
+        "name": recall.name,
+        "description": recall.description,
+        "input_schema": recall.parameters,
+    }
+    return client.messages.create(model=MODEL, max_tokens=1_024, messages=messages, tools=[tool])
 
 
 async def answer_later(client: AsyncAnthropic) -> None:

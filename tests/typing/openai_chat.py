@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from openai import AsyncOpenAI, OpenAI
-from openai.types.chat import ChatCompletion, ChatCompletionMessage, ChatCompletionMessageParam
+from openai.types.chat import ChatCompletion, ChatCompletionMessage, ChatCompletionMessageParam, ChatCompletionToolParam
+from openai.types.shared_params import FunctionDefinition
 
 from compaction_hooks import CompactionController, CompactionRecord, project
 
@@ -44,6 +45,18 @@ async def recover(client: AsyncOpenAI, error: Exception) -> list[ChatCompletionM
 def stored(record: CompactionRecord) -> list[ChatCompletionMessageParam]:
     """Show a stored record."""
     return project(messages, record)
+
+
+def with_recall(client: OpenAI) -> ChatCompletion:
+    """Offer the recall tool."""
+    recall = hooks.recall_tool(lambda: messages)
+    function: FunctionDefinition = {
+        "name": recall.name,
+        "description": recall.description,
+        "parameters": recall.parameters,
+    }
+    tool: ChatCompletionToolParam = {"type": "function", "function": function}
+    return client.chat.completions.create(model="gpt-5", messages=messages, tools=[tool])
 
 
 def with_answers(client: OpenAI) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from openai import AsyncOpenAI, OpenAI
-from openai.types.responses import Response, ResponseInputItemParam
+from openai.types.responses import FunctionToolParam, Response, ResponseInputItemParam
 
 from compaction_hooks import CompactionController
 from compaction_hooks.formats import OpenAIResponsesFormat
@@ -23,6 +23,19 @@ def answer(client: OpenAI) -> Response:
     assert_type(view, list[ResponseInputItemParam])
     client.responses.create(model="gpt-5", input=view)
     return hooks.call_sync(items, lambda view: client.responses.create(model="gpt-5", input=view))
+
+
+def with_recall(client: OpenAI) -> Response:
+    """Offer the recall tool."""
+    recall = hooks.recall_tool(lambda: items)
+    tool: FunctionToolParam = {
+        "type": "function",
+        "name": recall.name,
+        "description": recall.description,
+        "parameters": recall.parameters,
+        "strict": False,
+    }
+    return client.responses.create(model="gpt-5", input=items, tools=[tool])
 
 
 async def answer_later(client: AsyncOpenAI) -> str:

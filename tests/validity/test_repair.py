@@ -15,7 +15,7 @@ from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat, OpenAIResponsesFormat
 from compaction_hooks.messages import Message, Text
 from compaction_hooks.repair import INTERRUPTED, NO_REQUEST, NO_WORDS, repaired
-from tests.dialects import ALL, ANTHROPIC, CHAT, RESPONSES
+from tests.dialects import ALL, ANTHROPIC, CHAT, CONVERSE, RESPONSES
 from tests.repairs import Dialect, check_repair
 
 dialects = pytest.mark.parametrize("dialect", [pytest.param(dialect, id=name) for name, dialect in ALL.items()])
@@ -76,6 +76,8 @@ def test_a_fault_that_every_provider_refuses_is_repaired(dialect: Dialect, text:
     """After a crash each call is answered, and no result is without its call."""
     if dialect is RESPONSES:  # each call is an item of its own
         mended = mended.replace("a?x?y", "a?x a?y")
+    if dialect is CONVERSE:  # Bedrock refuses results of one step in two messages
+        mended = mended.replace("=x !y", "=x!y")
     before = script(dialect, text)
     after = check_repair(dialect, before)
     assert " ".join(dialect.shape(after)) == mended

@@ -23,7 +23,7 @@ WRITTEN = {
     path.stem: json.loads(path.read_text("utf-8"))
     for path in sorted((Path(__file__).parents[1] / "fixtures" / "records_0_1_0").glob("*.json"))
 }
-READ_ALIKE = ("plain", "pinned", "cleared_and_summarised", "deep_objects")
+READ_ALIKE = ("plain", "pinned", "cleared_and_summarized", "deep_objects")
 READ_OTHERWISE = ("hosted_anthropic", "hosted_anthropic_pinned", "hosted_responses", "errors", "errors_pinned")
 """Conversations with blocks of hosted tools, or with results that are errors: 0.1.0's digests leave both out."""
 

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Final, Literal, TypeAlias
 
 from compaction_hooks import CompactionFailed, CompactionFinished, CompactionSkipped, CompactionStarted
-from compaction_hooks.events import CompactionEvent, PinMissing, StoreFailed
+from compaction_hooks.events import CompactionEvent, HostFilesFailed, PinMissing, StoreFailed
 
 Stage: TypeAlias = Literal["started", "finished", "skipped", "failed"]
 
@@ -53,6 +53,8 @@ def status_of(event: CompactionEvent) -> Status:
             return Status("failed", "store", session, detail=f"{event.action}: {event.error}")
         case PinMissing():
             return Status("skipped", "pin", session, detail=f"pinned messages that are not in the list: {event.count}")
+        case HostFilesFailed():
+            return Status("failed", "host files", session, detail=event.error)
 
 
 _NAMES: Final[Mapping[type[object], str]] = {
@@ -62,6 +64,7 @@ _NAMES: Final[Mapping[type[object], str]] = {
     CompactionFailed: "failed",
     StoreFailed: "store_failed",
     PinMissing: "pin_missing",
+    HostFilesFailed: "host_files_failed",
 }
 
 
@@ -69,7 +72,7 @@ def fields_of(event: CompactionEvent) -> dict[str, object]:
     """Return an event as plain JSON, with all its figures and without its record."""
     values = {one.name: getattr(event, one.name) for one in fields(event) if one.name not in ("record", "usage")}
     found: dict[str, object] = {"type": "compaction", "status": _NAMES[type(event)], **values}
-    if isinstance(event, StoreFailed | PinMissing):
+    if isinstance(event, StoreFailed | PinMissing | HostFilesFailed):
         return found
     found["reason"] = str(event.reason)
     if not isinstance(event, CompactionStarted):

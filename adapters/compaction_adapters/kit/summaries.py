@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
+import threading
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
@@ -12,12 +12,15 @@ A = TypeVar("A")
 """The type of a framework's answers."""
 R = TypeVar("R")
 
+SYNC_HELPER = "compaction-sync-helper"
+"""The name of the core's thread in which a sync caller's summarizer may block."""
+
 
 def asker(
     ask: Callable[[SummaryRequest], A],
     ask_async: Callable[[SummaryRequest], Awaitable[A]],
     read: Callable[[A], R],
-) -> Callable[[SummaryRequest], Awaitable[R]]:
+) -> Callable[[SummaryRequest], R | Awaitable[R]]:
     """Return a summarizer that asks a model, sync or async as its caller is.
 
     Args:
@@ -26,12 +29,14 @@ def asker(
         read: Reads the model's answer.
     """
 
-    async def summarize(request: SummaryRequest) -> R:
-        # A loop with no other task was made for this call by a sync caller, and may be blocked. An async client must not be used
-        # there: it keeps its connections for later calls, and they die with this loop.
-        if len(asyncio.all_tasks()) == 1:
-            return read(ask(request))
+    async def summarize_async(request: SummaryRequest) -> R:
         return read(await ask_async(request))
+
+    def summarize(request: SummaryRequest) -> R | Awaitable[R]:
+        # The core's loop for sync callers is no place for a model's async client: the host may use it in a loop of its own.
+        if threading.current_thread().name == SYNC_HELPER:
+            return read(ask(request))
+        return summarize_async(request)
 
     return summarize
 

@@ -15,7 +15,6 @@ from compaction_hooks.formats import (
     json_object,
     media_from_base64,
     media_from_url,
-    words_of_refusal,
 )
 from compaction_hooks.messages import Media, Opaque, Part, Text, Thinking, ToolCall, ToolResult
 
@@ -102,7 +101,7 @@ def read_result(content: object, call_id: str, name: str, *, is_error: bool) -> 
     parts = [read_block(block) for block in blocks_of(content)]
     text = "".join([part.text for part in parts if isinstance(part, Text | Opaque)])
     media = tuple([part for part in parts if isinstance(part, Media)])
-    return ToolResult(call_id, text, name, is_error, media, words_of_refusal(text) if is_error else "")
+    return ToolResult(call_id, text, name, is_error, media)
 
 
 def rewrite_result(content: object, text: str) -> object:

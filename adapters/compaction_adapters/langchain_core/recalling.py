@@ -22,13 +22,16 @@ def recall_tool(conversations: Conversations, messages_key: str) -> BaseTool:
     """
     from langchain_core.tools import StructuredTool
 
-    def recall(config: RunnableConfig, query: str = "", lines: str = "") -> str:
+    def recall(config: RunnableConfig, **arguments: Any) -> str:
         task = Task(config, is_tool=True)
         messages: list[Any] = task.get(messages_key) or []
         session = conversations.of(task, messages).session
-        return session.recall_tool(lambda: messages)(query, lines)
+        return session.recall_tool(lambda: messages)(**arguments)
 
-    schema: Any = dict(RecallTool.parameters)
     return StructuredTool.from_function(
-        recall, name=RecallTool.name, description=RecallTool.description, args_schema=schema, infer_schema=False
+        recall,
+        name=RecallTool.name,
+        description=RecallTool.description,
+        args_schema={**RecallTool.parameters},
+        infer_schema=False,
     )

@@ -173,16 +173,16 @@ class Compaction(AbstractCapability[AgentDepsT]):
         """Return the recall tool, if the agent is to have it."""
         if not self.recall:
             return None
-        # Workflow engines run it in the workflow: their workers do not have the run's messages.
-        inline = {"temporal": False, "prefect": False}
-        tool = Tool(
-            self._recall, name=RecallTool.name, description=RecallTool.description, takes_ctx=True, metadata=inline
+        tool = Tool[AgentDepsT].from_schema(
+            self._recall, RecallTool.name, RecallTool.description, RecallTool.parameters, takes_ctx=True
         )
+        # Workflow engines run it in the workflow: their workers do not have the run's messages.
+        tool.metadata = {"temporal": False, "prefect": False}
         return FunctionToolset([tool], id=f"{self.id or 'compaction_hooks'}_recall")
 
-    async def _recall(self, ctx: RunContext[AgentDepsT], query: str, lines: str = "") -> str:
+    async def _recall(self, ctx: RunContext[AgentDepsT], **arguments: Any) -> str:
         recall = self._recallable(ctx, ctx.messages)
-        return recall(query, lines) if ctx.in_durable_context else await asyncio.to_thread(recall, query, lines)
+        return recall(**arguments) if ctx.in_durable_context else await asyncio.to_thread(recall, **arguments)
 
     def _recallable(self, ctx: RunContext[AgentDepsT], messages: list[ModelMessage]) -> RecallTool:
         """Return the session's tool, for these messages of a run."""

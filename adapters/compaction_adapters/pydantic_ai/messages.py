@@ -13,7 +13,6 @@ from typing import Any, Final, TypeAlias, cast
 
 from pydantic_ai import messages as ai
 from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, UserPromptPart
-from pydantic_ai.tools import ToolDenied
 
 from compaction_adapters.kit import PartsFormat, Pieces
 from compaction_adapters.pydantic_ai.ties import SIGNATURE, untie
@@ -25,7 +24,6 @@ from compaction_hooks.formats import (
     media_from_url,
     merge_rows,
     read_answer,
-    words_of_refusal,
 )
 from compaction_hooks.messages import (
     Media,
@@ -352,12 +350,12 @@ def _part(item: Item) -> Part:
             arguments = as_json_text(item.args) if item.args else ""
             return ToolCall(item.tool_call_id, item.tool_name, arguments, len(str(signature or "")))
         case ai.ToolReturnPart():
-            text, is_error = item.model_response_str(wrap_if_error=False), item.outcome in ("failed", "retried")
+            text, is_error = (
+                item.model_response_str(wrap_if_error=False),
+                item.outcome in ("failed", "retried", "denied"),
+            )
             media = tuple(found for found in map(_media, item.files) if found is not None)
-            refusal = words_of_refusal(text) if is_error else ""
-            if item.outcome == "denied" and text != ToolDenied().message:
-                refusal = text
-            return ToolResult(item.tool_call_id, text, item.tool_name, is_error, media, refusal)
+            return ToolResult(item.tool_call_id, text, item.tool_name, is_error, media)
         case _ if hasattr(item, "model_response"):
             text = str(getattr(item, "model_response")())  # noqa: B009 - naming the deprecated part's type would warn
             result = _plain_result(item, text)

@@ -19,7 +19,7 @@ from tinyagent.agent_types import (
 from compaction_adapters.kit import PartsFormat, Pieces
 from compaction_hooks import Message, Usage
 from compaction_hooks.errors import FormatError
-from compaction_hooks.formats import as_json_text, json_object, media_from_url, merge_rows, words_of_refusal
+from compaction_hooks.formats import as_json_text, json_object, media_from_url, merge_rows
 from compaction_hooks.messages import Media, Part, PartAddress, StopReason, Text, Thinking, ToolCall, ToolResult
 
 Item: TypeAlias = TextContent | ImageContent | ThinkingContent | ToolCallContent | AgentMessage
@@ -166,7 +166,6 @@ def _result(message: ToolResultMessage) -> ToolResult:
         message.tool_name or "",
         message.is_error,
         tuple(part for part in parts if isinstance(part, Media)),
-        words_of_refusal(text) if message.is_error else "",
     )
 
 

@@ -23,5 +23,6 @@ def recall_tool(find: Callable[[], RecallTool]) -> AgentTool:
         answer = await asyncio.to_thread(find(), **arguments)
         return AgentToolResult(content=[TextContent(text=answer)])
 
-    parameters: Any = RecallTool.parameters
-    return AgentTool(name=RecallTool.name, description=RecallTool.description, parameters=parameters, execute=execute)
+    return AgentTool(
+        name=RecallTool.name, description=RecallTool.description, parameters=RecallTool.parameters, execute=execute
+    )

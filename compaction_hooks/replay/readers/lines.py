@@ -178,7 +178,8 @@ def _parse_lines(path: Path, content: str) -> SessionFile:
             problems.append(broken[-1])
     if not lines:
         number, problem = problems[0]
-        raise ReplayError(path, problem, _GIVE_A_SESSION, line=number)
+        # Not quoted: a file given by mistake may hold secrets.
+        raise ReplayError(path, problem.partition(":")[0], _GIVE_A_SESSION, line=number)
     notes = tuple(f"line {number}: {problem}" for number, problem in problems)
     return SessionFile(path=path, lines=tuple(lines), skipped=notes, broken=broken[0] if broken else None)
 

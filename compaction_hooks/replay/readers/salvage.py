@@ -7,7 +7,7 @@ import json
 import re
 from typing import Final, NamedTuple
 
-_TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"|["{}\[\],]', re.DOTALL)
+_TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*+("?)|[{}\[\],]', re.DOTALL)
 _CLOSERS: Final = {"{": "}", "[": "]"}
 
 
@@ -51,7 +51,7 @@ def _repair(text: str, start: int, mistake: int) -> object:
             opened.pop()
             whole.pop()
             whole[-1] = token.end()
-        elif mark == '"':
+        elif token[1] == "":
             break  # the mistake is inside a string
     level = _last_whole_level(opened)
     closers = "".join(_CLOSERS[mark] for mark in reversed(opened[: level + 1]))

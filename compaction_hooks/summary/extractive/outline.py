@@ -49,6 +49,8 @@ PREFIX_HEADINGS = {
     CONTEXT: "## Intermediate Results",
 }
 """Headings of the summary of a turn's first part, one level down: the same that `prompts` asks a model for."""
+OF_USER = (Section.GOAL, Section.CONSTRAINTS, Section.USER_FACTS)
+"""The sections with words of the user."""
 BULLETS = {Section.DONE: "- [x] ", Section.IN_PROGRESS: "- [ ] ", Section.BLOCKED: "- [ ] "}
 """Bullets of these sections; the others have a dash alone."""
 OPEN_REQUEST, CLOSE_REQUEST = "<request>", "</request>"
@@ -60,18 +62,18 @@ MAX_LINES = 2_000
 """The most lines of a summary that are read: ours have a tenth."""
 
 _ESCAPED_CLOSE = "<\\/request>"
-_REQUEST_TAG = re.compile(r"<(?=\s*/?\s*request)", re.IGNORECASE)
+_REQUEST_TAG = re.compile(r"<(?=\s*+/?\s*request)", re.IGNORECASE)
 _HEADING = re.compile(
-    r"#{1,6}\s+(.{1,100}?)\s*#*$|(?:\d{1,2}\.\s+)?\*\*([^*\n]{1,100}?):?\*\*:?$|\d{1,2}\.\s+([A-Z][^.:\n]{2,60}):$"
+    r"#{1,6}\s+(?=\S|\s$)(.{1,100}?)\s*#*$|(?:\d{1,2}\.\s+)?\*\*([^*\n]{1,100}?):?\*\*:?$|\d{1,2}\.\s+([A-Z][^.:\n]{2,60}):$"
     r"|<(overall_goal|active_constraints|key_knowledge|artifact_trail|file_system_state|recent_actions|current_plan|task_state)>$"
 )
 """In Markdown, in bold letters, with a number, and the tags of Gemini CLI."""
-_BULLET = re.compile(r"(?:[-*+•]|\d{1,3}[.)])\s+")
+_BULLET = re.compile(r"\A(?:[-*+•]|\d{1,3}[.)])\s+")
 _BOX = re.compile(r"\[([ xX~/-]|DONE|IN PROGRESS|TODO)\]\s*")
 _QUOTED = re.compile(r'"(.+)"')
 _QUOTING = "all user messages"
 """The heading under which Claude Code's summaries quote the user."""
-_NOTHING = re.compile(r"[\s(*_-]*(?:none|n/a)?[\s).*_-]*$", re.IGNORECASE)
+_NOTHING = re.compile(r"[\s(*_-]*+(?:none|n/a)?[\s).*_-]*$", re.IGNORECASE)
 _META = re.compile(
     r"\[?(?:the )?conversation (?:history|summary|is summari[sz]ed)\b|(?:please )?continue (?:the conversation|from where|with the)"
     r"|this session is being continued|<\\?/?[a-z]+(?:_[a-z]+)*>$|(?:summary|analysis):$|if you need specific details from before"
@@ -169,12 +171,16 @@ def _read_blocks(text: str) -> Iterator[str]:
     yield from request
 
 
+def without_bullet(line: str) -> str:
+    """Return a line of a summary without the spaces and the bullet in front."""
+    return _BULLET.sub("", line.lstrip(), count=1)
+
+
 def _read_item(block: str, section: Section, group: str) -> Item | None:
     if block.startswith(OPEN_REQUEST) and block.endswith(CLOSE_REQUEST):
         request = block[len(OPEN_REQUEST) : -len(CLOSE_REQUEST)].replace(_ESCAPED_CLOSE, CLOSE_REQUEST)
         return Item(section=Section.GOAL, text=request)
-    bullet = _BULLET.match(block)
-    body = block[bullet.end() :] if bullet else block
+    body = without_bullet(block)
     box = _BOX.match(body)
     if box:
         body = body[box.end() :]
@@ -199,7 +205,8 @@ def _section_of_box(section: Section, *, is_done: bool) -> Section:
 
 
 def _bare_title(heading: str) -> str:
-    return re.sub(r"\s*\(.*\)$", "", heading.replace("_", " ")).strip(" *:#").casefold()
+    title = heading.partition("(")[0].rstrip() if heading.endswith(")") else heading
+    return title.replace("_", " ").strip(" *:#").casefold()
 
 
 _LINE_SHARING = frozenset({Section.USER_FACTS, Section.ASSISTANT_FACTS, Section.IDENTIFIERS})

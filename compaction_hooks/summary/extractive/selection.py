@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from compaction_hooks.summary.extractive.outline import BULLETS, CLOSE_REQUEST, OPEN_REQUEST, PARENTS, Item, Section
+from compaction_hooks.summary.extractive.outline import (
+    BULLETS,
+    CLOSE_REQUEST,
+    OF_USER,
+    OPEN_REQUEST,
+    PARENTS,
+    Item,
+    Section,
+)
 from compaction_hooks.summary.extractive.text import ASCII_CHARS_PER_TOKEN, size
 
 
@@ -13,7 +21,7 @@ def select(items: Sequence[Item], max_size: float, shares: Mapping[Section, floa
 
     First those that must be chosen, then the most valuable of each section within its share, then the most valuable others, and
     identifiers in the room that is left: their share and more. An item whose text is part of a chosen one is not repeated, except
-    requests.
+    requests; words of the user are only left out for other words of the user.
 
     Args:
         items: Identifiers last, best first. Those without value are not chosen, even if there is room.
@@ -53,7 +61,8 @@ class _Budget:
         self._spent: dict[Section, float] = {}
         self._groups: set[tuple[Section, str]] = set()
         self._parents: set[str | None] = {None}
-        self._text = ""
+        self._text: str = ""
+        self._text_of_user: str = ""
 
     def take(self, index: int, item: Item, section_limit: float) -> None:
         """Choose an item if it fits and says something new."""
@@ -64,7 +73,8 @@ class _Budget:
         if cost > self.room or spent + cost > section_limit:
             return
         # A request is always an item of its own, even one as short as "yes".
-        if item.section is not Section.GOAL and item.text in self._text:
+        is_users = item.section in OF_USER
+        if item.section is not Section.GOAL and item.text in (self._text_of_user if is_users else self._text):
             return
         self.chosen.add(index)
         self.room -= cost
@@ -72,6 +82,7 @@ class _Budget:
         self._groups.add((item.section, item.group))
         self._parents.add(PARENTS.get(item.section))
         self._text += item.text + "\n"
+        self._text_of_user += item.text + "\n" if is_users else ""
 
     def _cost(self, item: Item) -> float:
         """Return the size of an item with the bullet, the key and the headings that it adds."""

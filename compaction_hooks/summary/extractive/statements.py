@@ -7,12 +7,11 @@ import re
 from collections.abc import Iterable, Sequence
 
 from compaction_hooks.files.tags import remove_file_tags
-from compaction_hooks.messages import Message, Opaque, ToolResult
+from compaction_hooks.messages import Message
 from compaction_hooks.summary.extractive.constraints import count_cues
 from compaction_hooks.summary.extractive.outline import Item, Section, parse
 from compaction_hooks.summary.extractive.text import (
     cut_middle,
-    one_line,
     quote,
     sentences,
     size,
@@ -23,6 +22,7 @@ from compaction_hooks.summary.extractive.text import (
 from compaction_hooks.summary.harness import is_request, is_summary_message, strip_harness, without_draft
 from compaction_hooks.text.escaping import neutralize
 from compaction_hooks.text.noise import hide_base64
+from compaction_hooks.text.refusals import age_refusals
 
 SENTENCE_CHARS = 300
 """The most characters of a sentence in an item."""
@@ -34,10 +34,6 @@ BETWEEN_SHARE = 0.3
 """The most of the room of the first and the newest request that is left to those between them: many are one short line."""
 CUT_SHARE = 0.75
 """A request is only cut if at most this part of it fits: less than that saves little more than its marker takes."""
-REFUSING = "When refusing a call of"
-"""The beginning of a request with which the user refused a call."""
-NAME_CHARS = 60
-"""The most characters of a tool's name in it."""
 PROSE_CHARS, SHORT_CHARS = 15, 8
 """The least characters of a sentence, and of one that limits something: "Use tabs."."""
 MAX_SENTENCES, MAX_SENTENCE_CHARS = 2_000, 1_000
@@ -80,15 +76,13 @@ WIDE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 def request_texts(messages: Iterable[Message], earlier: Iterable[str] = ()) -> list[str]:
     """Return the user's requests, word for word and in order: without the harness's blocks, markers and summaries.
 
-    Words with which the user refused a call are requests too, and name its tool. So are those that another system's summary
-    quotes, unless a request before begins as they do. All are escaped here, so that a repeated request equals the one in an
-    earlier summary.
+    Those that another system's summary quotes are requests too, unless a request before begins as they do. All are escaped here,
+    so that a repeated request equals the one in an earlier summary.
 
     Args:
         earlier: Requests of an earlier summary, which come first.
     """
     asked = [*dict.fromkeys(earlier)]  # the summary of a turn's first part may quote the first one again
-    tools: dict[str, str] = {}
     for message in messages:
         if is_summary_message(message):
             known = {_beginning(request) for request in asked}
@@ -97,11 +91,6 @@ def request_texts(messages: Iterable[Message], earlier: Iterable[str] = ()) -> l
             asked[place:place] = (text for text in _quoted_requests(message) if _beginning(text) not in known)
         elif message.role == "user" and is_request(text := strip_harness(message.text)):
             asked.append(neutralize(hide_base64(text)))
-        tools.update((call.id, call.name) for call in message.calls)
-        for part in message.parts:
-            if isinstance(part, ToolResult | Opaque) and part.refusal:
-                tool = one_line(tools.get(part.call_id, part.name), NAME_CHARS) or "a tool"
-                asked.append(neutralize(f"{REFUSING} {tool}: {part.refusal}"))
     return asked
 
 
@@ -117,17 +106,16 @@ def _quoted_requests(summary: Message) -> list[str]:
 
 
 def _read_foreign(summary: Message) -> list[Item]:
-    return parse(remove_file_tags(neutralize(without_draft(strip_harness(summary.text)))))
+    return parse(age_refusals(remove_file_tags(neutralize(without_draft(strip_harness(summary.text))))))
 
 
 def _beginning(request: str) -> str:
     """Return the part of a request by which a quotation, which may be shortened, is known again."""
-    said = request.partition(": ")[2] if request.startswith(REFUSING) else request
-    return " ".join(said.split())[:QUOTED_CHARS].casefold()
+    return " ".join(request.split())[:QUOTED_CHARS].casefold()
 
 
 def request_items(texts: Sequence[str], max_size: float, spare: float = 0.0) -> list[Item]:
-    """Return one item for each request, oldest first; the first, the newest, refusals and short ones are never dropped.
+    """Return one item for each request, oldest first; the first, the newest and short ones are never dropped.
 
     Args:
         max_size: The most that the first and the newest may have together, less a part for the others: half each, more if the
@@ -140,8 +128,7 @@ def request_items(texts: Sequence[str], max_size: float, spare: float = 0.0) -> 
 
     values = [3.0 + 2.0 * (at + 1) / len(texts) + 2.0 * (at < OPENING_REQUESTS) for at in range(len(texts))]
     sizes = [size(text) for text in texts]
-    asked = [at for at, text in enumerate(texts) if not text.startswith(REFUSING)] or [0]
-    first, newest = asked[0], asked[-1]
+    first, newest = 0, len(texts) - 1
 
     limits = [min(max_size / 2, size(text[:OLD_REQUEST_CHARS])) for text in texts]
     others = {*range(len(texts))} - {first, newest}
@@ -161,7 +148,7 @@ def request_items(texts: Sequence[str], max_size: float, spare: float = 0.0) -> 
             section=Section.GOAL,
             text=_cut_request(text, limits[at] / max(sizes[at], 1.0)),
             value=values[at],
-            must=at in {first, newest, *kept} or text.startswith(REFUSING),
+            must=at in {first, newest, *kept},
         )
         for at, text in enumerate(texts)
     ]

@@ -24,6 +24,7 @@ from compaction_hooks.summary.extractive.identifiers import kind_of
 from compaction_hooks.summary.extractive.outline import Item, Section
 from compaction_hooks.summary.extractive.text import both_ends, defuse, one_line, size
 from compaction_hooks.text.escaping import neutralize
+from compaction_hooks.text.refusals import SAYS, words_of_refusal
 from compaction_hooks.view.markers import RECALL_TOOL
 
 NAME_CHARS = 60
@@ -39,8 +40,9 @@ SCAN_CHARS = 4_000
 """Characters of a result that are read at each end for its outcome: compilers and test runners state it there."""
 DETAILS = ((8, 30), (8, 12), (4, 12), (2, 6), (1, 6), (1, 2), (1, 0))
 """The most tools, and calls of each, that the line of counted steps names; tried in order until the line fits."""
-REFUSED = "refused by the user"
-"""The outcome of a call that the user refused with words."""
+REFUSAL_CHARS, MOST_REFUSALS = 400, 8
+"""The most characters of the words that the result of a refused call gives as the user's, and the most such calls, the newest,
+that are never dropped. Recorded words are shorter, and recorded conversations have at most six: more are from no user."""
 MAX_VALUES = 3
 """The most values of such a call."""
 
@@ -78,7 +80,7 @@ _ERROR_LINE = re.compile(
     re.IGNORECASE,
 )
 _WRAPPER = re.compile(
-    r"</?[a-z_]+>|\[Command finished with exit code \d+\]|\[Python Interpreter: [^\]]*\]|[=*_~#-]{4,}"
+    r"</?[a-z_]+>|\[Command finished with exit code \d+\]|\[Python Interpreter: [^\[\]]*\]|[=*_~#-]{4,}"
 )
 _EXIT_LINE = re.compile(r"(?:exit code|returncode|command exited)\W*\d+\W*$", re.IGNORECASE)
 _LEADING_CD = re.compile(r"(?:\s*cd\s+\S+\s*(?:&&|;)\s*)+")
@@ -127,8 +129,9 @@ class Step:
 
 
 def read_steps(calls: Iterable[CallMade]) -> Iterator[Step]:
-    """Return one step for each tool call, oldest first, except those for thinking, recalling and to-do lists."""
-    return (_read_step(made) for made in calls if not _NO_STEP.match(_base_name(made.call.name)))
+    """Return one step for each tool call, oldest first, except those for thinking, recalling and to-do lists, unless refused."""
+    steps = ((made.call.name, _read_step(made)) for made in calls)
+    return (step for name, step in steps if step.outcome.startswith(SAYS) or not _NO_STEP.match(_base_name(name)))
 
 
 def parse_step(text: str) -> Step:
@@ -164,11 +167,13 @@ def step_items(earlier: Sequence[Item], new: Iterable[Step], later: Iterable[Ste
     shown = list(later)
     succeeded = {step.signature: at for at, step in enumerate((*done, *shown)) if not step.failed}
     calls = {step.call for step in shown}
+    refused = [at for at, step in enumerate(done) if step.outcome.startswith(SAYS)][-MOST_REFUSALS:]
     items: list[Item] = []
     for at, step in enumerate(done):
         is_mended = step.failed and succeeded.get(step.signature, -1) > at
         item = _make_item(step, (at + 1) / len(done), is_mended=is_mended)
-        items.append(replace(item, value=item.value * REPEATED) if step.call in calls else item)
+        value = item.value * REPEATED if step.call in calls else item.value
+        items.append(replace(item, value=value, must=at in refused))
     return items
 
 
@@ -178,12 +183,21 @@ def mended_items(calls: Sequence[CallMade]) -> list[Item]:
     failed: dict[str, Step] = {}
     mended: dict[str, Step] = {}
     for step in read_steps(calls[first:]):
-        if step.failed:
+        if step.failed and not step.outcome.startswith(SAYS):  # its words would come back in every later summary
             failed[step.signature] = step
             mended.pop(step.signature, None)
         elif before := failed.get(step.signature):
             mended[step.signature] = replace(before, outcome=before.outcome.removesuffix(_LATER_OK) + _LATER_OK)
     return [Item(section=Section.DONE, text=step.text) for step in mended.values()]
+
+
+def refused_items(calls: Sequence[CallMade], kept: Sequence[CallMade]) -> list[Item]:
+    """Return an item for each refused call whose result gives words as the user's, oldest first.
+
+    Args:
+        kept: Calls that are still shown.
+    """
+    return [item for item in step_items((), read_steps(calls), read_steps(kept)) if SAYS in item.text]
 
 
 def is_reported(mended: Item, text: str) -> bool:
@@ -272,8 +286,8 @@ def _read_step(made: CallMade) -> Step:
         kind = "edit"
     if result is None:
         outcome = ""
-    elif result.refusal:  # its words are a request
-        outcome, failed = REFUSED, True
+    elif words := words_of_refusal(result.text):
+        outcome = SAYS + one_line(words, REFUSAL_CHARS)
     elif failed:
         outcome = _error_line(result.text)
     elif kind in ("look", "read"):

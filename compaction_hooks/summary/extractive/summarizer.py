@@ -175,7 +175,7 @@ def _write(
 def _prepare(part: Part) -> Part:
     """Return a part to read: the two ends of its text, without the harness's blocks or noise; a provider's tool as a call."""
     match part:
-        case Opaque(content=content, refusal="") if content:
+        case Opaque(content=content) if content:
             return ToolCall("", part.name or part.kind, content)
         case Text(text):
             return Text(strip_harness(both_ends(text, MAX_TEXT_CHARS // 2)))

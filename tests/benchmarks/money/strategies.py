@@ -134,7 +134,7 @@ class Ours:
 
 
 def _is_down(request: SummaryRequest, /) -> Summary:
-    raise ConnectionError("the summariser is down")
+    raise ConnectionError("the summarizer is down")
 
 
 def ours(
@@ -152,7 +152,7 @@ OURS = ours("ours")
 VARIANTS = (
     ours("ours, prompts without kept messages and facts", is_brief=True),
     ours("ours, summary without a model", summarizer=ExtractiveSummarizer()),
-    ours("ours, summariser down: clears and shortens", summarizer=_is_down),
+    ours("ours, summarizer down: clears and shortens", summarizer=_is_down),
     ours("ours, summary first, no clearing", CompactionSettings(clear_tool_results=False)),
     ours("ours, keeps 12,800", CompactionSettings(keep_recent_tokens=12_800)),
     ours("ours, triggers at 60 %", CompactionSettings(trigger_ratio=0.6)),

@@ -271,12 +271,12 @@ def test_the_memory_of_a_compaction_is_some_transcripts(read: str, ledger_tokens
     # An answer in our form needs no sections by rule.
     headings = "\n".join(section.value for section in Section)
 
-    def summarise(request: SummaryRequest) -> str:
+    def summarize(request: SummaryRequest) -> str:
         lengths.append(len(getattr(request, read)))
         return f"{headings}\n- so far"
 
     def open_controller() -> Controller:
-        hooks = CompactionController(context_window=HUGE_WINDOW, summarizer=summarise, settings=settings)
+        hooks = CompactionController(context_window=HUGE_WINDOW, summarizer=summarize, settings=settings)
         hooks.transform_context_sync(messages)
         return hooks
 

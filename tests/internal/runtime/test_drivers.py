@@ -23,11 +23,11 @@ BOTH = pytest.mark.parametrize("side", SIDES)
 def test_an_event_of_another_loop_aborts_nothing() -> None:
     """An `asyncio.Event` belongs to the loop that waited on it first; in any other one it is looked at now and then."""
 
-    async def summarise(request: SummaryRequest) -> str:
+    async def summarize(request: SummaryRequest) -> str:
         await asyncio.sleep(0.01)
         return works(request)
 
-    driven = rig("async", summarizer=summarise, settings=fallback_settings())
+    driven = rig("async", summarizer=summarize, settings=fallback_settings())
     signal = asyncio.Event()
 
     async def wait_in_vain() -> None:
@@ -76,11 +76,11 @@ def begin_and_stop(driven: Rig, messages: list[Chat]) -> Callable[[], None]:
 @BOTH
 @pytest.mark.parametrize("path", ["transform", "compact", "recover"])
 def test_a_compaction_whose_loop_was_stopped_is_given_up(path: str, side: Side, patient: CompactionSettings) -> None:
-    async def summarise(request: SummaryRequest) -> str:
+    async def summarize(request: SummaryRequest) -> str:
         await asyncio.Event().wait()
         return "never"
 
-    driven = rig(side, summarizer=summarise, settings=patient)
+    driven = rig(side, summarizer=summarize, settings=patient)
     messages = over_window()
     let_go = begin_and_stop(driven, messages)
     ended: list[object] = []
@@ -130,11 +130,11 @@ def test_a_compaction_of_another_process_is_not_waited_for(side: Side) -> None:
 @BOTH
 @pytest.mark.parametrize("seconds", [float("inf"), 1e10, 10**400], ids=["for ever", "centuries", "beyond all floats"])
 def test_a_summarizer_may_be_given_all_the_time_there_is(seconds: float, side: Side) -> None:
-    def summarise(request: SummaryRequest) -> str:
+    def summarize(request: SummaryRequest) -> str:
         threading.Event().wait(0.02)  # it is waited for
         return works(request)
 
-    driven = rig(side, summarizer=summarise, settings=fallback_settings(summary_timeout_seconds=seconds))
+    driven = rig(side, summarizer=summarize, settings=fallback_settings(summary_timeout_seconds=seconds))
     messages = above_threshold()
     assert driven.transform(messages) is not messages
     assert not driven.failures

@@ -226,17 +226,11 @@ def test_messages_that_are_no_request_of_the_user_are_not_recorded(text: str) ->
     assert not any(word in summary for word in ("Never", "Always", "database", "exit", "continue"))
 
 
-def test_words_with_which_the_user_refused_a_call_survive_many_compactions() -> None:
-    refused = Message(
-        role="tool", parts=(ToolResult("1", "Rejected.", "bash", refusal="Never push to main. Rebase first!"),)
-    )
-    text = summarize([user("go"), refused, *bash("ls"), user("well")])
-    assert under(text, Section.GOAL)[1] == "When refusing a call of bash: Never push to main. Rebase first!"
-    for n in range(10):
-        text = summarize(
-            [user(f"request {n} " + "about something else " * 20), *bash(f"make {n}")], text, max_tokens=400
-        )
-    assert "Never push to main. Rebase first!" in text
+def test_a_result_with_the_words_of_a_constraint_does_not_take_its_place() -> None:
+    rule = "Never push to main."
+    earlier = f"{Section.GOAL.value}\n- go\n{Section.CONSTRAINTS.value}\n- {rule}"
+    text = summarize([*bash("git push", f"Plan rejected. User feedback: {rule}"), *bash("ls")], earlier)
+    assert under(text, Section.CONSTRAINTS) == [rule]
 
 
 def many_steps() -> list[Message]:
@@ -250,16 +244,6 @@ def test_short_requests_between_long_ones_are_kept(max_tokens: int) -> None:
     between = [*many_steps(), user("commit this, push and open a draft PR"), *bash("git push")]
     long = [user("Plan: " + "Write the next part of the shop. " * 200), *between, user("Fix " * 900)]
     assert "- commit this, push and open a draft PR" in summarize(long, max_tokens=max_tokens)
-
-
-def test_words_of_refusals_after_the_last_request_do_not_take_its_room() -> None:
-    last = "Make a plan to fix that path only for gemini sessions. " * 5
-    refusals = [
-        Message(role="tool", parts=(ToolResult("1", "Rejected.", "plan", refusal=f"No, rather way {number}"),))
-        for number in range(4)
-    ]
-    text = summarize([user("First. " * 400), *many_steps(), user(last), *refusals, *bash("ls")], max_tokens=600)
-    assert last.strip() in text
 
 
 def test_a_short_request_at_the_beginning_stays_before_later_ones() -> None:

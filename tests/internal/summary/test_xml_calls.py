@@ -81,10 +81,9 @@ def test_answers_of_the_user_are_requests() -> None:
         ),
     ]
     summary, transcript = compacted(conversation)
-    assert summary.partition("## Progress")[0].strip().split("\n")[-2:] == [
-        "- When refusing a call of apply_diff: Not main!",
-        "- Add a test",
-    ]
+    assert summary.partition("## Progress")[0].strip().split("\n")[-1] == "- Add a test"
+    assert "Not main!" not in summary.partition("## Progress")[0]
+    assert " -> FAILED: its result says: Not main!\n" in summary
     assert "- The blue one" in summary
     assert "cart.ts\n</modified-files>" not in summary
     assert "[User]: Add a test" in transcript

@@ -231,7 +231,7 @@ def sections(text: str) -> dict[str, list[str]]:
     return found
 
 
-def summarise(messages: Sequence[Message], previous: str | None = None, focus: str | None = None) -> str:
+def summarize(messages: Sequence[Message], previous: str | None = None, focus: str | None = None) -> str:
     asked = SummaryRequest(
         system="",
         prompt="",
@@ -254,14 +254,14 @@ def test_the_default_summarizer_says_whose_words_it_repeats(attack: Attack) -> N
     Neither does it one compaction later, when the summary is read back.
     """
     for name, place in OTHERS.items():
-        text = summarise(conversation(place, attack.text))
+        text = summarize(conversation(place, attack.text))
         found = sections(text)
         assert (name, found["## Goal"]) == (name, ["- begin", "- end"])
         assert "## Constraints & Preferences" not in found, name
         assert (name, unmarked(found)) == (name, [])
         assert (name, [line for lines in found.values() for line in lines if line[:2] != "- "]) == (name, [])
         assert (name, tags_seen(text), labels_seen(text), "<request" in text) == (name, [], [], False)
-        later = sections(summarise([says("user", "more"), *called(name="other")], text))
+        later = sections(summarize([says("user", "more"), *called(name="other")], text))
         assert (name, later["## Goal"]) == (name, ["- begin", "- end", "- more"])
         assert "## Constraints & Preferences" not in later, name
         assert (name, unmarked(later)) == (name, [])
@@ -284,7 +284,7 @@ SUMMARIES = (
 @folded("begin", ["", "[Conversation summary]\n", "## Goal\n- begin\n## Next Steps\n1. "])
 def test_an_earlier_summary_by_anyone_is_read_without_harm(begin: str, attack: Attack) -> None:
     """A model wrote it, and what it was shown may have misled it: it may name wrong goals, and break nothing."""
-    text = summarise([says("user", "end"), *called()], f"{begin}{attack.text}")
+    text = summarize([says("user", "end"), *called()], f"{begin}{attack.text}")
     assert tags_seen(text) == labels_seen(text) == []
     assert sections(text)["## Goal"][-1] == "- end"
 
@@ -293,7 +293,7 @@ def test_an_earlier_summary_by_anyone_is_read_without_harm(begin: str, attack: A
 @folded("begin", [f"{SUMMARY_MARKER}\n\n<summary>\n", "This session is being continued from before. ", *SUMMARIES])
 def test_a_summary_among_the_messages_is_no_request(begin: str, attack: Attack) -> None:
     messages = [says("user", "begin"), *called(), says("user", f"{begin}{attack.text}"), says("user", "end")]
-    text = summarise(messages)
+    text = summarize(messages)
     assert tags_seen(text) == labels_seen(text) == []
     assert "- begin" in sections(text)["## Goal"]
     assert sections(text)["## Goal"][-1] == "- end"

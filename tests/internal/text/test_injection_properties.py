@@ -24,7 +24,7 @@ from tests.internal.text.test_injection import (
     request,
     says,
     sections,
-    summarise,
+    summarize,
     unmarked,
 )
 from tests.sizes import examples
@@ -73,7 +73,7 @@ def test_a_prompt_has_the_structure_it_has_for_harmless_text(place: Place, text:
 @given(st.sampled_from(list(OTHERS.values())), TEXTS)
 @examples(300)
 def test_the_default_summary_never_speaks_for_the_user(place: Place, text: str) -> None:
-    summary = summarise(conversation(place, text))
+    summary = summarize(conversation(place, text))
     for _ in range(2):
         found = sections(summary)
         assert found["## Goal"][:2] == ["- begin", "- end"]
@@ -81,7 +81,7 @@ def test_the_default_summary_never_speaks_for_the_user(place: Place, text: str) 
         assert "## Constraints & Preferences" not in found
         assert unmarked(found) == []
         assert tags_seen(summary) == labels_seen(summary) == []
-        summary = summarise([says("user", "more"), *called(name="other")], summary)
+        summary = summarize([says("user", "more"), *called(name="other")], summary)
 
 
 @given(TEXTS, st.lists(TEXTS, max_size=3))

@@ -113,7 +113,7 @@ def make(fault: Fault, is_async: bool) -> Callable[[SummaryRequest], Any]:
 
 
 @crossed(name=FAULTS, is_async=[False, True], side=SIDES)
-def test_a_summariser_that_fails_does_not_fail_the_run(name: str, is_async: bool, side: Side) -> None:
+def test_a_summarizer_that_fails_does_not_fail_the_run(name: str, is_async: bool, side: Side) -> None:
     fault = FAULTS[name]
     for path in PATHS:
         driven = rig(side, summarizer=make(fault, is_async), settings=fallback_settings())
@@ -135,10 +135,10 @@ def test_a_summariser_that_fails_does_not_fail_the_run(name: str, is_async: bool
 def test_the_breaker_opens_and_heals(name: str, side: Side) -> None:
     is_down = True
 
-    def summarise(request: SummaryRequest) -> Any:
+    def summarize(request: SummaryRequest) -> Any:
         return FAULTS[name].answer(request) if is_down else works(request)
 
-    driven = rig(side, summarizer=summarise, settings=fallback_settings())
+    driven = rig(side, summarizer=summarize, settings=fallback_settings())
     messages = above_threshold()
     for count in range(1, 5):
         driven.transform(messages)
@@ -153,7 +153,7 @@ def test_the_breaker_opens_and_heals(name: str, side: Side) -> None:
 
 
 @crossed(side=SIDES, is_async=[False, True])
-def test_a_summariser_that_hangs_is_given_up(is_async: bool, side: Side) -> None:
+def test_a_summarizer_that_hangs_is_given_up(is_async: bool, side: Side) -> None:
     for path in PATHS:
         hang = Hang()
         settings = fallback_settings(summary_timeout_seconds=TIMEOUT)
@@ -175,28 +175,28 @@ def test_a_summariser_that_hangs_is_given_up(is_async: bool, side: Side) -> None
 
 
 @pytest.mark.parametrize("side", SIDES)
-def test_a_summariser_that_comes_back_is_asked_again(side: Side) -> None:
+def test_a_summarizer_that_comes_back_is_asked_again(side: Side) -> None:
     hang = Hang()
     answers: list[Callable[[SummaryRequest], str]] = [hang, works]
     settings = fallback_settings(summary_timeout_seconds=TIMEOUT)
 
-    def summarise(request: SummaryRequest) -> str:
+    def summarize(request: SummaryRequest) -> str:
         return answers.pop(0)(request)
 
-    driven = rig(side, summarizer=summarise, settings=settings)
+    driven = rig(side, summarizer=summarize, settings=settings)
     messages = above_threshold()
     with leaving_threads(1):
         assert driven.transform(messages) is messages
     with leaving_threads():
         hang.release()
-        for thread in [t for t in threading.enumerate() if t.name == "compaction-helper"]:
+        for thread in [t for t in threading.enumerate() if t.name.endswith("-helper")]:
             thread.join(5)
         view = driven.transform(messages)
     assert "port the parser" in texts(view)
     assert "too late" not in texts(view)
 
 
-def test_a_summariser_that_does_not_let_itself_be_cancelled_is_left_behind() -> None:
+def test_a_summarizer_that_does_not_let_itself_be_cancelled_is_left_behind() -> None:
     """The run goes on at once; the task is the summarizer's own business from then on."""
     is_over = False
 
@@ -220,7 +220,7 @@ def test_a_summariser_that_does_not_let_itself_be_cancelled_is_left_behind() -> 
     asyncio.run(run())
 
 
-def test_hung_summarisers_of_many_conversations_cost_a_few_threads_together() -> None:
+def test_hung_summarizers_of_many_conversations_cost_a_few_threads_together() -> None:
     hang = Hang()
     driven = rig("sync", summarizer=hang, settings=fallback_settings(summary_timeout_seconds=0.01))
     messages = above_threshold()
@@ -236,10 +236,10 @@ def test_hung_summarisers_of_many_conversations_cost_a_few_threads_together() ->
 def test_a_keyboard_interrupt_in_the_callers_loop_ends_the_program_and_leaves_the_conversation_clean() -> None:
     answers: list[Callable[[SummaryRequest], str]] = [raises(KeyboardInterrupt()), works]
 
-    async def summarise(request: SummaryRequest) -> str:
+    async def summarize(request: SummaryRequest) -> str:
         return answers.pop(0)(request)
 
-    driven = rig("async", summarizer=summarise, settings=fallback_settings())
+    driven = rig("async", summarizer=summarize, settings=fallback_settings())
     messages = above_threshold()
     with pytest.raises(KeyboardInterrupt):
         asyncio.run(driven.session.transform_context(messages))
@@ -269,7 +269,7 @@ def test_a_keyboard_interrupt_while_a_sync_caller_waits_goes_to_the_caller() -> 
 
 
 @pytest.mark.parametrize("side", SIDES)
-def test_a_summariser_that_overflows_gets_less_and_is_given_up_after_three_tries(side: Side) -> None:
+def test_a_summarizer_that_overflows_gets_less_and_is_given_up_after_three_tries(side: Side) -> None:
     asked: list[int] = []
 
     def overflows(request: SummaryRequest) -> str:
@@ -290,7 +290,7 @@ def test_a_failed_compaction_by_hand_says_so(side: Side) -> None:
 
 
 @crossed(side=SIDES, is_async=[False, True])
-def test_a_hung_summariser_of_one_call_alone_is_given_up_too(is_async: bool, side: Side) -> None:
+def test_a_hung_summarizer_of_one_call_alone_is_given_up_too(is_async: bool, side: Side) -> None:
     """One that a caller brings along, as adapters do with the conversation's own model."""
     hang = Hang()
     driven = rig(side, settings=fallback_settings(summary_timeout_seconds=TIMEOUT))
