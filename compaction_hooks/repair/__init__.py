@@ -77,7 +77,7 @@ def _join_rows(messages: list[M], format: MessageFormat[M]) -> list[M]:
     joined: list[M] = []
     last: Role | None = None
     for message in messages:
-        roles = [piece.role for piece in format.read(message)]
+        roles: list[Role] = [piece.role for piece in format.read(message)]
         if last == roles[0] in ("assistant", "tool") and isinstance(format, MergingFormat):
             joined[-1:] = format.merge([joined[-1], message])
         else:
