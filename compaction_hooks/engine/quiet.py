@@ -18,10 +18,10 @@ from compaction_hooks.engine.model_names import same_model
 from compaction_hooks.engine.sizes import LastSent
 from compaction_hooks.foreign import are_equal
 from compaction_hooks.formats.usage import is_usable
-from compaction_hooks.messages import M, PlainFormat, Usage
+from compaction_hooks.messages import M, PlainFormat, Usage, is_declared_for
 from compaction_hooks.tokens.calibration import MAXIMUM_RATIO
 from compaction_hooks.tokens.estimator import MESSAGE_TOKENS, TOOL_CALL_TOKENS, TOOL_RESULT_TOKENS
-from compaction_hooks.triggers import silent_below
+from compaction_hooks.triggers.thresholds import silent_below
 from compaction_hooks.view.snapshot import Snapshot
 
 FRAME_TOKENS = MESSAGE_TOKENS + max(TOOL_CALL_TOKENS, TOOL_RESULT_TOKENS)
@@ -68,14 +68,15 @@ class Quiet(Generic[M]):
     def show(self, messages: list[M]) -> list[M] | None:
         """Return the view of a list that goes on from the last one; None if something about it is not plain, or too large."""
         seen, known = self.seen, len(self.seen)
-        if len(messages) < known:
-            return None
+        are_copies = len(messages) >= known > 0 and messages[known - 1] is not seen[known - 1]
+        if len(messages) < known or (are_copies and self.snapshot.record is not None):
+            return None  # a copy is compared with the reading of the message that a record covers
         seen += messages[known:]
         if not are_equal(seen, messages) or not self._fits(messages):
             del seen[known:]
             return None
-        if seen[known - 1] is not messages[known - 1]:
-            seen[:] = messages  # copies: whatever is read later is of the newest
+        if are_copies:
+            seen[:] = messages  # whatever is read later is of the newest
         projection = self.snapshot.projection
         self.view = messages if projection.is_identity else projection.view(messages)
         return self.view
@@ -141,6 +142,7 @@ def _is_quiet(conversation: Conversation[M], call: Call[M], snapshot: Snapshot[M
     projection, queue, cooldown = snapshot.projection, conversation.queue, conversation.cooldown
     return (
         isinstance(conversation.format, PlainFormat)
+        and is_declared_for(conversation.format, "read_plain", "read")
         and conversation.estimator.upper_bound is not None
         and not cooldown.has_overflowed
         and cooldown.max_chars is None

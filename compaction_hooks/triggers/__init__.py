@@ -2,7 +2,7 @@
 
 from compaction_hooks.tokens.prices import Prices
 from compaction_hooks.triggers.protocols import Due, SnapshotFigures, Trigger
-from compaction_hooks.triggers.thresholds import AnyTrigger, RatioTrigger, ReserveTrigger, TokensTrigger, silent_below
+from compaction_hooks.triggers.thresholds import AnyTrigger, RatioTrigger, ReserveTrigger, TokensTrigger
 
 __all__ = [
     "AnyTrigger",
@@ -13,5 +13,4 @@ __all__ = [
     "SnapshotFigures",
     "TokensTrigger",
     "Trigger",
-    "silent_below",
 ]
