@@ -63,6 +63,7 @@ class ConversationMethods(RecallMethods[M]):
 
         Raises:
             FormatError: a message cannot be read.
+            ConfigurationError: the trigger is a part of the window, and neither this call nor an earlier one has a window.
         """
         view = self.quiet_engine.find_quiet_view(messages, options)
         if view is not None:
