@@ -306,9 +306,21 @@ class Conversation(Generic[M]):
         self.records.active_id = record.id if record else None
         return messages, history, record
 
-    def verify(self, snapshot: Snapshot[M], start: int = 0) -> bool:
-        """Read the messages of a snapshot from `start` on again; return whether all are unchanged."""
-        history = self.reader.verify(snapshot.history, snapshot.messages, start)
+    def check_covered(self, snapshot: Snapshot[M], count: int) -> bool:
+        """Read so many of the messages that the active record covers again, in turn; return whether they are unchanged.
+
+        All of them would cost the more, the longer the conversation is. A change is noticed after at most as many further
+        compactions as were made before.
+        """
+        history, record = snapshot.history, snapshot.record
+        covered = first_uncovered(history, record) if record else 0
+        start = history.log.checked_until if history.log.checked_until < covered else 0
+        history.log.checked_until = end = min(start + count, covered)
+        return self.verify(snapshot, start, end)
+
+    def verify(self, snapshot: Snapshot[M], start: int = 0, end: int | None = None) -> bool:
+        """Read the messages of a snapshot from `start` to `end` (excluded) again; return whether all are unchanged."""
+        history = self.reader.verify(snapshot.history, snapshot.messages, start, end)
         if history is snapshot.history:
             return True  # another caller may have read more meanwhile: that reading stays
         self.history = history
