@@ -143,7 +143,9 @@ def names_request_size(text: str) -> bool:
 
 def find_byte_limit(text: str) -> int | None:
     """Return the smallest number of bytes in a text, or None: the smaller of a limit and a size above it is the limit."""
-    found = [float(match[1].replace(",", "")) * _UNITS[match[2][0]] for match in _BYTES.finditer(normalise(text)) if match[1]]
+    found = [
+        float(match[1].replace(",", "")) * _UNITS[match[2][0]] for match in _BYTES.finditer(normalise(text)) if match[1]
+    ]
     return min((int(size) for size in found if size >= 1), default=None)
 
 
