@@ -103,7 +103,7 @@ def written_patterns(where: str, tree: ast.Module, methods: Iterable[str]) -> It
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and name_of(node.func.value) == "re":
             method, (given, *_) = node.func.attr, node.args
-            if method in methods and isinstance(given, ast.Constant):
+            if method in methods and isinstance(given, ast.Constant) and isinstance(given.value, str):
                 yield Use(f"{where}:{node.lineno}", re.compile(given.value), frozenset({method}))
 
 
@@ -112,7 +112,7 @@ def modules() -> Iterator[ModuleType]:
         if not found.name.endswith(".__main__"):
             try:
                 yield importlib.import_module(found.name)
-            except ModuleNotFoundError:  # modules for tests that use Hypothesis
+            except ImportError:  # of what is not installed: Hypothesis, rich
                 continue
 
 
@@ -159,9 +159,9 @@ def characters(items: list[Any]) -> list[str]:
 def has_character(item: tuple[Any, Any], char: str) -> bool:
     kind, value = item
     if kind is code.LITERAL:
-        return ord(char) == value
+        return ord(char) == int(value)
     if kind is code.RANGE:
-        return value[0] <= ord(char) <= value[1]
+        return ord(char) in range(value[0], value[1] + 1)
     if kind is code.CATEGORY:
         *negated, name = str(value).removeprefix("CATEGORY_").split("_")
         return (re.match(SETS[name], char) is None) is bool(negated)
@@ -175,7 +175,7 @@ def sample(nodes: Iterable[tuple[Any, Any]], repeats: int, branch: int = 0) -> s
 
 def sample_node(kind: Any, value: Any, repeats: int, branch: int = 0) -> str:
     if kind is code.LITERAL:
-        return chr(value)
+        return chr(int(value))
     if kind in (code.ANY, code.NOT_LITERAL):
         return "a"
     if kind is code.IN:
@@ -183,7 +183,7 @@ def sample_node(kind: Any, value: Any, repeats: int, branch: int = 0) -> str:
     if kind is code.BRANCH:
         return sample(value[1][branch % len(value[1])], repeats, branch)
     if kind in REPEATS:
-        return sample(value[2], repeats, branch) * max(value[0], min(value[1], repeats))
+        return sample(value[2], repeats, branch) * int(max(value[0], min(value[1], repeats)))
     return "".join(sample(inner, repeats, branch) for inner in inside(kind, value))
 
 
