@@ -166,7 +166,7 @@ CORE = {
     ),
 }
 LANGGRAPH = {
-    "CompactionNode(model='gpt-5')": "model='gpt-5' must be the chat model itself: init_chat_model('gpt-5'), or for its window alone",
+    "CompactionNode(model='gpt-5')": "model='gpt-5' must be the chat model itself: init_chat_model('gpt-5')",
     "CompactionNode(model=5)": "model=5 must be the chat model itself",
     "CompactionNode('gpt-5')": "the first argument must be a CompactionController, not str",
     "CompactionNode(window=8_000)": "CompactionNode got an unexpected argument window=8000: did you mean context_window?",
