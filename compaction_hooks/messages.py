@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 Role: TypeAlias = Literal["system", "user", "assistant", "tool", "other"]
 """The speaker. "tool" holds results only; "other" is a role that the format does not know: counted and kept as it is."""
@@ -269,19 +269,9 @@ class RecognizingFormat(MessageFormat[M], Protocol[M]):
         ...
 
 
-class PlainMessage(NamedTuple):
-    """The texts of a message of plain texts and tool calls: nothing else in it may change a view.
-
-    Attributes:
-        is_answer: Whether the model wrote it.
-        texts: All its texts, arguments of calls included, unchanged.
-        calls, results: The ids of its tool calls, and of the calls that it answers.
-    """
-
-    is_answer: bool
-    texts: Sequence[str]
-    calls: Sequence[str] = ()
-    results: Sequence[str] = ()
+PlainMessage: TypeAlias = tuple[bool, Sequence[str], Sequence[str], Sequence[str]]
+"""A message of plain texts and tool calls, in which nothing else may change a view: whether the model wrote it; all its texts,
+unchanged, names and arguments of calls included; the ids of its tool calls; and the ids of the calls that it answers."""
 
 
 @runtime_checkable

@@ -37,8 +37,7 @@ from compaction_hooks.view.rows import join_rows, part_row
 from compaction_hooks.view.snapshot import Snapshot
 from compaction_hooks.view.summary_message import SUMMARY_MARKER
 
-if TYPE_CHECKING:  # most programs recall nothing, and the quiet way is above this module
-    from compaction_hooks.engine.quiet import Quiet
+if TYPE_CHECKING:  # most programs recall nothing
     from compaction_hooks.recall.listing import Listing
 
 logger = logging.getLogger("compaction_hooks")
@@ -64,7 +63,6 @@ class Conversation(Generic[M]):
         server_compaction: The option of a request for which the threshold was last left to the server; None: it never was.
         has_recall: Whether the model has the recall tool.
         listing: What recall last read of the list; None before its first use.
-        quiet: The calls since the last snapshot in which nothing could be due; None if the next call takes the regular way.
     """
 
     def __init__(
@@ -103,7 +101,6 @@ class Conversation(Generic[M]):
         self.has_recall = False
         self.listing: Listing[M] | None = None
         self._needs_merging: bool | None = None
-        self.quiet: Quiet[M] | None = None
         self._head: tuple[M, Known, list[M]] | None = None
 
     def detect_format(self, messages: Sequence[M]) -> None:

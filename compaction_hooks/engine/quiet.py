@@ -7,7 +7,7 @@ call, and everything else that looks at the conversation, *settles* first: it re
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Generic
 
 from compaction_hooks.engine.call import Call, SharedState
@@ -18,7 +18,7 @@ from compaction_hooks.engine.model_names import same_model
 from compaction_hooks.engine.sizes import LastSent
 from compaction_hooks.foreign import are_equal
 from compaction_hooks.formats.usage import is_usable
-from compaction_hooks.messages import M, PlainFormat, Usage, is_declared_for
+from compaction_hooks.messages import M, PlainFormat, PlainMessage, Usage, is_declared_for
 from compaction_hooks.tokens.calibration import MAXIMUM_RATIO
 from compaction_hooks.tokens.estimator import MESSAGE_TOKENS, TOOL_CALL_TOKENS, TOOL_RESULT_TOKENS
 from compaction_hooks.triggers.thresholds import silent_below
@@ -45,8 +45,10 @@ class Quiet(Generic[M]):
         self,
         call: Call[M],
         options: Mapping[str, object],
+        sent: LastSent[M],
         snapshot: Snapshot[M],
-        view: list[M],
+        read: Callable[[M], PlainMessage | None],
+        bound: Callable[[str], int],
         limit: float,
         learned: object,
     ) -> None:
@@ -56,7 +58,9 @@ class Quiet(Generic[M]):
         # A list of tools may be changed in place.
         self.options = {name: [*value] if isinstance(value, list) else value for name, value in options.items()}
         self.snapshot = snapshot
-        self.view = view
+        self.view = sent.view
+        self.read = read
+        self.bound = bound
         self.seen = history.hosts()
         self.first_open = history.log.watched_from
         self.limit = limit
@@ -82,25 +86,27 @@ class Quiet(Generic[M]):
         return self.view
 
     def _fits(self, messages: list[M]) -> bool:
-        """Return whether all messages from the last answer on are plain, and their bounds fit; go on from the newest answer then."""
-        read, bound = self.snapshot.format.read_plain, self.snapshot.estimator.upper_bound
-        total = spent = 0
+        """Return whether all messages from the last answer on are plain, and their bounds fit; if so, go on from the newest one."""
+        read, bound = self.read, self.bound
+        settled: list[str] = []
+        texts: list[str] = []
         last_answer = self.first_open
-        for index in range(self.first_open, len(messages)):
+        for index in range(last_answer, len(messages)):
             plain = read(messages[index])
             if plain is None:
                 return False
-            is_answer, texts, calls, results = plain
+            is_answer, found, calls, results = plain
             if is_answer:
-                last_answer, spent = index, total
+                last_answer = index
+                settled += texts
+                texts = []
                 self.calls.update(calls)
             elif results and not self.calls.issuperset(results):
                 return False
-            total += FRAME_TOKENS * (len(texts) or 1)
-            for text in texts:
-                total += bound(text)
-            if total > self.available:
-                return False
+            texts += found or ("",)
+        spent = bound("".join(settled)) + FRAME_TOKENS * len(settled)
+        if spent + bound("".join(texts)) + FRAME_TOKENS * len(texts) > self.available:
+            return False
         self.first_open = last_answer
         self.available -= spent
         return True
@@ -119,16 +125,21 @@ class Quiet(Generic[M]):
         return True
 
 
-def begin(conversation: Conversation[M], shared: SharedState, call: Call[M], options: Mapping[str, object]) -> None:
-    """Let the next calls take the quiet way, if nothing but the size of new messages can make a compaction due."""
+def begin(
+    conversation: Conversation[M], shared: SharedState, call: Call[M], options: Mapping[str, object]
+) -> Quiet[M] | None:
+    """Return the quiet way for the next calls; None if more than the size of new messages can make a compaction due."""
     sent = conversation.last_sent
     if sent is None or sent.snapshot is None or sent.snapshot.messages is not call.messages:
-        return
+        return None
     snapshot = sent.snapshot
-    limit = _find_limit(call, snapshot)
-    if limit is not None and _is_quiet(conversation, call, snapshot):
-        learned = learned_elsewhere(conversation, shared, snapshot.model)
-        conversation.quiet = Quiet(call, options, snapshot, sent.view, limit, learned)
+    limit, bound, format = _find_limit(call, snapshot), conversation.estimator.upper_bound, conversation.format
+    if limit is None or bound is None or not isinstance(format, PlainFormat):
+        return None
+    if not is_declared_for(format, "read_plain", "read") or not _is_quiet(conversation, call, snapshot):
+        return None
+    learned = learned_elsewhere(conversation, shared, snapshot.model)
+    return Quiet(call, options, sent, snapshot, format.read_plain, bound, limit, learned)
 
 
 def _find_limit(call: Call[M], snapshot: Snapshot[M]) -> float | None:
@@ -141,10 +152,7 @@ def _find_limit(call: Call[M], snapshot: Snapshot[M]) -> float | None:
 def _is_quiet(conversation: Conversation[M], call: Call[M], snapshot: Snapshot[M]) -> bool:
     projection, queue, cooldown = snapshot.projection, conversation.queue, conversation.cooldown
     return (
-        isinstance(conversation.format, PlainFormat)
-        and is_declared_for(conversation.format, "read_plain", "read")
-        and conversation.estimator.upper_bound is not None
-        and not cooldown.has_overflowed
+        not cooldown.has_overflowed
         and cooldown.max_chars is None
         and conversation.flight is None
         and not conversation.records.unseen_pins
@@ -166,22 +174,9 @@ def learned_elsewhere(conversation: Conversation[M], shared: SharedState, model:
     return shared.windows.revision, None if has_own else shared.calibrations.get(model)
 
 
-def find_view(
-    conversation: Conversation[M], shared: SharedState, messages: list[M], options: Mapping[str, object]
-) -> list[M] | None:
-    """Return the view of a call in which nothing can be due; None if the call must take the regular way."""
-    quiet = conversation.quiet
-    if quiet is None or type(messages) is not list or not are_equal(quiet.options, options):
-        return None
-    if quiet.learned != learned_elsewhere(conversation, shared, quiet.snapshot.model):
-        return None
-    return quiet.show(messages)
-
-
-def settle(conversation: Conversation[M], shared: SharedState) -> None:
-    """Read what the quiet calls left unread, and learn from their reports; the next call takes the regular way."""
-    quiet, conversation.quiet = conversation.quiet, None
-    if quiet is None or (len(quiet.seen) == quiet.snapshot.history.host_count and not quiet.reports):
+def settle(quiet: Quiet[M], conversation: Conversation[M], shared: SharedState) -> None:
+    """Read what the quiet calls left unread, and learn from their reports."""
+    if len(quiet.seen) == quiet.snapshot.history.host_count and not quiet.reports:
         return
     call = quiet.call._replace(messages=quiet.seen)
     snapshot = take_snapshot(conversation, shared, call)

@@ -103,20 +103,19 @@ class OpenAIChatFormat(DictFormat):
         """Return the texts of a message of plain fields; None for any other message."""
         if type(message) is not dict or not message.keys() <= _PLAIN_FIELDS:
             return None
-        role, content = message.get("role"), message.get("content")
-        if type(content) is str:
-            texts = [content]
-        elif content is None:
-            texts = []
-        else:
+        try:
+            role, content = message["role"], message["content"]
+            texts = [content] if type(content) is str else []
+            if content is not None and not texts:
+                return None
+            if role == "assistant":
+                return _plain_calls(message["tool_calls"], texts) if "tool_calls" in message else (True, texts, (), ())
+            if role == "tool":
+                call_id = message["tool_call_id"]
+                return (False, texts, (), (call_id,)) if type(call_id) is str else None
+        except LookupError:
             return None
-        if role == "assistant":
-            calls = message.get("tool_calls")
-            return PlainMessage(True, texts) if calls is None else _read_plain_calls(calls, texts)
-        if role == "tool":
-            call_id = message.get("tool_call_id")
-            return PlainMessage(False, texts, (), (call_id,)) if type(call_id) is str else None
-        return PlainMessage(False, texts) if role == "user" else None
+        return (False, texts, (), ()) if role == "user" else None
 
     def wrote(self, fields: Fields, /) -> bool:
         """Return whether a message is surely in this format. False for plain text, which is the same in all formats."""
@@ -301,22 +300,25 @@ def _sign(located: _Located, opaque_chars: int) -> _Located:
     return located._replace(part=replace(part, opaque_chars=opaque_chars)) if isinstance(part, ToolCall) else located
 
 
-def _read_plain_calls(calls: object, texts: list[str]) -> PlainMessage | None:
-    if type(calls) is not list:
-        return None
+def _plain_calls(calls: object, texts: list[str]) -> PlainMessage | None:
+    """Return the texts of an answer with these calls; None if a call is not plain.
+
+    Raises:
+        LookupError: a field is missing.
+    """
     ids: list[str] = []
-    for call in cast("list[object]", calls):
+    for call in cast("list[object]", calls) if type(calls) is list else [None]:
         if type(call) is not dict or not call.keys() <= _PLAIN_CALL:
             return None
-        call_id, function = call.get("id"), call.get("function")
+        call_id, function = call["id"], call["function"]
         if type(call_id) is not str or type(function) is not dict or not function.keys() <= _PLAIN_FUNCTION:
             return None
-        name, arguments = function.get("name"), function.get("arguments")
+        name, arguments = function["name"], function["arguments"]
         if type(name) is not str or type(arguments) is not str:
             return None
-        ids.append(call_id)
+        ids += (call_id,)
         texts += name, arguments
-    return PlainMessage(True, texts, ids)
+    return True, texts, ids, ()
 
 
 def _holds_result(message: Fields, piece: Message) -> bool:

@@ -66,9 +66,7 @@ class HistoryReader(Generic[M]):
         log.replace_hosts(listed, count)
         return self._extend(log, listed, count, known)
 
-    def verify(
-        self, history: History[M], messages: Sequence[M], start: int = 0, end: int | None = None
-    ) -> History[M]:
+    def verify(self, history: History[M], messages: Sequence[M], start: int = 0, end: int | None = None) -> History[M]:
         """Read messages `start` to `end` (excluded) again; return `history` itself if none was changed in place, else a new one."""
         is_same = self._are_unchanged(history, messages, start, end)
         return history if is_same else self.read(messages, history.known)
@@ -95,9 +93,7 @@ class HistoryReader(Generic[M]):
                 return index
         return count
 
-    def _are_unchanged(
-        self, history: History[M], messages: Sequence[M], start: int, end: int | None = None
-    ) -> bool:
+    def _are_unchanged(self, history: History[M], messages: Sequence[M], start: int, end: int | None = None) -> bool:
         listed = messages[start : history.host_count if end is None else end]
         are_recognized = all(map(self._is_read_as, listed, history.readings(start)))
         return are_recognized or all(map(self._still_reads_as, listed, history.readings(start)))

@@ -316,7 +316,6 @@ class CompactionController(ConversationMethods[M]):
                 return next(iter(held.values())).engine
         return self.session(DEFAULT_SESSION).engine
 
-
     @property
     def quiet_engine(self) -> Engine[Any]:
         """The engine of the default session as it is."""

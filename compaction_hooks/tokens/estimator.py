@@ -74,7 +74,7 @@ class CharacterEstimator:
         return message_tokens(message, text_tokens)
 
     def upper_bound(self, text: str, /) -> int:
-        """Return as many tokens as a text has bytes, or more: no text is estimated at more."""
+        """Return as many tokens as a text has bytes, or more: no text is estimated at more, in whatever pieces."""
         return len(text) if text.isascii() else 4 * len(text)
 
 

@@ -4,7 +4,7 @@
 
 - A statement is one of Python's, docstrings left out. Counted is what an installed core imports: all but `replay` and `testing`.
 - A floor is a row of rooms, each of which imports from the floors below only: the longest way of imports from room to room.
-- A field is an attribute of the conversation, or of an object of ours in it that changes; a value (a named tuple, a format) is one field.
+- A field is an attribute of the conversation, or of an object of ours in it that changes; a value (a named tuple, a format) is one.
   An owner is such an object that the conversation itself holds.
 - A quiet call brings two new messages, and nothing is due.
 """
@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tracemalloc
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -145,7 +145,7 @@ def functions_of_a_quiet_call(count: int = 1_000) -> int:
     for number in range(4):
         session.transform_context_sync(listed)
         listed += step(count + number)
-        found.append(_count_functions(lambda: session.transform_context_sync(listed)))
+        found.append(_count_functions(partial(session.transform_context_sync, listed)))
     return found[-1]
 
 

@@ -106,7 +106,7 @@ def test_a_quiet_call_reads_nothing_and_sends_the_hosts_own_objects(monkeypatch:
 @pytest.mark.parametrize(
     "new",
     [
-        [user([{"type": "image_url", "image_url": {"url": "https://a.example/b.png"}}])],
+        [{**user(""), "content": [{"type": "image_url", "image_url": {"url": "https://a.example/b.png"}}]}],
         [{**assistant("ok"), "reasoning_content": "hm"}],
         [{**assistant("ok"), "usage": {"prompt_tokens": 7_000, "completion_tokens": 2}}],
         [tool("c-of-no-call", "ok")],
@@ -133,7 +133,10 @@ def test_a_report_above_the_window_is_learned_from_at_once() -> None:
 
 
 def test_tools_that_the_host_adds_in_place_count() -> None:
-    session, messages = CompactionController(context_window=100_000).session("one"), [system(), user("go"), *steps(3, 100)]
+    session, messages = (
+        CompactionController(context_window=100_000).session("one"),
+        [system(), user("go"), *steps(3, 100)],
+    )
     tools: list[Chat] = []
     for _ in range(3):
         session.transform_context_sync(messages, tools=tools)
