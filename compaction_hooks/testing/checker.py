@@ -3,7 +3,7 @@
     checked = CheckedSession(controller.session("s1"), OpenAIChatFormat())
     view = checked.transform_context(messages)  # raises BrokenPromise if a promise is broken
 
-The tests, the soak and the rehearsal use it. It also helps authors of a format, a store or a summarizer.
+The tests and the soak use it. It also helps authors of a format, a store or a summarizer.
 """
 
 from __future__ import annotations
