@@ -172,6 +172,31 @@ def _install_adapter(session: nox.Session, framework: str, resolution: str) -> N
     install_rank_files(session)
 
 
+@nox.session(tags=["newest"])
+@nox.parametrize("environment", [nox.param(name, id=name) for name in TOGETHER])
+def newest(session: nox.Session, environment: str) -> None:
+    """The adapters with the newest release of every framework, also where a package it asks for cannot be had: `nox -t newest`.
+
+    `frameworks` has the newest that go with all the rest, which may be older ones than users have.
+    """
+    extras = TOGETHER[environment]
+    install(session, "test", "provider", *groups_of(*extras), extras=",".join(extras))
+    requirements = [one for extra in extras for one in PYPROJECT["project"]["optional-dependencies"][extra]]
+    names = sorted({re.split(r"[^\w.-]", one)[0] for one in requirements})
+    session.install("--upgrade", "--no-deps", "--prerelease", "disallow", *names)
+    frozen = str(session.run_install("uv", "pip", "freeze", "--quiet", "--exclude-editable", silent=True))
+    releases = [line for line in frozen.splitlines() if line.partition("==")[0] in names]
+    for release in releases:
+        try:
+            session.install(release)
+        except nox.command.CommandFailed:
+            session.warn(f"{release}: a package it asks for cannot be had here; tried with the one that is")
+    session.install("--no-deps", *releases)  # one that was tried in vain may have lowered another
+    install_rank_files(session)
+    files = _files(*(pattern for extra in extras for pattern in ADAPTERS[extra]), *EVERYWHERE)
+    session.run("pytest", "-n", "auto", *files, *session.posargs)
+
+
 def _files(*patterns: str) -> list[str]:
     return sorted({str(path) for pattern in patterns for path in Path().glob(pattern)})
 

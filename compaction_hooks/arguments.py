@@ -81,6 +81,12 @@ SESSION_ID: Final = Kind(TEXT.fits, 'be a text that names the conversation, such
 TEXTS: Final = Kind(_are_texts, "be several texts, such as a tuple of them")
 SWITCH: Final = Kind(lambda value: isinstance(value, bool), "be True or False")
 TOKENS: Final = whole("tokens")
+WINDOW: Final = Kind(
+    lambda value: (
+        _is_whole(value) and value >= 1_024
+    ),  # the smallest window that errors are believed, too (engine/call.py)
+    "be a whole number of tokens from 1,024 on, such as 128_000",
+)
 SECONDS: Final = Kind(lambda value: is_number(value) and value > 0, "be a number of seconds above zero")  # nan is not
 RATIO: Final = Kind(lambda value: is_number(value) and 0.1 <= value <= 1.0, "be a number between 0.1 and 1.0")
 ERROR: Final = Kind(lambda value: isinstance(value, BaseException), "be the exception that the model call raised")

@@ -66,7 +66,7 @@ _KINDS = {
     "trigger_tokens": arguments.TOKENS.or_none(),
     "trigger": arguments.TRIGGER.or_none(),
     "max_output_tokens": arguments.TOKENS.or_none(),
-    "default_context_window": arguments.TOKENS.or_none(),
+    "default_context_window": arguments.WINDOW.or_none(),
     "auto_compact": arguments.SWITCH,
     "compact_on_overflow": arguments.SWITCH,
     "overflow_patterns": arguments.TEXTS,

@@ -22,7 +22,8 @@ from compaction_hooks.runtime.effects import (
     Outcome,
     Wait,
 )
-from compaction_hooks.triggers import Due
+from compaction_hooks.tokens.windows import unknown_window_error
+from compaction_hooks.triggers import Due, RatioTrigger
 from compaction_hooks.view.projection import is_true
 from compaction_hooks.view.record import CompactionReason, CompactionRecord
 from compaction_hooks.view.snapshot import Snapshot
@@ -129,14 +130,29 @@ class ConversationFlow(Attempts[M]):
         settings = call.settings
         if self.conversation.cooldown.has_overflowed and settings.compact_on_overflow:
             return CompactionReason.OVERFLOW, None
-        if snapshot.budget is None or not settings.auto_compact or settings.is_subagent:
+        if not settings.auto_compact or settings.is_subagent:
+            return None, None
+        if snapshot.budget is None:
+            self._check_trigger(call)
             return None, None
         due = settings.effective_trigger.due(snapshot)
-        if (
-            due is None and snapshot.tokens > snapshot.input_limit
-        ):  # a trigger decides when, not whether the answer has room
+        # A trigger decides when, not whether the answer has room.
+        if due is None and snapshot.tokens > snapshot.input_limit:
             due = Due(f"above {snapshot.input_limit:,} tokens")
         return (CompactionReason.THRESHOLD if due else None), due
+
+    def _check_trigger(self, call: Call[M]) -> None:
+        """Refuse a trigger that is a part of the window, unless an earlier call had one: a run must not end with a fallback model.
+
+        Raises:
+            ConfigurationError: no window is known.
+        """
+        last = self.conversation.last_sent
+        if call.server_compaction or (last is not None and last.budget is not None):
+            return
+        for written, part in call.settings.triggers.items():
+            if isinstance(part, RatioTrigger):
+                raise unknown_window_error(written, call.model or self.shared.model)
 
     def _reason_to_wait(self, snapshot: Snapshot[M], reason: CompactionReason) -> str:
         is_threshold = reason is CompactionReason.THRESHOLD

@@ -7,7 +7,7 @@ from typing import Final, Generic, cast
 
 from compaction_hooks.foreign import are_equal
 from compaction_hooks.formats.pairing import MOST_SEARCHED, is_same_reading, pair_by_name
-from compaction_hooks.history.digests import message_names, text_digest
+from compaction_hooks.history.digests import message_digest, text_digest
 from compaction_hooks.history.history import History
 from compaction_hooks.history.log import Log
 from compaction_hooks.history.pieces import Known, Piece, Side, has_atoms
@@ -173,7 +173,7 @@ class HistoryReader(Generic[M]):
     def _is_product(self, log: Log[M], message: Message, known: Known) -> bool:
         """Whether this message at the head of a list is our own summary, or one of the pins that follow it."""
         if log.pins_left:
-            if log.pins_left[0] in message_names(message):
+            if log.pins_left[0] == message_digest(message):
                 log.pins_left.pop(0)
                 return True
             log.pins_left.clear()
@@ -184,7 +184,7 @@ class HistoryReader(Generic[M]):
         if log.origin is None:
             log.has_unknown_summary = True
             return False
-        log.chains.clear()
+        log.chain = {0: log.origin.digest}
         log.pins_left = list(log.origin.pins)
         log.summary_piece = len(log.tokens_before) - 1
         return True

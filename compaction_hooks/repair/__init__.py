@@ -11,7 +11,7 @@ repaired list.
 
 from __future__ import annotations
 
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Any, Final
 
 from compaction_hooks.errors import ConfigurationError
@@ -69,16 +69,21 @@ def repaired(messages: list[M], format: MessageFormat[Any], *, model: str | None
     if all(problem.rule not in rules for problem in found):
         return messages
     rebuilt: list[M] = Rebuilder(messages, pieces, writer, rules, plan_repair(pieces, rules, provider)).run()
-    return _join_rows(rebuilt, format) if "split_results" in rules_of(provider, model) else rebuilt
+    return _join_rows(rebuilt, messages, format) if "split_results" in rules_of(provider, model) else rebuilt
 
 
-def _join_rows(messages: list[M], format: MessageFormat[M]) -> list[M]:
-    """Return the messages with results in a row as one, a stand-in among them, and the assistant's around a dropped result."""
+def _join_rows(messages: list[M], before: list[M], format: MessageFormat[M]) -> list[M]:
+    """Return the messages with results in a row as one, a stand-in among them, and the assistant's around a dropped result.
+
+    Rows that the repair did not make stay, so that a list that grows is repaired as before.
+    """
+    neighbors = {(id(one), id(other)) for one, other in pairwise(before)}
     joined: list[M] = []
     last: Role | None = None
-    for message in messages:
+    for number, message in enumerate(messages):
         roles: list[Role] = [piece.role for piece in format.read(message)]
-        if last == roles[0] in ("assistant", "tool") and isinstance(format, MergingFormat):
+        is_made = last == roles[0] in ("assistant", "tool") and (id(messages[number - 1]), id(message)) not in neighbors
+        if is_made and isinstance(format, MergingFormat):
             joined[-1:] = format.merge([joined[-1], message])
         else:
             joined.append(message)

@@ -24,7 +24,7 @@ from compaction_hooks.session.model_settings import ModelSettings
 from compaction_hooks.session.session import CompactionSession, ConversationMethods
 from compaction_hooks.settings import CompactionSettings
 from compaction_hooks.tokens.estimator import CharacterEstimator, TokenEstimator
-from compaction_hooks.tokens.windows import Windows, find_window, unknown_window_advice
+from compaction_hooks.tokens.windows import Windows, find_window, unknown_window_error
 from compaction_hooks.triggers import RatioTrigger, TokensTrigger
 from compaction_hooks.view.record import CompactionRecord
 
@@ -48,7 +48,7 @@ _SETTINGS = (
 )
 _KINDS = {
     "model": arguments.MODEL_NAME.or_none(),
-    "context_window": arguments.TOKENS.or_none(),
+    "context_window": arguments.WINDOW.or_none(),
     "summarizer": arguments.SUMMARIZER.or_none(),
     "settings": arguments.Kind(lambda value: isinstance(value, CompactionSettings | Mapping), _SETTINGS).or_none(),
     "format": arguments.FORMAT.or_none(),
@@ -364,7 +364,4 @@ def _check_windows(model: str | None, context_window: int | None, of_models: Mod
             raise ConfigurationError(f"{where}{written} is above context_window={context_window}: lower the trigger")
         has_default = context_window is not None or settings.default_context_window is not None
         if isinstance(part, RatioTrigger) and model and not has_default and find_window(model) is None:
-            raise ConfigurationError(
-                f"{where}{written} is a part of the context window, and that of model={model!r} is unknown: "
-                f"set context_window=... (tokens), or default_context_window in the settings{unknown_window_advice()}"
-            )
+            raise unknown_window_error(f"{where}{written}", model)

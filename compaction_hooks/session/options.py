@@ -49,7 +49,7 @@ OPTION_NAMES: Final = CallOptions.__optional_keys__
 
 _KINDS: Final = {
     "model": arguments.MODEL_NAME.or_none(),
-    "context_window": arguments.TOKENS.or_none(),
+    "context_window": arguments.WINDOW.or_none(),
     "max_output_tokens": arguments.TOKENS.or_none(),
     "trigger_tokens": arguments.TOKENS.or_none(),
     "trigger_ratio": arguments.RATIO.or_none(),

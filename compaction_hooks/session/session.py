@@ -58,6 +58,7 @@ class ConversationMethods(RecallMethods[M]):
 
         Raises:
             FormatError: a message cannot be read.
+            ConfigurationError: the trigger is a part of the window, and neither this call nor an earlier one has a window.
         """
         engine = self.engine
         flow = engine.transform(check_call(engine, messages, options, engine.begin_call()))

@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache, lru_cache
 from typing import Any, Final, NamedTuple, TypeVar, cast
 
+from compaction_hooks.errors import ConfigurationError
+
 T = TypeVar("T")
 
 logger = logging.getLogger("compaction_hooks")
@@ -158,6 +160,19 @@ def _known_windows() -> Mapping[str, int]:
 def unknown_window_advice() -> str:
     """Return a clause for errors and warnings: a package to install that may know more models; empty if it is installed."""
     return "" if _genai_prices() else ", or install genai-prices, which knows more models"
+
+
+def unknown_window_error(written: str, model: str | None) -> ConfigurationError:
+    """Return the error for a trigger that is a part of a window, if the window of the model is unknown.
+
+    Args:
+        written: The trigger as it is in the settings.
+    """
+    whose = f"that of model={model!r} is unknown" if model else "it is unknown here, for no model is named"
+    return ConfigurationError(
+        f"{written} is a part of the context window, and {whose}: "
+        f"set context_window=... (tokens), or default_context_window in the settings{unknown_window_advice()}"
+    )
 
 
 def window_from(model: str, tokens: int, source: str) -> ModelWindow:

@@ -10,7 +10,6 @@ from typing import Any, Generic, NamedTuple, cast
 from compaction_hooks import arguments
 from compaction_hooks.formats import OpenAIChatFormat, format_of
 from compaction_hooks.history import History, HistoryReader
-from compaction_hooks.history.digests import DIGEST_RULE, FIRST_RULE
 from compaction_hooks.messages import DroppingFormat, M, Message, MessageFormat, UntyingFormat
 from compaction_hooks.native import Issuer
 from compaction_hooks.reasoning import binds_reasoning
@@ -28,9 +27,7 @@ from compaction_hooks.view.summary_message import SUMMARY_MARKER
 
 def is_true(history: History[M], record: CompactionRecord) -> bool:
     """Return whether the history begins with exactly the messages that the record covers, and goes on after them."""
-    if not FIRST_RULE <= record.digest_rule <= DIGEST_RULE:
-        return False  # a later version made it, with a digest that this one cannot compute
-    if history.digest_before(record.covered_runs, record.digest_rule) != record.covered_digest:
+    if history.digest_before(record.covered_runs) != record.covered_digest:
         return False
     # A late result after the cut that answers a call before it would be an orphan.
     return record.covered_runs == history.base or history.is_boundary(record.covered_runs)

@@ -29,6 +29,7 @@ Process = Callable[..., tuple[Any, Any]]
 """Returns an adapter and its graph as a new process makes them, for a checkpointer and keywords of the adapter."""
 
 TALK = {"messages": spoken(3)}
+LONG_TALK = {"messages": spoken(4)}
 CALLED_WITH: dict[str, Any] = {"keep_recent_tokens": 500, "summarizer": CountingSummarizer()}
 
 

@@ -39,6 +39,7 @@ QUIET = pytest.mark.filterwarnings(
     "ignore:Accessing the 'model_:DeprecationWarning",
     "ignore:The `dict` method is deprecated:DeprecationWarning",
     "ignore:Pydantic serializer warnings:UserWarning",
+    "ignore:Items? .* on TypedDict class .* using the `ReadOnly` qualifier:UserWarning",
     "ignore:unclosed:ResourceWarning",
     "ignore:Exception ignored in. <(socket|function .*.__del__):pytest.PytestUnraisableExceptionWarning",
 )

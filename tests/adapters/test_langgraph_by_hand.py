@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
+from compaction_adapters.kit import Twin
 from compaction_adapters.langgraph import BaseStoreRecordStore, CompactionNode
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.store.memory import InMemoryStore
 
 from tests.adapters import by_hand
+from tests.adapters.by_hand_rows import Process, check_rows
 from tests.adapters.langchain_core_stage import SECRET, WINDOW, Stage, both_ways, spoken, texts, thread
 from tests.adapters.langgraph_stage import Model, chat_graph, node_of, wrapped_graph
 from tests.provider import Answer
@@ -36,6 +39,19 @@ async def test_a_forgotten_thread_is_gone_from_the_store_with_its_subgraphs(how:
         assert items.search(("compaction_records",))
         await by_hand.do(how, compact, "forget", graph, thread())
         assert items.search(("compaction_records",)) == []
+
+
+@both_ways
+async def test_rows_of_a_node(stage: Stage, tmp_path: Path, how: str) -> None:
+    saver = InMemorySaver()
+
+    def new_process(**keywords: Any) -> Process:
+        compact = CompactionNode(context_window=WINDOW, **keywords)
+        graph: Any = wrapped_graph(compact, stage.openai(), checkpointer=saver)
+        run = Twin(graph.invoke, graph.ainvoke, by_hand.LONG_TALK, thread())
+        return Process(compact, run, list, (graph, thread()))
+
+    await check_rows(how, tmp_path, by_hand.side_of(stage), new_process, by_hand.LONG_TALK["messages"][0])
 
 
 async def test_an_interrupted_run_goes_on_after_a_manual_compaction(stage: Stage) -> None:

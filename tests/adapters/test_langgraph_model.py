@@ -246,6 +246,14 @@ async def test_arguments_of_the_call_count(stage: Stage) -> None:
     assert side.requests[-1].max_tokens == 9_000
 
 
+def test_a_wrapped_model_tells_its_name_and_its_profile(stage: Stage) -> None:
+    """Middleware and prebuilt agents read the window there."""
+    model, node = stage.openai(), node_of()
+    for inner in (model, model.bind_tools([])):
+        wrapped: Any = node.wrap(inner)
+        assert (wrapped.model_name, wrapped.profile) == (model.model_name, {"max_input_tokens": WINDOW})
+
+
 def test_tools_cannot_be_bound_to_a_function() -> None:
     with pytest.raises(ConfigurationError, match="RunnableLambda has no bind_tools"):
         node_of().wrap(RunnableLambda(str)).bind_tools([])

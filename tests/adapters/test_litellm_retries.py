@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from types import SimpleNamespace
 from typing import Any
 
@@ -118,6 +119,31 @@ async def test_other_errors_are_sent_again(
     with pytest.raises(openai.APIError):
         await got(compacted(function)(messages=task(2), num_retries=number, **stage.openai()))
     assert len(side.requests) == sent
+
+
+@BOTH
+async def test_the_providers_error_comes_also_if_litellms_rules_have_moved(
+    stage: Stage, function: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In litellm 1.109 the module of the rules was another one than in 1.108."""
+    for module in ("router_utils", "litellm_core_utils"):
+        monkeypatch.setitem(sys.modules, f"litellm.{module}.get_retry_from_policy", None)
+    made, options = compacted(function), stage.openai(num_retries=1)
+    side = stage.side(*[BAD] * 4)
+    with pytest.raises(litellm.BadRequestError):
+        await got(made(messages=task(2), **options))
+    larger = stage.openai(key="larger")
+    stage.side(Answer("Ready."), key="larger")
+    assert said(await got(made(messages=task(2), fallbacks=[larger], **options))) == "Ready."
+    assert statuses(side) == [400] * 4
+
+    def moved(**_: object) -> None:
+        raise ImportError("litellm's rules")
+
+    monkeypatch.setattr(litellm, "get_num_retries_from_retry_policy", moved, raising=False)
+    side.answers.append(BAD)
+    with pytest.raises(litellm.BadRequestError):
+        await got(made(messages=task(2), retry_policy={"BadRequestErrorRetries": 1}, **options))
 
 
 @BOTH

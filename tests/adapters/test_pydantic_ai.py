@@ -204,7 +204,7 @@ NUMBER: Any = WINDOW
         (lambda: Compaction(CompactionController(), summarizer="openai:gpt-5"), "summarizer: give a controller or its"),
         (lambda: history_processor(CompactionController(), model="m"), "model: give a controller or its"),
         (lambda: Compaction(NUMBER), "must be a CompactionController, not int"),
-        (lambda: Compaction(context_window=0), "above zero"),
+        (lambda: Compaction(context_window=0), "from 1,024 on"),
         (lambda: Compaction(summarizer=WITHOUT_TEXT), "cannot write a summary"),
         (lambda: summarizer(WITHOUT_TEXT), "cannot write a summary"),
         (lambda: Compaction.from_spec(settings={"m": {}, "reserve_tokens": 9}), "reserve_tokens is for all models"),

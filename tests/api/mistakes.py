@@ -61,7 +61,10 @@ CORE = {
     "CompactionController(context_window=math.inf)": "context_window=inf must be a whole number of tokens",
     "CompactionController(context_window=True)": "context_window=True must be a whole number of tokens",
     "CompactionController(context_window=1.5)": "context_window=1.5 must be a whole number of tokens",
-    "CompactionController(context_window=0)": "context_window=0 must be a whole number of tokens above zero",
+    "CompactionController(context_window=0)": "context_window=0 must be a whole number of tokens from 1,024 on",
+    "CompactionController(context_window=128)": "a whole number of tokens from 1,024 on, such as 128_000",
+    "CompactionSettings(default_context_window=200)": "default_context_window=200 must be a whole number of tokens from 1,024 on",
+    "hooks.transform_context_sync([], context_window=128)": "context_window=128 must be a whole number of tokens from 1,024 on",
     "CompactionController(context_window=8_000, settings=CompactionSettings(trigger_tokens=20_000))": "above context_window=8000",
     "CompactionController(summarizer='typo')": "summarizer='typo' must be a callable that answers a SummaryRequest",
     "CompactionController(summarizer=ExtractiveSummarizer)": "write summarizer=ExtractiveSummarizer(...)",
@@ -163,12 +166,13 @@ CORE = {
     ),
 }
 LANGGRAPH = {
-    "CompactionNode(model='gpt-5')": "model='gpt-5' must be the chat model itself: write model=init_chat_model('gpt-5')",
-    "CompactionNode(model=5)": "model=5 must be a chat model",
+    "CompactionNode(model='gpt-5')": "model='gpt-5' must be the chat model itself: init_chat_model('gpt-5')",
+    "CompactionNode(model=5)": "model=5 must be the chat model itself",
     "CompactionNode('gpt-5')": "the first argument must be a CompactionController, not str",
     "CompactionNode(window=8_000)": "CompactionNode got an unexpected argument window=8000: did you mean context_window?",
     "CompactionNode(message_key='chat')": "did you mean messages_key?",
     "CompactionNode(store=InMemoryStore())": "wrap it in BaseStoreRecordStore(...) of compaction_adapters.langgraph",
+    "CompactionNode().wrap('gpt-5')": "wrap('gpt-5') must be the chat model itself: init_chat_model('gpt-5')",
     "CompactionNode(summarizer='typo')": "summarizer='typo' must be a callable",
 }
 LANGCHAIN = {
@@ -180,7 +184,9 @@ LANGCHAIN = {
 PYDANTIC_AI = {
     "hooks.transform_context_sync([ModelRequest.user_text_prompt('hi')])": "is read by compaction_adapters.pydantic_ai",
     "Compaction(window=8_000)": "Compaction got an unexpected argument window=8000: did you mean context_window?",
-    "Compaction(on_event=print)": "did you mean on_compaction?",
+    "Compaction(on_event='log')": "on_event='log' must be a callable that takes an event",
+    "Compaction(on_event=print, on_compaction=print)": "on_event and on_compaction are one argument",
+    "Compaction(summarizer='nope:gpt')": "'nope:gpt' names no provider that pydantic-ai knows: write it as \"openai:gpt-5-mini\"",
     "Compaction(8_000)": "the first argument must be a CompactionController, not int",
     "Compaction(context_window='8k')": "context_window='8k' must be a whole number of tokens",
     "history_processor(window=8_000)": "history_processor got an unexpected argument window=8000: did you mean context_window?",

@@ -127,8 +127,8 @@ def test_the_window_is_found_as_the_page_says() -> None:
         given.transform_context_sync(messages, model=model, context_window=20_000)
         assert given.state().context_window == window
     ratio = CompactionSettings(trigger_ratio=0.8)
-    unknown: CompactionController[Any] = CompactionController(settings=ratio)
-    assert unknown.transform_context_sync(messages) is messages
+    with pytest.raises(ConfigurationError, match="trigger_ratio"):
+        CompactionController(settings=ratio).transform_context_sync(messages)
     with pytest.raises(ConfigurationError, match="trigger_ratio"):
         CompactionController(model="my-llm", settings=ratio)
 

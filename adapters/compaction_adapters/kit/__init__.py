@@ -4,6 +4,7 @@
     settings_from           read settings from JSON
     Sessions                the sessions of a controller in one framework's format, the last call of each, and whether
                             another form of the request may cure an error
+    ByHand                  compact, undo, pin, forget and load for adapters whose conversations have an id, async and sync
     PartsFormat             the writing half of a message format: a subclass reads, and changes one part
     tool_schema, positive   a tool and a limit, as the options of a call take them
     asker, summary_of       ask a model for a summary, sync or async as the caller is, and read the answer
@@ -17,6 +18,7 @@
 It needs no framework, and uses only the public names of compaction_hooks.
 """
 
+from compaction_adapters.kit.by_hand import ByHand
 from compaction_adapters.kit.controllers import (
     ControllerKeywords,
     PolicyKeywords,
@@ -48,6 +50,7 @@ from compaction_adapters.kit.twins import Flow, Twin, run, run_async
 __all__ = [
     "ANTHROPIC_BETA",
     "NATIVE_TOKENS",
+    "ByHand",
     "ControllerKeywords",
     "Flow",
     "NativeSummaries",

@@ -139,8 +139,14 @@ class CompactingChatModel(CompactingModel[AIMessage], BaseChatModel):  # type: i
     def __init__(
         self, model: Runnable[LanguageModelInput, AIMessage], conversations: NodeConversations, options: CallOptions
     ) -> None:
-        BaseChatModel.__init__(self)
+        inner = chat_model_in(model)
+        BaseChatModel.__init__(self, profile=getattr(inner, "profile", None))
         CompactingModel.__init__(self, model, conversations, options)  # pyright: ignore[reportUnknownMemberType]
+
+    @property
+    def model_name(self) -> str | None:
+        """The name of the model inside."""
+        return model_options(self._model).get("model")
 
     def with_structured_output(self, schema: Any, **kwargs: Any) -> CompactingModel[Any]:
         """Return the model with structured answers, whose requests are compacted too. Tools bound to the model are not sent."""

@@ -150,7 +150,12 @@ class CompactionNode(ThreadMethods[NodeConversations], Runnable[Any, dict[str, A
         Call it with the view or with all messages, which it compacts as the node does, for the model of the call. Its records go
         into the same channel of the graph. A node without a `model` of its own compacts for the model that it wraps: for the one
         of the conversation's last call, or the first wrapped one before any call.
+
+        Raises:
+            ConfigurationError: `model` is no chat model, and no runnable around one.
         """
+        if not isinstance(model, Runnable):  # pyright: ignore[reportUnnecessaryIsInstance] - a user may pass any object
+            raise ConfigurationError(f"wrap({format_value(model)}) {_needs_model(model)}")
         if self._wrapped is None:
             self._wrapped = model
         wrapper = CompactingChatModel if is_chat_model(model) else CompactingModel[Any]
@@ -244,6 +249,10 @@ def _picker(model: object) -> ModelOfRun | None:
     return cast("ModelOfRun", model) if isfunction(model) or ismethod(model) else None
 
 
+def _needs_model(given: object) -> str:
+    return "must be the chat model itself" + (f": init_chat_model({given!r})" if isinstance(given, str) else "")
+
+
 def _options(
     model: object,
     system: str | SystemMessage | None,
@@ -252,11 +261,10 @@ def _options(
     options = model_options(model)
     if isinstance(model, str):
         raise ConfigurationError(
-            f"model={model!r} must be the chat model itself: write model=init_chat_model({model!r}), or for its window alone "
-            f"CompactionNode(CompactionController(model={model!r}))"
+            f"model={model!r} {_needs_model(model)}, or for its window alone CompactionNode(CompactionController(model={model!r}))"
         )
     if model is not None and not options:
-        raise ConfigurationError(f"model={format_value(model)} must be a chat model")
+        raise ConfigurationError(f"model={format_value(model)} {_needs_model(model)}")
     if system is not None:
         options["system"] = system.content if isinstance(system, SystemMessage) else system
     if tools:

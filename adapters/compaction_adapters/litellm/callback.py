@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 
 from compaction_adapters.kit import ControllerKeywords, controller_from
 from compaction_adapters.litellm.calls import OWN_CALL, Arguments, Callee, as_mapping, import_litellm, messages_of
-from compaction_adapters.litellm.conversations import FORMAT, ChatMessage, Conversations, SessionId
+from compaction_adapters.litellm.conversations import FORMAT, ChatMessage, ConversationMethods, Conversations, SessionId
 from compaction_adapters.litellm.summaries import call_options
 from compaction_hooks import CallOptions, CompactionController, CompactionSession
 from compaction_hooks.errors import CompactionError
@@ -34,12 +34,14 @@ class _OpenCall:
     is_proxied: bool
 
 
-class CompactionCallback(CustomLogger):
+class CompactionCallback(ConversationMethods, CustomLogger):
     """Keeps the conversation of every async call inside the window, before the call reaches the model.
 
     In a program: `litellm.callbacks = [CompactionCallback(...)]`. litellm runs it before `acompletion` and `Router.acompletion`,
     not if messages are given by position. In the proxy: `callbacks: module.instance`. An overflow ends its call, and the next call
     of the conversation is compacted. Calls of `with_compaction`, which does more, are left alone.
+
+    In the proxy an id belongs to an API key: its methods take `callback.session(id, owner).id` for the conversation's id.
 
     Args:
         controller: A controller, shared or not, of any format. None: make one from the keywords.
@@ -56,17 +58,17 @@ class CompactionCallback(CustomLogger):
         session_id: SessionId | None = None,
         **keywords: Unpack[ControllerKeywords],
     ) -> None:
-        super().__init__()  # pyright: ignore[reportUnknownMemberType] - litellm leaves its keywords untyped
+        CustomLogger.__init__(self)  # pyright: ignore[reportUnknownMemberType] - litellm leaves its keywords untyped
         # litellm takes callbacks of one class with equal public numbers and strings for the same, and runs only the first.
         self.instance: Final = id(self)
         shared = controller_from(controller, keywords, FORMAT, taker=type(self), sees_model=True)
-        self._conversations = Conversations(shared, session_id)
+        ConversationMethods.__init__(self, Conversations(shared, session_id))
         self._open_calls: dict[str, _OpenCall] = {}
         self._curable: WeakKeyDictionary[CompactionSession[ChatMessage], Exception] = WeakKeyDictionary()
 
     def session(self, conversation_id: str, owner: str = "") -> CompactionSession[ChatMessage]:
         """Return the session of a conversation by the id in its calls; in the proxy, `owner` is the hash of the API key."""
-        return self._conversations.open_for(owner, conversation_id)
+        return self._sessions.open_for(owner, conversation_id)
 
     # -- before a call
 
@@ -99,9 +101,10 @@ class CompactionCallback(CustomLogger):
         try:
             # A client of the proxy may choose any id for its call: only equal messages prove that it is the same call.
             if call is None or call.view != messages or owner is not None:
-                session = self._conversations.of(arguments, messages, owner or "")
+                session = self._sessions.of(arguments, messages, owner or "")
                 call = _OpenCall(session, messages, messages, is_proxied=owner is not None)
             options = call_options(Callee((router or import_litellm()).acompletion), arguments)
+            self._sessions.remember_call(call.session, options)
             call.view = await self._view(call, options)
         except CompactionError as error:  # the callback sees all calls of the program, also those it was not meant for
             logger.warning("the messages go on as they are (%s)", type(error).__name__)
@@ -137,7 +140,7 @@ class CompactionCallback(CustomLogger):
         call, error = self._open_calls.get(_call_id(kwargs)), kwargs.get("exception")
         if call is None:
             return
-        if isinstance(error, Exception) and self._conversations.is_curable(error, kwargs.get("model")):
+        if isinstance(error, Exception) and self._sessions.is_curable(error, kwargs.get("model")):
             self._curable[call.session] = error
         if not call.is_proxied:
             self._open_calls.pop(_call_id(kwargs), None)

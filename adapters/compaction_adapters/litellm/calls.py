@@ -150,7 +150,9 @@ def options_of(arguments: Arguments, router: Any = None) -> CallOptions:
     """
     name, calls = arguments.get("model"), [arguments]
     if router is not None:
-        group: Sequence[Arguments] = router.get_model_list(model_name=name) or ()
+        # 1.109 has a registry, and its get_model_list is deprecated.
+        find: Any = router.registry().deployments if hasattr(router, "registry") else router.get_model_list
+        group: Sequence[Arguments] = find(model_name=name) or ()
         calls = [{**as_mapping(entry.get("litellm_params")), "model_info": entry.get("model_info")} for entry in group]
     names = {call.get("model") for call in calls}
     model = names.pop() if len(names) == 1 else name

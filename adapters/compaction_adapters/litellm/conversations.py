@@ -8,7 +8,7 @@ from itertools import chain
 from typing import Any, Final, TypeAlias
 from uuid import UUID
 
-from compaction_adapters.kit import Sessions
+from compaction_adapters.kit import ByHand, Sessions
 from compaction_adapters.litellm.calls import Arguments, as_mapping
 from compaction_hooks import CompactionController, CompactionSession
 from compaction_hooks.formats import OpenAIChatFormat
@@ -36,6 +36,7 @@ class Conversations(Sessions[ChatMessage]):
     def __init__(self, controller: CompactionController[Any], session_id: SessionId | None) -> None:
         super().__init__(controller, FORMAT)
         self._session_id = session_id
+        self.own_id = session_id if isinstance(session_id, str) else None
 
     def open_for(self, owner: str, conversation_id: str) -> CompactionSession[ChatMessage]:
         """Return the session of a conversation; two owners may use the same id. Without owners, `owner` is empty."""
@@ -47,6 +48,20 @@ class Conversations(Sessions[ChatMessage]):
         """Return the session of a call."""
         own_id = self._session_id(arguments) if callable(self._session_id) else self._session_id
         return self.open_for(owner, own_id or _find_id(arguments) or opening_key(messages))
+
+
+class ConversationMethods(ByHand[ChatMessage, Conversations]):
+    """Methods for the conversations of a function or a callback, by the id in its calls, or by `session_id=` if that is a text."""
+
+    def __init__(self, conversations: Conversations) -> None:
+        self._sessions = conversations
+
+    def session(self, conversation_id: str) -> CompactionSession[ChatMessage]:
+        """Return the session of a conversation, as far as this process knows it; `load` reads the store."""
+        return self._sessions.open(conversation_id)
+
+    def _own_conversation(self) -> str | None:
+        return self._sessions.own_id
 
 
 def _find_id(arguments: Arguments) -> str | None:

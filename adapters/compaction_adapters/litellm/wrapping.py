@@ -14,14 +14,13 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from importlib import import_module
-from typing import Any, Final, ParamSpec, Protocol, TypeVar, Unpack, cast
+from typing import Any, Final, Generic, ParamSpec, TypeVar, Unpack, cast
 
 from compaction_adapters.kit import ControllerKeywords, Flow, Twin, controller_from, run, run_async
-from compaction_adapters.litellm.calls import Arguments, Callee, as_mapping, messages_of, with_recall
-from compaction_adapters.litellm.conversations import FORMAT, ChatMessage, Conversations, SessionId
+from compaction_adapters.litellm.calls import Arguments, Callee, as_mapping, import_litellm, messages_of, with_recall
+from compaction_adapters.litellm.conversations import FORMAT, ChatMessage, ConversationMethods, Conversations, SessionId
 from compaction_adapters.litellm.summaries import call_options
-from compaction_hooks import CompactionController, CompactionSession, ContextOverflowError, Message
+from compaction_hooks import CompactionController, ContextOverflowError, Message
 from compaction_hooks.formats import read_answer
 from compaction_hooks.recall import RecallTool
 
@@ -37,22 +36,21 @@ _FULL_WINDOW: Final = re.compile(r'"(finish|stop)_reason"\s*:\s*"(model_context_
 """Stop reasons in a raw response that litellm does not know."""
 
 
-class CompactingFunction(Protocol[P, R_co]):
-    """A function whose messages are compacted to fit the window, with access to the sessions of its conversations."""
+class CompactingFunction(ConversationMethods, Generic[P, R_co]):
+    """A function whose messages are compacted to fit the window, with methods for its conversations.
+
+    A type only: `with_compaction` returns a plain function that has these methods, so that it is still known for async or sync.
+    """
 
     __name__: str
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
         """Call the function."""
-        ...
-
-    def session(self, conversation_id: str, /) -> CompactionSession[ChatMessage]:
-        """Return the session of a conversation by its id, for use between calls; with a store, `load()` it in a new process."""
-        ...
+        raise NotImplementedError
 
     def recall_tool(self, messages: Sequence[ChatMessage], **arguments: object) -> RecallTool:
         """Return the recall tool of a conversation, for its whole list; `arguments` are those of its calls that name it."""
-        ...
+        raise NotImplementedError
 
 
 def with_compaction(
@@ -64,7 +62,7 @@ def with_compaction(
     native: bool = False,
     **keywords: Unpack[ControllerKeywords],
 ) -> CompactingFunction[P, R]:
-    """Return a function with the same arguments that sends messages that fit; its `session(id)` gives access to a conversation.
+    """Return a function with the same arguments that sends messages that fit; it has the methods of `ConversationMethods`.
 
     A context overflow is compacted and sent once more, before litellm's own retries and fallbacks see it. The caller's list is
     never changed. A stream is guarded up to its first chunk. If the controller has no summarizer, the called model writes the
@@ -106,8 +104,9 @@ def with_compaction(
         return run(start(args, kwargs))
 
     wrapper = functools.update_wrapper(answer if callee.is_async else answer_sync, function)
-    wrapper.__dict__["session"] = conversations.open
-    wrapper.__dict__["recall_tool"] = find_recall_tool
+    methods = ConversationMethods(conversations)
+    public = {name: getattr(methods, name) for name in dir(methods) if not name.startswith("_")}
+    wrapper.__dict__.update(public, recall_tool=find_recall_tool)
     # R is the function's own result: for an async function, a coroutine.
     return cast("CompactingFunction[P, R]", wrapper)
 
@@ -120,6 +119,7 @@ def _answer(callee: Callee, conversations: Conversations, arguments: Arguments, 
 
     session = conversations.of(arguments, messages)
     options, sender = call_options(callee, arguments, native=native), _Sender(callee, arguments)
+    conversations.remember_call(session, options)
     model = options.get("model")
     while True:
         try:
@@ -172,17 +172,23 @@ class _Sender:
 
     def wait_after(self, error: Exception) -> float | None:
         """Return the seconds to wait before the next attempt; None if litellm would not make one."""
-        # All errors of litellm derive from openai's.
-        if not isinstance(error, sys.modules["openai"].APIError):
+        try:
+            # All errors of litellm derive from openai's.
+            if not isinstance(error, sys.modules["openai"].APIError):
+                return None
+            self._waits = self._waits or self._waits_after(error)
+            self._arguments |= _no_retries()
+            return next(self._waits, None)
+        except Exception as own:  # noqa: BLE001 - litellm has changed: its caller must see the provider's error, not this one
+            logger.warning("no retry, because litellm's rules for it cannot be read (%s)", type(own).__name__)
             return None
-        self._waits = self._waits or self._waits_after(error)
-        self._arguments |= _no_retries()
-        return next(self._waits, None)
 
     def _waits_after(self, error: Exception) -> Iterator[float]:
         """Yield the seconds before each repetition of a request that first failed with this error, as litellm with tenacity."""
-        policies = import_module("litellm.router_utils.get_retry_from_policy")
-        by_policy = policies.get_num_retries_from_retry_policy(exception=error, retry_policy=self._policy)
+        by_policy: int | None = None
+        if self._policy is not None:
+            litellm = import_litellm()
+            by_policy = litellm.get_num_retries_from_retry_policy(exception=error, retry_policy=self._policy)
         is_limited = isinstance(error, sys.modules["openai"].RateLimitError)
         for number in range((self._retries or 0) if by_policy is None else by_policy):
             yield min(2.0 ** (number - 1), LONGEST_WAIT_SECONDS) if is_limited and number else 0.0
@@ -206,9 +212,9 @@ class _Sender:
 
 
 def _no_retries() -> Arguments:
-    # To override `litellm.num_retries`, a sync call needs an empty policy and an async call a zero.
-    policy = import_module("litellm.types.router").RetryPolicy()
-    return {"num_retries": 0, "retry_policy": policy, "max_retries": 0}
+    # To override `litellm.num_retries`, a sync call needs a policy without numbers and an async call a zero. litellm takes the
+    # policy as a dict too, so that its class, which has moved before, is not needed here.
+    return {"num_retries": 0, "retry_policy": {"TimeoutErrorRetries": None}, "max_retries": 0}
 
 
 def _next_request(arguments: Arguments, error: Exception, *, is_overflow: bool) -> Arguments | None:

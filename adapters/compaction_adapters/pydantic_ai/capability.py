@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field, replace
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from dataclasses import KW_ONLY, InitVar, dataclass, field, replace
 from operator import is_
-from typing import Any, TypeAlias, Unpack, cast
+from typing import Any, TypeAlias, TypeVar, Unpack, cast
 
 from pydantic_ai import RunContext
 from pydantic_ai.capabilities import AbstractCapability, durable_operation
@@ -19,7 +19,15 @@ from pydantic_ai.tools import AgentDepsT, Tool
 from pydantic_ai.toolsets import FunctionToolset
 from pydantic_ai.usage import RunUsage
 
-from compaction_adapters.kit import ControllerKeywords, Settings, controller_from, settings_from
+from compaction_adapters.kit import (
+    ByHand,
+    ControllerKeywords,
+    Flow,
+    Settings,
+    controller_from,
+    run_async,
+    settings_from,
+)
 from compaction_adapters.pydantic_ai.events import tell_run
 from compaction_adapters.pydantic_ai.messages import PydanticAIFormat, usage_of
 from compaction_adapters.pydantic_ai.native import native_summaries
@@ -53,11 +61,13 @@ from compaction_hooks.stores import RecordStore
 
 _KEYWORDS = ControllerKeywords.__optional_keys__ - {"on_event"}
 """The keywords of a controller that are fields of `Compaction` with the same names."""
+_HOOK: Any = AbstractCapability.on_event
+R = TypeVar("R")
 
 
-@arguments.validate({}, {"on_event": "on_compaction"})
+@arguments.validate({})
 @dataclass
-class Compaction(AbstractCapability[AgentDepsT]):
+class Compaction(ByHand[ModelMessage, RunSessions], AbstractCapability[AgentDepsT]):
     """Keeps a conversation inside the model's context window, and recovers when the provider says that it is too long.
 
     Each request sends a view: system prompt, summary, the current request and the recent messages. The run's own messages stay
@@ -77,8 +87,9 @@ class Compaction(AbstractCapability[AgentDepsT]):
         context_window: The context window in tokens, input and output together. None: the window of each request's model.
         settings: The policy, or one for each model.
         store: Keeps records between processes.
-        on_compaction: The controller's `on_event`; a capability has a hook of that name. Runs emit its events as
-            `CompactionStatusEvent` too.
+        on_event: As the controller's. It is an argument only: the attribute is the framework's hook of that name. Runs emit the
+            events as `CompactionStatusEvent` too.
+        on_compaction: An older name of `on_event`, and the attribute that has its value.
         estimator: Sizes texts and messages.
         summary_prompt: Instructions for a summary, instead of our headings: short for the setting of that name.
         native: Whether Anthropic or OpenAI itself writes the summaries of requests to its models if it can and no `summarizer` is
@@ -105,6 +116,8 @@ class Compaction(AbstractCapability[AgentDepsT]):
     native: bool = False
     recall: bool = False
     id: str | None = "compaction_hooks"
+    # The hook stays the attribute of this name, and so the default.
+    on_event: InitVar[EventHandler | Sequence[EventHandler]] = _HOOK  # pyright: ignore[reportIncompatibleMethodOverride]
 
     _sessions: RunSessions = field(init=False, repr=False, compare=False)
     _focus: str | None = field(default=None, init=False, repr=False)
@@ -112,8 +125,12 @@ class Compaction(AbstractCapability[AgentDepsT]):
     _turn: Turn | None = field(default=None, init=False, repr=False, compare=False)
     _seen: int = field(default=0, init=False, repr=False, compare=False)
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, on_event: object) -> None:
         """Make the controller."""
+        if getattr(on_event, "__func__", on_event) is not _HOOK:
+            if self.on_compaction:
+                raise ConfigurationError("on_event and on_compaction are one argument: give it by one of these names")
+            self.on_compaction = cast("EventHandler | Sequence[EventHandler]", on_event)
         if self.recall and self.persist:
             raise ConfigurationError(
                 "recall=True and persist=True exclude one another: recall reads the run's own messages, which persist replaces"
@@ -125,8 +142,8 @@ class Compaction(AbstractCapability[AgentDepsT]):
             )
         given: dict[str, object] = {name: getattr(self, name) for name in _KEYWORDS}
         given["on_event"] = self.on_compaction or None
-        if isinstance(self.summarizer, Model):
-            summarizer(self.summarizer)  # raises if the model cannot write text
+        if isinstance(self.summarizer, Model | str):
+            summarizer(self.summarizer)  # raises if the model cannot write text, or the name is unknown
         if self.controller is None and isinstance(self.summarizer, Model | str):
             given["summarizer"] = None  # each run passes its own, which asks this model
         # The names and types are those of the fields above.
@@ -246,7 +263,7 @@ class Compaction(AbstractCapability[AgentDepsT]):
         """
         return self._sessions.open(conversation_id)
 
-    async def compact(
+    async def compact(  # type: ignore[override] # older than the base class, and the shape of the harness's strategies
         self, messages: list[ModelMessage], ctx: RunContext[AgentDepsT] | None = None
     ) -> list[ModelMessage]:
         """Compact messages of any size, and return the messages to keep. The signature is that of pydantic-ai-harness's strategies.
@@ -283,6 +300,15 @@ class Compaction(AbstractCapability[AgentDepsT]):
         except ContextOverflowError:
             return messages
         return result.messages
+
+    def compact_sync(self, messages: list[ModelMessage]) -> list[ModelMessage]:  # type: ignore[override]
+        """As `compact` between runs, for programs that use `run_sync`: in the event loop that it uses, where clients of models
+        have their connections.
+        """
+        return _run_in_sync_loop(self.compact(messages))
+
+    def _run_sync(self, flow: Flow[R]) -> R:
+        return _run_in_sync_loop(run_async(flow))
 
     def with_focus(self, focus: str) -> Compaction[AgentDepsT]:
         """Return a copy whose `compact` asks for a summary with this focus."""
@@ -327,6 +353,21 @@ class Compaction(AbstractCapability[AgentDepsT]):
         """Ask the model that writes summaries."""
         with charge_to(ctx):
             return await ask_model(cast("Model[Any] | str", self._writer(ctx.model)), system, prompt, max_tokens)
+
+
+def _run_in_sync_loop(work: Coroutine[Any, Any, R]) -> R:
+    """Run a coroutine in the event loop of this thread, as `Agent.run_sync` does: the clients of its models belong to that loop."""
+    try:
+        loop = asyncio.get_event_loop()
+    except RuntimeError:
+        loop = None
+    if loop is not None and loop.is_running():
+        work.close()
+        raise ConfigurationError("an event loop runs in this thread: await the method of the same name without _sync")
+    if loop is None or loop.is_closed():
+        loop = asyncio.new_event_loop()
+        asyncio.set_event_loop(loop)
+    return loop.run_until_complete(work)
 
 
 HistoryProcessor: TypeAlias = Callable[[RunContext[Any], list[ModelMessage]], Awaitable[list[ModelMessage]]]

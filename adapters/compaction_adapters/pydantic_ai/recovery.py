@@ -6,6 +6,7 @@ read, after the hooks have returned.
 
 from __future__ import annotations
 
+import sys
 from abc import abstractmethod
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -217,6 +218,6 @@ class RecoveringModel(_ResendingModel):
     def _open_single_turn(self, request: ModelRequestContext) -> Turn:
         """Return the request as a conversation of its own, for a worker of a durable workflow that does not know the run."""
         options = options_of(request, is_shown=lambda _: True)
-        options["trigger_ratio"] = 1.0  # the run has decided already whether compaction is due
+        options["trigger_tokens"] = sys.maxsize  # the run has decided already whether compaction is due
         session = self._sessions.open_once(f"pydantic-ai:{uuid4()}")
         return Turn(None, session, options, request.messages, request.messages)

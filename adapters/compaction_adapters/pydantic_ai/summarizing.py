@@ -9,7 +9,8 @@ from dataclasses import replace
 from typing import Any, Final
 
 from pydantic_ai import Agent, RunContext
-from pydantic_ai.models import Model
+from pydantic_ai.models import Model, parse_model_id
+from pydantic_ai.providers import infer_provider_class
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.usage import UsageLimits
 
@@ -32,9 +33,11 @@ def summarizer(model: Model[Any] | str) -> Summarizer:
         model: One of pydantic-ai's models, or the name of one, such as "openai:gpt-5-mini", which is looked up at each summary.
 
     Raises:
-        ConfigurationError: the model cannot write text.
+        ConfigurationError: the model cannot write text, or pydantic-ai does not know the provider in the name.
     """
-    if not isinstance(model, str) and not writes_text(model):
+    if isinstance(model, str):
+        _check_name(model)
+    elif not writes_text(model):
         raise ConfigurationError(
             f"{getattr(model, 'model_name', type(model).__name__)!r} cannot write a summary: give one of pydantic-ai's models that "
             'answer with text, or its name, such as "openai:gpt-5-mini"'
@@ -44,6 +47,20 @@ def summarizer(model: Model[Any] | str) -> Summarizer:
         return await ask_model(model, request.system, request.prompt, request.max_tokens)
 
     return ask
+
+
+def _check_name(model: str) -> None:
+    """Check a model's name; the model itself is made at the first summary, since it needs the key of its provider."""
+    if model == "test":
+        return
+    try:
+        infer_provider_class(parse_model_id(model)[0] or "")
+    except ImportError:
+        pass  # the provider is known and its client is not installed, as the first summary will say
+    except ValueError as error:
+        raise ConfigurationError(
+            f'summarizer={model!r} names no provider that pydantic-ai knows: write it as "openai:gpt-5-mini", or give the model'
+        ) from error
 
 
 @contextmanager

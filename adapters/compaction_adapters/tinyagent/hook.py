@@ -20,7 +20,7 @@ from tinyagent.agent_types import (
     Model,
 )
 
-from compaction_adapters.kit import ControllerKeywords, Sessions, controller_from, positive, tool_schema
+from compaction_adapters.kit import ByHand, ControllerKeywords, Sessions, controller_from, positive, tool_schema
 from compaction_adapters.tinyagent.messages import TinyAgentFormat
 from compaction_adapters.tinyagent.models import ModelCallError, summarizer
 from compaction_adapters.tinyagent.recalling import recall_tool
@@ -90,7 +90,7 @@ def compaction_hook(
     return CompactionHook(Sessions(chosen, TinyAgentFormat()), session_id, fixed, recall=recall)
 
 
-class CompactionHook:
+class CompactionHook(ByHand[AgentMessage, Sessions[AgentMessage]]):
     """`transform_context` of one agent. tinyagent calls it before every model call; `agent.state.messages` stays whole.
 
     By itself the hook sees messages only. Attached to its agent (`attach`; `prompt`, `stream` and `recover` do it too) it also
@@ -124,8 +124,14 @@ class CompactionHook:
     @property
     def session(self) -> CompactionSession[AgentMessage]:
         """The controller's session of this conversation: its state, pins, undo and records."""
+        return self._find_session(None)
+
+    def _own_conversation(self) -> str:
         named = self._agent.session_id if self._agent else None
-        return self._sessions.open(self._session_id or named or self._own_id)
+        return self._session_id or named or self._own_id
+
+    def _options_by_hand(self, session: CompactionSession[AgentMessage]) -> CallOptions:  # noqa: ARG002 - one agent, one session
+        return self._fixed if self._agent is None else self._options_of(self._agent)
 
     async def __call__(self, messages: list[AgentMessage], signal: asyncio.Event | None) -> list[AgentMessage]:
         """Return the list to send, see `CompactionSession.transform_context`. `signal` is the run's.

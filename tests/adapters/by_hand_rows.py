@@ -1,0 +1,105 @@
+"""What every adapter's methods by hand do to the rows of a real store, sync and async, from one process to the next."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from compaction_adapters.kit import Flow, Twin, run, run_async
+
+from compaction_hooks.events import CompactionEvent, CompactionFinished
+from compaction_hooks.stores import SQLiteStore
+from tests.provider import Side
+
+ID = "thread"
+
+
+class Process(NamedTuple):
+    """An adapter as a new process makes it, with `store=` and `on_event=`.
+
+    Attributes:
+        adapter: The object with the methods.
+        run: Runs the agent once with a long history, sync and async.
+        messages: Returns the whole list; empty if the adapter reads it from the thread by itself.
+        place: The arguments that name the conversation.
+    """
+
+    adapter: Any
+    run: Twin
+    messages: Callable[[], list[Any]]
+    place: tuple[Any, ...]
+
+    def do(self, name: str, *before: Any, after: tuple[Any, ...] = (), **options: Any) -> Twin:
+        forms = (getattr(self.adapter, f"{name}_sync"), getattr(self.adapter, name))
+        return Twin(*forms, *before, *self.place, *after, **options)
+
+
+NewProcess = Callable[..., Process]
+
+
+async def check_rows(
+    how: str,
+    folder: Path,
+    side: Side,
+    new_process: NewProcess,
+    message: Any,
+    around_sync: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext,
+) -> None:
+    """Compact, pin, load, undo and forget, by processes of their own.
+
+    Args:
+        message: One of the conversation, for the pin.
+        around_sync: The context of a sync program.
+    """
+    flow = _rows(folder / "records.db", side, new_process, message)
+
+    def run_program() -> None:
+        with around_sync():
+            run(flow)
+
+    # A sync program has no event loop in its thread.
+    await (run_async(flow) if how == "async" else asyncio.to_thread(run_program))
+
+
+def _rows(path: Path, side: Side, new_process: NewProcess, message: Any) -> Flow[None]:
+    events: list[CompactionEvent] = []
+
+    @contextlib.contextmanager
+    def process() -> Iterator[tuple[Process, Callable[[], int]]]:
+        with SQLiteStore(path) as store:
+            made = new_process(store=store, on_event=events.append)
+            yield made, lambda: len(store.load(ID))
+
+    with process() as (first, count_rows):
+        yield first.run
+        is_graph = not first.messages()
+        before = () if is_graph else (first.messages(),)
+        yield first.do("compact", *before)
+        assert side.requests[-1].is_summary  # by the model of the last call
+        assert [event.reason for event in events if isinstance(event, CompactionFinished)] == ["manual"]
+        assert count_rows() == 1
+    with process() as (second, count_rows):
+        yield second.do("pin", after=(message,)) if is_graph else second.do("pin", message)
+        assert count_rows() == 2
+        assert (yield second.do("undo")).reason == "manual"
+        session = yield second.do("load")
+        assert session.history() == []
+        assert count_rows() >= 2
+    with process() as (third, count_rows):
+        yield third.do("forget")
+        assert count_rows() == 0
+        session = yield third.do("load")
+        assert session.export_records() == []
+
+
+def awaited(function: Callable[[], Awaitable[object]]) -> Twin:
+    """Return the call of an async function, for sync callers in a loop that ends with it."""
+
+    async def call() -> object:
+        return await function()
+
+    return Twin(lambda: asyncio.run(call()), call)
