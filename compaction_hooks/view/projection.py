@@ -233,6 +233,26 @@ def project(
         ConfigurationError: an argument is of the wrong kind.
         FormatError: a message cannot be read.
     """
+    found = read_projection(messages, record, format=format, model=model)
+    if found is None:
+        return list(messages)
+    history, shown, chosen = found
+    return join_rows(shown.view(history.hosts()), chosen)
+
+
+def read_projection(
+    messages: Sequence[M],
+    record: CompactionRecord | None,
+    *,
+    format: MessageFormat[Any] | None = None,
+    model: str | None = None,
+) -> tuple[History[M], Projection[M], MessageFormat[M]] | None:
+    """Return a list as it reads, the projection of a record, and the format; None if the record is not true of the list.
+
+    Raises:
+        ConfigurationError: an argument is of the wrong kind.
+        FormatError: a message cannot be read.
+    """
     arguments.check_messages(messages)
     arguments.check(_KINDS, {"record": record, "format": format, "model": model})
     chosen = cast("MessageFormat[M]", format or format_of(messages) or OpenAIChatFormat())  # it reads these messages
@@ -240,11 +260,10 @@ def project(
     listed = [part for message in messages[:1] for part in part_row(message, chosen, known)] + [*messages[1:]]
     history = HistoryReader(chosen, lambda _: 0, SUMMARY_MARKER).read(listed, known)
     if record is None or not is_true(history, record):
-        return list(messages)
+        return None
     stale_runs = stale_runs_of(record) if binds_reasoning(model) and isinstance(chosen, DroppingFormat) else NOT_STALE
     start = find_start(history)
-    view = apply_record(history, record, chosen, lambda _: 0, stale_runs=stale_runs, start=start).view(listed)
-    return join_rows(view, chosen)
+    return history, apply_record(history, record, chosen, lambda _: 0, stale_runs=stale_runs, start=start), chosen
 
 
 _KINDS = {

@@ -84,20 +84,6 @@ class StaleRuns(NamedTuple):
     end: int = 0
 
 
-class LossFigures(NamedTuple):
-    """How many facts of one class a compaction kept in the view, and left out.
-
-    Attributes:
-        kept: Facts that the view still shows, word for word.
-        recallable: Facts that it does not show, and the list has: recall reads them again.
-        lost: Facts of an earlier summary whose messages the list no longer has.
-    """
-
-    kept: int
-    recallable: int
-    lost: int
-
-
 class ParentSummary(NamedTuple):
     """The earlier summary at the head of the list that a record was made from.
 
@@ -152,7 +138,6 @@ class CompactionRecord:
         binding_models: Models whose provider refused reasoning in this conversation, "" is the controller's own; as above.
         native: The provider's own summary of the covered messages, or None. Its issuer is shown it in place of `rendered`.
         seal: The issuer of a summary of the provider's own; only a note has it. The note's `summary` says the same, readably.
-        loss: By class of facts, how many of them the compaction kept.
         extra: Fields of a later version, kept as they came.
     """
 
@@ -185,7 +170,6 @@ class CompactionRecord:
     binding_models: tuple[str, ...] = ()
     native: NativeItems | None = None
     seal: Seal | None = None
-    loss: Mapping[str, LossFigures] = field(default_factory=dict[str, LossFigures])
     extra: Mapping[str, object] = field(default_factory=dict[str, object])
 
     def __repr__(self) -> str:
@@ -295,13 +279,12 @@ class CompactionRecord:
             binding_models=_texts(fields, "binding_models"),
             native=_native(fields.get("native")),
             seal=_optional(fields, "seal", _seal),
-            loss={kind: _loss(item) for kind, item in _mapping(fields.get("loss") or {}, "loss").items()},
             extra={name: value for name, value in fields.items() if name not in _KNOWN_FIELDS},
         )
 
 
 _NAMES = [each.name for each in dataclasses.fields(CompactionRecord) if each.name != "extra"]
-_RARE_FIELDS = frozenset({"takes_back", "stale_runs", "binding_models", "loss", "handle", "source", "native", "seal"})
+_RARE_FIELDS = frozenset({"takes_back", "stale_runs", "binding_models", "handle", "source", "native", "seal"})
 """Fields that are left out if they are empty."""
 _KNOWN_FIELDS = frozenset((*_NAMES, "version"))
 
@@ -392,11 +375,6 @@ def _native(item: object) -> NativeItems | None:
         return NativeItems(made_by, tuple(_objects(native, "items")), _field(native, "tokens", int))
     except (KeyError, RecordError):
         return None
-
-
-def _loss(item: object) -> LossFigures:
-    fields = _mapping(item, "loss")
-    return LossFigures(*(_field(fields, name, int) for name in LossFigures._fields))
 
 
 def _parent_summary(fields: Mapping[str, object]) -> ParentSummary:
