@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
 from compaction_hooks.messages import Usage
-from compaction_hooks.view.record import CompactionReason, CompactionRecord, LossFigures
+from compaction_hooks.view.loss import LossFigures, LossReport
+from compaction_hooks.view.record import CompactionReason, CompactionRecord
 
 LINE_CHARS: Final = 80
 """The most characters of an event's line, unless the figures and the error alone leave fewer than 12 for the session's id."""
@@ -65,6 +66,7 @@ class CompactionFinished:
             the provider can read stay in front of ours.
         left_out: Images, documents and sounds that the view replaces by a line with their names.
         record: The record. Its summary quotes the conversation; `repr` leaves it out.
+        loss_report: Counts `loss` when it is first read, and holds the list until then.
     """
 
     session_id: str
@@ -83,11 +85,12 @@ class CompactionFinished:
     native_summaries: int = 0
     left_out: int = 0
     fallback_reason: str = ""
+    loss_report: LossReport = field(default_factory=LossReport, repr=False, compare=False)
 
     @property
     def loss(self) -> Mapping[str, LossFigures]:
-        """By class of facts, how many of them the view keeps, how many recall reads again, and how many are lost."""
-        return self.record.loss
+        """The same as `CompactionResult.loss`, counted when it is first read."""
+        return self.loss_report.figures
 
     def __str__(self) -> str:
         tokens = f"{self.tokens_before:,} to {self.tokens_after:,} tokens"

@@ -38,6 +38,9 @@ class LinesFormat(PartsFormat[Line, str]):
         parts = [ToolCall(text[5:], "read", "{}") if text.startswith("call ") else Text(text) for text in message]
         return (Message(role="assistant", parts=tuple(parts)),)
 
+    def summary(self, text: str, /) -> Line:
+        return (text,)
+
     def pieces_of(self, message: Line, /) -> Pieces[str]:
         return [[*message]]
 

@@ -22,7 +22,7 @@ from compaction_hooks.engine.summarizing import SummaryFailed, summarize, summar
 from compaction_hooks.errors import ContextOverflowError, describe_error
 from compaction_hooks.events import CompactionEvent, CompactionFailed, CompactionFinished, CompactionSkipped
 from compaction_hooks.messages import M, Usage
-from compaction_hooks.recall.loss import report_loss
+from compaction_hooks.recall.loss import loss_of
 from compaction_hooks.runtime.effects import Aborted, Emit, Flow, Instant, Now, Work
 from compaction_hooks.strategies import AnyStrategy, Candidate, Goal, ShortenParts, SummaryStrategy
 from compaction_hooks.strategies.check import broken_rule, rejection
@@ -32,6 +32,7 @@ from compaction_hooks.strategies.leave_out_media import LeaveOutMedia
 from compaction_hooks.strategies.shorten_parts import last_resort
 from compaction_hooks.strategies.summary_plan import Summarized
 from compaction_hooks.tokens.budget import KEEP_RECENT_RATIO, MANUAL_KEEP_RATIO, MINIMUM_GROWTH_RATIO, Budget
+from compaction_hooks.view.loss import LossReport
 from compaction_hooks.view.native import covered_pieces
 from compaction_hooks.view.projection import is_true
 from compaction_hooks.view.record import CompactionReason, CompactionRecord
@@ -186,7 +187,7 @@ class Compaction(Generic[M]):
         plan = strategy.propose(self._snapshot, goal)
         if plan is None:
             return None
-        if not self._conversation.verify(self._snapshot):
+        if not self._conversation.check_covered(self._snapshot, len({*plan.hosts})):
             self.is_outdated = True  # the earlier summary is no longer true: do not pay for its update
             return (yield from self._skip_outdated(start))
 
@@ -265,9 +266,7 @@ class Compaction(Generic[M]):
     def _commit(self, candidate: Candidate[M], start: Instant) -> Flow[CompactionResult[M]]:
         """Make the record active, store it, and emit the event."""
         conversation = self._conversation
-        made = replace(
-            candidate.record_with_size(), loss=report_loss(self._snapshot, candidate.record, candidate.projection)
-        )
+        made = candidate.record_with_size()
         if self._order.is_preview:
             return (yield from self._preview(candidate, made, start))
         if made.parent in conversation.records.undone:
@@ -434,8 +433,12 @@ class Compaction(Generic[M]):
             reason=self._order.reason,
             tokens_before=before,
             tokens_after=record.tokens_after if record else before,
-            loss=record.loss if record else {},
+            loss_report=self._report_loss(record) if record else LossReport(),
         )
+
+    def _report_loss(self, record: CompactionRecord) -> LossReport:
+        """Return a report that is counted when it is read, and holds the list until then."""
+        return LossReport(partial(loss_of, self._snapshot.given, record, format=self._snapshot.format))
 
     def _build_finished_event(self, record: CompactionRecord, after: Snapshot[M], seconds: float) -> CompactionFinished:
         return CompactionFinished(
@@ -455,6 +458,7 @@ class Compaction(Generic[M]):
             native_summaries=self._count_natives(after),
             left_out=sum(item.kind == "media" for item in after.projection.reductions),
             record=record,
+            loss_report=self._report_loss(record),
         )
 
     def _count_natives(self, after: Snapshot[M]) -> int:

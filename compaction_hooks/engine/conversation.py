@@ -209,7 +209,7 @@ class Conversation(Generic[M]):
             logger.warning("session %s: a summary that only another provider or model can read is left out", self.id)
         stored = snapshot.stored_view if snapshot.key.has_native or merged is not view else view
         self.loaded = None
-        self.last_sent = LastSent(merged, stored, snapshot.key, snapshot.tokens, snapshot.budget)
+        self.last_sent = LastSent(merged, stored, snapshot.key, snapshot.tokens, snapshot.budget, snapshot=snapshot)
         self._keep_note(self.reasoning.record_sent(snapshot.history, snapshot.shown_record))
         if snapshot.model is not None:
             self.sizes.models.add(snapshot.model)
@@ -303,9 +303,21 @@ class Conversation(Generic[M]):
         self.records.active_id = record.id if record else None
         return messages, history, record
 
-    def verify(self, snapshot: Snapshot[M], start: int = 0) -> bool:
-        """Read the messages of a snapshot from `start` on again; return whether all are unchanged."""
-        history = self.reader.verify(snapshot.history, snapshot.messages, start)
+    def check_covered(self, snapshot: Snapshot[M], count: int) -> bool:
+        """Read so many of the messages that the active record covers again, in turn; return whether they are unchanged.
+
+        All of them would cost the more, the longer the conversation is. A change is noticed after at most as many further
+        compactions as were made before.
+        """
+        history, record = snapshot.history, snapshot.record
+        covered = first_uncovered(history, record) if record else 0
+        start = history.log.checked_until if history.log.checked_until < covered else 0
+        history.log.checked_until = end = min(start + count, covered)
+        return self.verify(snapshot, start, end)
+
+    def verify(self, snapshot: Snapshot[M], start: int = 0, end: int | None = None) -> bool:
+        """Read the messages of a snapshot from `start` to `end` (excluded) again; return whether all are unchanged."""
+        history = self.reader.verify(snapshot.history, snapshot.messages, start, end)
         if history is snapshot.history:
             return True  # another caller may have read more meanwhile: that reading stays
         self.history = history

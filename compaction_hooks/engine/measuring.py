@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from copy import copy
 from typing import Any
 
 from compaction_hooks.engine.call import Call, SharedState, budget_for
@@ -155,7 +156,12 @@ def _fixed_tokens(conversation: Conversation[M], call: Call[M]) -> tuple[int, in
             conversation.estimator.estimate_tokens(_as_text(value)) if value else 0
             for value in (call.system, call.tools)
         )
-        held = conversation.sizes.fixed = (call.system, call.tools, system, tools)
+        held = conversation.sizes.fixed = (
+            copy(call.system),
+            copy(call.tools),
+            system,
+            tools,
+        )  # hosts add tools in place
     return held[2], held[3]
 
 

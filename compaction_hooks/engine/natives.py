@@ -8,7 +8,7 @@ from typing import Any
 
 from compaction_hooks.engine.model_names import same_model
 from compaction_hooks.history import History
-from compaction_hooks.history.digests import message_names, text_digest
+from compaction_hooks.history.digests import message_digest, text_digest
 from compaction_hooks.messages import NativeSummary, Provider
 from compaction_hooks.reasoning import find_family
 from compaction_hooks.view.native import NOWHERE, NativeStart, find_start, native_of
@@ -125,7 +125,7 @@ class NativeSummaries:
 
 def _find_run(history: History[Any], digest: str, end: int) -> int:
     """Return the run of the newest message before piece `end` with this digest; `UNKNOWN_RUN` without one."""
-    found = (index for index in reversed(range(end)) if digest in message_names(history.piece(index).message))
+    found = (index for index in reversed(range(end)) if digest == message_digest(history.piece(index).message))
     index = next(found, None)
     return UNKNOWN_RUN if index is None else history.run_of(index)
 

@@ -8,7 +8,8 @@ from enum import StrEnum
 from typing import Generic
 
 from compaction_hooks.messages import M
-from compaction_hooks.view.record import CompactionReason, CompactionRecord, LossFigures
+from compaction_hooks.view.loss import LossFigures, LossReport
+from compaction_hooks.view.record import CompactionReason, CompactionRecord
 
 
 class CompactionOutcome(StrEnum):
@@ -31,9 +32,8 @@ class CompactionResult(Generic[M]):
         record: The record that is active now, or None; of a preview, the record that would be.
         outcome: How it ended; only "compacted" changed anything.
         reason: The occasion of the attempt.
-        loss: By class of facts (constraint, request, path, url, id, number, error, task, file, process), how many the view keeps,
-            how many recall reads again, and how many are lost; empty if nothing was compacted.
         tokens_before, tokens_after: Size of the context in tokens, by estimate.
+        loss_report: Counts `loss` when it is first read, and holds the list until then.
     """
 
     messages: list[M]
@@ -42,7 +42,15 @@ class CompactionResult(Generic[M]):
     reason: CompactionReason
     tokens_before: int
     tokens_after: int
-    loss: Mapping[str, LossFigures] = field(default_factory=dict[str, LossFigures])
+    loss_report: LossReport = field(default_factory=LossReport, repr=False, compare=False)
+
+    @property
+    def loss(self) -> Mapping[str, LossFigures]:
+        """By class of facts (constraint, request, path, url, id, number, error, task, file, process), the figures of `loss_of`.
+
+        They are counted of the list as it is when they are first read; empty if nothing was compacted.
+        """
+        return self.loss_report.figures
 
     def __repr__(self) -> str:
         """Return the outcome and the sizes, without text of the conversation."""

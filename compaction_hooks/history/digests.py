@@ -2,26 +2,17 @@
 
 Digests run over *atoms* (texts, media, calls, results, blocks of tools that the provider runs), because frameworks cut one
 conversation into different messages. System messages, thinking, ids, names and usage are left out.
-
-There are two rules. By the first one, that of 0.1.0, a digest leaves out blocks and whether a result is an error, and arguments are
-read as JSON at any depth. If a conversation has none of these, both rules give the same digests.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import sys
 from collections.abc import Iterable, Mapping
 from typing import Final, TypeAlias
 
 from compaction_hooks.messages import Media, Message, Opaque, Text, ToolCall, ToolResult
-from compaction_hooks.text.json_text import MOST_NESTED, parse_json
-
-FIRST_RULE: Final = 1
-"""The rule of 0.1.0. Its records are checked by this rule, so that an upgrade costs no summary."""
-DIGEST_RULE: Final = 2
-"""The rule of this version."""
+from compaction_hooks.text.json_text import parse_json
 
 MAX_CANONICAL_CHARS: Final = 1_000_000
 """Longer arguments are hashed as they are: parsing 100 million characters as JSON stops every thread for a second."""
@@ -30,7 +21,7 @@ SLICE_CHARS: Final = 65_536
 """Characters of a text that are encoded at a time: encoding 100 MB at once takes as long as hashing them."""
 
 CHAIN_START = hashlib.sha256(b"compaction-hooks/1").hexdigest()
-"""The digest of the empty conversation. The number names the way of hashing atoms, not the rule that selects them."""
+"""The digest of the empty conversation. The number names the way of making digests."""
 
 _json = json.JSONEncoder(separators=(",", ":")).encode
 _canonical_json = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode
@@ -58,7 +49,6 @@ def run_digest(
     messages: Iterable[Message],
     ordinals: Mapping[str, int],
     originals: Originals,
-    rule: int = DIGEST_RULE,
 ) -> str:
     """Return the chain after a run: its results in the order of their calls, its texts as one, media, calls, blocks as one.
 
@@ -68,7 +58,6 @@ def run_digest(
         messages: The messages of the run that digests cover.
         ordinals: By id, the places of the tool calls that the run answers.
         originals: A text that is known to be reduced counts as its original.
-        rule: The rule of the digest.
     """
     texts: list[str] = []
     media: list[object] = []
@@ -81,17 +70,17 @@ def run_digest(
                 ordinal = ordinals.get(part.call_id, -1)
                 digest = text_digest(part.text)
                 digest = originals.get(("result", run, ordinal, digest), digest)
-                results.append((ordinal, digest, *_error_atom(part, rule)))
+                results.append((ordinal, digest, *_error_atom(part)))
                 media += map(media_atom, part.media)
             elif isinstance(part, Text):
                 texts.append(part.text)
             elif isinstance(part, ToolCall):
-                digest = text_digest(canonical_arguments(part.arguments, rule))
+                digest = text_digest(canonical_arguments(part.arguments))
                 digest = originals.get(("arguments", run, len(calls), digest), digest)
                 calls.append(["call", part.name, digest])
             elif isinstance(part, Media):
                 media.append(media_atom(part))
-            elif isinstance(part, Opaque) and part.content and rule != FIRST_RULE:
+            elif isinstance(part, Opaque) and part.content:
                 blocks.append(part.content)
     atoms: list[object] = [side, *sorted(results)]
     if joined := "".join(texts):
@@ -102,38 +91,30 @@ def run_digest(
     return text_digest(before + _json(atoms))
 
 
-def message_digest(message: Message, rule: int = DIGEST_RULE) -> str:
+def message_digest(message: Message) -> str:
     """Return the digest of one message's atoms, at any place in a conversation: the name of a pin."""
-    atoms = [_part_atom(part, rule) for part in message.parts]
+    atoms = [_part_atom(part) for part in message.parts]
     return text_digest(json.dumps([atom for atom in atoms if atom is not None]))
 
 
-def message_names(message: Message) -> tuple[str, ...]:
-    """Return the names of this message's pins by every rule, the present rule first."""
-    names = [message_digest(message)]
-    if any(isinstance(part, Opaque | ToolCall | ToolResult) for part in message.parts):
-        names.append(message_digest(message, FIRST_RULE))
-    return tuple(dict.fromkeys(names))
-
-
-def _part_atom(part: object, rule: int) -> object:
+def _part_atom(part: object) -> object:
     match part:
         case Text(text=text):
             return ["text", text_digest(text)]
         case Media():
             return media_atom(part)
         case ToolCall():
-            return ["call", part.name, text_digest(canonical_arguments(part.arguments, rule))]
+            return ["call", part.name, text_digest(canonical_arguments(part.arguments))]
         case ToolResult():
-            return ["result", text_digest(part.text), *map(media_atom, part.media), *_error_atom(part, rule)]
-        case Opaque(content=content) if content and rule != FIRST_RULE:
+            return ["result", text_digest(part.text), *map(media_atom, part.media), *_error_atom(part)]
+        case Opaque(content=content) if content:
             return _block_atom(content)
         case _:
             return None
 
 
-def _error_atom(result: ToolResult, rule: int) -> list[str]:
-    return ["error"] if result.is_error and rule != FIRST_RULE else []
+def _error_atom(result: ToolResult) -> list[str]:
+    return ["error"] if result.is_error else []
 
 
 def media_atom(media: Media) -> list[str]:
@@ -145,16 +126,15 @@ def _block_atom(content: str) -> list[str]:
     return ["block", text_digest(content)]
 
 
-def canonical_arguments(arguments: str, rule: int = DIGEST_RULE) -> str:
+def canonical_arguments(arguments: str) -> str:
     """Return tool arguments as key-sorted compact JSON. Text that is not JSON, nested too deep or very long stays the same.
 
     >>> canonical_arguments('{"b": 1, "a": 2}')
     '{"a":2,"b":1}'
     """
-    if len(arguments) > MAX_CANONICAL_CHARS and rule != FIRST_RULE:
+    if len(arguments) > MAX_CANONICAL_CHARS:
         return arguments
-    deepest = sys.maxsize if rule == FIRST_RULE else MOST_NESTED
     try:
-        return _canonical_json(parse_json(arguments, deepest) if arguments.strip() else {})
+        return _canonical_json(parse_json(arguments) if arguments.strip() else {})
     except (ValueError, RecursionError):
         return arguments

@@ -8,7 +8,7 @@ from itertools import islice, pairwise
 from operator import attrgetter
 from typing import Final, Generic, NamedTuple
 
-from compaction_hooks.history.digests import DIGEST_RULE, run_digest
+from compaction_hooks.history.digests import run_digest
 from compaction_hooks.history.log import Log
 from compaction_hooks.history.pieces import Known, Origin, Piece, Side
 from compaction_hooks.messages import M, Message, ToolCall
@@ -189,15 +189,15 @@ class History(NamedTuple, Generic[M]):
 
     # -- digests
 
-    def digest_before(self, run: int, rule: int = DIGEST_RULE) -> str | None:
-        """Return the digest of the chain up to the boundary before `run`, by this rule; None if this list does not have that run.
+    def digest_before(self, run: int) -> str | None:
+        """Return the digest of the chain up to the boundary before `run`; None if this list does not have that run.
 
         Digests are computed on demand, and cached for this run and every `KEPT_DIGESTS`th.
         """
         local = run - self.base
         if local < 0 or run > self.run_count - (1 if self.run_count > self.base else 0):
             return None
-        chain = self.log.chain(rule)
+        chain = self.log.chain
         found = chain.get(local)
         if found is not None:
             return found
@@ -210,7 +210,7 @@ class History(NamedTuple, Generic[M]):
         for number, (begin, end) in enumerate(pairwise(starts), first):
             messages = [piece.message for piece in self.pieces(begin, end) if piece.side is not None]
             side = self.run_side(number)
-            digest = run_digest(digest, side, number, messages, ordinals, self.known.originals, rule)
+            digest = run_digest(digest, side, number, messages, ordinals, self.known.originals)
             if number + 1 == run or (number + 1 - self.base) % KEPT_DIGESTS == 0:
                 chain[number + 1 - self.base] = digest
             ordinals = _ordinals(messages) if side == "assistant" else {}

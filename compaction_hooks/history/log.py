@@ -30,12 +30,13 @@ class Log(Generic[M]):
         natives: Pieces with a summary of the provider's own.
         open_calls: By id, the runs of the tool calls without a result.
         answered: Short hashes of the ids of answered tool calls: a result for no open tool call may be a second one.
-        chains: By rule, then by number of runs, the digest of the chain after them; not all are cached.
+        chain: By number of runs, the digest of the chain after them; not all are cached.
         user_words: By piece of the user, its requests and constraints; only those that a compaction asked for.
         pins_left: Digests of the pins that may still follow the summary at the head.
         shown: Indexes of older host messages that are in the view: a copy must not replace them, the view holds the originals.
         shown_hosts: The messages at these indexes.
         replaced: How often equal copies replaced the host's objects.
+        checked_until: Index of the covered message up to which a compaction last looked for changes in place.
         watched_from: Index of the first of the newest messages, which hosts may still change: they are read again.
     """
 
@@ -55,7 +56,7 @@ class Log(Generic[M]):
         self.natives = array("I")
         self.open_calls: dict[str, list[int]] = {}
         self.answered = array("I")
-        self.chains: dict[int, dict[int, str]] = {}
+        self.chain: dict[int, str] = {0: CHAIN_START}
         self.origin: Origin | None = None
         self.user_words: dict[int, UserWords] = {}
         self.pins_left: list[str] = []
@@ -65,6 +66,7 @@ class Log(Generic[M]):
         self.shown_hosts: tuple[M, ...] = ()
         self.replaced = 0
         self.watched_from = 0
+        self.checked_until = 0
 
     # -- growing
 
@@ -141,10 +143,6 @@ class Log(Generic[M]):
     def host_count(self) -> int:
         """Number of host messages."""
         return len(self.hosts)
-
-    def chain(self, rule: int) -> dict[int, str]:
-        """Return the cached digests of a rule, by number of runs; after a summary, all rules start from its digest."""
-        return self.chains.setdefault(rule, {0: self.origin.digest if self.origin else CHAIN_START})
 
     def run_side(self, run: int) -> Side:
         """Return the side of a run, counted from the first one of this list."""

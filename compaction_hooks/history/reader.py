@@ -7,7 +7,7 @@ from typing import Final, Generic, cast
 
 from compaction_hooks.foreign import are_equal
 from compaction_hooks.formats.pairing import MOST_SEARCHED, is_same_reading, pair_by_name
-from compaction_hooks.history.digests import message_names, text_digest
+from compaction_hooks.history.digests import message_digest, text_digest
 from compaction_hooks.history.history import History
 from compaction_hooks.history.log import Log
 from compaction_hooks.history.pieces import Known, Piece, Side, has_atoms
@@ -66,9 +66,10 @@ class HistoryReader(Generic[M]):
         log.replace_hosts(listed, count)
         return self._extend(log, listed, count, known)
 
-    def verify(self, history: History[M], messages: Sequence[M], start: int = 0) -> History[M]:
-        """Read messages from `start` on again; return `history` itself if none was changed in place, else a new one."""
-        return history if self._are_unchanged(history, messages, start) else self.read(messages, history.known)
+    def verify(self, history: History[M], messages: Sequence[M], start: int = 0, end: int | None = None) -> History[M]:
+        """Read messages `start` to `end` (excluded) again; return `history` itself if none was changed in place, else a new one."""
+        is_same = self._are_unchanged(history, messages, start, end)
+        return history if is_same else self.read(messages, history.known)
 
     # -- recognizing
 
@@ -92,8 +93,8 @@ class HistoryReader(Generic[M]):
                 return index
         return count
 
-    def _are_unchanged(self, history: History[M], messages: Sequence[M], start: int) -> bool:
-        listed = messages[start : history.host_count]
+    def _are_unchanged(self, history: History[M], messages: Sequence[M], start: int, end: int | None = None) -> bool:
+        listed = messages[start : history.host_count if end is None else end]
         are_recognized = all(map(self._is_read_as, listed, history.readings(start)))
         return are_recognized or all(map(self._still_reads_as, listed, history.readings(start)))
 
@@ -173,7 +174,7 @@ class HistoryReader(Generic[M]):
     def _is_product(self, log: Log[M], message: Message, known: Known) -> bool:
         """Whether this message at the head of a list is our own summary, or one of the pins that follow it."""
         if log.pins_left:
-            if log.pins_left[0] in message_names(message):
+            if log.pins_left[0] == message_digest(message):
                 log.pins_left.pop(0)
                 return True
             log.pins_left.clear()
@@ -184,7 +185,7 @@ class HistoryReader(Generic[M]):
         if log.origin is None:
             log.has_unknown_summary = True
             return False
-        log.chains.clear()
+        log.chain = {0: log.origin.digest}
         log.pins_left = list(log.origin.pins)
         log.summary_piece = len(log.tokens_before) - 1
         return True

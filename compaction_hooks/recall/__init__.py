@@ -3,8 +3,20 @@
 from compaction_hooks.recall.covered import Covered
 from compaction_hooks.recall.diff import diff
 from compaction_hooks.recall.facts import find_facts
+from compaction_hooks.recall.loss import loss_of
 from compaction_hooks.recall.parts import CoveredKind, CoveredPart
 from compaction_hooks.recall.search import Found
 from compaction_hooks.recall.tool import RecallTool
+from compaction_hooks.view.loss import LossFigures
 
-__all__ = ["Covered", "CoveredKind", "CoveredPart", "Found", "RecallTool", "diff", "find_facts"]
+__all__ = [
+    "Covered",
+    "CoveredKind",
+    "CoveredPart",
+    "Found",
+    "LossFigures",
+    "RecallTool",
+    "diff",
+    "find_facts",
+    "loss_of",
+]

@@ -17,9 +17,6 @@ from compaction_hooks.summary.extractive.statements import constraint_items, req
 from compaction_hooks.summary.extractive.tasks import task_items
 from compaction_hooks.view.summary_message import SUMMARY_MARKER
 
-MOST_CHARS: Final = 4_000
-"""The most characters in which paths, URLs, ids and numbers are looked for, shared by all texts: reading more takes longer than a
-tenth of a compaction. In larger conversations their figures are those of a sample."""
 MOST_WORD_CHARS: Final = 200
 """A longer word is data rather than a name."""
 ERROR_CHARS: Final = 200
@@ -40,6 +37,8 @@ _CLASS_OF: Final = {"path": "path", "url": "url", "id": "id", "email": "id"}
 
 def find_facts(messages: Sequence[M], *, format: MessageFormat[M] | None = None) -> dict[str, list[str]]:
     """Return the facts of messages by class, as the figures of a loss count them. The messages are not changed.
+
+    Every text is read from end to end: about 0.1 s of processor time for a million characters.
 
     Args:
         format: The format of the messages; None: found by their parts, among those of `compaction_hooks.formats`.
@@ -67,12 +66,12 @@ def read_facts(messages: Sequence[Message]) -> Mapping[str, Collection[str]]:
     The classes are paths, URLs, ids (e-mail addresses too), numbers behind a colon or an equals sign, the first lines of failures,
     open tasks, and ids of what was started in the background.
     """
-    sample = "\n".join(_sample([*texts_of(messages)]))
+    texts = [*texts_of(messages)]
     calls = [call for message in messages for call in message.calls]
     results = [result for message in messages for result in message.results]
     return {
-        **_read_words(sample),
-        "number": dict.fromkeys(_NUMBER.findall(sample)),
+        **_read_names(read_words(texts)),
+        "number": dict.fromkeys(number for text in texts for number in _NUMBER.findall(text)),
         "error": dict.fromkeys(_read_errors(results)),
         "task": _read_tasks(messages, calls),
         "process": dict.fromkeys(_read_started(calls, results)),
@@ -101,19 +100,17 @@ def texts_of(messages: Iterable[Message]) -> Iterator[str]:
                     pass
 
 
-def _sample(texts: Sequence[str]) -> Iterator[str]:
-    """Yield the beginnings of texts, cut between two lines, so that all of them have a share of `MOST_CHARS`."""
-    left = MOST_CHARS
-    for number, text in enumerate(sorted(texts, key=len)):
-        share = left // (len(texts) - number)
-        part = text if len(text) <= share else text[:share].rpartition("\n")[0]
-        left -= len(part)
-        yield part
+def read_words(texts: Iterable[str]) -> dict[str, None]:
+    """Return each word of these texts once."""
+    words: dict[str, None] = {}
+    for text in texts:  # one by one: the words of all texts take much memory
+        words.update(dict.fromkeys(WORD.findall(text)))
+    return words
 
 
-def _read_words(text: str) -> dict[str, dict[str, None]]:
+def _read_names(words: Iterable[str]) -> dict[str, dict[str, None]]:
     found: dict[str, dict[str, None]] = {"path": {}, "url": {}, "id": {}}
-    for run in dict.fromkeys(WORD.findall(text)):
+    for run in words:
         if len(run) <= MOST_WORD_CHARS and _TELLING.search(run):
             word = run.strip(SIGNS)
             if kind := _CLASS_OF.get(kind_of(word)):

@@ -316,6 +316,12 @@ class CompactionController(ConversationMethods[M]):
                 return next(iter(held.values())).engine
         return self.session(DEFAULT_SESSION).engine
 
+    @property
+    def quiet_engine(self) -> Engine[Any]:
+        """The engine of the default session as it is."""
+        held = self._sessions.get(DEFAULT_SESSION, {})
+        return next(iter(held.values())).quiet_engine if len(held) == 1 else self.engine
+
 
 def _check_merging(format: MessageFormat[Any] | None) -> None:
     """Check that a format can merge messages; None means one of the core's formats, which all can.

@@ -7,7 +7,6 @@ from functools import cache, partial
 from typing import Protocol, runtime_checkable
 
 from compaction_hooks import arguments
-from compaction_hooks.history.digests import DIGEST_RULE
 from compaction_hooks.messages import M
 from compaction_hooks.strategies.candidate import Candidate, Goal, find_pinned_results, next_record, with_reductions
 from compaction_hooks.strategies.summary_plan import Summarized, SummaryPlan, plan_summary
@@ -107,7 +106,6 @@ def summary_candidate(
         unseen_message_count=unseen,
         covered_runs=plan.cut,
         covered_digest=covered_digest,
-        digest_rule=DIGEST_RULE,
         pins=plan.pins,
         read_files=plan.files.read,
         modified_files=plan.files.modified,

@@ -10,7 +10,7 @@ from compaction_hooks.files import FileOperations, merge
 from compaction_hooks.files.digest import MAX_LISTED, digest
 from compaction_hooks.files.operations import find_touched_files, read_calls
 from compaction_hooks.files.tags import file_tags
-from compaction_hooks.history.digests import message_names
+from compaction_hooks.history.digests import message_digest
 from compaction_hooks.history.history import History
 from compaction_hooks.history.pieces import is_only_reasoning
 from compaction_hooks.messages import M, Message, NativeSummary, Usage
@@ -271,12 +271,11 @@ def _pins(snapshot: Snapshot[M], pieces: Iterable[int]) -> tuple[Pin, ...]:
     for index in pieces:
         if is_only_reasoning(history.piece(index).message):
             continue  # it has no digest of its own, and stays with its answer
-        names = message_names(history.piece(index).message)
-        found = (earlier[name] for name in names if name in earlier)
-        old = next(found, None) if history.piece(index).side is None else None
+        digest = message_digest(history.piece(index).message)
+        old = earlier.get(digest) if history.piece(index).side is None else None
         run = old.run if old else max(history.run_of(index), 0)
-        is_users = index != history.request or any(name in snapshot.user_pins for name in names)
-        pins.append(Pin(run=run, digest=names[0], is_users=is_users))
+        is_users = index != history.request or digest in snapshot.user_pins
+        pins.append(Pin(run=run, digest=digest, is_users=is_users))
     return tuple(pins)
 
 

@@ -50,8 +50,8 @@ MOST_MEDIA = 20
 """The most of these lines: the newest."""
 NAME_CHARS = 80
 """The most characters of a line that names words of the user."""
-OUR_SECTIONS = (Section.GOAL, Section.DONE, Section.IN_PROGRESS, Section.BLOCKED, Section.DECISIONS, Section.NEXT)
-"""The sections that our prompt asks for, except those of constraints and identifiers, which every summary gets."""
+OUR_SECTIONS = (Section.GOAL, Section.DONE, Section.IN_PROGRESS, Section.BLOCKED)
+"""The sections that our prompt asks for and code can fill, without those that every summary gets: constraints and identifiers."""
 PREFIX_SECTIONS = (Section.GOAL, Section.DONE)
 """The sections that our prompt asks for if a turn's first part is all there is."""
 

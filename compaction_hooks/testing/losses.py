@@ -8,7 +8,7 @@ from typing import Final
 
 from compaction_hooks import CompactionController, CompactionRecord, MessageFormat, project
 from compaction_hooks.messages import M, Message, Opaque, Text, ToolCall, ToolResult
-from compaction_hooks.recall import Covered, find_facts
+from compaction_hooks.recall import Covered, LossFigures, find_facts, loss_of
 from compaction_hooks.testing.promises import demand
 
 WORDS_OF_USER: Final = ("constraint", "request")
@@ -24,27 +24,26 @@ _NUMBER: Final = re.compile(r"\A#\d+ ")
 
 
 def check_loss(
+    loss: Mapping[str, LossFigures],
     messages: Sequence[M],
-    before: Sequence[M],
     view: Sequence[M],
     records: Sequence[CompactionRecord],
     covered: Covered,
     *,
     format: MessageFormat[M],
 ) -> None:
-    """Check that the loss figures of a record count each fact once, and as the texts tell: kept in the view, recallable or lost.
+    """Check that loss figures count each fact once, and as the texts tell: kept in the view, recallable or lost.
 
     Args:
+        loss: The figures.
         messages: The host's list.
-        before: Its view before the compaction.
-        view: Its view now.
-        records: The records of the conversation, the one to check last.
+        view: Its view under the last record.
+        records: The records of the conversation, oldest first.
         covered: All that the view leaves out: `session.covered(messages)`.
 
     Raises:
         BrokenPromise: a figure differs from the number of facts.
     """
-    record = records[-1]
     head = _find_head(messages, format)
     if head is not None and _texts(format.read(head)) not in {known.rendered for known in records}:
         return  # its record is gone
@@ -53,35 +52,33 @@ def check_loss(
     in_calls = "\n".join(call.arguments for piece in shown for call in piece.calls)
     texts = dict.fromkeys(WORDS_OF_USER, of_user) | {"file": f"{of_user}\n{in_calls}"}
     left_out = "\n".join(part.text for part in covered)
-    parent = next((known for known in records if known.id == record.parent), None)
-    facts = _name_facts(messages, before, view, record, parent, head, format)
-    demand(facts.keys() == record.loss.keys(), "loss", f"figures of {[*record.loss]} for facts of {[*facts]}")
+    facts = _name_facts(messages, view, records[-1], head, format)
+    demand(facts.keys() == loss.keys(), "loss", f"figures of {[*loss]} for facts of {[*facts]}")
     for kind, named in facts.items():
         text = texts.get(kind) or _texts(shown)
-        kept, recallable, lost = record.loss[kind]
+        kept, recallable, lost = loss[kind]
         gone = {fact for fact in named if not _has(text, fact, kind)}
         cut = {fact for fact in named if not _has_word(text, fact)}  # it may be in view as a part of a longer name
         is_readable = kind == "file" and head is None  # it is in a call, or the host keeps track of it
         unread = set[str]() if is_readable else {fact for fact in cut if not _has(left_out, fact, kind)}
-        told = f"{record.loss[kind]} of {kind}"
+        told = f"{loss[kind]} of {kind}"
         demand(kept + recallable + lost == len(named), "loss", f"{told}, but there are {len(named)}")
         demand(len(gone) <= recallable + lost <= len(cut | gone), "loss", f"{told}, but the view lacks {gone}")
         demand(len(unread & gone) <= lost <= len(unread), "loss", f"{told}, but not to be found are {unread}")
 
 
 def check_losses(messages: Sequence[M], records: Sequence[CompactionRecord], *, format: MessageFormat[M]) -> None:
-    """Check the loss figures of all records of a whole list, oldest first, each with the list as long as it was then.
+    """Check the figures of `loss_of` for all records of a whole list, oldest first, each with the list as long as it was then.
 
     Raises:
         BrokenPromise: a figure differs from the number of facts.
     """
     for count, record in enumerate(records, 1):
         listed = _first_runs(messages, record.seen_runs, format)
-        before = project(listed, next((known for known in records if known.id == record.parent), None), format=format)
         session = CompactionController(format=format).session("elsewhere")
         session.import_records([known.to_dict() for known in records[:count]])
-        view = project(listed, record, format=format)
-        check_loss(listed, before, view, records[:count], session.covered(listed), format=format)
+        view, loss = project(listed, record, format=format), loss_of(listed, record, format=format)
+        check_loss(loss, listed, view, records[:count], session.covered(listed), format=format)
 
 
 def _first_runs(messages: Sequence[M], count: int, format: MessageFormat[M]) -> Sequence[M]:
@@ -104,25 +101,14 @@ def _find_head(messages: Sequence[M], format: MessageFormat[M]) -> M | None:
 
 
 def _name_facts(
-    messages: Sequence[M],
-    before: Sequence[M],
-    view: Sequence[M],
-    record: CompactionRecord,
-    parent: CompactionRecord | None,
-    head: M | None,
-    format: MessageFormat[M],
+    messages: Sequence[M], view: Sequence[M], record: CompactionRecord, head: M | None, format: MessageFormat[M]
 ) -> Mapping[str, Collection[str]]:
-    """Return the facts that a compaction may take out of the view, by class."""
+    """Return the facts that a view may lack, by class."""
     shown = {*map(id, view)}
     hidden = [message for message in messages if id(message) not in shown]
-    was_shown = {*map(id, before)}
-    gone = [message for message in hidden if id(message) in was_shown]
-    taken = find_facts(gone, format=format)
-    facts = {kind: named for kind, named in taken.items() if kind not in (*WORDS_OF_USER, "file")}
-    if (record.covered_runs, record.rendered) != ((parent.covered_runs, parent.rendered) if parent else (0, "")):
-        said = find_facts([message for message in hidden if message is not head], format=format)
-        facts |= {kind: said[kind] for kind in WORDS_OF_USER}
-        facts["file"] = [*dict.fromkeys((*record.modified_files, *record.read_files))]
+    said = find_facts([message for message in hidden if message is not head], format=format)
+    facts = find_facts(hidden, format=format) | {kind: said[kind] for kind in WORDS_OF_USER}
+    facts["file"] = [*dict.fromkeys((*record.modified_files, *record.read_files))] if record.rendered else []
     return {kind: named for kind, named in facts.items() if named}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Set
 
 from compaction_hooks.history import History
-from compaction_hooks.history.digests import message_names
+from compaction_hooks.history.digests import message_digest
 from compaction_hooks.messages import M, Message, ToolResult
 from compaction_hooks.view.markers import HEAD_RATIO
 from compaction_hooks.view.reductions import Estimate, Reducible, Reduction, ToolRule, places, run_handles
@@ -36,7 +36,7 @@ def shorten_large_results(
         if piece.tokens > most_tokens and piece.side == "host" and piece.message.results
     }
     if pins:
-        large = {index for index in large if not pins & {*message_names(history.piece(index).message)}}
+        large = {index for index in large if message_digest(history.piece(index).message) not in pins}
     for part in _find_large(history, large, most_tokens, estimate, has_recall=has_recall):
         reduction = _shorten(part, most_tokens, estimate)
         if rules.get(part.tool) != "never" and len(reduction.apply(part.text)) < len(part.text):

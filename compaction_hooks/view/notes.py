@@ -1,7 +1,6 @@
 """Notes: records of pins, of undone compactions and of stale reasoning, which cover no message.
 
-A note has the form of a record, so that every store keeps it. Version 0.1.0 reads it as a record that is true of no list, and uses
-its pins.
+A note has the form of a record, so that every store keeps it.
 """
 
 from __future__ import annotations

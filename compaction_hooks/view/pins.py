@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from compaction_hooks.history import History
-from compaction_hooks.history.digests import message_names
+from compaction_hooks.history.digests import message_digest
 from compaction_hooks.history.pieces import is_only_reasoning
 from compaction_hooks.messages import M
 from compaction_hooks.view.record import Pin
@@ -20,7 +20,7 @@ def pin_pieces(history: History[M], pins: Iterable[Pin], cut: int) -> list[int]:
     found: set[int] = set()
     for pin in pins:
         within = history.run_pieces(pin.run) if pin.run >= history.base else range(history.run_start(history.base))
-        matches = [i for i in within if i < cut and pin.digest in message_names(history.piece(i).message)]
+        matches = [i for i in within if i < cut and pin.digest == message_digest(history.piece(i).message)]
         found.update(i for match in matches[-1:] for i in whole_step(history, match) if i < cut)
     return sorted(found)
 

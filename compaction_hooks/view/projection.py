@@ -10,7 +10,6 @@ from typing import Any, Generic, NamedTuple, cast
 from compaction_hooks import arguments
 from compaction_hooks.formats import OpenAIChatFormat, format_of
 from compaction_hooks.history import History, HistoryReader
-from compaction_hooks.history.digests import DIGEST_RULE, FIRST_RULE
 from compaction_hooks.messages import Format, M, Message, MessageFormat, as_format, can
 from compaction_hooks.native import Issuer
 from compaction_hooks.reasoning import binds_reasoning
@@ -28,9 +27,7 @@ from compaction_hooks.view.summary_message import SUMMARY_MARKER
 
 def is_true(history: History[M], record: CompactionRecord) -> bool:
     """Return whether the history begins with exactly the messages that the record covers, and goes on after them."""
-    if not FIRST_RULE <= record.digest_rule <= DIGEST_RULE:
-        return False  # a later version made it, with a digest that this one cannot compute
-    if history.digest_before(record.covered_runs, record.digest_rule) != record.covered_digest:
+    if history.digest_before(record.covered_runs) != record.covered_digest:
         return False
     # A late result after the cut that answers a call before it would be an orphan.
     return record.covered_runs == history.base or history.is_boundary(record.covered_runs)
@@ -235,6 +232,26 @@ def project(
         ConfigurationError: an argument is of the wrong kind.
         FormatError: a message cannot be read.
     """
+    found = read_projection(messages, record, format=format, model=model)
+    if found is None:
+        return list(messages)
+    history, shown, chosen = found
+    return join_rows(shown.view(history.hosts()), chosen)
+
+
+def read_projection(
+    messages: Sequence[M],
+    record: CompactionRecord | None,
+    *,
+    format: MessageFormat[Any] | None = None,
+    model: str | None = None,
+) -> tuple[History[M], Projection[M], Format[M]] | None:
+    """Return a list as it reads, the projection of a record, and the format; None if the record is not true of the list.
+
+    Raises:
+        ConfigurationError: an argument is of the wrong kind.
+        FormatError: a message cannot be read.
+    """
     arguments.check_messages(messages)
     arguments.check(_KINDS, {"record": record, "format": format, "model": model})
     chosen = as_format(cast("MessageFormat[M]", format or format_of(messages) or OpenAIChatFormat()))  # it reads these
@@ -242,11 +259,10 @@ def project(
     listed = [part for message in messages[:1] for part in part_row(message, chosen, known)] + [*messages[1:]]
     history = HistoryReader(chosen, lambda _: 0, SUMMARY_MARKER).read(listed, known)
     if record is None or not is_true(history, record):
-        return list(messages)
+        return None
     stale_runs = stale_runs_of(record) if binds_reasoning(model) and can(chosen, "drop") else NOT_STALE
     start = find_start(history)
-    view = apply_record(history, record, chosen, lambda _: 0, stale_runs=stale_runs, start=start).view(listed)
-    return join_rows(view, chosen)
+    return history, apply_record(history, record, chosen, lambda _: 0, stale_runs=stale_runs, start=start), chosen
 
 
 _KINDS = {

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeVar, cast, get_args
 from compaction_hooks.arguments import format_value
 from compaction_hooks.errors import RecordError
 from compaction_hooks.history import Known, Origin
-from compaction_hooks.history.digests import DIGEST_RULE, FIRST_RULE, text_digest
+from compaction_hooks.history.digests import text_digest
 from compaction_hooks.messages import Provider, Usage
 from compaction_hooks.native import Issuer, NativeItems
 from compaction_hooks.view.reductions import PartKind, Reduction
@@ -84,20 +84,6 @@ class StaleRuns(NamedTuple):
     end: int = 0
 
 
-class LossFigures(NamedTuple):
-    """How many facts of one class a compaction kept in the view, and left out.
-
-    Attributes:
-        kept: Facts that the view still shows, word for word.
-        recallable: Facts that it does not show, and the list has: recall reads them again.
-        lost: Facts of an earlier summary whose messages the list no longer has.
-    """
-
-    kept: int
-    recallable: int
-    lost: int
-
-
 class ParentSummary(NamedTuple):
     """The earlier summary at the head of the list that a record was made from.
 
@@ -131,10 +117,9 @@ class CompactionRecord:
         rendered: The text of the message in place of the covered messages; empty if none are covered.
         compacted_message_count: Host messages covered.
         unseen_message_count: The part of these that no summarizer read, because its window, its time or its answers did not
-            suffice: they are summarized by rule. Records of version 0.1.0 do not count them.
+            suffice: they are summarized by rule.
         covered_runs: Runs covered, from the start of the conversation.
         covered_digest: Digest chain after them.
-        digest_rule: The rule of that digest; 1 in records of 0.1.0, which do not name it.
         seen_runs: Runs in the history at the time; a provider's count of an earlier run measured another view.
         tokens_before, tokens_after: Estimated size of the context in tokens.
         compaction_count: Compactions in the chain of parents, this one included.
@@ -153,7 +138,6 @@ class CompactionRecord:
         binding_models: Models whose provider refused reasoning in this conversation, "" is the controller's own; as above.
         native: The provider's own summary of the covered messages, or None. Its issuer is shown it in place of `rendered`.
         seal: The issuer of a summary of the provider's own; only a note has it. The note's `summary` says the same, readably.
-        loss: By class of facts, how many of them the compaction kept.
         extra: Fields of a later version, kept as they came.
     """
 
@@ -167,7 +151,6 @@ class CompactionRecord:
     compacted_message_count: int
     covered_runs: int
     covered_digest: str
-    digest_rule: int = DIGEST_RULE
     seen_runs: int
     tokens_before: int
     tokens_after: int
@@ -187,7 +170,6 @@ class CompactionRecord:
     binding_models: tuple[str, ...] = ()
     native: NativeItems | None = None
     seal: Seal | None = None
-    loss: Mapping[str, LossFigures] = field(default_factory=dict[str, LossFigures])
     extra: Mapping[str, object] = field(default_factory=dict[str, object])
 
     def __repr__(self) -> str:
@@ -227,21 +209,10 @@ class CompactionRecord:
 
     def to_dict(self) -> dict[str, object]:
         """Return plain JSON, unknown fields included."""
-        left_out = [item for item in self.reductions if item.kind == "media"]
-        # Media that are left out have a field of their own: an older reader shows them in full, and reads the other reductions.
-        reductions = [item for item in self.reductions if item.kind != "media"]
         usage = None if self.usage is None else dataclasses.asdict(self.usage)
-        given: dict[str, object] = {"reason": self.reason.value, "usage": usage, "reductions": reductions}
-        if left_out:
-            given["left_out"] = left_out
-        if self.native is not None:  # an older version copies it onto its own records, which cover more
-            given["native"] = {**self.native._asdict(), "covered_digest": self.covered_digest}
+        given: dict[str, object] = {"reason": self.reason.value, "usage": usage}
         fields = {name: value for name in _NAMES if (value := getattr(self, name)) or name not in _RARE_FIELDS}
-        return {
-            **self.extra,
-            "version": RECORD_VERSION,
-            **_plain(fields | given),
-        }
+        return {**self.extra, "version": RECORD_VERSION, **_plain(fields | given)}
 
     def to_json(self) -> str:
         """Return `to_dict()` as JSON text; lone surrogates are escaped, so it is always valid UTF-8."""
@@ -288,16 +259,13 @@ class CompactionRecord:
             compacted_message_count=_field(fields, "compacted_message_count", int),
             covered_runs=_field(fields, "covered_runs", int),
             covered_digest=_field(fields, "covered_digest", str),
-            digest_rule=_field(fields, "digest_rule", int, FIRST_RULE),
             seen_runs=_field(fields, "seen_runs", int, 0),
             tokens_before=_field(fields, "tokens_before", int, 0),
             tokens_after=_field(fields, "tokens_after", int, 0),
             compaction_count=_field(fields, "compaction_count", int, 1),
             last_compacted_at=_field(fields, "last_compacted_at", str, ""),
             pins=tuple(_pin(item) for item in _objects(fields, "pins")),
-            reductions=tuple(
-                _reduction(item) for name in ("reductions", "left_out") for item in _objects(fields, name)
-            ),
+            reductions=tuple(_reduction(item) for item in _objects(fields, "reductions")),
             base=_optional(fields, "base", _parent_summary),
             read_files=_texts(fields, "read_files"),
             modified_files=_texts(fields, "modified_files"),
@@ -309,17 +277,16 @@ class CompactionRecord:
             unseen_message_count=_field(fields, "unseen_message_count", int, 0),
             stale_runs=_optional(fields, "stale_runs", _stale_runs),
             binding_models=_texts(fields, "binding_models"),
-            native=_native(fields),
+            native=_native(fields.get("native")),
             seal=_optional(fields, "seal", _seal),
-            loss={kind: _loss(item) for kind, item in _mapping(fields.get("loss") or {}, "loss").items()},
             extra={name: value for name, value in fields.items() if name not in _KNOWN_FIELDS},
         )
 
 
 _NAMES = [each.name for each in dataclasses.fields(CompactionRecord) if each.name != "extra"]
-_RARE_FIELDS = frozenset({"takes_back", "stale_runs", "binding_models", "loss", "handle", "source", "native", "seal"})
+_RARE_FIELDS = frozenset({"takes_back", "stale_runs", "binding_models", "handle", "source", "native", "seal"})
 """Fields that are left out if they are empty."""
-_KNOWN_FIELDS = frozenset((*_NAMES, "version", "left_out"))
+_KNOWN_FIELDS = frozenset((*_NAMES, "version"))
 
 
 def _plain(value: Any) -> Any:
@@ -397,24 +364,17 @@ def _stale_runs(fields: Mapping[str, object]) -> StaleRuns:
     return StaleRuns(first=_field(fields, "first", int), end=_field(fields, "end", int))
 
 
-def _native(fields: Mapping[str, object]) -> NativeItems | None:
-    """Return a record's native items; None if they cover other messages than it, or are damaged: it is true without them."""
+def _native(item: object) -> NativeItems | None:
+    """Return a record's native items; None if they are damaged: the record is true without them."""
     try:
-        native = _mapping(fields["native"], "native")
+        native = _mapping(item, "native")
         issuer = _mapping(native["issuer"], "issuer")
-        if native["covered_digest"] != fields["covered_digest"]:
-            return None
         made_by = Issuer(
             cast("Provider", issuer["provider"]), _field(issuer, "address", str), _field(issuer, "model", str)
         )
         return NativeItems(made_by, tuple(_objects(native, "items")), _field(native, "tokens", int))
     except (KeyError, RecordError):
         return None
-
-
-def _loss(item: object) -> LossFigures:
-    fields = _mapping(item, "loss")
-    return LossFigures(*(_field(fields, name, int) for name in LossFigures._fields))
 
 
 def _parent_summary(fields: Mapping[str, object]) -> ParentSummary:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from compaction_hooks.history.digests import message_names, text_digest
+from compaction_hooks.history.digests import message_digest, text_digest
 from compaction_hooks.history.pieces import Known
 from compaction_hooks.messages import Format, M, Message, Text, can
 from compaction_hooks.view.summary_message import SUMMARY_MARKER
@@ -46,7 +46,7 @@ def _pin_ends(message: Message, pins: Sequence[str]) -> list[int]:
     parts, ends = message.parts, [1]
     for pin in pins:
         tries = range(ends[-1] + 1, len(parts) + 1)
-        pinned = (end for end in tries if pin in message_names(Message(role="user", parts=parts[ends[-1] : end])))
+        pinned = (end for end in tries if pin == message_digest(Message(role="user", parts=parts[ends[-1] : end])))
         end = next(pinned, None)
         if end is None:
             break

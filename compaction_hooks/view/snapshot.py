@@ -9,7 +9,7 @@ from typing import Generic, NamedTuple
 
 from compaction_hooks.foreign import are_equal
 from compaction_hooks.history import History
-from compaction_hooks.history.digests import message_names
+from compaction_hooks.history.digests import message_digest
 from compaction_hooks.messages import Format, M, Message, Text
 from compaction_hooks.native import Issuer
 from compaction_hooks.tokens.budget import Budget
@@ -130,8 +130,11 @@ class Snapshot(NamedTuple, Generic[M]):
     @property
     def view(self) -> list[M]:
         """The view, before user messages are merged: the host's own list while nothing is compacted."""
-        if not self.projection.is_identity:
-            return self.projection.view(self.messages)
+        return self.given if self.projection.is_identity else self.projection.view(self.messages)
+
+    @property
+    def given(self) -> list[M]:
+        """The host's own list; with `repair`, the repaired list."""
         given, copied = self.frozen or (self.messages, self.messages)
         return given if self.messages is copied else self.messages
 
@@ -213,16 +216,16 @@ class Snapshot(NamedTuple, Generic[M]):
         """Return whether the host pinned this piece, so that it is neither cleared nor shortened."""
         if not self.user_pins:
             return False
-        names = message_names(self.history.piece(piece).message)
-        found = [(name, self.user_pins[name]) for name in names if name in self.user_pins][:1]
+        digest = message_digest(self.history.piece(piece).message)
+        run = self.user_pins.get(digest)
         # After a summary at the head of a list, or after an edit, runs have other numbers: there the content alone decides.
-        return any(self.history.run_of(piece) == run or not self._is_in_run(run, name) for name, run in found)
+        return run is not None and (self.history.run_of(piece) == run or not self._is_in_run(run, digest))
 
-    def _is_in_run(self, run: int, name: str) -> bool:
+    def _is_in_run(self, run: int, digest: str) -> bool:
         """Whether a run of this list holds a message with this digest."""
         if not self.history.base <= run < self.history.run_count:
             return False
-        return any(name in message_names(self.history.piece(i).message) for i in self.history.run_pieces(run))
+        return any(digest == message_digest(self.history.piece(i).message) for i in self.history.run_pieces(run))
 
     @property
     def covered_runs(self) -> int:

@@ -166,8 +166,8 @@ CORE = {
     ),
 }
 LANGGRAPH = {
-    "CompactionNode(model='gpt-5')": "model='gpt-5' must be the chat model itself: write model=init_chat_model('gpt-5')",
-    "CompactionNode(model=5)": "model=5 must be a chat model",
+    "CompactionNode(model='gpt-5')": "model='gpt-5' must be the chat model itself: init_chat_model('gpt-5')",
+    "CompactionNode(model=5)": "model=5 must be the chat model itself",
     "CompactionNode('gpt-5')": "the first argument must be a CompactionController, not str",
     "CompactionNode(window=8_000)": "CompactionNode got an unexpected argument window=8000: did you mean context_window?",
     "CompactionNode(message_key='chat')": "did you mean messages_key?",

@@ -225,7 +225,7 @@ class SayingGateway(Gateway):
 
 
 class OldGateway(Gateway):
-    """As written for 0.1.0: the name alone says whose rules hold."""
+    """Without `provider` the name says whose rules hold."""
 
     name = "anthropic"
 

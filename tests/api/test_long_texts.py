@@ -80,3 +80,42 @@ async def test_a_prompt_is_made_without_reading_the_whole_of_a_long_result(line:
     baseline = time.thread_time() - start
     await CompactionController(context_window=8_192, summarizer=model).compact(conversation("ls", result))
     assert took[0] < baseline
+
+
+FOREIGN = "This session is being continued from a previous conversation\n"
+SLOW = {
+    "line breaks in a command": [
+        assistant("Run.", call("a", "bash", command="cat a" + "\n" * 20_000)),
+        tool("a", "ok"),
+    ],
+    "entities in a line": [user("&nbsp;" * 22 + "x")],
+    "drafts without an end": [user(FOREIGN + "<analysis>" * 30_000)],
+    "a heading of spaces": [user(FOREIGN + "# " + " " * 2_000 + "x" * 101)],
+    "answers without an end": [
+        assistant("<attempt_completion>"),
+        user("[attempt_completion] Result:\n" + "<answer>\n" * 20_000),
+    ],
+    "tags in tags": [assistant("<read_file>" + "<args>" * 20_000), user("[read_file for 'a'] Result:\nx")],
+}
+"""Texts that took between two seconds and minutes, or ended in an error."""
+
+
+@pytest.mark.parametrize("messages", SLOW.values(), ids=SLOW)
+async def test_no_text_makes_a_compaction_slow(messages: list[Chat]) -> None:
+    start = time.thread_time()
+    result = await CompactionController(context_window=8_192).compact(
+        [user("go"), *messages, *steps(20, 400), user("next")]
+    )
+    assert result.outcome == "compacted"
+    assert time.thread_time() - start < 1.0
+
+
+async def test_a_search_reads_the_arguments_of_a_call_once() -> None:
+    session = CompactionController(context_window=8_192).session("a")
+    insert = [call("a", "insert", rows="name " * 40_000), call("b", "list")]
+    answers = [tool("a", "ok"), tool("b", "name\n" * 400)]
+    messages = [user("go"), assistant("Run.", *insert), *answers, *steps(20, 400), user("next")]
+    await session.compact(messages)
+    start = time.thread_time()
+    assert "name" in session.recall_tool(lambda: messages)("name")
+    assert time.thread_time() - start < 1.0

@@ -1,18 +1,27 @@
-"""`CompactionResult.loss`, also in records and events: how many facts a compaction keeps, by class."""
+"""`CompactionResult.loss`, also of events, and `loss_of(messages, record)`: how many facts a view keeps, by class."""
 
 from __future__ import annotations
 
-import json
+import copy
+import gc
+import logging
+import pickle
+import weakref
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from compaction_hooks import CompactionRecord, CompactionResult, CompactionSettings
 from compaction_hooks.events import CompactionEvent, CompactionFinished
-from tests.conversations import Chat, Scripted, assistant, call, controller, steps, tool, user
+from compaction_hooks.formats import OpenAIChatFormat
+from compaction_hooks.messages import Message
+from compaction_hooks.recall import loss_of
+from tests.conversations import Chat, Scripted, assistant, call, controller, prose, steps, tool, user
 
 OPENING: list[Chat] = [user("Port the parser."), assistant("I begin.")]
+BARE = CompactionSettings(ledger_tokens=0)
 TODO = [{"content": "port the lexer", "status": "pending"}, {"content": "port the tables", "status": "completed"}]
 FACTS: Mapping[str, tuple[list[Chat], str]] = {
     "constraint": ([user("Never touch the public API."), assistant("Yes.")], "Never touch the public API."),
@@ -36,8 +45,7 @@ FACTS: Mapping[str, tuple[list[Chat], str]] = {
 
 def compacted(middle: list[Chat], summary: str, **more: Any) -> CompactionResult[Chat]:
     messages = [*OPENING, *middle, user("Go on."), *steps(12, 200)]
-    bare = CompactionSettings(ledger_tokens=0)
-    hooks = controller(200_000, summarizer=Scripted(summary), settings=bare, **more)
+    hooks = controller(200_000, summarizer=Scripted(summary), settings=BARE, **more)
     return hooks.compact_sync(messages, keep_recent_tokens=600)
 
 
@@ -103,10 +111,12 @@ def test_without_a_new_summary_the_figures_are_of_the_cleared_results_alone() ->
         tool("t", "The ticket is TX-48213.\n" + "Noted.\n" * 9_000),
     ]
     session = controller(32_000).session("thread")
-    session.transform_context_sync([*FACTS["constraint"][0], *ticket, *steps(12, 1_600), user("And now?")])
+    messages = [*FACTS["constraint"][0], *ticket, *steps(12, 1_600), user("And now?")]
+    session.transform_context_sync(messages)
     [record] = session.records
-    assert (record.summary, record.loss["id"]) == ("", (0, 1, 0))
-    assert not {"constraint", "request", "file"} & record.loss.keys()
+    loss = loss_of(messages, record)
+    assert (record.summary, loss["id"]) == ("", (0, 1, 0))
+    assert not {"constraint", "request", "file"} & loss.keys()
 
 
 def test_files_that_only_a_stored_summary_knew_are_lost_if_it_is_replaced() -> None:
@@ -118,23 +128,95 @@ def test_files_that_only_a_stored_summary_knew_are_lost_if_it_is_replaced() -> N
     assert loss.recallable < 12
 
 
-def test_record_and_event_have_the_figures_and_no_text() -> None:
+def test_names_are_counted_from_end_to_end_of_all_texts() -> None:
+    paths = [f"src/part_{n}/main_{n}.cfg" for n in range(60)]
+    ids = [f"TX-{48_000 + n}" for n in range(10)]
+    names = [*paths, *ids]
+    told = [assistant(f"{prose(900)} It is {name} now. {prose(900)}") for name in names]
+    middle = [message for said in told for message in (said, user("Go on."))]
+    loss = compacted(middle, f"- see {paths[3]}, {paths[4]} and {ids[7]}").loss
+    others = compacted([], "- nothing").loss["path"].kept  # in the file lists
+    assert (loss["path"], loss["id"]) == ((others + 2, 58, 0), (1, 9, 0))
+
+
+def test_result_event_and_stored_record_have_the_same_figures() -> None:
     events: list[CompactionEvent] = []
-    result = compacted(FACTS["id"][0], "- nothing", events=events)
-    assert result.record is not None
-    [finished] = [event for event in events if isinstance(event, CompactionFinished)]
-    assert finished.loss == result.record.loss == result.loss
-    written = result.record.to_json()
-    assert json.loads(written)["loss"]["id"] == {"kept": 0, "recallable": 1, "lost": 0}
-    assert CompactionRecord.from_json(written) == result.record
-    assert "TX-48213" not in json.dumps(json.loads(written)["loss"])
+    hooks = controller(200_000, summarizer=Scripted("- nothing", "- nothing"), events=events, settings=BARE)
+    session = hooks.session("thread")
+    messages = [*OPENING, *FACTS["id"][0], *FACTS["path"][0], user("Go on."), *steps(12, 200)]
+    for first in (20, 40):
+        result = session.compact_sync(messages, keep_recent_tokens=600)
+        finished = [event for event in events if isinstance(event, CompactionFinished)][-1]
+        assert result.record is not None
+        stored = CompactionRecord.from_json(result.record.to_json())
+        assert result.loss == finished.loss == loss_of(messages, stored)
+        assert result.loss["id"] == (0, 1, 0)  # of all that the view leaves out, by whichever compaction
+        messages += steps(12, 200, first=first)
 
 
-def test_a_record_without_the_figures_is_read() -> None:
-    record = compacted([], "- nothing").record
+def test_a_record_that_is_not_true_of_a_list_leaves_nothing_out() -> None:
+    record = compacted(FACTS["id"][0], "- nothing").record
     assert record is not None
-    fields = record.to_dict()
-    assert CompactionRecord.from_dict({name: fields[name] for name in fields.keys() - {"loss"}}).loss == {}
+    assert loss_of([user("Something else."), *steps(12, 200)], record) == {}
+
+
+class Counting(OpenAIChatFormat):
+    def __init__(self) -> None:
+        self.count = 0
+
+    def read(self, message: Chat) -> tuple[Message, ...]:
+        self.count += 1
+        return super().read(message)
+
+
+def test_figures_are_counted_when_they_are_first_read_and_kept(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    events: list[CompactionEvent] = []
+    format, messages = Counting(), [*OPENING, *FACTS["id"][0], user("Go on."), *steps(12, 200)]
+    hooks = controller(200_000, summarizer=Scripted("- nothing"), events=events, format=format, settings=BARE)
+    result = hooks.compact_sync(messages, keep_recent_tokens=600)
+    [finished] = [event for event in events if isinstance(event, CompactionFinished)]
+    read = format.count
+    assert f"{result!r}{finished!r}{finished}"
+    assert (result, finished) == (replace(result), replace(finished))
+    assert format.count == read
+    messages.insert(
+        2, assistant("The other one is TX-48214.")
+    )  # the list is read as it is now: not the one of the record
+    assert (result.loss, format.count > read) == ({}, True)
+    messages.pop(2)
+    read = format.count
+    assert (result.loss, format.count) == ({}, read)
+    assert finished.loss["id"] == (0, 1, 0)
+    assert copy.deepcopy(finished).loss == pickle.loads(pickle.dumps(finished)).loss == finished.loss
+
+
+class Held(dict[str, Any]):
+    """A message that can be referred to weakly."""
+
+
+def test_a_result_alone_holds_the_messages_until_it_is_read() -> None:
+    messages: list[Chat] = [Held(user("Port the parser.")), *OPENING[1:], user("Go on."), *steps(12, 200)]
+    hooks = controller(200_000, summarizer=Scripted("- nothing"))
+    result = hooks.compact_sync(messages, keep_recent_tokens=600)
+    message, freed = weakref.ref(messages[0]), weakref.ref(hooks)
+    del messages, hooks
+    gc.collect()
+    assert (freed(), message() is not None) == (None, True)
+    assert result.loss["request"]
+    gc.collect()
+    assert message() is None
+
+
+def test_nothing_of_the_conversation_holds_the_messages_for_the_figures() -> None:
+    hooks = controller(200_000, summarizer=Scripted("- nothing"))
+    first = hooks.compact_sync(
+        [Held(user("Port the parser.")), *OPENING[1:], user("Go on."), *steps(12, 200)], keep_recent_tokens=600
+    )
+    held = weakref.ref(first.loss_report)
+    del first
+    gc.collect()
+    assert held() is None
 
 
 def test_nothing_compacted_loses_nothing() -> None:

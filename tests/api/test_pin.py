@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -137,19 +136,6 @@ async def test_a_pin_that_an_async_store_was_not_told_yet_survives_other_convers
         hooks.session(f"other {number}")
     await hooks.session("thread").load()
     assert len(await store.load("thread")) == 1
-
-
-def test_a_stored_pin_has_every_field_that_version_0_1_0_demands_of_a_record() -> None:
-    """It reads the pin as a record that is true of no list, takes the pin over, and reports nothing."""
-    store = MemoryStore()
-    process(store).session("thread").pin(RULE)
-    [stored] = map(json.loads, store.load("thread"))
-    texts = ("id", "summary", "rendered", "covered_digest", "last_compacted_at")
-    numbers = ("version", "prompt_version", "compacted_message_count", "covered_runs", "seen_runs", "compaction_count")
-    assert {type(stored[name]) for name in texts} == {str}
-    assert {type(stored[name]) for name in numbers} == {int}
-    assert (stored["version"], stored["reason"], stored["covered_digest"]) == (1, "manual", "")
-    assert [(pin["run"], pin["is_users"]) for pin in stored["pins"]] == [(-1, True)]
 
 
 def test_pinning_a_system_message_shows_it_once() -> None:

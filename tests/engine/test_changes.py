@@ -105,6 +105,7 @@ def through_json(messages: list[Chat]) -> list[Chat]:
         pytest.param(lambda m: [*m[:2], user("One thing first."), assistant("Yes?"), *m[2:]], id="messages inserted"),
         pytest.param(lambda m: [m[0], user("Port the lexer."), *m[2:]], id="a request edited"),
         pytest.param(lambda m: [*m[:3], {**m[3], "content": "nothing in it"}, *m[4:]], id="a result edited"),
+        pytest.param(lambda m: [*m[:3], {**m[3], "is_error": True}, *m[4:]], id="a result marked as an error"),
         pytest.param(lambda m: m[3:], id="the beginning pruned"),
     ],
 )

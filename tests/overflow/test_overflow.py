@@ -401,7 +401,7 @@ def test_a_single_pattern_is_accepted_and_an_empty_one_is_ignored() -> None:
 
 
 @pytest.mark.parametrize(
-    "unit", ["prompt is too long, ", "max tokens ", "12345 ", "\\", "\"prompt' ", "[", "tokens limit "]
+    "unit", ["prompt is too long, ", "max tokens ", "12345 ", "\\", "\"prompt' ", "[", "tokens limit ", "_a", "auth_"]
 )
 def test_reads_a_megabyte_in_linear_time(unit: str) -> None:
     text = unit * (1_000_000 // len(unit))

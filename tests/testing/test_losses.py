@@ -8,13 +8,13 @@ from typing import Any, TypeAlias
 import pytest
 
 from compaction_hooks.formats import OpenAIChatFormat
+from compaction_hooks.recall import LossFigures, loss_of
 from compaction_hooks.testing import BrokenPromise, CheckedSession
-from compaction_hooks.view.record import LossFigures
 from tests.conversations import Chat, Scripted, controller, steps, user
 
 Figures: TypeAlias = Mapping[str, LossFigures]
 
-REPORT = "compaction_hooks.engine.compaction.report_loss"
+COUNTS = ("compaction_hooks.engine.compaction.loss_of", "compaction_hooks.testing.checker.loss_of")
 MESSAGES = [
     user("Port the parser. Never touch the public API."),
     *steps(6),
@@ -40,12 +40,11 @@ LIES: Mapping[str, Callable[[Figures], Figures]] = {
 
 @pytest.mark.parametrize("lie", LIES)
 def test_figures_that_differ_from_the_texts_are_reported(lie: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from compaction_hooks.recall.loss import report_loss
+    def count(*given: Any, **options: Any) -> Figures:
+        return LIES[lie](loss_of(*given, **options))
 
-    def report(*given: Any) -> Figures:
-        return LIES[lie](report_loss(*given))
-
-    monkeypatch.setattr(REPORT, report)
+    for name in COUNTS:
+        monkeypatch.setattr(name, count)
     session = controller(200_000, summarizer=Scripted("- facts")).session("thread")
     checked: CheckedSession[Chat] = CheckedSession(session, OpenAIChatFormat())
     with pytest.raises(BrokenPromise) as caught:
@@ -56,7 +55,6 @@ def test_figures_that_differ_from_the_texts_are_reported(lie: str, monkeypatch: 
 def test_true_figures_are_not() -> None:
     session = controller(200_000, summarizer=Scripted("- facts")).session("thread")
     checked: CheckedSession[Chat] = CheckedSession(session, OpenAIChatFormat())
-    checked.compact(MESSAGES, keep_recent_tokens=600)
-    assert session.record is not None
-    assert {"constraint", "request", "file"} <= session.record.loss.keys()
-    assert any(found.recallable for found in session.record.loss.values())
+    loss = checked.compact(MESSAGES, keep_recent_tokens=600).loss
+    assert {"constraint", "request", "file"} <= loss.keys()
+    assert any(found.recallable for found in loss.values())

@@ -70,7 +70,8 @@ _NAMES: Final[Mapping[type[object], str]] = {
 
 def fields_of(event: CompactionEvent) -> dict[str, object]:
     """Return an event as plain JSON, with all its figures and without its record."""
-    values = {one.name: getattr(event, one.name) for one in fields(event) if one.name not in ("record", "usage")}
+    apart = ("record", "usage", "loss_report")
+    values = {one.name: getattr(event, one.name) for one in fields(event) if one.name not in apart}
     found: dict[str, object] = {"type": "compaction", "status": _NAMES[type(event)], **values}
     if isinstance(event, StoreFailed | PinMissing | HostFilesFailed):
         return found

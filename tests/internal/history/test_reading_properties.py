@@ -27,10 +27,10 @@ from compaction_hooks import (
     SummaryRequest,
 )
 from compaction_hooks.history import History, HistoryReader, Known
-from compaction_hooks.testing.edits import EDITS
 from compaction_hooks.testing.generated import BEATS, Writer
-from compaction_hooks.testing.hosts import ANTHROPIC, OPENAI_CHAT, Dialect
 from compaction_hooks.testing.texts import Choose
+from tests.edits import EDITS
+from tests.rehearsal import ANTHROPIC, OPENAI_CHAT, Dialect
 from tests.sizes import examples
 
 QUICK = settings(examples(300), suppress_health_check=(HealthCheck.too_slow, HealthCheck.data_too_large))
