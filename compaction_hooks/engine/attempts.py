@@ -74,7 +74,6 @@ class Attempts(Generic[M]):
         The host may drop the messages before such a summary from now on, and another model may have to do with the twin.
         """
         from compaction_hooks.engine.twins import write_twin  # few histories have such summaries
-        from compaction_hooks.validity import provider_of
 
         conversation, snapshot = self.conversation, self.take_snapshot(call)
         history = snapshot.history
@@ -83,7 +82,7 @@ class Attempts(Generic[M]):
         for piece in conversation.natives.find_new(history):
             earlier = conversation.natives.text_before(history, piece)
             twin: str = yield Work(partial(write_twin, snapshot, piece, earlier, max_tokens))
-            seal = make_seal(history, piece, sent.key.model if sent else snapshot.model, provider_of(snapshot.format))
+            seal = make_seal(history, piece, sent.key.model if sent else snapshot.model, snapshot.format.provider)
             note = seal_note(seal, twin, history.piece(piece).host, _request_before(history, piece))
             conversation.natives.learn_from_note(note)
             conversation.records.add_note(note)

@@ -18,7 +18,7 @@ from compaction_hooks.foreign import are_equal
 from compaction_hooks.formats import format_of
 from compaction_hooks.history import History, HistoryReader, Known
 from compaction_hooks.history.digests import message_digest
-from compaction_hooks.messages import M, Media, MergingFormat, Message, MessageFormat
+from compaction_hooks.messages import Format, M, Media, Message
 from compaction_hooks.native import Issuer
 from compaction_hooks.runtime.effects import InFlight
 from compaction_hooks.settings import CompactionSettings
@@ -68,7 +68,7 @@ class Conversation(Generic[M]):
     def __init__(
         self,
         id: str,
-        format: MessageFormat[M],
+        format: Format[M],
         estimator: LearnedMedia,
         reader: HistoryReader[M],
         queue: StoreQueue,
@@ -111,7 +111,7 @@ class Conversation(Generic[M]):
 
         self.is_format_open = False
         if found.name != self.format.name:
-            self.format = cast("MessageFormat[M]", found)  # M is what these messages are
+            self.format = cast("Format[M]", found)  # M is what these messages are
             self._needs_merging = self._head = None
             self.reader = HistoryReader(self.format, self.estimator.estimate_message_tokens, SUMMARY_MARKER)
             self.history = None
@@ -203,7 +203,7 @@ class Conversation(Generic[M]):
         """Return the view of a snapshot, and remember it, to compare it with the provider's count."""
         view = snapshot.view
         # The size is that of the unmerged messages: a merge saves a few tokens each, so if they fit, the merged view fits.
-        merged = cast("MergingFormat[M]", self.format).merge(view) if snapshot.merges_user_messages else view
+        merged = self.format.merge(view) if snapshot.merges_user_messages else view
         start = snapshot.key.start
         if start is not None and start.left_out and self.natives.is_first_without(start.left_out, snapshot.model):
             logger.warning("session %s: a summary that only another provider or model can read is left out", self.id)
@@ -391,9 +391,7 @@ class Conversation(Generic[M]):
         """Return the provider's own summary at which the view of a request begins, or None."""
         if not history.natives():
             return None
-        from compaction_hooks.validity import provider_of  # its rules are needed by few histories
-
-        return self.natives.find_start(history, model, provider_of(self.format), self.records.user_pins)
+        return self.natives.find_start(history, model, self.format.provider, self.records.user_pins)
 
     def refuse_natives(self, history: History[M]) -> tuple[list[CompactionRecord], list[CompactionRecord]]:
         """Send the provider's own summaries in this list no more. Return the notes of them that are replaced, and the new ones."""

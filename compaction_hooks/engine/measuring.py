@@ -12,7 +12,7 @@ from compaction_hooks.engine.learning import find_calibration, learn_from_embedd
 from compaction_hooks.engine.sizes import UsageBaseline
 from compaction_hooks.errors import ConfigurationError, describe_error
 from compaction_hooks.history import History
-from compaction_hooks.messages import M, NativeFormat
+from compaction_hooks.messages import M, can
 from compaction_hooks.native import Issuer
 from compaction_hooks.settings import CompactionSettings
 from compaction_hooks.tokens.calibration import Calibration
@@ -133,7 +133,7 @@ def _oldest_run(history: History[Any], record: CompactionRecord | None, start: N
 
 def _find_issuer(conversation: Conversation[M], call: Call[M], model: str | None) -> Issuer | None:
     """Return the API and the model that read the view, if they compact by themselves and the messages can carry their items."""
-    if call.issuer is None or model is None or not isinstance(conversation.format, NativeFormat):
+    if call.issuer is None or model is None or not can(conversation.format, "native"):
         return None
     return call.issuer._replace(model=model)
 

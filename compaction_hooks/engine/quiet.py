@@ -18,7 +18,7 @@ from compaction_hooks.engine.model_names import same_model
 from compaction_hooks.engine.sizes import LastSent
 from compaction_hooks.foreign import are_equal
 from compaction_hooks.formats.usage import is_usable
-from compaction_hooks.messages import M, PlainFormat, PlainMessage, Usage, is_declared_for
+from compaction_hooks.messages import M, PlainMessage, Usage, can
 from compaction_hooks.tokens.calibration import MAXIMUM_RATIO
 from compaction_hooks.tokens.estimator import MESSAGE_TOKENS, TOOL_CALL_TOKENS, TOOL_RESULT_TOKENS
 from compaction_hooks.triggers.thresholds import silent_below
@@ -134,9 +134,7 @@ def begin(
         return None
     snapshot = sent.snapshot
     limit, bound, format = _find_limit(call, snapshot), conversation.estimator.upper_bound, conversation.format
-    if limit is None or bound is None or not isinstance(format, PlainFormat):
-        return None
-    if not is_declared_for(format, "read_plain", "read") or not _is_quiet(conversation, call, snapshot):
+    if limit is None or bound is None or not can(format, "read_plain") or not _is_quiet(conversation, call, snapshot):
         return None
     learned = learned_elsewhere(conversation, shared, snapshot.model)
     return Quiet(call, options, sent, snapshot, format.read_plain, bound, limit, learned)

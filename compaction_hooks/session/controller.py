@@ -15,7 +15,7 @@ from compaction_hooks.engine.engine import Engine
 from compaction_hooks.engine.persistence import remove_all
 from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.files import FileOperations
-from compaction_hooks.messages import M, MergingFormat, MessageFormat
+from compaction_hooks.messages import M, MessageFormat, as_format, can
 from compaction_hooks.runtime.drivers import Driver, Services
 from compaction_hooks.runtime.effects import Instant
 from compaction_hooks.runtime.guards import GuardedClock, GuardedEstimator, system_clock
@@ -329,7 +329,7 @@ def _check_merging(format: MessageFormat[Any] | None) -> None:
     Raises:
         ConfigurationError: the format has no `merge`.
     """
-    if format is not None and not isinstance(format, MergingFormat):
+    if format is not None and not can(as_format(format), "merge"):
         raise ConfigurationError(
             f"merge_user_messages=True: the format {format.name!r} has no merge(view); leave the setting out, or "
             "give a format that has one"

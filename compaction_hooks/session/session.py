@@ -18,7 +18,7 @@ from compaction_hooks.errors import ConfigurationError, RecordError
 from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.formats.answers import read_answer, read_report
 from compaction_hooks.history import HistoryReader
-from compaction_hooks.messages import M, Message, MessageFormat, UsageReport
+from compaction_hooks.messages import M, Message, MessageFormat, UsageReport, as_format
 from compaction_hooks.runtime.drivers import CallContext, Services
 from compaction_hooks.runtime.effects import Flow
 from compaction_hooks.runtime.guarded_call import is_async
@@ -350,7 +350,7 @@ class CompactionSession(ConversationMethods[M]):
         services: Services,
     ) -> None:
         # Without a format M is the dicts of providers, and OpenAI's reads plain text until a list tells the format.
-        first = format or cast("MessageFormat[M]", OpenAIChatFormat())
+        first = as_format(format or cast("MessageFormat[M]", OpenAIChatFormat()))
 
         def make_engine() -> Engine[M]:
             sizes = LearnedMedia(estimator)

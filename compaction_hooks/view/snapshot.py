@@ -10,7 +10,7 @@ from typing import Generic, NamedTuple
 from compaction_hooks.foreign import are_equal
 from compaction_hooks.history import History
 from compaction_hooks.history.digests import message_digest
-from compaction_hooks.messages import M, Message, MessageFormat, Text
+from compaction_hooks.messages import Format, M, Message, Text
 from compaction_hooks.native import Issuer
 from compaction_hooks.tokens.budget import Budget
 from compaction_hooks.tokens.estimator import TokenEstimator
@@ -101,7 +101,7 @@ class Snapshot(NamedTuple, Generic[M]):
     tokens: int
     most_tokens: int
     budget: Budget | None
-    format: MessageFormat[M]
+    format: Format[M]
     estimator: TokenEstimator
     cached_tokens: int | None
     seconds_since_last_call: float | None

@@ -23,7 +23,7 @@ NAMES = {
     "compaction_hooks": """
         CallOptions CompactionController CompactionError CompactionEvent CompactionFailed CompactionFinished CompactionOutcome
         CompactionReason CompactionRecord CompactionResult CompactionSession CompactionSettings CompactionSkipped
-        CompactionStarted ConfigurationError ContextOverflowError EventHandler ExtractiveSummarizer Message MessageFormat
+        CompactionStarted ConfigurationError ContextOverflowError EventHandler ExtractiveSummarizer Format Message MessageFormat
         OverflowInfo RecordStore SessionState StoreFailed Summarizer Summary SummaryRequest TokenEstimator Usage
         is_context_overflow parse_overflow project
     """,
@@ -35,7 +35,7 @@ NAMES = {
         AnthropicFormat OpenAIChatFormat OpenAIResponsesFormat media_from_base64 media_from_url
     """,
     "compaction_hooks.messages": """
-        Media Message MessageFormat Opaque RepairingFormat Text Thinking ToolCall ToolResult Usage
+        Media Message Format MessageFormat Opaque PlainMessage Text Thinking ToolCall ToolResult Usage
     """,
     "compaction_hooks.native": "Issuer NativeItems NativeSummarizer is_native_refusal",
     "compaction_hooks.recall": "Covered CoveredKind CoveredPart Found RecallTool diff find_facts",
