@@ -159,6 +159,7 @@ def _is_quiet(conversation: Conversation[M], call: Call[M], snapshot: Snapshot[M
         and call.server_compaction is None
         and snapshot.history.run_count > snapshot.history.base
         and projection.is_settled
+        and projection.tail_start <= snapshot.history.log.watched_from  # what hosts may still change is sent as it is
         and projection.unpinned_request is None
         and snapshot.key.start is None
         and not snapshot.merges_user_messages

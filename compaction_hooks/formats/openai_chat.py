@@ -107,7 +107,9 @@ class OpenAIChatFormat(DictFormat):
             if content is not None and not texts:
                 return None
             if role == "assistant":
-                return _plain_calls(message["tool_calls"], texts) if "tool_calls" in message else PlainMessage(True, texts)
+                return (
+                    _plain_calls(message["tool_calls"], texts) if "tool_calls" in message else PlainMessage(True, texts)
+                )
             if role == "tool":
                 call_id = message["tool_call_id"]
                 return PlainMessage(False, texts, (), (call_id,)) if type(call_id) is str else None
