@@ -15,6 +15,7 @@ from typing import (
     Final,
     Generic,
     Literal,
+    NamedTuple,
     Protocol,
     TypeAlias,
     TypeVar,
@@ -220,9 +221,19 @@ PartAddress: TypeAlias = tuple[int, int]
 """The place of a part in one host message: (index into `read(message)`, index into that `Message.parts`)."""
 
 
-PlainMessage: TypeAlias = tuple[bool, Sequence[str], Sequence[str], Sequence[str]]
-"""A message of plain texts and tool calls, in which nothing else may change a view: whether the model wrote it; all its texts,
-unchanged, names and arguments of calls included; the ids of its tool calls; and the ids of the calls that it answers."""
+class PlainMessage(NamedTuple):
+    """The texts of a message of plain texts and tool calls: nothing else in it may change a view.
+
+    Attributes:
+        is_answer: Whether the model wrote it.
+        texts: All its texts, arguments of calls included, unchanged.
+        calls, results: The ids of its tool calls, and of the calls that it answers.
+    """
+
+    is_answer: bool
+    texts: Sequence[str]
+    calls: Sequence[str] = ()
+    results: Sequence[str] = ()
 
 
 def collect_plain(is_answer: bool, parts: Iterable[Part]) -> PlainMessage | None:
@@ -239,7 +250,7 @@ def collect_plain(is_answer: bool, parts: Iterable[Part]) -> PlainMessage | None
             texts.append(part.text)
         else:
             return None
-    return is_answer, texts, calls, results
+    return PlainMessage(is_answer, texts, calls, results)
 
 
 class MessageFormat(Protocol[M]):

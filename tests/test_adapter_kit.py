@@ -38,14 +38,14 @@ class LinesFormat(PartsFormat[Line, str]):
         parts = [ToolCall(text[5:], "read", "{}") if text.startswith("call ") else Text(text) for text in message]
         return (Message(role="assistant", parts=tuple(parts)),)
 
-    def summary(self, text: str, /) -> Line:
-        return (text,)
-
     def pieces_of(self, message: Line, /) -> Pieces[str]:
         return [[*message]]
 
     def with_pieces(self, message: Line, pieces: Pieces[str], /) -> Line:
         return tuple(text for text in pieces[0] if text is not None)
+
+    def summary(self, text: str, /) -> Line:
+        return (text,)
 
     def with_text(self, part: str, text: str, /) -> str:
         return text

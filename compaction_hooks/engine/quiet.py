@@ -134,9 +134,7 @@ def begin(
         return None
     snapshot = sent.snapshot
     limit, bound, format = _find_limit(call, snapshot), conversation.estimator.upper_bound, conversation.format
-    if limit is None or bound is None or not can(format, "read_plain"):
-        return None
-    if not _is_quiet(conversation, call, snapshot):
+    if limit is None or bound is None or not can(format, "read_plain") or not _is_quiet(conversation, call, snapshot):
         return None
     learned = learned_elsewhere(conversation, shared, snapshot.model)
     return Quiet(call, options, sent, snapshot, format.read_plain, bound, limit, learned)
@@ -161,6 +159,7 @@ def _is_quiet(conversation: Conversation[M], call: Call[M], snapshot: Snapshot[M
         and call.server_compaction is None
         and snapshot.history.run_count > snapshot.history.base
         and projection.is_settled
+        and projection.tail_start <= snapshot.history.log.watched_from  # what hosts may still change is sent as it is
         and projection.unpinned_request is None
         and snapshot.key.start is None
         and not snapshot.merges_user_messages

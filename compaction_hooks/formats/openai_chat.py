@@ -107,13 +107,15 @@ class OpenAIChatFormat(DictFormat):
             if content is not None and not texts:
                 return None
             if role == "assistant":
-                return _plain_calls(message["tool_calls"], texts) if "tool_calls" in message else (True, texts, (), ())
+                return (
+                    _plain_calls(message["tool_calls"], texts) if "tool_calls" in message else PlainMessage(True, texts)
+                )
             if role == "tool":
                 call_id = message["tool_call_id"]
-                return (False, texts, (), (call_id,)) if type(call_id) is str else None
+                return PlainMessage(False, texts, (), (call_id,)) if type(call_id) is str else None
         except LookupError:
             return None
-        return (False, texts, (), ()) if role == "user" else None
+        return PlainMessage(False, texts) if role == "user" else None
 
     def wrote(self, fields: Fields, /) -> bool:
         """Return whether a message is surely in this format. False for plain text, which is the same in all formats."""
@@ -316,7 +318,7 @@ def _plain_calls(calls: object, texts: list[str]) -> PlainMessage | None:
             return None
         ids += (call_id,)
         texts += name, arguments
-    return True, texts, ids, ()
+    return PlainMessage(True, texts, ids)
 
 
 def _holds_result(message: Fields, piece: Message) -> bool:
