@@ -236,7 +236,7 @@ class PlainMessage(NamedTuple):
     results: Sequence[str] = ()
 
 
-def collect_plain(is_answer: bool, parts: Iterable[Part]) -> PlainMessage | None:
+def collect_plain(is_answer: bool, parts: Iterable[Part | None]) -> PlainMessage | None:
     """Return the texts of parts; None if one is neither a text nor a call without signature nor a result without media."""
     texts, calls, results = list[str](), list[str](), list[str]()
     for part in parts:

@@ -157,6 +157,7 @@ def _is_quiet(conversation: Conversation[M], call: Call[M], snapshot: Snapshot[M
         and (not queue.has_store or (queue.is_loaded and not queue.unwritten))
         and call.settings.max_result_tokens is None
         and call.server_compaction is None
+        and not (call.settings.repair if call.repair is None else call.repair)  # a new message may break the history
         and snapshot.history.run_count > snapshot.history.base
         and projection.is_settled
         and projection.tail_start <= snapshot.history.log.watched_from  # what hosts may still change is sent as it is

@@ -60,17 +60,20 @@ class BlockFormat(DictFormat):
         is_answer = role == self._answering_role
         if not is_answer and role != "user":
             return None
-        if type(content) is list:
-            if not all(type(block) is dict and self._is_plain(block, is_answer=is_answer) for block in content):
-                return None
-        elif type(content) is not str:
+        if type(content) is str:
+            return PlainMessage(is_answer, [content])
+        if type(content) is not list:
             return None
-        pieces = self._pieces(message, "assistant" if is_answer else "user")
-        return collect_plain(is_answer, [located.part for piece in pieces for located in piece])
+        parts = [self._read_plain_block(block, is_answer) if type(block) is dict else None for block in content]
+        return collect_plain(is_answer, self._identify_parts(parts))
 
     @abstractmethod
-    def _is_plain(self, block: Fields, *, is_answer: bool) -> bool:
-        """Return whether a block has nothing but a text, a call or a result of texts."""
+    def _read_plain_block(self, block: Fields, is_answer: bool) -> Part | None:
+        """Read a block that has nothing but a text, a call or a result of texts; None for any other."""
+
+    def _identify_parts(self, parts: Sequence[Part | None]) -> Sequence[Part | None]:
+        """Return the parts of a message with ids for calls and results that have none."""
+        return parts
 
     @abstractmethod
     def _role(self, fields: Fields) -> Role:

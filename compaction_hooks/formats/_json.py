@@ -16,7 +16,7 @@ def to_json(value: object) -> str:
     JSON has no circles, only keys of simple types, and here no more than `MOST_NESTED` levels.
     """
     try:
-        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_jsonable)
+        text = _ENCODER.encode(value)
     except (ValueError, TypeError, RecursionError):
         text = None
 
@@ -29,6 +29,9 @@ def to_json(value: object) -> str:
 def _jsonable(value: object) -> object:
     fields = fields_of(value)
     return str(value) if fields is None else fields
+
+
+_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=_jsonable)
 
 
 def _leaves(value: object, children: Callable[[Fields], list[tuple[str, object]]]) -> Iterator[tuple[str, object]]:

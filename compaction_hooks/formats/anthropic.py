@@ -69,18 +69,19 @@ class AnthropicFormat(BlockFormat):
     def _read_block(self, block: object, role: Role) -> Part:
         return read_own_block(block, _READERS.get(role, _TEXT_BLOCKS))
 
-    def _is_plain(self, block: Fields, *, is_answer: bool) -> bool:
-        match block.get("type"):
-            case "text":
-                return len(block) == 2 and type(block.get("text")) is str
-            case "tool_use":
-                names = block.get("id"), block.get("name")
-                return is_answer and block.keys() <= _CALL_FIELDS and {*map(type, names)} == {str}
-            case "tool_result":
-                is_known = block.keys() <= _RESULT_FIELDS and type(block.get("tool_use_id")) is str
-                return is_known and not is_answer and plain_texts(block.get("content"), _TEXT_SHAPES) is not None
-            case _:
-                return False
+    def _read_plain_block(self, block: Fields, is_answer: bool) -> Part | None:
+        kind, keys = block.get("type"), block.keys()
+        if kind == "text":
+            text = block.get("text")
+            return Text(text) if type(text) is str and len(block) == 2 else None
+        if kind == "tool_use" and is_answer and keys <= _CALL_FIELDS:
+            id_, name = block.get("id"), block.get("name")
+            is_named = type(id_) is str and type(name) is str
+            return _call(block) if is_named else None
+        if kind == "tool_result" and not is_answer and keys <= _RESULT_FIELDS:
+            id_, texts = block.get("tool_use_id"), plain_texts(block.get("content"), _TEXT_SHAPES)
+            return ToolResult(id_, "".join(texts)) if type(id_) is str and texts is not None else None
+        return None
 
     def _failure(self, call: ToolCall, text: str) -> Fields:
         return {"type": "tool_result", "tool_use_id": call.id, "is_error": True, "content": text}

@@ -79,18 +79,19 @@ class BedrockConverseFormat(BlockFormat):
             return _read_reasoning(reasoning)
         return _read_words(fields) or _opaque(fields)
 
-    def _is_plain(self, block: Fields, *, is_answer: bool) -> bool:
+    def _read_plain_block(self, block: Fields, is_answer: bool) -> Part | None:
         if len(block) != 1:
-            return False
+            return None
         [(key, value)] = block.items()
         if key == "text":
-            return type(value) is str
-        if type(value) is not dict or type(value.get("toolUseId")) is not str:
-            return False
-        if key == "toolUse":
-            return is_answer and value.keys() <= _CALL_FIELDS and type(value.get("name")) is str
-        is_known = key == "toolResult" and not is_answer and value.keys() <= _RESULT_FIELDS
-        return is_known and all(map(_is_plain_output, list_of(value.get("content")) or (None,)))
+            return Text(value) if type(value) is str else None
+        if type(value) is not dict or type(id_ := value.get("toolUseId")) is not str:
+            return None
+        if key == "toolUse" and is_answer and value.keys() <= _CALL_FIELDS and type(name := value.get("name")) is str:
+            return ToolCall(id_, name, as_json_text(value.get("input")))
+        content = value.get("content")
+        is_result = key == "toolResult" and not is_answer and value.keys() <= _RESULT_FIELDS
+        return _read_result(value) if is_result and all(map(_is_plain_output, list_of(content) or (None,))) else None
 
     def _failure(self, call: ToolCall, text: str) -> Fields:
         return {"toolResult": {"toolUseId": call.id, "status": "error", "content": [{"text": text}]}}

@@ -131,17 +131,23 @@ class GeminiFormat(BlockFormat):
             return _read_response(response)
         return _read_media(part) or _read_text(part, role) or _opaque(part)
 
-    def _is_plain(self, block: Fields, *, is_answer: bool) -> bool:
+    def _read_plain_block(self, block: Fields, is_answer: bool) -> Part | None:
         if len(block) != 1:
-            return False
+            return None
         [(key, value)] = block.items()
         if key == "text":
-            return type(value) is str
-        if type(value) is not dict or type(value.get("name")) is not str or type(value.get("id", "")) is not str:
-            return False
-        is_call = key in ("functionCall", "function_call")
-        is_known = is_call or key in ("functionResponse", "function_response")
-        return is_known and is_call == is_answer and value.keys() <= {"id", "name", "args" if is_call else "response"}
+            return Text(value) if type(value) is str else None
+        if type(value) is not dict or type(name := value.get("name")) is not str:
+            return None
+        if type(id_ := value.get("id", "")) is not str or not value.keys() <= _PLAIN_FIELDS.get(key, frozenset()):
+            return None
+        if key in ("functionCall", "function_call"):
+            return ToolCall(id_, name, as_json_text(value.get("args"))) if is_answer else None
+        return None if is_answer else _read_response(value)
+
+    def _identify_parts(self, parts: Sequence[Part | None]) -> Sequence[Part | None]:
+        seen = Counter[str]()
+        return [None if part is None else _identify(Located(0, part), seen).part for part in parts]
 
     def _failure(self, call: ToolCall, text: str) -> Fields:
         # Alone in its content, the answer to a second call of one name would be read as that of the first.
@@ -165,6 +171,12 @@ class GeminiFormat(BlockFormat):
                 return {**block, "text": text}
             case Media():
                 return {"text": text}
+
+
+_PLAIN_FIELDS: Final = {
+    **dict.fromkeys(("functionCall", "function_call"), frozenset({"id", "name", "args"})),
+    **dict.fromkeys(("functionResponse", "function_response"), frozenset({"id", "name", "response"})),
+}
 
 
 def _untie(block: object) -> object:

@@ -145,3 +145,11 @@ def test_tools_that_the_host_adds_in_place_count() -> None:
     tools.append({"name": "read", "description": prose(200)})
     session.transform_context_sync(messages, tools=tools)
     assert (session.state().context_tokens or 0) > before + 200
+
+
+def test_a_new_message_that_breaks_the_history_is_repaired() -> None:
+    session = CompactionController(context_window=100_000, settings=CompactionSettings(repair=True)).session("one")
+    messages = [user("go"), *steps(3)]
+    session.transform_context_sync(messages)
+    broken = [*messages, assistant(None, call("9")), user("never mind")]
+    assert len(session.transform_context_sync(broken)) == len(broken) + 1
