@@ -21,7 +21,6 @@ from compaction_hooks.summary.extractive.text import (
 )
 from compaction_hooks.summary.harness import is_request, is_summary_message, strip_harness, without_draft
 from compaction_hooks.text.escaping import neutralize
-from compaction_hooks.text.noise import hide_base64
 from compaction_hooks.text.refusals import age_refusals
 
 SENTENCE_CHARS = 300
@@ -74,7 +73,7 @@ def request_texts(messages: Iterable[Message], earlier: Iterable[str] = ()) -> l
             place = max(len(asked) - 1, 1)
             asked[place:place] = (text for text in _quoted_requests(message) if _beginning(text) not in known)
         elif message.role == "user" and is_request(text := strip_harness(message.text)):
-            asked.append(neutralize(hide_base64(text)))
+            asked.append(neutralize(text))
     return asked
 
 
