@@ -211,6 +211,7 @@ class Conversation(Generic[M]):
             logger.warning("session %s: a summary that only another provider or model can read is left out", self.id)
         stored = snapshot.stored_view if snapshot.key.has_native or merged is not view else view
         self.loaded = None
+        self.sizes.drop_other_lists(snapshot.key)
         self.last_sent = LastSent(merged, stored, snapshot.key, snapshot.tokens, snapshot.budget, snapshot=snapshot)
         self._keep_note(self.reasoning.record_sent(snapshot.history, snapshot.shown_record))
         if snapshot.model is not None:

@@ -134,6 +134,8 @@ class ConversationFlow(Attempts[M]):
             self._check_trigger(call)
             return None, None
         due = settings.effective_trigger.due(snapshot)
+        told = self.conversation.id, snapshot.tokens, snapshot.budget.trigger, due.reason if due else "not due"
+        logger.debug("session %s: %d tokens for a trigger of %d: %s", *told)
         # A trigger decides when, not whether the answer has room.
         if due is None and snapshot.tokens > snapshot.input_limit:
             due = Due(f"above {snapshot.input_limit:,} tokens")
