@@ -52,8 +52,6 @@ _SMALL_TALK = re.compile(
     re.IGNORECASE,
 )
 _LIST_MARK = re.compile(r"\A(?:[-*+#>]+\s+|\d{1,3}[.)]\s+|\[[ xX~/-]\]\s*)+")
-WIDE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
-"""A character of a script that sets no spaces and needs few characters for a word."""
 
 
 def request_texts(messages: Iterable[Message], earlier: Iterable[str] = ()) -> list[str]:
@@ -190,6 +188,12 @@ def spoken_sentences(text: str) -> list[str]:
     return [bare for sentence in found if (bare := _LIST_MARK.sub("", sentence[:MAX_SENTENCE_CHARS], count=1))]
 
 
+def has_wide(text: str) -> bool:
+    """Return whether a text has a character of a script that sets no spaces and needs few characters for a word."""
+    # A pattern of these ranges takes milliseconds to compile.
+    return not text.isascii() and any("\u3040" <= char <= "\u9fff" or "\uac00" <= char <= "\ud7af" for char in text)
+
+
 def is_small_talk(sentence: str) -> bool:
     """Return whether a sentence begins as greetings, thanks and assurances do."""
     return _SMALL_TALK.match(sentence) is not None
@@ -199,5 +203,5 @@ def is_prose(sentence: str, least_chars: int) -> bool:
     """Return whether a sentence is written rather than pasted: long enough, mostly letters, no line of a table or of code."""
     start = sentence[:SENTENCE_CHARS]
     letters = sum(map(str.isalpha, start))
-    is_long = len(sentence) >= (6 if WIDE.search(start) else least_chars)
+    is_long = len(sentence) >= (6 if has_wide(start) else least_chars)
     return is_long and letters >= 0.6 * len(start) and not start.startswith(("|", ">", "+", "$"))
