@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence, Set
 from typing import TYPE_CHECKING, Any, Final, Generic, cast
 
 from compaction_hooks.engine.cooldown import Cooldown
-from compaction_hooks.engine.natives import NativeSummaries, native_digest
+from compaction_hooks.engine.natives import NativeSummaries, native_name
 from compaction_hooks.engine.reasoning import BoundReasoning
 from compaction_hooks.engine.records import Records
 from compaction_hooks.engine.sizes import LastSent, Sizes
@@ -401,7 +401,7 @@ class Conversation(Generic[M]):
 
     def refuse_natives(self, history: History[M]) -> CompactionRecord:
         """Send the provider's own summaries in this list no more. Return the note for the store."""
-        names = {native_digest(native_of(history.piece(index).message)) for index in history.natives()}
+        names = {native_name(native_of(history.piece(index).message)) for index in history.natives()}
         self.records.undo(names)
         return undo_note(names, 0, 0)
 

@@ -13,7 +13,7 @@ from compaction_hooks.messages import NativeSummary
 from compaction_hooks.reasoning import find_family
 from compaction_hooks.view.native import NOWHERE, NativeStart, find_start, native_of
 from compaction_hooks.view.notes import issuer_note
-from compaction_hooks.view.record import UNKNOWN_RUN, CompactionRecord, Pin
+from compaction_hooks.view.record import NATIVE_MARK, UNKNOWN_RUN, CompactionRecord, Pin
 
 _FAMILY = "Claude"
 """The families of models that take a readable summary of the provider's own: only Anthropic makes such."""
@@ -24,7 +24,7 @@ MOST_REFUSALS = 2
 
 
 class NativeSummaries:
-    """The issuers of one conversation's sealed summaries, by digest of the summary.
+    """The issuers of one conversation's sealed summaries, by `native_name`.
 
     Attributes:
         refusals: By model, how often in a row its provider refused the native items that it had made for us.
@@ -46,7 +46,7 @@ class NativeSummaries:
             model: The model of the request before, which they came with if their message names no other one.
         """
         messages = [history.piece(index).message for index in history.natives()]
-        made = {native_digest(native_of(one)): one.model or model or "" for one in messages if native_of(one).sealed}
+        made = {native_name(native_of(one)): one.model or model or "" for one in messages if native_of(one).sealed}
         notes = [issuer_note(name, issuer) for name, issuer in made.items() if name not in self._issuers]
         for note in notes:
             self.learn_from_note(note)
@@ -59,7 +59,7 @@ class NativeSummaries:
 
         Args:
             model: The model of the request; None is the controller's own.
-            refused: Digests of the summaries that a provider refused, among other names.
+            refused: Names of the summaries that a provider refused, among other names.
             pins: By digest, the run of each message that the host pinned.
         """
         start = find_start(
@@ -81,7 +81,7 @@ class NativeSummaries:
         return is_first
 
     def _may_send(self, item: NativeSummary, model: str, refused: Set[str]) -> bool:
-        name = native_digest(item)
+        name = native_name(item)
         if name in refused:
             return False
         if item.sealed:
@@ -90,9 +90,9 @@ class NativeSummaries:
         return family is None or family.name.startswith(_FAMILY)
 
 
-def native_digest(item: NativeSummary) -> str:
-    """Return the SHA-256 of a summary of the provider's own, sealed or readable: its name in any list."""
-    return text_digest(item.sealed or item.content)
+def native_name(item: NativeSummary) -> str:
+    """Return the name of a summary of the provider's own, sealed or readable, in any list; it ends with the mark of native items."""
+    return text_digest(item.sealed or item.content) + NATIVE_MARK
 
 
 def _find_run(history: History[Any], digest: str, end: int) -> int:

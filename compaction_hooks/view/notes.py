@@ -36,9 +36,9 @@ def reasoning_note(record_id: str | None, stale: StaleRuns, models: Iterable[str
     return replace(_note(()), id=_name(content), parent=record_id, stale_runs=stale, binding_models=names)
 
 
-def issuer_note(digest: str, model: str) -> CompactionRecord:
-    """Return a note of the model that made a sealed summary of the provider's own, which its digest names."""
-    return replace(_note(()), id=_name(json.dumps([digest, model])), parent=digest, binding_models=(model,))
+def issuer_note(name: str, model: str) -> CompactionRecord:
+    """Return a note of the model that made a sealed summary of the provider's own with this name."""
+    return replace(_note(()), id=_name(json.dumps([name, model])), parent=name, binding_models=(model,))
 
 
 def _name(content: str) -> str:

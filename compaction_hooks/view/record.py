@@ -116,7 +116,7 @@ class CompactionRecord:
         stale_runs: The runs whose reasoning was made behind other views: of the record `parent` if this is a note. None:
             all runs before `seen_runs`.
         binding_models: Models whose provider refused reasoning in this conversation, "" is the controller's own; as above.
-            If this is a note without `stale_runs`: the model that made the sealed summary with the digest `parent`.
+            If this is a note without `stale_runs`: the model that made the sealed summary with the name `parent`.
         native: The provider's own summary of the covered messages, or None. Its issuer is shown it in place of `rendered`.
         extra: Fields of a later version, kept as they came.
     """

@@ -195,6 +195,16 @@ def test_a_host_that_catches_the_refusal_recovers_without_the_item(window: int) 
         session.recover_sync(RefusedError(), conversation())
 
 
+def test_a_refusal_is_known_to_a_fork_and_after_its_restart() -> None:
+    session, store = controller().session("one"), MemoryStore()
+    session.transform_context_sync(conversation())
+    view = session.recover_sync(RefusedError(), conversation())
+    fork = controller(store=store).session("two")
+    fork.import_records(session.export_records())
+    assert fork.transform_context_sync(conversation()) == view
+    assert controller(store=store).session("two").transform_context_sync(conversation()) == view
+
+
 MODELS = ["gpt-5", "grok-4"]
 PARTS = st.lists(st.sampled_from(["user", "assistant", *MODELS]), min_size=1, max_size=8)
 
