@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from itertools import groupby
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from compaction_hooks.formats._dict_format import DictFormat
 from compaction_hooks.formats._fields import Fields, fields_of, list_of, message_fields
@@ -16,10 +16,12 @@ from compaction_hooks.messages import (
     Message,
     Part,
     PartAddress,
+    PlainMessage,
     Role,
     Text,
     ToolCall,
     ToolResult,
+    collect_plain,
 )
 
 
@@ -37,6 +39,8 @@ class BlockFormat(DictFormat):
     for each group of other blocks ("user"), in their order.
     """
 
+    _answering_role: ClassVar[str] = "assistant"
+
     def read(self, message: Fields, /) -> tuple[Message, ...]:
         """Read one message; at least one piece.
 
@@ -47,6 +51,26 @@ class BlockFormat(DictFormat):
         role = self._role(fields)
         pieces = self._pieces(fields, role)
         return tuple([build_message(_speaker(role, piece), _parts(piece), fields) for piece in pieces])
+
+    def read_plain(self, message: Fields, /) -> PlainMessage | None:
+        """Return the texts of a message of plain blocks; None for any other message."""
+        if type(message) is not dict or len(message) != 2:
+            return None
+        role, content = message.get("role"), message.get(self._content)
+        is_answer = role == self._answering_role
+        if not is_answer and role != "user":
+            return None
+        if type(content) is list:
+            if not all(type(block) is dict and self._is_plain(block, is_answer=is_answer) for block in content):
+                return None
+        elif type(content) is not str:
+            return None
+        pieces = self._pieces(message, "assistant" if is_answer else "user")
+        return collect_plain(is_answer, [located.part for piece in pieces for located in piece])
+
+    @abstractmethod
+    def _is_plain(self, block: Fields, *, is_answer: bool) -> bool:
+        """Return whether a block has nothing but a text, a call or a result of texts."""
 
     @abstractmethod
     def _role(self, fields: Fields) -> Role:

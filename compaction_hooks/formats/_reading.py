@@ -5,8 +5,8 @@ Reading is lenient: a block whose shape is not the documented one becomes an `Op
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Final, TypeAlias
+from collections.abc import Callable, Mapping, Sequence, Set
+from typing import Final, TypeAlias, cast
 
 from compaction_hooks.errors import FormatError
 from compaction_hooks.formats._fields import Fields, fields_of, list_of, text_of
@@ -95,6 +95,25 @@ def read_content(content: object, readers: Mapping[str, BlockReader]) -> tuple[P
     if content is None:
         return ()
     return tuple([read_own_block(block, readers) for block in content_blocks(content)])
+
+
+def plain_texts(content: object, shapes: Mapping[str, Set[str]]) -> list[str] | None:
+    """Return the texts of a content that is a text, or blocks of texts without anything else; None for any other content.
+
+    Args:
+        shapes: For each type of such a block its keys in addition to the type and the text; their values must be empty.
+    """
+    if type(content) is str:
+        return [content]
+    texts: list[str] = []
+    for block in cast("list[object]", content) if type(content) is list else (None,):
+        if type(block) is not dict or type(text := block.get("text")) is not str:
+            return None
+        others, kind = block.keys() - {"type", "text"}, block.get("type")
+        if type(kind) is not str or not others <= shapes.get(kind, {kind}) or any(map(block.get, others)):
+            return None
+        texts.append(text)
+    return texts
 
 
 def read_own_block(block: object, readers: Mapping[str, BlockReader]) -> Part:

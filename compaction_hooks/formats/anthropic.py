@@ -16,6 +16,7 @@ from compaction_hooks.formats._reading import (
     ROLES,
     BlockReader,
     opaque,
+    plain_texts,
     read_own_block,
     read_result,
     text_block,
@@ -68,6 +69,19 @@ class AnthropicFormat(BlockFormat):
     def _read_block(self, block: object, role: Role) -> Part:
         return read_own_block(block, _READERS.get(role, _TEXT_BLOCKS))
 
+    def _is_plain(self, block: Fields, *, is_answer: bool) -> bool:
+        match block.get("type"):
+            case "text":
+                return len(block) == 2 and type(block.get("text")) is str
+            case "tool_use":
+                names = block.get("id"), block.get("name")
+                return is_answer and block.keys() <= _CALL_FIELDS and {*map(type, names)} == {str}
+            case "tool_result":
+                is_known = block.keys() <= _RESULT_FIELDS and type(block.get("tool_use_id")) is str
+                return is_known and not is_answer and plain_texts(block.get("content"), _TEXT_SHAPES) is not None
+            case _:
+                return False
+
     def _failure(self, call: ToolCall, text: str) -> Fields:
         return {"type": "tool_result", "tool_use_id": call.id, "is_error": True, "content": text}
 
@@ -84,6 +98,11 @@ class AnthropicFormat(BlockFormat):
                 return {**block, "source": {**(fields_of(block.get("source")) or {}), "data": text}}
             case Text() | Media():
                 return replace_block_text(block, text)
+
+
+_CALL_FIELDS: Final = frozenset({"type", "id", "name", "input"})
+_RESULT_FIELDS: Final = frozenset({"type", "tool_use_id", "content", "is_error"})
+_TEXT_SHAPES: Final = {"text": frozenset[str]()}
 
 
 def _image(fields: Fields) -> Media | None:

@@ -79,6 +79,19 @@ class BedrockConverseFormat(BlockFormat):
             return _read_reasoning(reasoning)
         return _read_words(fields) or _opaque(fields)
 
+    def _is_plain(self, block: Fields, *, is_answer: bool) -> bool:
+        if len(block) != 1:
+            return False
+        [(key, value)] = block.items()
+        if key == "text":
+            return type(value) is str
+        if type(value) is not dict or type(value.get("toolUseId")) is not str:
+            return False
+        if key == "toolUse":
+            return is_answer and value.keys() <= _CALL_FIELDS and type(value.get("name")) is str
+        is_known = key == "toolResult" and not is_answer and value.keys() <= _RESULT_FIELDS
+        return is_known and all(map(_is_plain_output, list_of(value.get("content")) or (None,)))
+
     def _failure(self, call: ToolCall, text: str) -> Fields:
         return {"toolResult": {"toolUseId": call.id, "status": "error", "content": [{"text": text}]}}
 
@@ -95,6 +108,14 @@ class BedrockConverseFormat(BlockFormat):
                 return {**block, "toolUse": {**(fields_of(block["toolUse"]) or {}), "input": json_object(text)}}
             case Text() | Media():
                 return {**block, "text": text} if "text" in block else {"text": text}
+
+
+_CALL_FIELDS: Final = frozenset({"toolUseId", "name", "input"})
+_RESULT_FIELDS: Final = frozenset({"toolUseId", "content", "status"})
+
+
+def _is_plain_output(block: object) -> bool:
+    return type(block) is dict and len(block) == 1 and ("json" in block or type(block.get("text")) is str)
 
 
 _KEYS: Final = BedrockConverseFormat.own_blocks | {"text", *_MEDIA}

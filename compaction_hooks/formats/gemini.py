@@ -59,6 +59,7 @@ class GeminiFormat(BlockFormat):
     name = "gemini"
     own_blocks = frozenset[str]()
     _content = "parts"
+    _answering_role = "model"
     _merged_roles = ("user", "model", "function")
 
     def wrote(self, fields: Fields, /) -> bool:
@@ -129,6 +130,18 @@ class GeminiFormat(BlockFormat):
         if role == "user" and (response := fields_of(_get(part, "function_response"))) is not None:
             return _read_response(response)
         return _read_media(part) or _read_text(part, role) or _opaque(part)
+
+    def _is_plain(self, block: Fields, *, is_answer: bool) -> bool:
+        if len(block) != 1:
+            return False
+        [(key, value)] = block.items()
+        if key == "text":
+            return type(value) is str
+        if type(value) is not dict or type(value.get("name")) is not str or type(value.get("id", "")) is not str:
+            return False
+        is_call = key in ("functionCall", "function_call")
+        is_known = is_call or key in ("functionResponse", "function_response")
+        return is_known and is_call == is_answer and value.keys() <= {"id", "name", "args" if is_call else "response"}
 
     def _failure(self, call: ToolCall, text: str) -> Fields:
         # Alone in its content, the answer to a second call of one name would be read as that of the first.

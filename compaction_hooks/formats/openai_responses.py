@@ -14,13 +14,14 @@ from compaction_hooks.formats._fields import Fields, fields_of, list_of, message
 from compaction_hooks.formats._json import as_json_text
 from compaction_hooks.formats._media import media_from_base64
 from compaction_hooks.formats._openai_parts import PARTS
-from compaction_hooks.formats._reading import ROLES, build_message, opaque, read_content, read_result
+from compaction_hooks.formats._reading import ROLES, build_message, opaque, plain_texts, read_content, read_result
 from compaction_hooks.formats._rewriting import call_at, part_at, replace_result_text, replace_text, without_items
 from compaction_hooks.messages import (
     Media,
     Message,
     Part,
     PartAddress,
+    PlainMessage,
     Role,
     Text,
     Thinking,
@@ -48,6 +49,17 @@ _FAILURES: Final[Mapping[str, Fields]] = {
     "apply_patch_call_output": {"status": "failed"},
 }
 """The fields by which outputs of a type report failure; other types have none."""
+
+_PLAIN_ITEMS: Final = {
+    "message": frozenset({"type", "role", "content", "id", "status"}),
+    "function_call": frozenset({"type", "call_id", "name", "arguments", "id", "status"}),
+    "function_call_output": frozenset({"type", "call_id", "output", "id", "status"}),
+}
+_TEXT_SHAPES: Final = {
+    "text": frozenset[str](),
+    "input_text": frozenset[str](),
+    "output_text": frozenset({"annotations", "logprobs"}),
+}
 
 _BLANK_SCREEN: Final = (
     "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR42mP4DwABAQEAHLCMmQAAAABJRU5ErkJggg=="
@@ -89,6 +101,23 @@ class OpenAIResponsesFormat(DictFormat):
             )
         speaker: Role = "tool" if kind in _OUTPUTS else ROLES.get(role, "assistant")
         return (build_message(speaker, (_part(kind, fields),), fields),)
+
+    def read_plain(self, message: Fields, /) -> PlainMessage | None:
+        """Return the texts of a plain message, a function call or its output; None for any other item."""
+        kind = message.get("type", "message") if type(message) is dict else None
+        fields = _PLAIN_ITEMS.get(kind) if type(kind) is str else None
+        if fields is None or not message.keys() <= fields or message.get("status", "completed") != "completed":
+            return None
+        if kind == "message":
+            role, texts = message.get("role"), plain_texts(message.get("content"), _TEXT_SHAPES)
+            return PlainMessage(role == "assistant", texts) if texts and role in ("user", "assistant") else None
+        call_id, name, arguments = message.get("call_id"), message.get("name"), message.get("arguments")
+        if type(call_id) is not str or not call_id:
+            return None
+        if type(name) is str and type(arguments) is str:
+            return PlainMessage(True, [name, arguments], [call_id])
+        texts = plain_texts(message.get("output"), _TEXT_SHAPES)
+        return None if texts is None else PlainMessage(False, texts, (), [call_id])
 
     def wrote(self, fields: Fields, /) -> bool:
         """Return whether a message is surely in this format. False for plain text, which is the same in all formats."""
