@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -26,12 +25,11 @@ from compaction_hooks.recall.loss import loss_of
 from compaction_hooks.runtime.effects import Aborted, Emit, Flow, Instant, Now, Work
 from compaction_hooks.strategies import AnyStrategy, Candidate, Goal, ShortenParts, SummaryStrategy
 from compaction_hooks.strategies.check import broken_rule, rejection
-from compaction_hooks.strategies.cut_point import turns_tokens
 from compaction_hooks.strategies.fixed_parts import largest_fixed_part
 from compaction_hooks.strategies.leave_out_media import LeaveOutMedia
 from compaction_hooks.strategies.shorten_parts import last_resort
 from compaction_hooks.strategies.summary_plan import Summarized
-from compaction_hooks.tokens.budget import KEEP_RECENT_RATIO, MANUAL_KEEP_RATIO, MINIMUM_GROWTH_RATIO, Budget
+from compaction_hooks.tokens.budget import MINIMUM_GROWTH_RATIO, Budget
 from compaction_hooks.view.loss import LossReport
 from compaction_hooks.view.native import covered_pieces
 from compaction_hooks.view.projection import is_true
@@ -60,7 +58,7 @@ class Compaction(Generic[M]):
         self._call = call
         self._settings = call.settings
         self._snapshot = snapshot._replace(learned=conversation.export_calibration(snapshot.key.model))
-        keep = _keep_tokens(order, snapshot, budget)
+        keep = order.keep_tokens(snapshot, budget)
         self._budget = budget.with_keep(keep).with_target(order.due.target_tokens if order.due else None)
         self._keep_tokens = keep
         self._order = order
@@ -104,11 +102,14 @@ class Compaction(Generic[M]):
                     return candidate
             else:
                 candidate = strategy.propose(self._snapshot, goal)
+            name = type(strategy).__name__
             if candidate is None:
+                logger.debug("session %s: %s has nothing to gain", self._conversation.id, name)
                 continue
 
             # Its lower bound misses the target: spare the cost of its view, and let the next strategy start from it.
             if candidate.least_tokens > goal.budget.target:
+                logger.debug("session %s: %s alone misses the target", self._conversation.id, name)
                 postponed.append(candidate)
                 goal = replace(goal, start=candidate, may_send_start=False)
                 continue
@@ -243,6 +244,8 @@ class Compaction(Generic[M]):
 
     def _evaluate(self, candidate: Candidate[M]) -> bool:
         why = self._reject(candidate)
+        told = self._conversation.id, candidate.tokens, self._budget.target, why or "may be sent"
+        logger.debug("session %s: a view of %d tokens for a target of %d: %s", *told)
         if why is None:
             self._passing.append(candidate)
         else:
@@ -490,14 +493,3 @@ class Compaction(Generic[M]):
         if self._order.must_fit and not self._can_wait:
             raise cause
         return self._build_result(self._hand_out_unchanged(), CompactionOutcome.FAILED, None)
-
-
-def _keep_tokens(order: Order, snapshot: Snapshot[M], budget: Budget) -> int:
-    """Return the recent tokens to keep. After an overflow the context is larger than estimated: a part of it at most."""
-    if order.keep is not None:
-        return order.keep
-    if order.reason is CompactionReason.OVERFLOW:
-        return min(budget.emergency_keep, int(snapshot.tokens * KEEP_RECENT_RATIO))
-    most = int(snapshot.tokens * MANUAL_KEEP_RATIO) if order.reason is CompactionReason.MANUAL else budget.keep
-    turns = turns_tokens(snapshot.history, budget.keep_turns)
-    return max(min(budget.keep, most), math.ceil(snapshot.ratio * turns))

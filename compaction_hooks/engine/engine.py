@@ -92,7 +92,7 @@ class Engine(SendingFlow[M]):
             new = conversation.add_records(records)
             for record in new:
                 for record_id in record.takes_back:
-                    if record_id.endswith(NATIVE_MARK):  # its record stays in the store, with the refused items
+                    if record_id.endswith(NATIVE_MARK):  # refused items: their record stays in the store
                         conversation.queue.save(undo_note([record_id], 0, 0))
                     else:
                         conversation.queue.remove(record_id)

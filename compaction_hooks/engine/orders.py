@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import math
+from typing import Any, NamedTuple
 
 from compaction_hooks.files import FileOperations
+from compaction_hooks.tokens.budget import KEEP_RECENT_RATIO, MANUAL_KEEP_RATIO, Budget
 from compaction_hooks.triggers import Due
 from compaction_hooks.view.record import CompactionReason, CompactionRecord
+from compaction_hooks.view.snapshot import Snapshot
 
 
 class Order(NamedTuple):
@@ -36,3 +39,15 @@ class Order(NamedTuple):
     previewed: CompactionRecord | None = None
     due: Due | None = None
     host_files: FileOperations = FileOperations()
+
+    def keep_tokens(self, snapshot: Snapshot[Any], budget: Budget) -> int:
+        """Return the recent tokens to keep. After an overflow the context is larger than estimated: a part of it at most."""
+        if self.keep is not None:
+            return self.keep
+        if self.reason is CompactionReason.OVERFLOW:
+            return min(budget.emergency_keep, int(snapshot.tokens * KEEP_RECENT_RATIO))
+        most = int(snapshot.tokens * MANUAL_KEEP_RATIO) if self.reason is CompactionReason.MANUAL else budget.keep
+        from compaction_hooks.strategies.cut_point import turns_tokens  # needed only when something is due
+
+        turns = turns_tokens(snapshot.history, budget.keep_turns)
+        return max(min(budget.keep, most), math.ceil(snapshot.ratio * turns))

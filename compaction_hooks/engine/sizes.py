@@ -72,6 +72,13 @@ class Sizes:
         baseline = self.baseline
         return baseline if baseline is not None and baseline.key.is_prefix_of(key) else None
 
+    def drop_other_lists(self, key: ViewKey) -> None:
+        """Drop what is known of other lists than this view's: none of them comes back, and it would keep their messages."""
+        if self.baseline is not None and self.baseline.key.log is not key.log:
+            self.baseline = None
+        if self.last_checked is not None and self.last_checked[0].log is not key.log:
+            self.last_checked = None
+
     def export_calibration(self, model: str | None, estimator: str, format: str) -> dict[str, object]:
         """Return the calibration of a model for a record, with its estimator and format; an empty dict if there is none."""
         learned = self.calibrations.get(model)

@@ -25,6 +25,7 @@ each, and drops all others, so that a rule is a short pattern over letters and a
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import Final, NamedTuple
 
 READ_CHARS: Final = 20_000
@@ -225,7 +226,8 @@ _SYMBOLS: Final = (
 _TABLE: Final = (*_NO_AMOUNT, *_ENGLISH, *_CHINESE, *_SYMBOLS)
 
 
-def _pattern() -> re.Pattern[str]:
+@cache
+def _word_pattern() -> re.Pattern[str]:
     """Return one pattern with a group per line of the tables, so that `lastindex` is the number of the line."""
 
     def alternatives(table: tuple[tuple[str, str], ...]) -> str:
@@ -238,7 +240,6 @@ def _pattern() -> re.Pattern[str]:
     )
 
 
-_PATTERN: Final = _pattern()
 _DIGITS = re.compile(r"\d[\d,_]*(?:\.\d+(?=[km]))?")
 _SCALES: Final = {"k": 1_000, "m": 1_000_000}
 
@@ -246,7 +247,7 @@ _SCALES: Final = {"k": 1_000, "m": 1_000_000}
 def tag_words(text: str) -> list[Word]:
     """Return the meaningful words of a normalized text, in order."""
     words: list[Word] = []
-    for match in _PATTERN.finditer(text):
+    for match in _word_pattern().finditer(text):
         tag = _TABLE[(match.lastindex or 1) - 1][0]
         value = _value(match[0]) if tag in ("N", "U") else 0
         if tag and value < _NUMBER_LIMIT:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 from bisect import bisect_left
 from collections.abc import Callable
 from itertools import islice
 
 from compaction_hooks.history import History
 from compaction_hooks.messages import M
+
+logger = logging.getLogger("compaction_hooks")
 
 TURN_SLACK_RATIO = 0.25
 """The part of the kept tokens that may be lost so that the kept messages begin with a user's message, as in KDCube."""
@@ -38,6 +41,13 @@ def find_cut(history: History[M], *, after: int, keep_tokens: int, fits: Callabl
     if not candidates:
         return None
     fitting = next((run for run in candidates if fits(run)), candidates[-1])
+    logger.debug(
+        "of %d places with at most %d tokens after them, %d leave too little room: the messages from run %d on may stay",
+        len(candidates),
+        keep_tokens,
+        candidates.index(fitting),
+        fitting,
+    )
     least = history.tokens(history.run_start(fitting)) * (1 - TURN_SLACK_RATIO)
     nearby = (run for run in candidates if run >= fitting and history.tokens(history.run_start(run)) >= least)
     return next((run for run in nearby if history.starts_turn(run)), fitting)

@@ -175,7 +175,7 @@ def _said(snapshot: Snapshot[M], plan: SummaryPlan, start: int) -> dict[str, int
     """Return the user's words before piece `start`, oldest first, with their piece; those in messages that stay are in view."""
     history, pinned = snapshot.history, {*find_pinned(snapshot, start)}
     said: dict[str, int | None] = {}
-    if history.base or snapshot.native_piece is not None or find_head_summary(history) is not None:
+    if history.base or snapshot.readable_native is not None or find_head_summary(history) is not None:
         # The list lacks older messages: their words are in the earlier summary, among those of its writer.
         earlier = parse(plan.previous_summary or "")
         said = {item.text: None for item in earlier if item.section is Section.CONSTRAINTS}

@@ -241,6 +241,12 @@ class Snapshot(NamedTuple, Generic[M]):
         return start.piece if start is not None and start.is_newer(self.history, self.record) else None
 
     @property
+    def readable_native(self) -> NativeStart | None:
+        """The summary of `native_piece`, if it is readable."""
+        start = self.key.start
+        return start if start is not None and start.text and self.native_piece is not None else None
+
+    @property
     def carried_piece(self) -> int | None:
         """The piece with a sealed summary of the provider's own, which goes on in front of ours; None without one."""
         start = self.key.start

@@ -45,6 +45,17 @@ def events_of(messages: list[Any], window: int = 8_192) -> list[CompactionEvent]
     return heard
 
 
+def test_each_decision_is_a_debug_line_without_text_of_the_conversation(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.DEBUG, "compaction_hooks"):
+        hooks = controller(8_192, summarizer=Scripted())
+        hooks.transform_context_sync([user(SECRET), *steps(2, 300)])
+        hooks.transform_context_sync([user(SECRET), *steps(30, 300)])
+    lines = "\n".join(record.getMessage() for record in caplog.records)
+    for part in ("not due", "above 6,144 tokens", "places with at most", "may be sent"):
+        assert part in lines, lines
+    assert SECRET not in lines
+
+
 def test_the_line_of_an_event_is_the_line_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, "compaction_hooks"):
         started, finished = events_of([user(SECRET), *steps(30)])

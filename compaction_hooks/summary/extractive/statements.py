@@ -21,7 +21,6 @@ from compaction_hooks.summary.extractive.text import (
 )
 from compaction_hooks.summary.harness import is_request, is_summary_message, strip_harness, without_draft
 from compaction_hooks.text.escaping import neutralize
-from compaction_hooks.text.noise import hide_base64
 from compaction_hooks.text.refusals import age_refusals
 
 SENTENCE_CHARS = 300
@@ -53,8 +52,6 @@ _SMALL_TALK = re.compile(
     re.IGNORECASE,
 )
 _LIST_MARK = re.compile(r"\A(?:[-*+#>]+\s+|\d{1,3}[.)]\s+|\[[ xX~/-]\]\s*)+")
-WIDE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
-"""A character of a script that sets no spaces and needs few characters for a word."""
 
 
 def request_texts(messages: Iterable[Message], earlier: Iterable[str] = ()) -> list[str]:
@@ -74,7 +71,7 @@ def request_texts(messages: Iterable[Message], earlier: Iterable[str] = ()) -> l
             place = max(len(asked) - 1, 1)
             asked[place:place] = (text for text in _quoted_requests(message) if _beginning(text) not in known)
         elif message.role == "user" and is_request(text := strip_harness(message.text)):
-            asked.append(neutralize(hide_base64(text)))
+            asked.append(neutralize(text))
     return asked
 
 
@@ -191,6 +188,12 @@ def spoken_sentences(text: str) -> list[str]:
     return [bare for sentence in found if (bare := _LIST_MARK.sub("", sentence[:MAX_SENTENCE_CHARS], count=1))]
 
 
+def has_wide(text: str) -> bool:
+    """Return whether a text has a character of a script that sets no spaces and needs few characters for a word."""
+    # A pattern of these ranges takes milliseconds to compile.
+    return not text.isascii() and any("\u3040" <= char <= "\u9fff" or "\uac00" <= char <= "\ud7af" for char in text)
+
+
 def is_small_talk(sentence: str) -> bool:
     """Return whether a sentence begins as greetings, thanks and assurances do."""
     return _SMALL_TALK.match(sentence) is not None
@@ -200,5 +203,5 @@ def is_prose(sentence: str, least_chars: int) -> bool:
     """Return whether a sentence is written rather than pasted: long enough, mostly letters, no line of a table or of code."""
     start = sentence[:SENTENCE_CHARS]
     letters = sum(map(str.isalpha, start))
-    is_long = len(sentence) >= (6 if WIDE.search(start) else least_chars)
+    is_long = len(sentence) >= (6 if has_wide(start) else least_chars)
     return is_long and letters >= 0.6 * len(start) and not start.startswith(("|", ">", "+", "$"))

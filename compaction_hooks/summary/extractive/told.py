@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from compaction_hooks.messages import Message
 from compaction_hooks.summary.extractive.outline import Item, Section
-from compaction_hooks.summary.extractive.statements import SENTENCE_CHARS, WIDE, is_small_talk, spoken_sentences
+from compaction_hooks.summary.extractive.statements import SENTENCE_CHARS, has_wide, is_small_talk, spoken_sentences
 from compaction_hooks.summary.extractive.text import quote
 from compaction_hooks.summary.harness import is_foreign_summary, is_request
 
@@ -70,7 +70,7 @@ def _rate(sentence: str, section: Section, rarity: float) -> float:
     names = len(_QUOTED.findall(body)) + len(_PROPER.findall(body))
     is_talk = is_small_talk(body)
     letters = sum(map(str.isalpha, body))
-    is_short = len(body) < (SHORT_WIDE_CHARS if WIDE.search(body) else SHORT_CHARS)
+    is_short = len(body) < (SHORT_WIDE_CHARS if has_wide(body) else SHORT_CHARS)
     if rarity == 0 or letters < MINIMUM_LETTERS * len(body) or (is_talk and is_short and not names):
         return 0.0
 
@@ -90,5 +90,5 @@ def _terms(sentence: str) -> set[str]:
     """Return the words of a sentence in lower case; in a script without spaces, its pairs of characters."""
     terms: set[str] = set()
     for word in _TERM.findall(sentence.lower()):
-        terms.update((word[i : i + 2] for i in range(len(word) - 1)) if WIDE.match(word) else (word,))
+        terms.update((word[i : i + 2] for i in range(len(word) - 1)) if has_wide(word[0]) else (word,))
     return terms

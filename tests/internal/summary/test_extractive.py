@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import time
 import tracemalloc
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from random import Random
 
 import pytest
 
@@ -381,36 +379,6 @@ def test_a_terminals_colors_are_in_no_name_and_no_outcome() -> None:
 
 
 # -- tasks
-
-
-def test_no_base64_is_in_a_summary() -> None:
-    data = base64.b64encode(Random(0).randbytes(1_800)).decode()
-    lines = "\n".join(data[start : start + 75] for start in range(0, len(data), 75))
-    text = summarize(
-        [
-            user(f"Never resize this photo: data:image/png;base64,{data} It is for the cover."),
-            user(f"Always use this certificate:\n{lines}\nThen restart."),
-            *bash("cat key.pem", f"-----BEGIN KEY-----\n{lines}"),
-            *step("shot", {"upload": data}, json.dumps({"image": data, "id": "shot-4711"})),
-            *bash("decode photo.png", f"Error: cannot read {data}"),
-            assistant(f"The cause was found: {data[:300]} is no image."),
-        ],
-        max_tokens=1_500,
-    )
-    assert not any(data[start : start + 32] in text for start in range(0, len(data), 4))
-    assert (
-        under(text, Section.GOAL)[0] == "Never resize this photo: data:image/png;base64,[base64] It is for the cover."
-    )
-    for kept in ("Always use this certificate:", "Then restart.", "shot-4711", "cannot read"):
-        assert kept in text
-
-
-def test_long_paths_and_hashes_are_no_base64() -> None:
-    path = "/Users/Mia/Work/2026/ShopFrontend/packages/CheckoutService/Adapters/Payment/V2/RefundHandler"
-    digest = "3fa9c2d4" * 8
-    text = summarize([user(f"Compare {path} with {digest}, please."), *bash("ls")])
-    assert path in text
-    assert digest in text
 
 
 def test_a_whole_list_of_tasks_takes_the_place_of_the_one_before() -> None:
