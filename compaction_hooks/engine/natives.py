@@ -91,7 +91,7 @@ class NativeSummaries:
 
 
 def native_name(item: NativeSummary) -> str:
-    """Return the name of a summary of the provider's own, sealed or readable, in any list; it ends with the mark of native items."""
+    """Return the name of a summary of the provider's own in any list; it ends with the mark of native items."""
     return text_digest(item.sealed or item.content) + NATIVE_MARK
 
 

@@ -121,7 +121,10 @@ def test_a_cleared_result_of_a_typed_tool_is_a_plain_one() -> None:
 
 
 def test_plain_messages_are_requests_of_texts() -> None:
-    texts = [ai.ToolReturnPart("read", "fünd", "1", outcome="failed"), UserPromptPart("Go on.")]
+    texts: list[ai.ModelRequestPart] = [
+        ai.ToolReturnPart("read", "fünd", "1", outcome="failed"),
+        UserPromptPart("Go on."),
+    ]
     assert check_plain(FORMAT, ModelRequest(parts=texts))
     others: list[ai.ModelRequestPart] = [
         ai.SystemPromptPart("Be kind."),

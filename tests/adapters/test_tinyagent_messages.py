@@ -89,8 +89,9 @@ def test_plain_messages_are_texts_calls_and_results_without_anything_else() -> N
         ToolResultMessage(tool_call_id="1", tool_name="read", content=[text, text], is_error=True),
     ]
     assert all(check_plain(FORMAT, message) for message in plain)
+    marked: Any = {"type": "ephemeral"}
     others: list[Any] = [
-        UserMessage(content=[TextContent(text="Go.", cache_control={"type": "ephemeral"})]),
+        UserMessage(content=[TextContent(text="Go.", cache_control=marked)]),
         UserMessage(content=[ImageContent(url="https://example.org/a.png")]),
         AssistantMessage(content=[ThinkingContent(thinking="hm"), text]),
         AssistantMessage(content=[text], usage={"input": 7}),

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import copy
+import json
 import random
 from typing import Any
 
 import pytest
 
 from compaction_hooks import CompactionController, CompactionSession, CompactionSettings, Usage
+from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.stores import MemoryStore
 from compaction_hooks.testing import generated_history
 from compaction_hooks.triggers import Due, ReserveTrigger, SnapshotFigures
 from tests.cases import sampled
 from tests.conversations import Chat, Scripted, assistant, call, prose, steps, system, tool, user
+from tests.formats.plain import WRITERS
 
 WINDOW = 6_000
 
@@ -48,10 +51,31 @@ class Side:
         return view
 
 
-def play(seed: int) -> list[tuple[list[Chat], list[Chat]]]:
+def written(seed: int, form: str) -> list[Chat]:
+    """Return a generated history in a format; in other formats than chat, answers without a call are words of the user."""
+    source = generated_history(seed)
+    if form == "openai_chat":
+        return source
+    found: list[Chat] = []
+    names: dict[str, str] = {}
+    for (message,) in map(OpenAIChatFormat().read, source):
+        calls = [(call.id, call.name, json.loads(call.arguments or "{}")) for call in message.calls]
+        names.update((id, name) for id, name, _ in calls)
+        answers = [(one.call_id, names.get(one.call_id, "tool"), one.text) for one in message.results]
+        results: list[tuple[str, str, str] | None] = [*answers] or [None]
+        for result in results:
+            words = [message.text] if message.text and not result else []
+            if form == "openai_responses":  # one call is one item
+                found += [WRITERS[form](words, [call], None) for call in calls]
+            if form != "openai_responses" or not calls:
+                found.append(WRITERS[form](words, calls, result))
+    return found
+
+
+def play(seed: int, form: str = "openai_chat") -> list[tuple[list[Chat], list[Chat]]]:
     """Play one generated conversation on both sides, with edits, rewinds, pins, reports, undos and restarts; return the views."""
     chance = random.Random(seed)
-    source = generated_history(seed)
+    source = written(seed, form)
     sides = Side(is_quiet=True), Side(is_quiet=False)
     lists: tuple[list[Chat], list[Chat]] = ([], [])
     views: list[tuple[list[Chat], list[Chat]]] = []
@@ -66,7 +90,7 @@ def play(seed: int) -> list[tuple[list[Chat], list[Chat]]]:
             if act < 0.02:
                 del messages[-number:]
             elif act < 0.04:
-                messages[-1] = {**messages[-1], "content": "Another text."}
+                messages[-1] = copy.deepcopy(source[place // 2])
             elif act < 0.06:
                 side.session.pin(messages[number])
             elif act < 0.07:
@@ -83,12 +107,13 @@ def play(seed: int) -> list[tuple[list[Chat], list[Chat]]]:
     return views
 
 
-@pytest.mark.parametrize("first", sampled(range(0, 60, 10), 2))
-def test_the_quiet_way_gives_the_views_of_the_regular_way(first: int) -> None:
+@pytest.mark.parametrize("form", WRITERS)
+@pytest.mark.parametrize("first", sampled(range(0, 60, 3), 7))
+def test_the_quiet_way_gives_the_views_of_the_regular_way(first: int, form: str) -> None:
     different = [
         (seed, number)
-        for seed in range(first, first + 10)
-        for number, (one, other) in enumerate(play(seed))
+        for seed in range(first, first + 3)
+        for number, (one, other) in enumerate(play(seed, form))
         if one != other
     ]
     assert not different
