@@ -4,7 +4,7 @@ import typing
 
 from compaction_hooks.engine.result import CompactionOutcome, CompactionResult
 from compaction_hooks.errors import CompactionError, ConfigurationError, ContextOverflowError
-from compaction_hooks.messages import Message, MessageFormat, Usage
+from compaction_hooks.messages import Format, Message, MessageFormat, Usage
 from compaction_hooks.session.controller import CompactionController
 from compaction_hooks.session.options import CallOptions
 from compaction_hooks.session.session import CompactionSession
@@ -52,6 +52,7 @@ __all__ = [
     "ContextOverflowError",
     "EventHandler",
     "ExtractiveSummarizer",
+    "Format",
     "HostFilesFailed",
     "LiveCall",
     "Message",

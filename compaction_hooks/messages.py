@@ -1,4 +1,4 @@
-"""The neutral message, its parts, and the protocol by which a framework's messages are read.
+"""The neutral message, its parts, and the format by which a framework's messages are read.
 
 The host's messages are never changed. A format reads each of them once into `Message` values, on which every decision is
 made, and builds the few new ones that a view needs: a summary, a copy with one result shortened, a message with a part left out.
@@ -6,9 +6,22 @@ made, and builds the few new ones that a view needs: a summary, a copy with one 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Final,
+    Generic,
+    Literal,
+    NamedTuple,
+    Protocol,
+    TypeAlias,
+    TypeVar,
+    cast,
+    get_args,
+)
 
 Role: TypeAlias = Literal["system", "user", "assistant", "tool", "other"]
 """The speaker. "tool" holds results only; "other" is a role that the format does not know: counted and kept as it is."""
@@ -208,26 +221,51 @@ PartAddress: TypeAlias = tuple[int, int]
 """The place of a part in one host message: (index into `read(message)`, index into that `Message.parts`)."""
 
 
+class PlainMessage(NamedTuple):
+    """The texts of a message of plain texts and tool calls: nothing else in it may change a view.
+
+    Attributes:
+        is_answer: Whether the model wrote it.
+        texts: All its texts, arguments of calls included, unchanged.
+        calls, results: The ids of its tool calls, and of the calls that it answers.
+    """
+
+    is_answer: bool
+    texts: Sequence[str]
+    calls: Sequence[str] = ()
+    results: Sequence[str] = ()
+
+
+def collect_plain(is_answer: bool, parts: Iterable[Part]) -> PlainMessage | None:
+    """Return the texts of parts; None if one is neither a text nor a call without signature nor a result without media."""
+    texts, calls, results = list[str](), list[str](), list[str]()
+    for part in parts:
+        if isinstance(part, Text):
+            texts.append(part.text)
+        elif isinstance(part, ToolCall) and not part.opaque_chars:
+            calls.append(part.id)
+            texts += part.name, part.arguments
+        elif isinstance(part, ToolResult) and not part.media:
+            results.append(part.call_id)
+            texts.append(part.text)
+        else:
+            return None
+    return PlainMessage(is_answer, texts, calls, results)
+
+
 class MessageFormat(Protocol[M]):
-    """The way in which one framework writes its messages. Implementations hold no state and never change a message.
+    """The members that each format has; `Format` tells what they do, and what else a format may have.
 
-    One host message may hold several speakers (Anthropic: tool results and the user's next words in one user message). `read`
-    then returns one `Message` for each, in their order, and `take` builds a message with some of them.
-
-    A format may offer more: the protocols below each declare one optional ability, and a format has it if it has its members.
+    A format with these members alone, or with some of the optional ones, need not derive from `Format`.
     """
 
     @property
     def name(self) -> str:
-        """A short stable name, for events and error texts."""
+        """A short stable name."""
         ...
 
     def read(self, message: M, /) -> Sequence[Message]:
-        """Return the neutral reading of one host message: at least one `Message`, each of one speaker.
-
-        Raises:
-            FormatError: the message is not of this format; the text names the field.
-        """
+        """Return the neutral reading of one host message."""
         ...
 
     def summary(self, text: str, /) -> M:
@@ -235,130 +273,161 @@ class MessageFormat(Protocol[M]):
         ...
 
     def take(self, message: M, pieces: Sequence[int], /) -> M:
-        """Return a new message with only these pieces (ascending indexes into `read(message)`), and the same part objects."""
+        """Return a new message with only these pieces."""
         ...
 
+    def rewrite(self, message: M, texts: Mapping[PartAddress, str], /) -> M:
+        """Return a copy in which the named parts have these texts."""
+        ...
+
+
+class Format(ABC, Generic[M]):
+    """The way in which one framework writes its messages. Implementations hold no state and never change a message.
+
+    Required are `name` and the abstract methods. Everything else is optional: what a format does not define, it cannot do.
+    A class that replaces only `name` or `read` of its parent loses what the parent declared for these: `provider`; `is_read_as` and
+    `read_plain`.
+
+    One host message may hold several speakers (Anthropic: tool results and the user's next words in one user message). `read`
+    then returns one `Message` for each, in their order, and `take` builds a message with some of them.
+
+    Attributes:
+        name: A short stable name, for events and error texts.
+        provider: The provider whose rules hold for a view; None if a client library translates the messages further. If a class
+            does not say, it is the one with the format's name.
+    """
+
+    name: str
+    provider: Provider | None = None
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        """Take back what a parent declared for a `name` or a `read` that the class does not have."""
+        super().__init_subclass__(**keywords)
+        for ability, basis in _BASES.items():
+            owner = next(vars(each) for each in cls.__mro__ if not vars(each).keys().isdisjoint((ability, basis)))
+            if ability not in owner:
+                default = provider_named(vars(cls).get("name")) if basis == "name" else vars(Format)[ability]
+                setattr(cls, ability, default)
+
+    # -- required
+
+    @abstractmethod
+    def read(self, message: M, /) -> Sequence[Message]:
+        """Return the neutral reading of one host message: at least one `Message`, each of one speaker.
+
+        Raises:
+            FormatError: the message is not of this format; the text names the field.
+        """
+
+    @abstractmethod
+    def summary(self, text: str, /) -> M:
+        """Return a new user message with this text."""
+
+    @abstractmethod
+    def take(self, message: M, pieces: Sequence[int], /) -> M:
+        """Return a new message with only these pieces (ascending indexes into `read(message)`), and the same part objects."""
+
+    @abstractmethod
     def rewrite(self, message: M, texts: Mapping[PartAddress, str], /) -> M:
         """Return a copy in which the named parts have these texts: results, calls (JSON arguments), `Text` of user or assistant.
 
         A text of the user takes the place of a user's `Media`. Everything else, unknown fields included, is the same
         object as before. Media inside a rewritten result is dropped.
         """
-        ...
 
-
-@runtime_checkable
-class ProviderFormat(MessageFormat[M], Protocol[M]):
-    """A format that names the provider whose rules its messages obey.
-
-    The provider of any other format, and of a subclass that changes only the name, is the one with the format's name.
-    """
-
-    @property
-    def provider(self) -> Provider | None:
-        """The provider whose rules hold for a view; None if a client library translates the messages further."""
-        ...
-
-
-@runtime_checkable
-class RecognizingFormat(MessageFormat[M], Protocol[M]):
-    """A format that can recognize a message without a second reading."""
+    # -- optional: to be quick
 
     def is_read_as(self, message: M, pieces: Sequence[Message], /) -> bool:
         """Return whether `read` surely still returns these pieces. False is always safe: the message is read again."""
-        ...
+        return False
 
+    def read_plain(self, message: M, /) -> PlainMessage | None:
+        """Return the texts of a message, those that are counted in its reading.
 
-@runtime_checkable
-class CachingFormat(MessageFormat[M], Protocol[M]):
-    """A format whose messages can carry the mark of a prompt cache, as Anthropic's `cache_control`."""
+        None if anything else is in it: media, reasoning, signatures, usage, a model, a stop reason, unknown parts or fields.
+        """
+        return None
 
-    def cache_mark(self, message: M, /) -> object | None:
-        """Return the last mark in a message; None without one."""
-        ...
+    # -- optional: what a view may have
 
-    def with_cache_mark(self, summary: M, mark: object, /) -> M:
-        """Return a copy of a summary with this mark at its end; `read` returns the same for both."""
-        ...
+    def drop(self, message: M, parts: Collection[PartAddress], /) -> M:
+        """Return a copy without these parts, such as reasoning that the provider would refuse; the others are the same objects.
 
+        At least one part of the message stays. A piece that loses all parts is removed, and so is a piece without parts whose
+        first part is named. Calls are never dropped.
+        """
+        return message
 
-@runtime_checkable
-class MergingFormat(MessageFormat[M], Protocol[M]):
-    """A format that can write user messages in a row as one. Only `merge_user_messages=True` asks for it."""
+    def untie(self, message: M, /) -> M:
+        """Return a message of the assistant that is valid without the reasoning before it; the message itself if it has no tie.
+
+        For messages that are tied to reasoning by more than their place: by ids of items, or signatures of tool calls.
+        """
+        return message
 
     def merge(self, view: list[M], /) -> list[M]:
         """Return the view with one message for each row of user messages: a copy of its last with the content of all, in order.
 
         That message depends only on its row. Without a row, return the same list object.
         """
-        ...
-
-
-@runtime_checkable
-class DroppingFormat(MessageFormat[M], Protocol[M]):
-    """A format that can leave out parts of a message: reasoning that the provider would refuse, and parts that `repair` drops."""
-
-    def drop(self, message: M, parts: Collection[PartAddress], /) -> M:
-        """Return a copy without these parts; the other parts are the same objects as before.
-
-        At least one part of the message stays. A piece that loses all parts is removed, and so is a piece without parts whose
-        first part is named. Calls are never dropped.
-        """
-        ...
-
-
-@runtime_checkable
-class UntyingFormat(DroppingFormat[M], Protocol[M]):
-    """A format whose messages are tied to reasoning by more than their place: by ids of items, or signatures of tool calls."""
-
-    def untie(self, message: M, /) -> M:
-        """Return a message of the assistant that is valid without the reasoning before it; the message itself if it has no tie."""
-        ...
-
-
-@runtime_checkable
-class NativeFormat(MessageFormat[M], Protocol[M]):
-    """A format whose messages can carry a provider's own compaction items."""
+        return view
 
     def native(self, items: Sequence[Mapping[str, object]], /) -> list[M]:
-        """Return new messages with these items, unchanged, for the beginning of a request."""
-        ...
+        """Return new messages with a provider's own compaction items, unchanged, for the beginning of a request."""
+        return []
 
+    def cache_mark(self, message: M, /) -> object | None:
+        """Return the last mark of a prompt cache in a message, as Anthropic's `cache_control`; None without one."""
+        return None
 
-@runtime_checkable
-class TidyingFormat(MessageFormat[M], Protocol[M]):
-    """A format with faults that no part shows. Only `repair=True` asks for it."""
+    def with_cache_mark(self, summary: M, mark: object, /) -> M:
+        """Return a copy of a summary with this mark at its end; `read` returns the same for both."""
+        return summary
 
-    def tidy(self, message: M, /) -> M:
-        """Return a copy without these faults; the message itself if it has none."""
-        ...
-
-
-@runtime_checkable
-class RepairingFormat(DroppingFormat[M], Protocol[M]):
-    """A format that can also repair a broken history. Only `repair=True` asks for it; every other use needs a `MessageFormat`."""
+    # -- optional: for `repair=True`, which needs `drop` too, and all of these but `tidy`
 
     def request(self, text: str, /) -> M:
         """Return a new user message with this text that does not look like a summary."""
-        ...
+        raise NotImplementedError
 
     def answer(self, message: M, call: PartAddress, text: str, /) -> M:
         """Return a new message with the result of this call of `message`: a failure with this text, under the call's id."""
-        ...
+        raise NotImplementedError
 
     def rename(self, message: M, ids: Mapping[PartAddress, str], /) -> M:
         """Return a copy in which the named calls and results have these call ids, in every field that repeats them."""
-        ...
+        raise NotImplementedError
+
+    def tidy(self, message: M, /) -> M:
+        """Return a copy without faults that no part shows; the message itself if it has none."""
+        return message
 
 
-def is_declared_for(format: MessageFormat[Any], ability: str, basis: str) -> bool:
-    """Return whether a format's ability was declared for its present `basis`: no subclass has replaced `basis` alone.
+_BASES: Final = {"provider": "name", "is_read_as": "read", "read_plain": "read"}
+"""What each ability is declared for."""
+
+
+def can(format: Format[Any], *methods: str) -> bool:
+    """Return whether a format has these optional methods of its own.
 
     >>> from compaction_hooks.formats import AnthropicFormat
-    >>> class Gateway(AnthropicFormat):
-    ...     name = "gateway"
-    >>> is_declared_for(AnthropicFormat(), "provider", "name"), is_declared_for(Gateway(), "provider", "name")
+    >>> can(AnthropicFormat(), "merge", "drop"), can(AnthropicFormat(), "untie")
     (True, False)
     """
-    members = (vars(cls).keys() & {ability, basis} for cls in type(format).__mro__)
-    return ability in next(filter(None, members), {ability})
+    return not any(getattr(getattr(format, name), "__func__", None) is vars(Format)[name] for name in methods)
+
+
+def as_format(format: MessageFormat[M]) -> Format[M]:
+    """Return a format with all members of `Format`: itself, or one that has the defaults for those that it lacks."""
+    if isinstance(format, Format):
+        return cast("Format[M]", format)
+    methods = {name: getattr(format, name, None) for name, default in vars(Format).items() if callable(default)}
+    own = {name: staticmethod(method) for name, method in methods.items() if name[0] != "_" and callable(method)}
+    provider = getattr(format, "provider", provider_named(format.name))
+    made = type(type(format).__name__, (Format,), {**own, "name": format.name, "provider": provider})
+    return cast("Format[M]", made())
+
+
+def provider_named(name: object) -> Provider | None:
+    """Return the provider with this name; None if there is none."""
+    return next((provider for provider in get_args(Provider) if provider == name), None)

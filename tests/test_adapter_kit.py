@@ -44,6 +44,9 @@ class LinesFormat(PartsFormat[Line, str]):
     def with_pieces(self, message: Line, pieces: Pieces[str], /) -> Line:
         return tuple(text for text in pieces[0] if text is not None)
 
+    def summary(self, text: str, /) -> Line:
+        return (text,)
+
     def with_text(self, part: str, text: str, /) -> str:
         return text
 

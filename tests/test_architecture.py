@@ -133,12 +133,7 @@ def _is_ours(name: str) -> bool:
 
 
 every_module = folded("module", sorted(MODULES))
-WITH_HYPOTHESIS = {"compaction_hooks.testing.strategies", "compaction_hooks.testing.machine"}
-"""Only for tests that use Hypothesis; no other module imports them."""
-core_module = folded(
-    "module",
-    sorted(name for name in MODULES if _room(name) not in {"adapters", "replay"} and name not in WITH_HYPOTHESIS),
-)
+core_module = folded("module", sorted(name for name in MODULES if _room(name) not in {"adapters", "replay"}))
 
 
 def test_map_names_every_room_and_no_other() -> None:

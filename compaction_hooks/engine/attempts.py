@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 import logging
-from functools import partial
 from typing import TYPE_CHECKING, Generic
 
 from compaction_hooks.engine.call import Call, SharedState
 from compaction_hooks.engine.conversation import Conversation, first_uncovered
 from compaction_hooks.engine.measuring import take_snapshot
-from compaction_hooks.engine.natives import make_seal
 from compaction_hooks.engine.orders import Order
 from compaction_hooks.engine.persistence import flush, reload, sync_store
 from compaction_hooks.engine.result import CompactionOutcome, CompactionResult
 from compaction_hooks.engine.sizes import LastSent
 from compaction_hooks.errors import ContextOverflowError, describe_error
 from compaction_hooks.files import FileOperations, merge
-from compaction_hooks.history import History
-from compaction_hooks.history.digests import message_digest
 from compaction_hooks.messages import M
-from compaction_hooks.runtime.effects import Emit, Flow, InFlight, Instant, Now, Outcome, Wait, Work
+from compaction_hooks.runtime.effects import Emit, Flow, InFlight, Instant, Now, Outcome, Wait
 from compaction_hooks.tokens.budget import Budget
-from compaction_hooks.view.notes import seal_note
-from compaction_hooks.view.record import Pin
 from compaction_hooks.view.snapshot import Snapshot
 
 if TYPE_CHECKING:  # needed only when something is due
@@ -62,41 +56,12 @@ class Attempts(Generic[M]):
                 return sent
             snapshot = self.take_snapshot(call)
 
-    @property
-    def has_new_natives(self) -> bool:
-        """Whether the list last read has a sealed summary that was not seen before."""
-        history = self.conversation.history
-        return history is not None and bool(self.conversation.natives.find_new(history))
-
-    def note_natives(self, call: Call[M]) -> Flow[None]:
-        """Note the issuers of sealed summaries that are seen for the first time, and write their readable twins.
-
-        The host may drop the messages before such a summary from now on, and another model may have to do with the twin.
-        """
-        from compaction_hooks.engine.twins import write_twin  # few histories have such summaries
-        from compaction_hooks.validity import provider_of
-
-        conversation, snapshot = self.conversation, self.take_snapshot(call)
-        history = snapshot.history
-        max_tokens = int(self.find_budget(snapshot).summary / snapshot.ratio)
-        sent = conversation.last_sent
-        for piece in conversation.natives.find_new(history):
-            earlier = conversation.natives.text_before(history, piece)
-            twin: str = yield Work(partial(write_twin, snapshot, piece, earlier, max_tokens))
-            seal = make_seal(history, piece, sent.key.model if sent else snapshot.model, provider_of(snapshot.format))
-            note = seal_note(seal, twin, history.piece(piece).host, _request_before(history, piece))
-            conversation.natives.learn_from_note(note)
-            conversation.records.add_note(note)
-            conversation.queue.save(note)
-
     def find_budget(self, snapshot: Snapshot[M]) -> Budget:
         """Return the budget of the model's window, or of a window as large as the context if the window is unknown."""
         return snapshot.budget or self.shared.find_settings(snapshot.model).budget(max(snapshot.tokens, 1))
 
     def run_compaction(self, call: Call[M], order: Order) -> Flow[tuple[Compaction[M], CompactionResult[M]]]:
         """Compact. If the host changed the history meanwhile, try again, the second time without a model, which takes no time."""
-        if self.has_new_natives:
-            yield from self.note_natives(call)
         attempt, result = yield from self._run_attempt(call, order)
         for may_ask in (True, False):
             if attempt.is_outdated:
@@ -179,14 +144,6 @@ class Attempts(Generic[M]):
         if before_paying and not is_fresh:
             yield from reload(self.conversation)
         return is_fresh or before_paying
-
-
-def _request_before(history: History[M], piece: int) -> list[Pin]:
-    """Return a pin of the current request if it is before this piece."""
-    request = history.request
-    if request is None or request > piece:
-        return []
-    return [Pin(max(history.run_of(request), 0), message_digest(history.piece(request).message))]
 
 
 def _build_started_event(session_id: str, snapshot: Snapshot[M], order: Order) -> CompactionStarted:

@@ -187,7 +187,7 @@ class Compaction(Generic[M]):
         plan = strategy.propose(self._snapshot, goal)
         if plan is None:
             return None
-        if not self._conversation.verify(self._snapshot):
+        if not self._conversation.check_covered(self._snapshot, len({*plan.hosts})):
             self.is_outdated = True  # the earlier summary is no longer true: do not pay for its update
             return (yield from self._skip_outdated(start))
 

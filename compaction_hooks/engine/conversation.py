@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence, Set
 from typing import TYPE_CHECKING, Any, Final, Generic, cast
 
 from compaction_hooks.engine.cooldown import Cooldown
-from compaction_hooks.engine.natives import NativeSummaries
+from compaction_hooks.engine.natives import NativeSummaries, native_digest
 from compaction_hooks.engine.reasoning import BoundReasoning
 from compaction_hooks.engine.records import Records
 from compaction_hooks.engine.sizes import LastSent, Sizes
@@ -18,12 +18,12 @@ from compaction_hooks.foreign import are_equal
 from compaction_hooks.formats import format_of
 from compaction_hooks.history import History, HistoryReader, Known
 from compaction_hooks.history.digests import message_digest
-from compaction_hooks.messages import M, Media, MergingFormat, Message, MessageFormat
+from compaction_hooks.messages import Format, M, Media, Message
 from compaction_hooks.native import Issuer
 from compaction_hooks.runtime.effects import InFlight
 from compaction_hooks.settings import CompactionSettings
 from compaction_hooks.tokens.media import LearnedMedia
-from compaction_hooks.view.native import NativeStart
+from compaction_hooks.view.native import NativeStart, native_of
 from compaction_hooks.view.notes import undo_note
 from compaction_hooks.view.projection import Projection, apply_record, find_unpinned_runs
 from compaction_hooks.view.record import (
@@ -58,7 +58,7 @@ class Conversation(Generic[M]):
         loaded: The snapshot of the list given to `load`, until a view is sent.
         called_at: When the last call began, in monotonic seconds.
         host_files: Returns the files that the host keeps track of in this conversation; None: of none.
-        natives: The provider's own summaries in the list: their issuers, and their text for other ones.
+        natives: The issuers of the provider's own summaries in the list.
         reasoning: The models that refuse reasoning, and the run from which on reasoning is valid.
         server_compaction: The option of a request for which the threshold was last left to the server; None: it never was.
         has_recall: Whether the model has the recall tool.
@@ -68,7 +68,7 @@ class Conversation(Generic[M]):
     def __init__(
         self,
         id: str,
-        format: MessageFormat[M],
+        format: Format[M],
         estimator: LearnedMedia,
         reader: HistoryReader[M],
         queue: StoreQueue,
@@ -111,7 +111,7 @@ class Conversation(Generic[M]):
 
         self.is_format_open = False
         if found.name != self.format.name:
-            self.format = cast("MessageFormat[M]", found)  # M is what these messages are
+            self.format = cast("Format[M]", found)  # M is what these messages are
             self._needs_merging = self._head = None
             self.reader = HistoryReader(self.format, self.estimator.estimate_message_tokens, SUMMARY_MARKER)
             self.history = None
@@ -136,7 +136,9 @@ class Conversation(Generic[M]):
         kept = [record for record in new.values() if not record.takes_back]
         for note in (record for record in kept if record.is_note and record.stale_runs is not None):
             self.reasoning.learn_from_note(note)
-        for note in (record for record in kept if record.seal is not None):
+        for note in (
+            record for record in kept if record.is_note and record.binding_models and record.stale_runs is None
+        ):
             self.natives.learn_from_note(note)
         if kept:
             self.records.add(kept)
@@ -203,13 +205,13 @@ class Conversation(Generic[M]):
         """Return the view of a snapshot, and remember it, to compare it with the provider's count."""
         view = snapshot.view
         # The size is that of the unmerged messages: a merge saves a few tokens each, so if they fit, the merged view fits.
-        merged = cast("MergingFormat[M]", self.format).merge(view) if snapshot.merges_user_messages else view
+        merged = self.format.merge(view) if snapshot.merges_user_messages else view
         start = snapshot.key.start
         if start is not None and start.left_out and self.natives.is_first_without(start.left_out, snapshot.model):
             logger.warning("session %s: a summary that only another provider or model can read is left out", self.id)
         stored = snapshot.stored_view if snapshot.key.has_native or merged is not view else view
         self.loaded = None
-        self.last_sent = LastSent(merged, stored, snapshot.key, snapshot.tokens, snapshot.budget)
+        self.last_sent = LastSent(merged, stored, snapshot.key, snapshot.tokens, snapshot.budget, snapshot=snapshot)
         self._keep_note(self.reasoning.record_sent(snapshot.history, snapshot.shown_record))
         if snapshot.model is not None:
             self.sizes.models.add(snapshot.model)
@@ -303,9 +305,21 @@ class Conversation(Generic[M]):
         self.records.active_id = record.id if record else None
         return messages, history, record
 
-    def verify(self, snapshot: Snapshot[M], start: int = 0) -> bool:
-        """Read the messages of a snapshot from `start` on again; return whether all are unchanged."""
-        history = self.reader.verify(snapshot.history, snapshot.messages, start)
+    def check_covered(self, snapshot: Snapshot[M], count: int) -> bool:
+        """Read so many of the messages that the active record covers again, in turn; return whether they are unchanged.
+
+        All of them would cost the more, the longer the conversation is. A change is noticed after at most as many further
+        compactions as were made before.
+        """
+        history, record = snapshot.history, snapshot.record
+        covered = first_uncovered(history, record) if record else 0
+        start = history.log.checked_until if history.log.checked_until < covered else 0
+        history.log.checked_until = end = min(start + count, covered)
+        return self.verify(snapshot, start, end)
+
+    def verify(self, snapshot: Snapshot[M], start: int = 0, end: int | None = None) -> bool:
+        """Read the messages of a snapshot from `start` to `end` (excluded) again; return whether all are unchanged."""
+        history = self.reader.verify(snapshot.history, snapshot.messages, start, end)
         if history is snapshot.history:
             return True  # another caller may have read more meanwhile: that reading stays
         self.history = history
@@ -379,18 +393,16 @@ class Conversation(Generic[M]):
         """Return the provider's own summary at which the view of a request begins, or None."""
         if not history.natives():
             return None
-        from compaction_hooks.validity import provider_of  # its rules are needed by few histories
+        for note in self.natives.learn_issuers(history, self.last_sent.key.model if self.last_sent else model):
+            self.records.add_note(note)
+            self.queue.save(note)
+        return self.natives.find_start(history, model, self.records.undone, self.records.user_pins)
 
-        return self.natives.find_start(history, model, provider_of(self.format), self.records.user_pins)
-
-    def refuse_natives(self, history: History[M]) -> tuple[list[CompactionRecord], list[CompactionRecord]]:
-        """Send the provider's own summaries in this list no more. Return the notes of them that are replaced, and the new ones."""
-        refused = [self.natives.refuse(history, piece) for piece in history.natives()]
-        replaced = [earlier for earlier, note in refused if earlier is not None and earlier.id != note.id]
-        notes = [note for _, note in refused]
-        for note in notes:
-            self.records.add_note(note, replaced)
-        return replaced, notes
+    def refuse_natives(self, history: History[M]) -> CompactionRecord:
+        """Send the provider's own summaries in this list no more. Return the note for the store."""
+        names = {native_digest(native_of(history.piece(index).message)) for index in history.natives()}
+        self.records.undo(names)
+        return undo_note(names, 0, 0)
 
     def pin(self, message: M) -> CompactionRecord | None:
         """Keep a message word for word for good; if several are equal, this one.

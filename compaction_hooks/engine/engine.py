@@ -11,14 +11,16 @@ The flows are one class in four modules, each of which adds one concern to the o
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from compaction_hooks.engine.call import Call, SharedState, budget_for
 from compaction_hooks.engine.conversation import UNDONE, Conversation
 from compaction_hooks.engine.persistence import load, write
+from compaction_hooks.engine.quiet import Quiet, begin, learned_elsewhere, settle
 from compaction_hooks.engine.sending import SendingFlow
+from compaction_hooks.foreign import are_equal
 from compaction_hooks.history import History
-from compaction_hooks.messages import M, MessageFormat
+from compaction_hooks.messages import M, MessageFormat, Usage
 from compaction_hooks.runtime.drivers import Driver, Services
 from compaction_hooks.runtime.effects import Flow
 from compaction_hooks.tokens.budget import UNDO_GROWTH_RATIO, Budget
@@ -36,6 +38,7 @@ class Engine(SendingFlow[M]):
         super().__init__(conversation, shared)
         self.driver = Driver(services, conversation.lock)
         self.services = services
+        self._quiet: Quiet[M] | None = None
 
     def begin_call(self) -> float | None:
         """Note that a model call begins now; return the seconds since the last one began, or None before the first one."""
@@ -43,6 +46,36 @@ class Engine(SendingFlow[M]):
             now = self.services.seconds()
             last, self.conversation.called_at = self.conversation.called_at, now
         return None if last is None else now - last
+
+    def find_quiet_view(self, messages: list[M], options: Mapping[str, object]) -> list[M] | None:
+        """Return the view of a call in which nothing can be due; None if the call must take the regular way."""
+        with self.conversation.lock:
+            quiet = self._quiet
+            if quiet is None or type(messages) is not list or not are_equal(quiet.options, options):
+                return None
+            if quiet.learned != learned_elsewhere(self.conversation, self.shared, quiet.snapshot.model):
+                return None
+            view = quiet.show(messages)
+            if view is not None:
+                self.conversation.called_at = self.services.seconds()
+            return view
+
+    def begin_quiet(self, call: Call[M], options: Mapping[str, object]) -> None:
+        """Let the next calls take the quiet way, if nothing but the size of new messages can make a compaction due."""
+        with self.conversation.lock:
+            self._quiet = begin(self.conversation, self.shared, call, options)
+
+    def note_usage(self, usage: Usage, view: list[M] | None, model: str | None) -> bool:
+        """Note a usage report of quiet calls for later; return whether it is noted."""
+        with self.conversation.lock:
+            return self._quiet is not None and self._quiet.report(usage, view, model)
+
+    def settle(self) -> None:
+        """Read what quiet calls left unread, and learn from their usage reports; the next call takes the regular way."""
+        with self.conversation.lock:
+            quiet, self._quiet = self._quiet, None
+            if quiet is not None:
+                settle(quiet, self.conversation, self.shared)
 
     def is_written_in(self, format: MessageFormat[M]) -> bool:
         """Whether a format of this name reads the messages. If so, the format is fixed from now on."""

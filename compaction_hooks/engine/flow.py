@@ -87,9 +87,7 @@ class ConversationFlow(Attempts[M]):
         reasoning = self.conversation.reasoning
         while True:
             snapshot = self.take_snapshot(call)
-            if self.has_new_natives:
-                yield from self.note_natives(call)
-            elif reasoning.record_call(snapshot.history, snapshot.shown_record):
+            if reasoning.record_call(snapshot.history, snapshot.shown_record):
                 pass  # other reasoning is stale now
             elif snapshot.binds_reasoning and not is_fresh and reasoning.has_answer_of_another(snapshot.history):
                 is_fresh = yield from self.sync_store(before_paying=True)

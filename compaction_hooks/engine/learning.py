@@ -36,7 +36,7 @@ def report_usage(
         return
     if model is not None and sent.key.model is not None and not same_model(model, sent.key.model):
         return
-    if _is_impossible(usage, sent.key.estimated, sent.budget):
+    if is_impossible(usage, sent.key.estimated, sent.budget):
         conversation.sizes.baseline = conversation.sizes.last_checked = None
         conversation.sizes.calibrations.pop(sent.key.model, None)
         return
@@ -47,7 +47,7 @@ def report_usage(
     conversation.cooldown.has_overflowed |= is_over and sent.key.record_id == conversation.records.active_id
 
 
-def _is_impossible(usage: Usage, estimated: int, budget: Budget | None) -> bool:
+def is_impossible(usage: Usage, estimated: int, budget: Budget | None) -> bool:
     """Whether this usage cannot be the count of a view that the provider accepted.
 
     A hidden prefix explains a count up to the window, and a heavy tokenizer a count in proportion to the view.
@@ -229,7 +229,7 @@ def _read_counts(
         if key.model is not None and message.model is not None and not same_model(key.model, message.model):
             continue
         sent = key._replace(piece_count=index, estimated=key.estimated - history.tokens(index))
-        if _is_impossible(usage, sent.estimated, budget):
+        if is_impossible(usage, sent.estimated, budget):
             continue
         yield _Count(message, UsageBaseline(sent, usage.input_tokens, usage.cache_read_tokens))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from copy import copy
 from typing import Any
 
 from compaction_hooks.engine.call import Call, SharedState, budget_for
@@ -11,7 +12,7 @@ from compaction_hooks.engine.learning import find_calibration, learn_from_embedd
 from compaction_hooks.engine.sizes import UsageBaseline
 from compaction_hooks.errors import ConfigurationError, describe_error
 from compaction_hooks.history import History
-from compaction_hooks.messages import M, NativeFormat
+from compaction_hooks.messages import M, can
 from compaction_hooks.native import Issuer
 from compaction_hooks.settings import CompactionSettings
 from compaction_hooks.tokens.calibration import Calibration
@@ -132,7 +133,7 @@ def _oldest_run(history: History[Any], record: CompactionRecord | None, start: N
 
 def _find_issuer(conversation: Conversation[M], call: Call[M], model: str | None) -> Issuer | None:
     """Return the API and the model that read the view, if they compact by themselves and the messages can carry their items."""
-    if call.issuer is None or model is None or not isinstance(conversation.format, NativeFormat):
+    if call.issuer is None or model is None or not can(conversation.format, "native"):
         return None
     return call.issuer._replace(model=model)
 
@@ -155,7 +156,12 @@ def _fixed_tokens(conversation: Conversation[M], call: Call[M]) -> tuple[int, in
             conversation.estimator.estimate_tokens(_as_text(value)) if value else 0
             for value in (call.system, call.tools)
         )
-        held = conversation.sizes.fixed = (call.system, call.tools, system, tools)
+        held = conversation.sizes.fixed = (
+            copy(call.system),
+            copy(call.tools),
+            system,
+            tools,
+        )  # hosts add tools in place
     return held[2], held[3]
 
 

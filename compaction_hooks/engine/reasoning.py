@@ -7,7 +7,7 @@ from collections.abc import Set
 from typing import Any, Final
 
 from compaction_hooks.history import History
-from compaction_hooks.messages import DroppingFormat, M, Message, MessageFormat, Part
+from compaction_hooks.messages import Format, M, Message, Part, can
 from compaction_hooks.reasoning import binds_reasoning, find_family, is_reasoning
 from compaction_hooks.view.notes import reasoning_note
 from compaction_hooks.view.reasoning import ALL_RUNS, NOT_STALE, SealedReasoning, newest_reasoning, stale_runs_of
@@ -38,13 +38,13 @@ class BoundReasoning:
         self._is_refused = False
         self._is_useless = False
 
-    def binds(self, model: str | None, format: MessageFormat[M], policy: SealedReasoning) -> bool:
+    def binds(self, model: str | None, format: Format[M], policy: SealedReasoning) -> bool:
         """Return whether views for this model leave out stale reasoning."""
         family = find_family(model)
         if policy == "keep" or (family is not None and family.needed == "tool calls"):
             return False
         leaves_out = policy == "drop" or model in self.models or binds_reasoning(model)
-        return leaves_out and isinstance(format, DroppingFormat)
+        return leaves_out and can(format, "drop")
 
     def compare_list(self, history: History[Any], fixed: tuple[object, object]) -> None:
         """Notice messages that the host changed, inserted or took away since the last list, and another system prompt or tools.

@@ -28,7 +28,8 @@ class Records:
         known: The summaries that may be at the head of a list.
         active_id: Id of the record last found true of a list whose messages were all read to verify it, or of its parent if it
             was undone since.
-        undone: Ids of undone records, which are not added again from elsewhere, and `native_id` of refused native items.
+        undone: Ids of undone records, which are not added again from elsewhere; `native_id` of refused native items, and digests of
+            refused summaries of the provider's own in the list.
         user_pins: By digest, the run of each message that the host pinned; `UNKNOWN_RUN` if it is unknown.
         early_pins: Digests of the messages that were pinned before a list had them.
         unseen_pins: The digests of each message that was pinned while it was not in the list, until the next list is read.

@@ -102,7 +102,7 @@ class SendingFlow(ConversationFlow[M]):
         """Note the issuer of a sealed summary in an answer now: another process may make the next call, of another model."""
         items = sealed_items(response)
         if items and self.conversation.format.name == "openai_responses":
-            yield from self.note_natives(call._replace(messages=[*call.messages, *cast("list[M]", items)]))
+            self.take_snapshot(call._replace(messages=[*call.messages, *cast("list[M]", items)]))
             yield from flush(self.conversation)
 
     def _drop_refused(
@@ -129,16 +129,15 @@ class SendingFlow(ConversationFlow[M]):
             return None
         conversation, snapshot = self.conversation, self.take_snapshot(call)
         record = snapshot.record
-        replaced: list[CompactionRecord] = []
         notes: list[CompactionRecord] = []
         if not refused.has_native:
-            replaced, notes = conversation.refuse_natives(snapshot.history)
+            notes = [conversation.refuse_natives(snapshot.history)]
         elif record is not None and record.native is not None:  # another caller may have been refused too
             notes = [conversation.records.refuse_natives(record.native.issuer)]
             conversation.natives.refusals[refused.model] += 1
         if with_reasoning:
             conversation.reasoning.record_refusal(call.model or self.shared.model)
-        conversation.queue.replace(replaced, notes)
+        conversation.queue.replace([], notes)
         logger.warning("session %s: the provider refused its own summary: going on without it", conversation.id)
         return (yield from self.transform(call))  # without it the messages that it covers may be too many
 

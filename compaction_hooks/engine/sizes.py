@@ -9,7 +9,7 @@ from compaction_hooks.messages import M
 from compaction_hooks.tokens.budget import Budget
 from compaction_hooks.tokens.calibration import UNTAUGHT, Calibration
 from compaction_hooks.view.record import CompactionRecord
-from compaction_hooks.view.snapshot import ViewKey
+from compaction_hooks.view.snapshot import Snapshot, ViewKey
 
 
 class LastSent(NamedTuple, Generic[M]):
@@ -22,6 +22,7 @@ class LastSent(NamedTuple, Generic[M]):
         key: The key of the view.
         tokens: Its size in tokens of the model, by estimate.
         budget: The budget of the call, or None if the window was unknown.
+        snapshot: The snapshot it is the view of.
         is_by_hand: Whether a compaction by hand made it: the host may have sent the view before it instead.
     """
 
@@ -31,6 +32,7 @@ class LastSent(NamedTuple, Generic[M]):
     tokens: int
     budget: Budget | None
     is_by_hand: bool = False
+    snapshot: Snapshot[M] | None = None
 
 
 class UsageBaseline(NamedTuple):

@@ -31,7 +31,6 @@ from compaction_hooks.summary.request import (
     summary_request,
 )
 from compaction_hooks.tokens.budget import Budget
-from compaction_hooks.validity import provider_of
 from compaction_hooks.view.snapshot import Snapshot
 from compaction_hooks.view.summary_message import merge_turn_prefix
 
@@ -168,7 +167,7 @@ def _name_facts(snapshot: Snapshot[M], plan: SummaryPlan) -> str:
 def _live_call(snapshot: Snapshot[M], plan: SummaryPlan, call: Call[M]) -> LiveCall:
     return LiveCall(
         messages=snapshot.view_before(plan.cut),
-        provider=provider_of(snapshot.format),
+        provider=snapshot.format.provider,
         model=snapshot.model,
         system=call.system,
         tools=call.tools,

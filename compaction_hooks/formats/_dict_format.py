@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import ClassVar, Final, cast
@@ -18,7 +18,7 @@ from compaction_hooks.formats._rewriting import (
     merge_rows,
     merged_content,
 )
-from compaction_hooks.messages import Message, PartAddress, Provider
+from compaction_hooks.messages import Format, Message, PartAddress
 
 CHAT_ROLES: Final = ("tool", "function")
 """Roles of OpenAI chat that no other format has."""
@@ -26,7 +26,7 @@ _SAYING: Final = frozenset({"role", "content", "type"})
 
 
 @arguments.validate({})
-class DictFormat(ABC):
+class DictFormat(Format[Fields]):
     """Base of the formats of dicts, independent of the provider's shapes of tool calls and results.
 
     Args:
@@ -37,8 +37,6 @@ class DictFormat(ABC):
         ConfigurationError: the fields include role, content or type.
     """
 
-    name: str
-    provider: Provider | None
     own_blocks: frozenset[str]
     _text_type: ClassVar[str] = "text"
     _content: ClassVar[str] = "content"
@@ -52,10 +50,6 @@ class DictFormat(ABC):
                 f"summary_fields={summary_fields!r} must be a dict of further fields, without role, content and type"
             )
         self._summary_fields = dict(fields)
-
-    @abstractmethod
-    def read(self, message: Fields, /) -> tuple[Message, ...]:
-        """Read one message."""
 
     @abstractmethod
     def _changes(self, fields: Fields, pieces: Sequence[Message], address: PartAddress, text: str) -> Fields:

@@ -22,7 +22,7 @@ from compaction_hooks.formats._reading import (
     thinking_block,
 )
 from compaction_hooks.formats._rewriting import replace_block_text, replace_result_text
-from compaction_hooks.messages import Media, Part, Provider, Role, Text, ToolCall, ToolResult
+from compaction_hooks.messages import Media, Part, Role, Text, ToolCall, ToolResult
 from compaction_hooks.text.json_text import json_object
 
 
@@ -35,7 +35,6 @@ class AnthropicFormat(BlockFormat):
     """
 
     name = "anthropic"
-    provider: Provider | None = "anthropic"
     own_blocks = frozenset(
         {
             "tool_use",

@@ -14,7 +14,7 @@ from compaction_hooks.formats._json import as_json_text, block_content, to_json
 from compaction_hooks.formats._media import media_from_data
 from compaction_hooks.formats._reading import ROLES, read_own_block
 from compaction_hooks.formats._signatures import sealed_chars
-from compaction_hooks.messages import Media, Opaque, Part, Provider, Role, Text, Thinking, ToolCall, ToolResult
+from compaction_hooks.messages import Media, Opaque, Part, Role, Text, Thinking, ToolCall, ToolResult
 from compaction_hooks.text.json_text import json_object
 
 _MEDIA: Final[Mapping[str, str]] = {
@@ -34,7 +34,7 @@ class BedrockConverseFormat(BlockFormat):
     """
 
     name = "bedrock_converse"
-    provider: Provider | None = "bedrock"
+    provider = "bedrock"
     own_blocks = frozenset(
         {"toolUse", "toolResult", "reasoningContent", "cachePoint", "guardContent", "citationsContent"}
     )

@@ -22,7 +22,6 @@ from compaction_hooks.messages import (
     Opaque,
     Part,
     PartAddress,
-    Provider,
     Role,
     Text,
     Thinking,
@@ -58,7 +57,6 @@ class GeminiFormat(BlockFormat):
     """
 
     name = "gemini"
-    provider: Provider | None = "gemini"
     own_blocks = frozenset[str]()
     _content = "parts"
     _merged_roles = ("user", "model", "function")

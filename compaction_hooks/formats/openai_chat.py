@@ -28,7 +28,7 @@ from compaction_hooks.messages import (
     Opaque,
     Part,
     PartAddress,
-    Provider,
+    PlainMessage,
     Role,
     Text,
     Thinking,
@@ -41,6 +41,9 @@ _ROLES: Final[Mapping[str, Role]] = {**ROLES, **dict.fromkeys(CHAT_ROLES, "tool"
 _REASONING_FIELDS: Final = ("thinking_blocks", "reasoning_details", "reasoning_content", "reasoning")
 _RARE_FIELDS: Final = frozenset({*_REASONING_FIELDS, "audio", "refusal", "function_call", "provider_specific_fields"})
 """Fields of an answer in addition to its content and its tool calls."""
+_PLAIN_FIELDS: Final = frozenset({"role", "content", "name", "tool_calls", "tool_call_id"})
+_PLAIN_CALL: Final = frozenset({"id", "type", "function"})
+_PLAIN_FUNCTION: Final = frozenset({"name", "arguments"})
 _OWN_FIELDS: Final = frozenset(
     {"tool_calls", "tool_call_id", "function_call", "refusal", "audio", "reasoning_content", "reasoning_details"}
 )
@@ -56,7 +59,6 @@ class OpenAIChatFormat(DictFormat):
     """
 
     name = "openai_chat"
-    provider: Provider | None = "openai_chat"
     own_blocks = frozenset({"image_url", "input_audio"})
 
     def read(self, message: Fields, /) -> tuple[Message, ...]:
@@ -94,6 +96,26 @@ class OpenAIChatFormat(DictFormat):
             return message["role"] == piece.role and holds(message, piece)
         except LookupError:  # a field or a part fewer than before
             return False
+
+    def read_plain(self, message: Fields, /) -> PlainMessage | None:
+        """Return the texts of a message of plain fields; None for any other message."""
+        if type(message) is not dict or not message.keys() <= _PLAIN_FIELDS:
+            return None
+        try:
+            role, content = message["role"], message["content"]
+            texts = [content] if type(content) is str else []
+            if content is not None and not texts:
+                return None
+            if role == "assistant":
+                return (
+                    _plain_calls(message["tool_calls"], texts) if "tool_calls" in message else PlainMessage(True, texts)
+                )
+            if role == "tool":
+                call_id = message["tool_call_id"]
+                return PlainMessage(False, texts, (), (call_id,)) if type(call_id) is str else None
+        except LookupError:
+            return None
+        return PlainMessage(False, texts) if role == "user" else None
 
     def wrote(self, fields: Fields, /) -> bool:
         """Return whether a message is surely in this format. False for plain text, which is the same in all formats."""
@@ -276,6 +298,27 @@ def _call(entry: object) -> Part:
 def _sign(located: _Located, opaque_chars: int) -> _Located:
     part = located.part
     return located._replace(part=replace(part, opaque_chars=opaque_chars)) if isinstance(part, ToolCall) else located
+
+
+def _plain_calls(calls: object, texts: list[str]) -> PlainMessage | None:
+    """Return the texts of an answer with these calls; None if a call is not plain.
+
+    Raises:
+        LookupError: a field is missing.
+    """
+    ids: list[str] = []
+    for call in cast("list[object]", calls) if type(calls) is list else [None]:
+        if type(call) is not dict or not call.keys() <= _PLAIN_CALL:
+            return None
+        call_id, function = call["id"], call["function"]
+        if type(call_id) is not str or type(function) is not dict or not function.keys() <= _PLAIN_FUNCTION:
+            return None
+        name, arguments = function["name"], function["arguments"]
+        if type(name) is not str or type(arguments) is not str:
+            return None
+        ids += (call_id,)
+        texts += name, arguments
+    return PlainMessage(True, texts, ids)
 
 
 def _holds_result(message: Fields, piece: Message) -> bool:

@@ -21,7 +21,6 @@ from compaction_hooks.messages import (
     Message,
     Part,
     PartAddress,
-    Provider,
     Role,
     Text,
     Thinking,
@@ -64,7 +63,6 @@ class OpenAIResponsesFormat(DictFormat):
     """
 
     name = "openai_responses"
-    provider: Provider | None = "openai_responses"
     own_blocks = frozenset({"input_text", "output_text", "input_image", "input_file", "computer_screenshot"})
     _text_type = "input_text"
 

@@ -38,6 +38,7 @@ class Log(Generic[M]):
         shown: Indexes of older host messages that are in the view: a copy must not replace them, the view holds the originals.
         shown_hosts: The messages at these indexes.
         replaced: How often equal copies replaced the host's objects.
+        checked_until: Index of the covered message up to which a compaction last looked for changes in place.
         watched_from: Index of the first of the newest messages, which hosts may still change: they are read again.
     """
 
@@ -69,6 +70,7 @@ class Log(Generic[M]):
         self.shown_hosts: tuple[M, ...] = ()
         self.replaced = 0
         self.watched_from = 0
+        self.checked_until = 0
 
     # -- growing
 

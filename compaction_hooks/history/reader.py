@@ -11,7 +11,7 @@ from compaction_hooks.history.digests import message_digest, text_digest
 from compaction_hooks.history.history import History
 from compaction_hooks.history.log import Log
 from compaction_hooks.history.pieces import Known, Piece, Side, has_atoms
-from compaction_hooks.messages import M, Message, MessageFormat, RecognizingFormat, is_declared_for
+from compaction_hooks.messages import Format, M, Message
 
 MAX_WATCHED: Final = 64
 """The most messages at the end of a list that are read again in every call, to notice that the host changed them."""
@@ -26,9 +26,9 @@ class HistoryReader(Generic[M]):
         marker: The first words of every summary message of ours.
     """
 
-    def __init__(self, format: MessageFormat[M], estimate: Callable[[Message], int], marker: str) -> None:
+    def __init__(self, format: Format[M], estimate: Callable[[Message], int], marker: str) -> None:
         self._format = format
-        self._is_read_as = _find_recognizer(format)
+        self._is_read_as = format.is_read_as
         self._estimate = estimate
         self._marker = marker
 
@@ -66,9 +66,10 @@ class HistoryReader(Generic[M]):
         log.replace_hosts(listed, count)
         return self._extend(log, listed, count, known)
 
-    def verify(self, history: History[M], messages: Sequence[M], start: int = 0) -> History[M]:
-        """Read messages from `start` on again; return `history` itself if none was changed in place, else a new one."""
-        return history if self._are_unchanged(history, messages, start) else self.read(messages, history.known)
+    def verify(self, history: History[M], messages: Sequence[M], start: int = 0, end: int | None = None) -> History[M]:
+        """Read messages `start` to `end` (excluded) again; return `history` itself if none was changed in place, else a new one."""
+        is_same = self._are_unchanged(history, messages, start, end)
+        return history if is_same else self.read(messages, history.known)
 
     # -- recognizing
 
@@ -92,8 +93,8 @@ class HistoryReader(Generic[M]):
                 return index
         return count
 
-    def _are_unchanged(self, history: History[M], messages: Sequence[M], start: int) -> bool:
-        listed = messages[start : history.host_count]
+    def _are_unchanged(self, history: History[M], messages: Sequence[M], start: int, end: int | None = None) -> bool:
+        listed = messages[start : history.host_count if end is None else end]
         are_recognized = all(map(self._is_read_as, listed, history.readings(start)))
         return are_recognized or all(map(self._still_reads_as, listed, history.readings(start)))
 
@@ -188,17 +189,6 @@ class HistoryReader(Generic[M]):
         log.pins_left = list(log.origin.pins)
         log.summary_piece = len(log.tokens_before) - 1
         return True
-
-
-def _find_recognizer(format: MessageFormat[M]) -> Callable[[M, Sequence[Message]], bool]:
-    """Return the format's method that recognizes a message without reading it, unless a subclass replaced `read` alone."""
-    if isinstance(format, RecognizingFormat) and is_declared_for(format, "is_read_as", "read"):
-        return format.is_read_as
-    return _recognize_nothing
-
-
-def _recognize_nothing(_message: object, _pieces: Sequence[Message]) -> bool:
-    return False
 
 
 def _find_first_touched(history: History[M]) -> int:

@@ -11,7 +11,7 @@ from compaction_hooks.files.operations import find_touched_files, is_failure, re
 from compaction_hooks.formats import OpenAIChatFormat, format_of
 from compaction_hooks.history import History, HistoryReader
 from compaction_hooks.history.pieces import Known
-from compaction_hooks.messages import M, Message, MessageFormat, Opaque, Part, Text, ToolCall, ToolResult
+from compaction_hooks.messages import M, Message, MessageFormat, Opaque, Part, Text, ToolCall, ToolResult, as_format
 from compaction_hooks.summary.extractive.identifiers import kind_of
 from compaction_hooks.summary.extractive.statements import constraint_items, request_texts
 from compaction_hooks.summary.extractive.tasks import task_items
@@ -46,7 +46,7 @@ def find_facts(messages: Sequence[M], *, format: MessageFormat[M] | None = None)
     Raises:
         FormatError: a message cannot be read.
     """
-    chosen = cast("MessageFormat[M]", format or format_of(messages) or OpenAIChatFormat())  # it reads these messages
+    chosen = as_format(cast("MessageFormat[M]", format or format_of(messages) or OpenAIChatFormat()))  # it reads these
     history = HistoryReader(chosen, lambda _: 0, SUMMARY_MARKER).read(messages, Known())
     read = [piece.message for piece in history.pieces()]
     touched = find_touched_files(read_calls(read))

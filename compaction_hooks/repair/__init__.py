@@ -16,10 +16,10 @@ from typing import Any, Final
 
 from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.formats.pairing import pair_all
-from compaction_hooks.messages import M, MergingFormat, MessageFormat, RepairingFormat, Role, TidyingFormat
+from compaction_hooks.messages import Format, M, MessageFormat, Role, as_format, can
 from compaction_hooks.repair.plan import INTERRUPTED, plan_repair
 from compaction_hooks.repair.rebuilding import NO_REQUEST, NO_WORDS, Rebuilder
-from compaction_hooks.validity import RuleId, problems, provider_of, rules_of
+from compaction_hooks.validity import RuleId, problems, rules_of
 
 __all__ = ["INTERRUPTED", "NO_REQUEST", "NO_WORDS", "repaired"]
 
@@ -51,13 +51,13 @@ def repaired(messages: list[M], format: MessageFormat[Any], *, model: str | None
             and other models there sign none.
 
     Raises:
-        ConfigurationError: the format is no `RepairingFormat`; also raised if there is nothing to repair.
+        ConfigurationError: the format lacks a method that repairs need; also raised if there is nothing to repair.
         FormatError: a message cannot be read.
     """
     writer = _require_repairing(format)
     messages = _tidy_messages(messages, writer)
-    provider = provider_of(format)
-    pieces = [tuple(format.read(message)) for message in messages]
+    provider = writer.provider
+    pieces = [tuple(writer.read(message)) for message in messages]
     paired = iter(pair_all([piece for host in pieces for piece in host]))
     pieces = [tuple(islice(paired, len(host))) for host in pieces]
 
@@ -69,10 +69,10 @@ def repaired(messages: list[M], format: MessageFormat[Any], *, model: str | None
     if all(problem.rule not in rules for problem in found):
         return messages
     rebuilt: list[M] = Rebuilder(messages, pieces, writer, rules, plan_repair(pieces, rules, provider)).run()
-    return _join_rows(rebuilt, messages, format) if "split_results" in rules_of(provider, model) else rebuilt
+    return _join_rows(rebuilt, messages, writer) if "split_results" in rules_of(provider, model) else rebuilt
 
 
-def _join_rows(messages: list[M], before: list[M], format: MessageFormat[M]) -> list[M]:
+def _join_rows(messages: list[M], before: list[M], format: Format[M]) -> list[M]:
     """Return the messages with results in a row as one, a stand-in among them, and the assistant's around a dropped result.
 
     Rows that the repair did not make stay, so that a list that grows is repaired as before.
@@ -83,7 +83,7 @@ def _join_rows(messages: list[M], before: list[M], format: MessageFormat[M]) -> 
     for number, message in enumerate(messages):
         roles: list[Role] = [piece.role for piece in format.read(message)]
         is_made = last == roles[0] in ("assistant", "tool") and (id(messages[number - 1]), id(message)) not in neighbors
-        if is_made and isinstance(format, MergingFormat):
+        if is_made:
             joined[-1:] = format.merge([joined[-1], message])
         else:
             joined.append(message)
@@ -91,19 +91,18 @@ def _join_rows(messages: list[M], before: list[M], format: MessageFormat[M]) -> 
     return joined
 
 
-def _tidy_messages(messages: list[M], format: MessageFormat[Any]) -> list[M]:
-    """Return the messages without faults that no neutral part shows (`TidyingFormat`); the very same list if there are none."""
-    if not isinstance(format, TidyingFormat):
-        return messages
-    tidied: list[M] = [format.tidy(message) for message in messages]
+def _tidy_messages(messages: list[M], format: Format[M]) -> list[M]:
+    """Return the messages without faults that no neutral part shows; the very same list if there are none."""
+    tidied = [format.tidy(message) for message in messages]
     return tidied if any(new is not old for new, old in zip(tidied, messages, strict=True)) else messages
 
 
-def _require_repairing(format: MessageFormat[Any]) -> RepairingFormat[Any]:
-    if isinstance(format, RepairingFormat):
-        return format
-    missing = [name for name in ("request", "answer", "drop", "rename") if not hasattr(format, name)]
-    raise ConfigurationError(
-        f"repair=True needs a format that can mend messages: {format.name} lacks {', '.join(missing)} "
-        "(see compaction_hooks.messages.RepairingFormat)"
-    )
+def _require_repairing(format: MessageFormat[Any]) -> Format[Any]:
+    writer = as_format(format)
+    missing = [name for name in ("request", "answer", "drop", "rename") if not can(writer, name)]
+    if missing:
+        raise ConfigurationError(
+            f"repair=True needs a format that can mend messages: {format.name} lacks {', '.join(missing)} "
+            "(see compaction_hooks.messages.Format)"
+        )
+    return writer

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, Generic
 
-from compaction_hooks.messages import M, Message, PartAddress, RepairingFormat, Text, Thinking, ToolCall
+from compaction_hooks.messages import Format, M, Message, PartAddress, Text, Thinking, ToolCall
 from compaction_hooks.repair.plan import INTERRUPTED, Pieces, Place, Plan, list_kept
 from compaction_hooks.validity import RuleId
 
@@ -27,7 +27,7 @@ class Rebuilder(Generic[M]):
         self,
         messages: Sequence[M],
         pieces: Pieces,
-        format: RepairingFormat[M],
+        format: Format[M],
         rules: frozenset[RuleId],
         plan: Plan,
     ) -> None:

@@ -8,7 +8,6 @@ from typing import Any, TypeVar
 from compaction_hooks import arguments
 from compaction_hooks.engine.call import Call, SharedState
 from compaction_hooks.engine.engine import Engine
-from compaction_hooks.messages import MessageFormat, Provider
 from compaction_hooks.native import find_server_compaction, issuer_of
 from compaction_hooks.session.options import CallOptions, check_options
 from compaction_hooks.settings import CompactionSettings
@@ -41,15 +40,9 @@ def check_call(
         server_compaction=find_server_compaction(options.get("request") or {}),
         seconds_since_last_call=seconds_since_last_call,
         issuer=issuer_of(
-            engine.services.summarizer or options.get("summarizer"), lambda: _form_of(engine.conversation.format)
+            engine.services.summarizer or options.get("summarizer"), lambda: engine.conversation.format.provider
         ),
     )
-
-
-def _form_of(format: MessageFormat[Any]) -> Provider | None:
-    from compaction_hooks.validity import provider_of  # its rules are needed by few callers
-
-    return provider_of(format)
 
 
 def find_settings(shared: SharedState, options: CallOptions) -> CompactionSettings:

@@ -15,7 +15,7 @@ from compaction_hooks.engine.engine import Engine
 from compaction_hooks.engine.persistence import remove_all
 from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.files import FileOperations
-from compaction_hooks.messages import M, MergingFormat, MessageFormat
+from compaction_hooks.messages import M, MessageFormat, as_format, can
 from compaction_hooks.runtime.drivers import Driver, Services
 from compaction_hooks.runtime.effects import Instant
 from compaction_hooks.runtime.guards import GuardedClock, GuardedEstimator, system_clock
@@ -316,6 +316,12 @@ class CompactionController(ConversationMethods[M]):
                 return next(iter(held.values())).engine
         return self.session(DEFAULT_SESSION).engine
 
+    @property
+    def quiet_engine(self) -> Engine[Any]:
+        """The engine of the default session as it is."""
+        held = self._sessions.get(DEFAULT_SESSION, {})
+        return next(iter(held.values())).quiet_engine if len(held) == 1 else self.engine
+
 
 def _check_merging(format: MessageFormat[Any] | None) -> None:
     """Check that a format can merge messages; None means one of the core's formats, which all can.
@@ -323,7 +329,7 @@ def _check_merging(format: MessageFormat[Any] | None) -> None:
     Raises:
         ConfigurationError: the format has no `merge`.
     """
-    if format is not None and not isinstance(format, MergingFormat):
+    if format is not None and not can(as_format(format), "merge"):
         raise ConfigurationError(
             f"merge_user_messages=True: the format {format.name!r} has no merge(view); leave the setting out, or "
             "give a format that has one"

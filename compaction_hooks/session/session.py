@@ -18,7 +18,7 @@ from compaction_hooks.errors import ConfigurationError, RecordError
 from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.formats.answers import read_answer, read_report
 from compaction_hooks.history import HistoryReader
-from compaction_hooks.messages import M, Message, MessageFormat, UsageReport
+from compaction_hooks.messages import M, Message, MessageFormat, UsageReport, as_format
 from compaction_hooks.runtime.drivers import CallContext, Services
 from compaction_hooks.runtime.effects import Flow
 from compaction_hooks.runtime.guarded_call import is_async
@@ -40,6 +40,11 @@ T = TypeVar("T")
 class ConversationMethods(RecallMethods[M]):
     """The methods of one conversation, for `CompactionSession` and for a controller, which uses its default session."""
 
+    @property
+    def quiet_engine(self) -> Engine[Any]:
+        """The engine of the conversation, which may have left messages of quiet calls unread."""
+        raise NotImplementedError
+
     # -- the hook
 
     async def transform_context(
@@ -60,17 +65,27 @@ class ConversationMethods(RecallMethods[M]):
             FormatError: a message cannot be read.
             ConfigurationError: the trigger is a part of the window, and neither this call nor an earlier one has a window.
         """
+        view = self.quiet_engine.find_quiet_view(messages, options)
+        if view is not None:
+            return view
         engine = self.engine
-        flow = engine.transform(check_call(engine, messages, options, engine.begin_call()))
-        return (await engine.driver.run(flow, _build_caller(signal, options))).view
+        call = check_call(engine, messages, options, engine.begin_call())
+        sent = await engine.driver.run(engine.transform(call), _build_caller(signal, options))
+        engine.begin_quiet(call, options)
+        return sent.view
 
     def transform_context_sync(
         self, messages: list[T], signal: Signal | None = None, **options: Unpack[CallOptions]
     ) -> list[T]:
         """As `transform_context`, for callers without an event loop."""
+        view = self.quiet_engine.find_quiet_view(messages, options)
+        if view is not None:
+            return view
         engine = self.engine
-        flow = engine.transform(check_call(engine, messages, options, engine.begin_call()))
-        return engine.driver.run_sync(flow, _build_caller(signal, options)).view
+        call = check_call(engine, messages, options, engine.begin_call())
+        sent = engine.driver.run_sync(engine.transform(call), _build_caller(signal, options))
+        engine.begin_quiet(call, options)
+        return sent.view
 
     async def call(
         self,
@@ -230,6 +245,8 @@ class ConversationMethods(RecallMethods[M]):
         counted = read_report(usage, "report_usage")
         if counted is None:
             return
+        if self.quiet_engine.note_usage(counted, view, model):
+            return
         conversation = self.engine.conversation
         with conversation.lock:
             last = conversation.last_sent
@@ -333,7 +350,7 @@ class CompactionSession(ConversationMethods[M]):
         services: Services,
     ) -> None:
         # Without a format M is the dicts of providers, and OpenAI's reads plain text until a list tells the format.
-        first = format or cast("MessageFormat[M]", OpenAIChatFormat())
+        first = as_format(format or cast("MessageFormat[M]", OpenAIChatFormat()))
 
         def make_engine() -> Engine[M]:
             sizes = LearnedMedia(estimator)
@@ -367,7 +384,13 @@ class CompactionSession(ConversationMethods[M]):
 
     @property
     def engine(self) -> Engine[Any]:
-        """The engine of this conversation."""
+        """The engine of this conversation, with all read that quiet calls left unread."""
+        self._own.settle()
+        return self._own
+
+    @property
+    def quiet_engine(self) -> Engine[Any]:
+        """The engine of this conversation as it is."""
         return self._own
 
     def begin_anew(self) -> None:
@@ -386,13 +409,13 @@ class CompactionSession(ConversationMethods[M]):
 
         Before the first list, the record made last, of the loaded ones: see `load`.
         """
-        with self._own.conversation.lock:
+        with self.engine.conversation.lock:
             return self._own.conversation.find_current()
 
     @property
     def records(self) -> list[CompactionRecord]:
         """All loaded records, of every branch, with the notes of pins and of undone compactions."""
-        with self._own.conversation.lock:
+        with self.engine.conversation.lock:
             return self._own.conversation.export_all()
 
     def unmerged(self, view: list[T]) -> list[T]:
@@ -409,7 +432,7 @@ class CompactionSession(ConversationMethods[M]):
 
         For messages that the host itself keeps in every list.
         """
-        with self._own.conversation.lock:
+        with self.engine.conversation.lock:
             self._own.conversation.keep(cast("M", message))
 
     def export_records(self) -> list[dict[str, object]]:
@@ -433,7 +456,7 @@ class CompactionSession(ConversationMethods[M]):
         next call.
         """
         readable: list[CompactionRecord] = []
-        with self._own.conversation.lock:
+        with self.engine.conversation.lock:
             unknown = [fields for fields in records if not _is_known(self._own.conversation, fields)]
         for fields in unknown:
             try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from compaction_hooks.messages import M
 from compaction_hooks.strategies.candidate import Candidate
 from compaction_hooks.tokens.budget import MINIMUM_GAIN_RATIO
-from compaction_hooks.validity import is_alike, needs_merging, problems, provider_of, worsened
+from compaction_hooks.validity import is_alike, needs_merging, problems, worsened
 from compaction_hooks.view.projection import Projection
 from compaction_hooks.view.snapshot import Snapshot
 
@@ -27,7 +27,7 @@ def broken_rule(snapshot: Snapshot[M], candidate: Candidate[M]) -> str | None:
     """Return the rule of the provider that a candidate breaks and the active view does not, or None."""
     if _only_shortens(snapshot, candidate.projection) and not snapshot.binds_reasoning:
         return None
-    provider, after = provider_of(snapshot.format), snapshot.neutral_view(candidate.projection)
+    provider, after = snapshot.format.provider, snapshot.neutral_view(candidate.projection)
     # The model has not answered this view yet: all reasoning in it was made after other messages.
     is_bare = candidate.projection.stale.end >= snapshot.history.run_count
     stale = range(len(after) if is_bare else 0)

@@ -179,14 +179,14 @@ def _build_plan(
     messages = [history.piece(i).message for i in covered]
     calls = read_calls(read_xml_calls(messages))
     previous, unread = _previous_summary(snapshot, foreign), messages
-    if snapshot.native_piece is not None:  # it covers the messages before it, an earlier summary included
-        assert snapshot.key.start is not None
-        after = _read_after(snapshot, snapshot.native_piece, covered)
-        previous, covered, unread = snapshot.key.start.text or previous, [*after], [*after.values()]
+    readable = snapshot.readable_native
+    if readable is not None:  # it covers the messages before it, an earlier summary included
+        after = _read_after(snapshot, readable.piece, covered)
+        previous, covered, unread = readable.text, [*after], [*after.values()]
         if not covered:
             return None
     split = _split_turn(snapshot, cut, covered, split_turn_min_prefix)
-    released = _find_released(snapshot, pinned, first) if snapshot.native_piece is None else []
+    released = _find_released(snapshot, pinned, first) if readable is None else []
     if previous is not None and covered[0] >= split:
         # The turn began before: an update carries on the earlier summary, but a summary of this part alone would lose it.
         split = history.piece_count

@@ -52,8 +52,8 @@ MOST_MEDIA = 20
 """The most of these lines: the newest."""
 NAME_CHARS = 80
 """The most characters of a line that names words of the user."""
-OUR_SECTIONS = (Section.GOAL, Section.DONE, Section.IN_PROGRESS, Section.BLOCKED, Section.DECISIONS, Section.NEXT)
-"""The sections that our prompt asks for, except those of constraints and identifiers, which every summary gets."""
+OUR_SECTIONS = (Section.GOAL, Section.DONE, Section.IN_PROGRESS, Section.BLOCKED)
+"""The sections that our prompt asks for and code can fill, without those that every summary gets: constraints and identifiers."""
 PREFIX_SECTIONS = (Section.GOAL, Section.DONE)
 """The sections that our prompt asks for if a turn's first part is all there is."""
 
@@ -178,7 +178,7 @@ def _said(snapshot: Snapshot[M], plan: SummaryPlan, words: Mapping[int, UserWord
     """Return the user's constraints, oldest first, with their piece."""
     history = snapshot.history
     said: dict[str, int | None] = {}
-    if history.base or snapshot.native_piece is not None or find_head_summary(history) is not None:
+    if history.base or snapshot.readable_native is not None or find_head_summary(history) is not None:
         # The list lacks older messages: their words are in the earlier summary, among those of its writer.
         earlier = parse(plan.previous_summary or "")
         said = {item.text: None for item in earlier if item.section is Section.CONSTRAINTS}

@@ -166,12 +166,7 @@ def _too_long(text: str, request: SummaryRequest) -> str:
 
 def asks_for_headings(request: SummaryRequest) -> bool:
     """Return whether the summarizer was asked for our headings: it read the prompt, and the host gave no form of its own."""
-    if request.form is not None:
-        return False
-    try:
-        return bool(object.__getattribute__(request, "prompt"))
-    except AttributeError:
-        return False
+    return request.form is None and bool(vars(request).get("prompt"))  # one that was never made was not read
 
 
 def _says_nothing(line: str) -> bool:

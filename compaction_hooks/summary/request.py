@@ -4,81 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+from functools import cached_property
+from operator import attrgetter
+from typing import Any, Protocol
 
 from compaction_hooks.messages import Message, Provider, UsageReport
 from compaction_hooks.native import NativeItems
 from compaction_hooks.summary.prompts import SYSTEM_PROMPT, Prompt, make_user_prompt
 from compaction_hooks.summary.prompts import SummaryKind as SummaryKind
 from compaction_hooks.summary.transcript import Transcript, transcript
-
-
-class _Filling:
-    """The texts of a request, made when they are first read: one transcript for prompt and transcript.
-
-    Args:
-        blank: The request without the texts made here.
-        room: Returns the most tokens a transcript in this prompt may have.
-        kept_tokens: The most tokens that the prompt may show of the kept messages.
-        name_facts: Returns the facts that the prompt names.
-        make_live: Returns the call whose older messages are summarized; None if there is none.
-    """
-
-    def __init__(
-        self,
-        blank: SummaryRequest,
-        room: Callable[[Prompt], int],
-        estimate: Callable[[str], int],
-        kept_tokens: int,
-        name_facts: Callable[[], str],
-        make_live: Callable[[], LiveCall] | None = None,
-    ) -> None:
-        self._blank, self._room, self._estimate, self._kept_tokens = blank, room, estimate, kept_tokens
-        self.name_facts, self._make_live = name_facts, make_live
-        self.frame: Prompt | None = None
-        self._shown: Transcript | None = None
-
-    @property
-    def excerpt(self) -> Transcript:
-        """The transcript; from the first access on it counts as read."""
-        if self._shown is None:
-            kept = _show_newest(self._blank.kept_messages, self._kept_tokens, self._estimate)
-            self.frame, self._shown = self._show_below(kept)
-            if kept and self._shown.shown_messages < len(self._blank.messages):
-                # Messages that fit without the kept ones would cost one more request.
-                frame, shown = self._show_below("")
-                if shown.shown_messages == len(self._blank.messages):
-                    self.frame, self._shown = frame, shown
-        return self._shown
-
-    def _show_below(self, kept: str) -> tuple[Prompt, Transcript]:
-        """Return the prompt with this text of the kept messages, and the transcript that has room in it."""
-        frame = make_prompt(self._blank, kept, self.name_facts())
-        return frame, transcript(self._blank.messages, max_tokens=self._room(frame), estimate=self._estimate)
-
-    def prompt(self) -> str:
-        pieces = self.excerpt.pieces
-        assert self.frame is not None  # made for the excerpt
-        return self.frame.fill_with(pieces)
-
-    def transcript(self) -> str:
-        return self.excerpt.text
-
-    def omitted_items(self) -> int:
-        return len(self._blank.messages) - self.excerpt.shown_messages
-
-    def live(self) -> LiveCall | None:
-        return self._make_live() if self._make_live else None
-
-    def count_shown(self) -> int:
-        """Return the number of messages a summarizer saw: those in the text it read; all of them if it read no text."""
-        return len(self._blank.messages) if self._shown is None else self._shown.shown_messages
-
-
-class _Fillable:
-    """A slot for the object that makes the fields that are not set yet; a dataclass with slots has no place for it."""
-
-    __slots__ = ("_filling",)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,8 +34,8 @@ class LiveCall:
     tools: object
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SummaryRequest(_Fillable):
+@dataclass(frozen=True, kw_only=True)
+class SummaryRequest:
     """One question to a summarizer. A model needs `system`, `prompt` and `max_tokens` only.
 
     `prompt`, `transcript`, `omitted_items` and `live` are made at their first access: never for a summarizer that is no model and
@@ -139,24 +73,8 @@ class SummaryRequest(_Fillable):
     omitted_items: int = 0
     live: LiveCall | None = None
 
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> object:
-            """Make a field that was left open. Python calls this only for a field without a value."""
-            if name not in _MADE:
-                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-            value = getattr(_filling_of(self), name)()
-            object.__setattr__(self, name, value)
-            return value
-
-
-_MADE: Final = ("prompt", "transcript", "omitted_items", "live")
-_GIVEN: Final = tuple(name for name in SummaryRequest.__dataclass_fields__ if name not in _MADE)
-
-
-def _filling_of(request: SummaryRequest) -> _Filling | None:
-    """Return the maker of a request's fields; None for a request that came with all of them."""
-    return cast("_Filling | None", getattr(request, "_filling", None))  # nothing else is ever put there
+    def __getstate__(self) -> dict[str, object]:
+        return {name: getattr(self, name) for name in SummaryRequest.__dataclass_fields__}
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,7 +163,89 @@ def summary_request(
         return max(request_tokens - taken, MINIMUM_TRANSCRIPT_TOKENS)
 
     kept_tokens = min(KEPT_TOKENS, int(request_tokens * KEPT_RATIO))
-    return _attach_filling(blank, _Filling(blank, room, estimate, kept_tokens, name_facts, live))
+    return _leave_open(blank, _Texts(blank, room, estimate, kept_tokens, name_facts, live))
+
+
+class _Texts:
+    """The texts of a request, made when they are first read: one transcript for prompt and transcript.
+
+    Args:
+        blank: The request without these texts.
+        room: Returns the most tokens a transcript in this prompt may have.
+        kept_tokens: The most tokens that the prompt may show of the kept messages.
+        name_facts: Returns the facts that the prompt names.
+        make_live: Returns the call whose older messages are summarized; None if there is none.
+    """
+
+    def __init__(
+        self,
+        blank: SummaryRequest,
+        room: Callable[[Prompt], int],
+        estimate: Callable[[str], int],
+        kept_tokens: int = 0,
+        name_facts: Callable[[], str] = str,
+        make_live: Callable[[], LiveCall] | None = None,
+    ) -> None:
+        self._blank, self._room, self._estimate, self._kept_tokens = blank, room, estimate, kept_tokens
+        self.name_facts, self._make_live = name_facts, make_live
+
+    @cached_property
+    def shown(self) -> tuple[Prompt, Transcript]:
+        """The prompt without its transcript, and the transcript; from the first access on it counts as read."""
+        kept = _show_newest(self._blank.kept_messages, self._kept_tokens, self._estimate)
+        shown = self._show_below(kept)
+        if kept and shown[1].shown_messages < len(self._blank.messages):
+            # Messages that fit without the kept ones would cost one more request.
+            without = self._show_below("")
+            return without if without[1].shown_messages == len(self._blank.messages) else shown
+        return shown
+
+    def _show_below(self, kept: str) -> tuple[Prompt, Transcript]:
+        """Return the prompt with this text of the kept messages, and the transcript that has room in it."""
+        frame = make_prompt(self._blank, kept, self.name_facts())
+        return frame, transcript(self._blank.messages, max_tokens=self._room(frame), estimate=self._estimate)
+
+    @property
+    def was_read(self) -> bool:
+        return "shown" in vars(self)
+
+    @property
+    def prompt(self) -> str:
+        return self.shown[0].fill_with(self.shown[1].pieces)
+
+    @property
+    def transcript(self) -> str:
+        return self.shown[1].text
+
+    @property
+    def omitted_items(self) -> int:
+        return len(self._blank.messages) - self.shown[1].shown_messages
+
+    @property
+    def live(self) -> LiveCall | None:
+        return self._make_live() if self._make_live else None
+
+
+_MADE = ("prompt", "transcript", "omitted_items", "live")
+for _name in _MADE:
+    # Of use to a request that was left open alone: a value that is set goes before a cached property.
+    _made = cached_property(attrgetter(f"_texts.{_name}"))
+    _made.__set_name__(SummaryRequest, _name)
+    setattr(SummaryRequest, _name, _made)
+
+
+def _leave_open(blank: SummaryRequest, texts: _Texts) -> SummaryRequest:
+    """Return the request with the fields of texts open, to be made at their first access."""
+    request = replace(blank)
+    for name in _MADE:
+        del vars(request)[name]
+    vars(request)["_texts"] = texts
+    return request
+
+
+def _texts_of(request: SummaryRequest) -> _Texts | None:
+    """Return the maker of a request's texts; None for a request that came with all of them."""
+    return vars(request).get("_texts")
 
 
 def halve(request: SummaryRequest, estimate: Callable[[str], int]) -> SummaryRequest | None:
@@ -254,35 +254,27 @@ def halve(request: SummaryRequest, estimate: Callable[[str], int]) -> SummaryReq
     The kept messages are no longer shown. Results are cut harder first, then the newest items go, a call with its results. None
     when nothing would be left.
     """
-    filling = _filling_of(request)
-    tokens = (estimate(request.transcript) if filling is None else filling.excerpt.tokens) // 2
+    texts = _texts_of(request)
+    tokens = estimate(request.transcript) // 2
     blank = replace(
         request, prompt="", transcript="", omitted_items=0, live=None
     )  # else it would hold the text that overflowed
-    smaller = _Filling(blank, lambda _: tokens, estimate, 0, filling.name_facts if filling else str)
-    return _attach_filling(blank, smaller) if smaller.excerpt.pieces else None
+    smaller = _Texts(blank, lambda _: tokens, estimate, name_facts=texts.name_facts if texts else str)
+    return _leave_open(blank, smaller) if smaller.shown[1].pieces else None
 
 
 def count_shown_messages(request: SummaryRequest) -> int:
     """Return the number of messages, from the oldest on, that a request's summarizer saw: all if it read no transcript."""
-    filling = _filling_of(request)
-    return len(request.messages) - request.omitted_items if filling is None else filling.count_shown()
-
-
-def _attach_filling(blank: SummaryRequest, filling: _Filling) -> SummaryRequest:
-    """Return the request with its lazy fields unset, to be made at their first access."""
-    request = SummaryRequest.__new__(SummaryRequest)
-    for name in _GIVEN:
-        object.__setattr__(request, name, getattr(blank, name))
-    object.__setattr__(request, "_filling", filling)
-    return request
+    texts = _texts_of(request)
+    return len(request.messages) - (request.omitted_items if texts is None or texts.was_read else 0)
 
 
 def read_instructions(request: SummaryRequest) -> str:
     """Return the end of the prompt, with our instructions; nothing if the summarizer read neither prompt nor transcript."""
-    filling = _filling_of(request)
-    frame = make_prompt(request) if filling is None else filling.frame
-    return frame.behind if frame else ""
+    texts = _texts_of(request)
+    if texts is None:
+        return make_prompt(request).behind
+    return texts.shown[0].behind if texts.was_read else ""
 
 
 def _show_newest(messages: Sequence[Message], max_tokens: int, estimate: Callable[[str], int]) -> str:

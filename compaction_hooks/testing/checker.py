@@ -3,7 +3,7 @@
     checked = CheckedSession(controller.session("s1"), OpenAIChatFormat())
     view = checked.transform_context(messages)  # raises BrokenPromise if a promise is broken
 
-The tests, the soak and the rehearsal use it. It also helps authors of a format, a store or a summarizer.
+The tests and the soak use it. It also helps authors of a format, a store or a summarizer.
 """
 
 from __future__ import annotations
@@ -327,15 +327,9 @@ class CheckedSession(Generic[M]):
         elif not records and not (self._is_undone and binds_reasoning(self._model)) and not self._has_natives(messages):
             demand(view is messages, "same objects", "nothing was ever compacted, but another list comes back")
         if not self._is_stale:
-            summaries = [*(record.rendered for record in records), *self._find_twins(view)]
+            summaries = [record.rendered for record in records]
             check_view(original.messages, shown, format=self._format, summaries=summaries, model=self._model)
         self.figures.calls += 1
-
-    def _find_twins(self, view: Sequence[M]) -> list[str]:
-        """Return the texts of the view in place of a provider's own summary that it does not send."""
-        twins = [note.summary for note in self.session.records if note.is_note and note.summary]
-        texts = [piece.text for piece in self._read(view)]
-        return [text for text in texts if any(twin in text for twin in twins)]
 
     def _has_natives(self, messages: Sequence[M]) -> bool:
         return any(is_native(message, self._format) for message in messages)

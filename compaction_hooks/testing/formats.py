@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
-from typing import Final, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 from compaction_hooks.messages import (
     Media,
@@ -14,10 +14,11 @@ from compaction_hooks.messages import (
     MessageFormat,
     Part,
     PartAddress,
-    RepairingFormat,
     Text,
     ToolCall,
     ToolResult,
+    as_format,
+    can,
 )
 from compaction_hooks.testing.demands import demand
 from compaction_hooks.testing.shapes import Watched
@@ -52,7 +53,7 @@ def check_format(message_format: MessageFormat[M], samples: Sequence[M]) -> None
       changes the message;
     - `summary` reads back as one user message with exactly its text.
 
-    If the format is a `RepairingFormat`, its methods for `repair=True` are checked too: `request` reads back as one user message
+    If the format can repair messages, its methods for `repair=True` are checked too: `request` reads back as one user message
     that is no summary, `answer` as the result of its tool call, `drop` leaves out only the named part, `rename` changes only the
     named ids, and none of them changes the message.
 
@@ -93,7 +94,8 @@ def _check_methods(message_format: object) -> bool:
     demand(not lacks, f"{kind} is no MessageFormat: it lacks {', '.join(lacks)}")
     name = cast("object", getattr(message_format, "name", None))
     demand(isinstance(name, str) and name != "", "name must be a non-empty string")
-    repairs = [name for name in REPAIR_METHODS if _has(message_format, name)]
+    own = as_format(cast("MessageFormat[Any]", message_format))
+    repairs = [name for name in REPAIR_METHODS if can(own, name)]
     demand(
         not repairs or len(repairs) == len(REPAIR_METHODS),
         f"a format that repairs messages has {', '.join(REPAIR_METHODS)}; this one has only {', '.join(repairs)}",
@@ -276,7 +278,7 @@ def _list_parts(pieces: Sequence[Message]) -> list[tuple[PartAddress, Part]]:
     return [((n, index), part) for n, piece in enumerate(pieces) for index, part in enumerate(piece.parts)]
 
 
-def _check_answers(repairing: RepairingFormat[M], sample: M, where: str) -> None:
+def _check_answers(repairing: Watched[M], sample: M, where: str) -> None:
     for address, call in _list_parts(repairing.read(sample)):
         if not isinstance(call, ToolCall):
             continue
@@ -289,7 +291,7 @@ def _check_answers(repairing: RepairingFormat[M], sample: M, where: str) -> None
         )
 
 
-def _check_drop(repairing: RepairingFormat[M], sample: M, where: str) -> None:
+def _check_drop(repairing: Watched[M], sample: M, where: str) -> None:
     pieces = tuple(repairing.read(sample))
     addressed = _list_parts(pieces)
     for address, part in addressed:
@@ -306,7 +308,7 @@ def _check_drop(repairing: RepairingFormat[M], sample: M, where: str) -> None:
         demand(len(new) < 2, f"{what} copied parts: only the one that contained the dropped part may be new")
 
 
-def _check_rename(repairing: RepairingFormat[M], sample: M, where: str) -> None:
+def _check_rename(repairing: Watched[M], sample: M, where: str) -> None:
     pieces = tuple(repairing.read(sample))
     for address, part in _list_parts(pieces):
         if isinstance(part, ToolCall):
@@ -328,7 +330,7 @@ def _check_rename(repairing: RepairingFormat[M], sample: M, where: str) -> None:
         )
 
 
-def _check_request(repairing: RepairingFormat[M], text: str) -> None:
+def _check_request(repairing: Watched[M], text: str) -> None:
     pieces = tuple(repairing.read(repairing.request(text)))
     demand(
         pieces == (Message(role="user", parts=(Text(text),)),),

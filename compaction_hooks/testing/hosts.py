@@ -1,25 +1,12 @@
-"""Neutral messages and model responses as plain JSON, in the forms of OpenAI chat and Anthropic."""
+"""Neutral messages as plain JSON, in the forms of OpenAI chat and Anthropic."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Final, TypeAlias, cast
+from collections.abc import Iterable, Mapping
+from typing import TypeAlias, cast
 
-from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat
-from compaction_hooks.messages import (
-    Media,
-    Message,
-    MessageFormat,
-    Opaque,
-    Part,
-    Text,
-    Thinking,
-    ToolCall,
-    ToolResult,
-    Usage,
-)
+from compaction_hooks.messages import Media, Message, Opaque, Part, Text, Thinking, ToolCall, ToolResult
 
 ChatMessage: TypeAlias = Mapping[str, object]
 
@@ -112,37 +99,3 @@ def _object(arguments: str) -> object:
     except ValueError:
         value = arguments
     return cast("object", value) if isinstance(value, dict) else {"arguments": value}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Dialect:
-    """A message form for conversations.
-
-    Attributes:
-        format: Reads its messages.
-        write: Converts neutral messages.
-        respond: Returns a provider's response with this assistant message and usage.
-    """
-
-    format: MessageFormat[ChatMessage]
-    write: Callable[[Iterable[Message]], list[ChatMessage]]
-    respond: Callable[[ChatMessage, Usage], ChatMessage]
-
-
-def _openai_response(message: ChatMessage, usage: Usage) -> ChatMessage:
-    counted = {"prompt_tokens": usage.input_tokens, "completion_tokens": usage.output_tokens}
-    choice = {"message": message, "finish_reason": "stop"}
-    return {"object": "chat.completion", "choices": [choice], "usage": counted}
-
-
-def _anthropic_response(message: ChatMessage, usage: Usage) -> ChatMessage:
-    counted = {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens}
-    return {"type": "message", **message, "stop_reason": "end_turn", "usage": counted}
-
-
-OPENAI_CHAT: Final = Dialect(
-    format=OpenAIChatFormat(),
-    write=lambda messages: [as_openai_chat(message) for message in messages],
-    respond=_openai_response,
-)
-ANTHROPIC: Final = Dialect(format=AnthropicFormat(), write=as_anthropic, respond=_anthropic_response)

@@ -16,7 +16,7 @@ from compaction_hooks.messages import (
     Thinking,
     ToolCall,
     ToolResult,
-    UntyingFormat,
+    as_format,
     is_blank,
 )
 from compaction_hooks.validity import binds_reasoning, is_reasoning, provider_of, worsened
@@ -140,7 +140,8 @@ class _Comparison(Generic[M]):
         whole = {_reasoning(pieces) for pieces in host}
         for at, pieces in enumerate(shown):
             demand(_reasoning(pieces) in {*whole, ()}, "valid", f"message {at} of the view has a part of its reasoning")
-        if provider_of(self.format) != "openai_responses" or not isinstance(self.format, UntyingFormat):
+        form = as_format(self.format)
+        if form.provider != "openai_responses":
             return
         there = {id(message) for message in self.view}
         missing = False
@@ -150,7 +151,7 @@ class _Comparison(Generic[M]):
             elif _reasoning(pieces):
                 missing = id(message) not in there
             else:
-                is_lone = missing and id(message) in there and self.format.untie(message) is not message
+                is_lone = missing and id(message) in there and form.untie(message) is not message
                 demand(
                     not is_lone, "valid", f"an item is shown with its id, and without its reasoning: {pieces!r:.200}"
                 )

@@ -12,14 +12,12 @@ from compaction_hooks.messages import (
     NativeSummary,
     Opaque,
     PartAddress,
-    RepairingFormat,
     Role,
     Text,
     Thinking,
     ToolCall,
     ToolResult,
 )
-from compaction_hooks.validity import provider_of
 
 M = TypeVar("M")
 
@@ -46,9 +44,8 @@ class Watched(Generic[M]):
     """
 
     def __init__(self, message_format: MessageFormat[M]) -> None:
-        self._format = cast("RepairingFormat[M]", message_format)  # check_format has checked which methods exist
+        self._format = message_format
         self.name = message_format.name
-        self.provider = provider_of(message_format)
         self.where = ""
 
     def read(self, message: M, /) -> Sequence[Message]:

@@ -9,7 +9,7 @@ from typing import Final, Literal, TypeAlias
 
 Choose: TypeAlias = Callable[[int], int]
 """Returns a whole number from 0 up to, not including, its argument; 0 is the simplest choice. `random.Random(seed).randrange` is
-one; `compaction_hooks.testing.strategies` has one for Hypothesis, which shrinks every choice towards 0."""
+one."""
 
 Speech: TypeAlias = Literal["user", "assistant", "arguments", "result", "system"]
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator
+from functools import cache
 
 # -- how a text looks
 
@@ -48,8 +49,14 @@ _ENTITY = (
 _ENCODED = f"{_ENTITY}|{_CODE}"
 _ENCODINGS = re.compile(_ENCODED, re.IGNORECASE)
 _UNCOUNTED = rf"(?:[\s{_IGNORED_CHARS}]|[^\w\x00-\x7f])*+"
-_START = re.compile(rf"(?:{_UNCOUNTED}(?:[!-$'-\[\]-~\w]|(?i:{_ENCODED})|[&\\%])){{0,80}}{_UNCOUNTED}")
-"""As much of a text as may hold a label or the name of a tag: eighty letters, digits and ASCII marks, be they encoded."""
+
+
+@cache
+def _start_pattern() -> re.Pattern[str]:
+    """As much of a text as may hold a label or the name of a tag: eighty letters, digits and ASCII marks, be they encoded."""
+    return re.compile(rf"(?:{_UNCOUNTED}(?:[!-$'-\[\]-~\w]|(?i:{_ENCODED})|[&\\%])){{0,80}}{_UNCOUNTED}")
+
+
 _SMUGGLED = re.compile("[\U000e0000-\U000e007f]+")
 """Unicode's tags: invisible, yet they spell out ASCII text, which models read."""
 _SMUGGLED_LEAD = b"\xf3\xa0"
@@ -106,20 +113,26 @@ _SPELLED_CHARS = 4
 """Letters of a word that are compared before a close look: enough to pass over nearly all lines of code, prose and logs."""
 
 
-def _spelling_pattern(words: Iterable[str], unseen: str) -> str:
-    """Return a pattern for the plain letters that begin one of these words, with unseen ones between; or for a special character.
-
-    No text has two ways to match it: quantifiers are possessive, and no two branches begin alike. So it takes linear time.
-    """
+def _spelling(words: Iterable[str]) -> str:
+    """Return a pattern for the plain letters that begin one of these words, with any marks and spaces between."""
     rests: dict[str, list[str]] = {}
     for word in words:
         rests.setdefault(word[0], []).append(word[1:])
     branches = [
-        f"[{letter}{letter.upper()}]" + ("" if "" in rest else f"[{unseen}]*+{_spelling_pattern(rest, unseen)}")
+        f"[{letter}{letter.upper()}]" + ("" if "" in rest else rf"[\W_]*+{_spelling(rest)}")
         for letter, rest in rests.items()
         if letter.isascii()
     ]
-    return f"(?:{'|'.join([f'[^{_PLAIN}]', *branches])})"
+    return f"(?:{'|'.join(branches)})"
+
+
+def _candidate(words: Iterable[str], unseen: str) -> str:
+    """Return a pattern for a text that a close look may find to begin with one of these words.
+
+    It has their plain letters, or a special character behind less of them. No two branches of the first begin alike, and its
+    quantifiers are possessive: it takes linear time. It is small, since each compaction has to compile it.
+    """
+    return rf"(?:{_spelling(words)}|(?:[A-Za-z][{unseen}]*+){{0,{_SPELLED_CHARS - 1}}}[^{_PLAIN}])"
 
 
 def _loose_pattern(word: str) -> str:
@@ -177,53 +190,73 @@ _ENCODED_BRACKET = "|".join(_encoding_patterns(_BRACKET, "(?:lbrack|lsqb|lbbrk|l
 
 _LINE = re.compile(f"[^{_BREAKS}]{{1,10000}}")
 """The part of a line in which a label is looked for: a close look at 100,000 encoded characters stops every thread for 50 ms."""
-_OTHER_ASCII_BREAKS = "\r\v\f\x1c\x1d\x1e"
-_OTHER_BREAKS = _OTHER_ASCII_BREAKS + "\x85\u2028\u2029"
+_OTHER_BREAKS = "\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
 _LABEL_BEGINNINGS = _beginnings((*_ROLE_WORDS, *_LABEL_WORDS, *_BEFORE_WORDS))
-_LABEL_LETTERS = "".join(sorted({word[0] for word in _LABEL_BEGINNINGS if word[0].isascii()}))
-_MAY_BE_LABEL = (
-    r"[\x00-\x08\t\x0e-\x1a\x1f-$'-/:-@\[\]-`{-\x7f]*+"
-    rf"(?=[{_LABEL_LETTERS}{_LABEL_LETTERS.upper()}]|[^{_PLAIN}])" + _spelling_pattern(_LABEL_BEGINNINGS, _UNSEEN)
+_MAY_BE_LABEL = re.compile(
+    r"\n(?=[\x00-\x08\t\x0e-\x1a\x1f-$'-/:-@\[\]-`{-\x7f]*+" + _candidate(_LABEL_BEGINNINGS, _UNSEEN) + ")"
 )
-"""The beginning of a line that a close look may find to be one of a turn: behind any plain characters that are no letters.
+"""The beginning of a line that a close look may find to be one of a turn: behind any plain characters that are no letters."""
 
-The first letter is looked at in one step, before it is compared with that of each word: this rules out half of all lines.
-"""
-_FIRST_LINE, _LATER_LINE, _ANY_LATER_LINE = (
-    re.compile(f"{at}(?={_MAY_BE_LABEL})") for at in ("", "\n", f"[{_BREAKS}]")
-)
-"""The second for texts whose lines end in line feeds only: it skips from one to the next at the speed of C."""
-_LINE_OPENING = re.compile(
-    # Atomic: the semicolon of `&amp;` is a sign of its own too, and n of them had 2 to the n ways.
-    rf"(?:{_SEQUENCE}|(?>{_ENCODED})|[\W_{_FILLERS}])*?(?:[{_OPENING}{_ANGLE}]|{_ENCODED_BRACKET}|{_ENCODED_ANGLE})",
-    re.IGNORECASE,
-)
-_READS_AS_LABEL = re.compile(
-    rf"[^\w\\]*(?:[{_OPENING}](?:{_OURS}|(?:{_NAMED}|tool|function|other)[{_CLOSING}]:)|[{_ANGLE}]/?{_NAMED}(?!\w))"
-)
-"""Configuration files and logs have lines such as `[system]` and `[tool.ruff]` too: those words need a colon."""
-_NAMES_A_SPEAKER = re.compile(rf"[^\w\\\"'{{(]*{_NAMED}:")
+
+@cache
+def _line_opening_pattern() -> re.Pattern[str]:
+    """All up to the bracket of a label."""
+    return re.compile(
+        # Atomic: the semicolon of `&amp;` is a sign of its own too, and n of them had 2 to the n ways.
+        rf"(?:{_SEQUENCE}|(?>{_ENCODED})|[\W_{_FILLERS}])*?(?:[{_OPENING}{_ANGLE}]|{_ENCODED_BRACKET}|{_ENCODED_ANGLE})",
+        re.IGNORECASE,
+    )
+
+
+@cache
+def _label_pattern() -> re.Pattern[str]:
+    """Configuration files and logs have lines such as `[system]` and `[tool.ruff]` too: those words need a colon."""
+    return re.compile(
+        rf"[^\w\\]*(?:[{_OPENING}](?:{_OURS}|(?:{_NAMED}|tool|function|other)[{_CLOSING}]:)|[{_ANGLE}]/?{_NAMED}(?!\w))"
+    )
+
+
+@cache
+def _speaker_pattern() -> re.Pattern[str]:
+    return re.compile(rf"[^\w\\\"'{{(]*{_NAMED}:")
+
+
 _LEADS = r"&\\%\x1b"
 """The first characters of encodings and escape sequences."""
 _LEAD, _COLON_OR_LEAD = re.compile(f"[{_LEADS}]"), re.compile(f"[:：﹕︓⩴{_LEADS}]")
-_BEFORE_WORD = re.compile(rf"(?:{_SEQUENCE}|(?i:{_ENCODED})|[^\w\u24b6-\u24e9\U0001f130-\U0001f189]|[_{_FILLERS}])*")
-"""Letters in circles and squares are no word characters to `re`."""
-_NO_ANGLE = re.compile(f"[^{_ANGLE}]*")
-_MAY_BE_TAG, _ANY_MAY_BE_TAG = (
-    re.compile(
-        rf"{angle}(?=[{_UNSEEN}{_ASCII_BREAKS}/]*+"
-        rf"(?:\||{_spelling_pattern(_beginnings((*_TAG_WORDS, *_TURN_WORDS)), _UNSEEN + _ASCII_BREAKS)}))"
+
+
+@cache
+def _before_word_pattern() -> re.Pattern[str]:
+    """Letters in circles and squares are no word characters to `re`."""
+    return re.compile(rf"(?:{_SEQUENCE}|(?i:{_ENCODED})|[^\w\u24b6-\u24e9\U0001f130-\U0001f189]|[_{_FILLERS}])*")
+
+
+_MAY_BE_TAG = re.compile(
+    rf"<(?=[{_UNSEEN}{_ASCII_BREAKS}/]*+(?:\||{_candidate(_beginnings((*_TAG_WORDS, *_TURN_WORDS)), _UNSEEN + _ASCII_BREAKS)}))"
+)
+"""A bracket behind which a close look may find a tag."""
+
+
+@cache
+def _encoded_angle_patterns() -> dict[str, re.Pattern[str]]:
+    """One pattern for each first character: so each is found, or not, at the speed of C."""
+    return {lead: re.compile(code, re.IGNORECASE) for lead, code in _ENCODED_ANGLES.items()}
+
+
+@cache
+def _encoded_angle_pattern() -> re.Pattern[str]:
+    return re.compile(f"({_ENCODED_ANGLE})", re.IGNORECASE)
+
+
+@cache
+def _tag_pattern() -> re.Pattern[str]:
+    """A space is also the gap for emphasis and invisible characters: it may be inside a name, and it ends a name."""
+    return re.compile(
+        rf"\s*(?:/\s*)?(?:{'|'.join(map(_loose_pattern, (*_TAG_WORDS, 'startofturn', 'endofturn')))})(?!\w)"
     )
-    for angle in ("<", f"[{_ANGLE}]")
-)
-"""A bracket behind which a close look may find a tag; the first for ASCII texts, which have one bracket only."""
-_MAY_ENCODE_ANGLES = {lead: re.compile(code, re.IGNORECASE) for lead, code in _ENCODED_ANGLES.items()}
-"""One pattern for each first character: so each is found, or not, at the speed of C."""
-_AFTER_ENCODED_ANGLE = re.compile(f"({_ENCODED_ANGLE})", re.IGNORECASE)
-_READS_AS_TAG = re.compile(
-    rf"\s*(?:/\s*)?(?:{'|'.join(map(_loose_pattern, (*_TAG_WORDS, 'startofturn', 'endofturn')))})(?!\w)"
-)
-"""A space is also the gap for emphasis and invisible characters: it may be inside a name, and it ends a name."""
+
+
 _READS_AS_MARK = re.compile(r"/?sys>>|\|[^|<>]{1,40}\|>")
 """The marks of turns in the templates of Llama and most others, without the spaces."""
 
@@ -249,7 +282,8 @@ def neutralize(text: str) -> str:
         text = _SMUGGLED.sub("", text)
 
     text = _escape_tags(text)
-    if any(lead in text and angle.search(text) for lead, angle in _MAY_ENCODE_ANGLES.items()):
+    leads = [lead for lead in _ENCODED_ANGLES if lead in text]
+    if leads and any(_encoded_angle_patterns()[lead].search(text) for lead in leads):
         text = "".join(_escape_encoded_tags(text))
     return escape_labels(text)
 
@@ -275,31 +309,32 @@ def find_turns(text: str) -> list[str]:
 
 def _lines_to_look_at(text: str) -> Iterator[re.Match[str]]:
     """Yield the lines that may begin a turn; a quick look rules out all others."""
-    if _FIRST_LINE.match(text) and (line := _LINE.match(text)):
-        yield line
-    has_others = any(map(text.__contains__, _OTHER_ASCII_BREAKS if text.isascii() else _OTHER_BREAKS))
-    for found in (_ANY_LATER_LINE if has_others else _LATER_LINE).finditer(text):
-        if line := _LINE.match(text, found.start() + 1):
+    searched = "\n" + text
+    for mark in filter(text.__contains__, _OTHER_BREAKS):
+        searched = searched.replace(mark, "\n")
+    for found in _MAY_BE_LABEL.finditer(searched):
+        if line := _LINE.match(text, found.start()):
             yield line
 
 
 def _escape_tags(text: str) -> str:
     """Return the text with a backslash behind each bracket that begins a tag of ours."""
-    has_others = not text.isascii() and any(map(text.__contains__, _ANGLE[1:]))  # most texts have none of these
-    if not has_others and "<" not in text:
-        return text
+    searched = text
+    if not text.isascii():
+        for angle in _ANGLE[1:]:
+            searched = searched.replace(angle, "<")
     marked: list[str] = []
     done = 0
-    for angle in (_ANY_MAY_BE_TAG if has_others else _MAY_BE_TAG).finditer(text):
-        start = angle.start() + 1
-        if _is_tag(text[start : _end_of(_NO_ANGLE, text, start)]):
+    for found in _MAY_BE_TAG.finditer(searched) if "<" in searched else ():
+        start, next_angle = found.end(), searched.find("<", found.end())
+        if _is_tag(text[start : next_angle if next_angle >= 0 else len(text)]):
             marked.append(text[done:start])
             done = start
     return "\\".join([*marked, text[done:]]) if marked else text
 
 
 def _escape_encoded_tags(text: str) -> Iterator[str]:
-    before, *rest = _AFTER_ENCODED_ANGLE.split(text)
+    before, *rest = _encoded_angle_pattern().split(text)
     yield before
     for angle, after in zip(rest[::2], rest[1::2], strict=True):
         yield f"{angle}\\{after}" if _is_tag(after) else angle + after
@@ -307,35 +342,35 @@ def _escape_encoded_tags(text: str) -> Iterator[str]:
 
 def _is_tag(text: str) -> bool:
     """Return whether the text behind an angle bracket makes it a tag of ours."""
-    start = _decode(text[: _end_of(_START, text)])
+    start = _decode(text[: _end_of(_start_pattern(), text)])
     if "\x1b" in start:
         start = _SEQUENCES.sub(" ", start)
     name = _skeleton(start.replace("_", ""), " ")
-    return _READS_AS_TAG.match(name) is not None or _READS_AS_MARK.match("".join(name.split())) is not None
+    return _tag_pattern().match(name) is not None or _READS_AS_MARK.match("".join(name.split())) is not None
 
 
 def _label_position(line: str) -> int | None:
     """Return the index of a label's word, behind its bracket; None when the line does not read as a label."""
-    end = _end_of(_LINE_OPENING, line)
+    end = _end_of(_line_opening_pattern(), line)
     if not end:
         return None
-    if not _reads_as(_READS_AS_LABEL, line[: _end_of(_START, line, end)]):
+    if not _reads_as(_label_pattern(), line[: _end_of(_start_pattern(), line, end)]):
         return None
     return min(end, _first_letter(line))  # the bracket may be one behind a word of encoded letters
 
 
 def _speaker_position(line: str) -> int | None:
     """Return the index of the speaker's name, as in `User: ...`; None when a line names none, or is an entry of indented data."""
-    word = _end_of(_BEFORE_WORD, line)
+    word = _end_of(_before_word_pattern(), line)
     colon = _COLON_OR_LEAD.search(line, word)
     if _LEAD.search(line, 0, colon.end() if colon else word):
         word = _first_letter(line)
-        start = line[: _end_of(_START, line, word)]
+        start = line[: _end_of(_start_pattern(), line, word)]
     elif colon:
         start = line[: colon.end()]
     else:
         return None
-    if not _reads_as(_NAMES_A_SPEAKER, start):
+    if not _reads_as(_speaker_pattern(), start):
         return None
     return None if line[0] in " \t" and _begins_in_lower_case(_decode(start)) else word
 
@@ -343,13 +378,13 @@ def _speaker_position(line: str) -> int | None:
 def _begins_in_lower_case(text: str) -> bool:
     """Return whether a text begins with a small letter, as a key in YAML does; a letter of an escape sequence counts."""
     text = _COLOURS.sub("", text).replace("\x1b", "")
-    word = _end_of(_BEFORE_WORD, text)
+    word = _end_of(_before_word_pattern(), text)
     return text[word : word + 1].islower()
 
 
 def _first_letter(line: str) -> int:
     """Return the index of the first letter or digit of a line, encoded or not."""
-    end = _end_of(_BEFORE_WORD, line)
+    end = _end_of(_before_word_pattern(), line)
     codes = _ENCODINGS.finditer(line, 0, end)
     return next((code.start() for code in codes if _compact_skeleton(_decode(code[0])).isalnum()), end)
 

@@ -73,6 +73,10 @@ class CharacterEstimator:
         """Return the tokens of a message with its frame."""
         return message_tokens(message, text_tokens)
 
+    def upper_bound(self, text: str, /) -> int:
+        """Return as many tokens as a text has bytes, or more: no text is estimated at more, in whatever pieces."""
+        return len(text) if text.isascii() else 4 * len(text)
+
 
 def message_tokens(message: Message, count: Callable[[str], int]) -> int:
     """Return the tokens of a message when `count` counts its texts; for writing an estimator of your own."""

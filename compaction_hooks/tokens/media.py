@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Final
 
 from compaction_hooks.messages import Media, Message, Part, ToolResult
@@ -75,6 +76,11 @@ class LearnedMedia:
     def estimate_tokens(self, text: str, /) -> int:
         """Return the tokens of a bare text."""
         return self._estimator.estimate_tokens(text)
+
+    @property
+    def upper_bound(self) -> Callable[[str], int] | None:
+        """The estimator's upper bound of a text in tokens; None if it has none."""
+        return getattr(self._estimator, "upper_bound", None)
 
     def estimate_message_tokens(self, message: Message, /) -> int:
         """Return the tokens of a message."""

@@ -119,7 +119,8 @@ def text_tokens(text: str) -> int:
     """
     length = len(text)
     sixths = _sixths(text) if length <= WHOLE_CHARS else _sixths_by_stretches(text, length)
-    tokens = (sixths + _SIXTHS_PER_TOKEN - 1) // _SIXTHS_PER_TOKEN
+    # A tokenizer of bytes makes no more tokens than there are bytes.
+    tokens = min((sixths + _SIXTHS_PER_TOKEN - 1) // _SIXTHS_PER_TOKEN, length if text.isascii() else 4 * length)
     return tokens if tokens * MOST_CHARS_PER_TOKEN >= length else math.ceil(length / MOST_CHARS_PER_TOKEN)
 
 

@@ -1,6 +1,6 @@
 """The rules of providers, as data, and one checker over neutral messages."""
 
-from compaction_hooks.messages import Provider, is_blank
+from compaction_hooks.messages import Provider, is_blank, provider_named
 from compaction_hooks.reasoning import (
     FAMILIES,
     REFUSALS,
@@ -25,7 +25,6 @@ from compaction_hooks.validity.rules import (
     Rule,
     RuleId,
     needs_merging,
-    provider_named,
     provider_of,
     rules_of,
     takes_call_id,

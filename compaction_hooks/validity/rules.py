@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
-from compaction_hooks.messages import MergingFormat, MessageFormat, Provider, ProviderFormat, is_declared_for
+from compaction_hooks.messages import Format, MessageFormat, Provider, as_format, can
 from compaction_hooks.reasoning import Needed, find_family
 
 RuleId: TypeAlias = Literal[
@@ -341,26 +341,18 @@ characters in 2025 and 51 in July 2026 (https://github.com/vercel/ai/pull/17233)
 def provider_of(format: MessageFormat[Any]) -> Provider | None:
     """Return the provider that a format writes for; None if a client library translates the messages further.
 
-    A format that declares no provider (`ProviderFormat`) writes for the provider with the format's name, if there is one.
+    A format that declares no provider writes for the provider with the format's name, if there is one.
     """
-    if isinstance(format, ProviderFormat) and is_declared_for(format, "provider", "name"):
-        return format.provider
-    return provider_named(format.name)
+    return as_format(format).provider
 
 
-def needs_merging(format: MessageFormat[Any]) -> bool:
+def needs_merging(format: Format[Any]) -> bool:
     """Return whether a format's provider refuses messages of one speaker in a row, and the format can write them as one.
 
     Then every view that a compaction changed is sent so, without the setting `merge_user_messages`.
     """
-    provider = provider_of(format)
     repeats = next(rule for rule in RULES if rule.id == "role_repeated")
-    return provider in repeats.sources and isinstance(format, MergingFormat)
-
-
-def provider_named(name: str) -> Provider | None:
-    """Return the provider with this name; None if there is none."""
-    return next((provider for provider in get_args(Provider) if provider == name), None)
+    return format.provider in repeats.sources and can(format, "merge")
 
 
 def rules_of(provider: Provider | None, model: str | None = None) -> frozenset[RuleId]:

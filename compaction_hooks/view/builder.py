@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from itertools import chain, groupby
 from types import MappingProxyType
-from typing import Generic, NamedTuple, cast
+from typing import Generic, NamedTuple
 
 from compaction_hooks.history import History
-from compaction_hooks.messages import M, Message, MessageFormat, NativeFormat, NativeSummary, ProviderFormat
+from compaction_hooks.messages import Format, M, Message, NativeSummary
 from compaction_hooks.native import Issuer, NativeItems
 from compaction_hooks.view.cache_marks import MovedMark, move_mark
 from compaction_hooks.view.native import NOWHERE, NativeStart, covered_pieces, native_of
@@ -76,7 +76,7 @@ def find_head(
 class ViewBuilder(Generic[M]):
     """Builds a view message by message, and counts its tokens."""
 
-    def __init__(self, history: History[M], format: MessageFormat[M], stale: StaleReasoning[M]) -> None:
+    def __init__(self, history: History[M], format: Format[M], stale: StaleReasoning[M]) -> None:
         self.history = history
         self.format = format
         self.stale = stale
@@ -138,9 +138,9 @@ class ViewBuilder(Generic[M]):
 
     def _add_native(self, native: NativeItems, estimate: Callable[[Message], int]) -> None:
         """Put native items in front; next to the provider's summary they may have messages that the provider kept."""
-        messages = cast("NativeFormat[M]", self.format).native(deepcopy(native.items))
+        messages = self.format.native(deepcopy(native.items))
         # A client library takes the system prompt out of the list only if it comes first.
-        is_raw = isinstance(self.format, ProviderFormat) and self.format.provider == native.issuer.provider
+        is_raw = self.format.provider == native.issuer.provider
         self.native = NativeHead(messages, len(self.messages), is_raw)
         read = (piece for message in messages for piece in self.format.read(message))
         kept = (piece for piece in read if not any(isinstance(part, NativeSummary) for part in piece.parts))

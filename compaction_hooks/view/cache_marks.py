@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Generic, NamedTuple
 
 from compaction_hooks.history import History
-from compaction_hooks.messages import CachingFormat, M, MessageFormat
+from compaction_hooks.messages import Format, M
 
 
 class MovedMark(NamedTuple, Generic[M]):
@@ -26,10 +26,8 @@ class MovedMark(NamedTuple, Generic[M]):
     unmarked: M
 
 
-def move_mark(history: History[M], format: MessageFormat[M], summary: M, hosts: Iterable[int]) -> MovedMark[M] | None:
+def move_mark(history: History[M], format: Format[M], summary: M, hosts: Iterable[int]) -> MovedMark[M] | None:
     """Return a summary with the first mark found in host messages; None without a mark, or if the format has none."""
-    if not isinstance(format, CachingFormat):
-        return None
     for host in hosts:
         mark = format.cache_mark(history.host(host))
         if mark is not None:

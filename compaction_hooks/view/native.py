@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import takewhile
 from typing import Any, NamedTuple
 
 from compaction_hooks.history import History
+from compaction_hooks.history.digests import message_digest
 from compaction_hooks.messages import Message, NativeSummary
 from compaction_hooks.view.record import CompactionRecord, Pin
 from compaction_hooks.view.summary_message import SUMMARY_MARKER, render_summary
 
 MISSING = "The messages before this point are missing: another provider or model compacted them, and only it can read the summary."
-"""The words in place of a sealed summary that the request cannot send, and of which there is no readable twin."""
+"""The words in place of a sealed summary that the request cannot send, and whose messages the list has not."""
 
 
 NOWHERE = -1
@@ -24,10 +26,11 @@ class NativeStart(NamedTuple):
     Attributes:
         piece: Index of the piece that holds it; `NOWHERE` if the request sends none, and the list has the messages that they cover.
         is_sent: Whether the request sends it; otherwise its text takes its place.
-        text: Its text, or that of its twin: the next summary of ours updates it. "" if there is none.
+        text: Its text, which the next summary of ours updates; "" if it is sealed.
         left_out: Pieces of other summaries that the request cannot send.
         covered: Host messages that it covers.
-        pins: Messages before it that stay: the request of the user when it was first seen, and messages that the host pinned.
+        pins: Messages before it that stay: of a sealed one the request that it came with an answer to, or all words of the user if
+            it is not sent; and messages that the host pinned.
     """
 
     piece: int
@@ -63,7 +66,6 @@ def native_of(message: Message) -> NativeSummary:
 def find_start(
     history: History[Any],
     may_send: Callable[[int], bool] = lambda _: True,
-    is_whole: Callable[[int], bool] = lambda _: False,
 ) -> NativeStart | None:
     """Return the start of a view: the newest summary that the request may send; None if the list has no summary.
 
@@ -71,14 +73,34 @@ def find_start(
 
     Args:
         may_send: Whether the request may send the summary in the piece with this index.
-        is_whole: Whether the list has all messages that this summary covers.
     """
     natives = history.natives()
     if not natives:
         return None
     sent = [*filter(may_send, natives)]
-    start = [piece for piece in sent or natives if sent or not is_whole(piece)][-1:]
+    start = [piece for piece in sent or natives if sent or not _is_whole(history, piece, natives)][-1:]
     left_out = tuple(piece for piece in natives if piece not in sent)
     if not start:
         return NativeStart(NOWHERE, is_sent=False, left_out=left_out)
-    return NativeStart(start[0], bool(sent), covered=history.piece(start[0]).host, left_out=left_out)
+    (piece,), item = start, native_of(history.piece(start[0]).message)
+    pins = _pins(history, piece, is_sent=bool(sent)) if item.sealed else ()
+    return NativeStart(piece, bool(sent), item.content, history.piece(piece).host, left_out, pins)
+
+
+def _pins(history: History[Any], piece: int, *, is_sent: bool) -> tuple[Pin, ...]:
+    """Return pins of the user's messages before a sealed summary: of the request that it came with an answer to, or of all."""
+    asked = history.pieces_of_user(piece)
+    if is_sent:
+        asked = [] if history.request_after(piece) == piece + 1 else asked[-1:]
+    return tuple(Pin(max(history.run_of(index), 0), message_digest(history.piece(index).message)) for index in asked)
+
+
+def _is_whole(history: History[Any], piece: int, natives: Sequence[int]) -> bool:
+    """Return whether the list has the messages that a summary covers, or our own summary of them.
+
+    Before a sealed one that is an answer: hosts that drop messages keep at most the user's words.
+    """
+    if piece < (history.summary_piece or 0):
+        return True
+    answers = takewhile(lambda index: index < piece, history.log.answers)
+    return bool(native_of(history.piece(piece).message).sealed) and any(index not in natives for index in answers)

@@ -1,4 +1,4 @@
-"""Notes: records of pins, of undone compactions and of stale reasoning, which cover no message.
+"""Notes: records of pins, of undone compactions, of stale reasoning and of issuers, which cover no message.
 
 A note has the form of a record, so that every store keeps it.
 """
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from compaction_hooks.history.digests import text_digest
-from compaction_hooks.view.record import CompactionReason, CompactionRecord, Pin, Seal, StaleRuns
+from compaction_hooks.view.record import CompactionReason, CompactionRecord, Pin, StaleRuns
 
 
 def pin_note(pins: Sequence[Pin]) -> CompactionRecord:
@@ -36,14 +36,9 @@ def reasoning_note(record_id: str | None, stale: StaleRuns, models: Iterable[str
     return replace(_note(()), id=_name(content), parent=record_id, stale_runs=stale, binding_models=names)
 
 
-def seal_note(seal: Seal, twin: str, covered: int, pins: Sequence[Pin]) -> CompactionRecord:
-    """Return a note of a summary of the provider's own: its issuer, its readable twin, and the messages before it that stay.
-
-    Args:
-        covered: Host messages that it covers.
-    """
-    content = json.dumps([*seal, twin])
-    return replace(_note(tuple(pins)), id=_name(content), summary=twin, compacted_message_count=covered, seal=seal)
+def issuer_note(digest: str, model: str) -> CompactionRecord:
+    """Return a note of the model that made a sealed summary of the provider's own, which its digest names."""
+    return replace(_note(()), id=_name(json.dumps([digest, model])), parent=digest, binding_models=(model,))
 
 
 def _name(content: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any, Generic, NamedTuple, cast
 from compaction_hooks import arguments
 from compaction_hooks.formats import OpenAIChatFormat, format_of
 from compaction_hooks.history import History, HistoryReader
-from compaction_hooks.messages import DroppingFormat, M, Message, MessageFormat, UntyingFormat
+from compaction_hooks.messages import Format, M, Message, MessageFormat, as_format, can
 from compaction_hooks.native import Issuer
 from compaction_hooks.reasoning import binds_reasoning
 from compaction_hooks.view.builder import NativeHead, ViewBuilder, find_head
@@ -116,7 +116,7 @@ def _tokens_from(history: History[M], start: NativeStart, tail_start: int, saved
 def apply_record(
     history: History[M],
     record: CompactionRecord | None,
-    format: MessageFormat[M],
+    format: Format[M],
     estimate: Callable[[Message], int],
     earlier: Projection[M] | None = None,
     stale_runs: StaleRuns = NOT_STALE,
@@ -139,9 +139,8 @@ def apply_record(
     large = tuple(large)
     if record is None and stale_runs == NOT_STALE and start is None and not large:
         return Projection((), 0, 0, (), 0)
-    untie = format.untie if isinstance(format, UntyingFormat) else None
     natives = frozenset(start.left_out) if start else frozenset[int]()
-    stale = StaleReasoning(history, format, estimate, stale_runs, natives, untie)
+    stale = StaleReasoning(history, format, estimate, stale_runs, natives, can(format, "untie"))
     builder = ViewBuilder(history, format, stale)
     head, native = find_head(history, record, issuer, start)
     cut = head.cut
@@ -246,7 +245,7 @@ def read_projection(
     *,
     format: MessageFormat[Any] | None = None,
     model: str | None = None,
-) -> tuple[History[M], Projection[M], MessageFormat[M]] | None:
+) -> tuple[History[M], Projection[M], Format[M]] | None:
     """Return a list as it reads, the projection of a record, and the format; None if the record is not true of the list.
 
     Raises:
@@ -255,13 +254,13 @@ def read_projection(
     """
     arguments.check_messages(messages)
     arguments.check(_KINDS, {"record": record, "format": format, "model": model})
-    chosen = cast("MessageFormat[M]", format or format_of(messages) or OpenAIChatFormat())  # it reads these messages
+    chosen = as_format(cast("MessageFormat[M]", format or format_of(messages) or OpenAIChatFormat()))  # it reads these
     known = collect_products([] if record is None else [record])
     listed = [part for message in messages[:1] for part in part_row(message, chosen, known)] + [*messages[1:]]
     history = HistoryReader(chosen, lambda _: 0, SUMMARY_MARKER).read(listed, known)
     if record is None or not is_true(history, record):
         return None
-    stale_runs = stale_runs_of(record) if binds_reasoning(model) and isinstance(chosen, DroppingFormat) else NOT_STALE
+    stale_runs = stale_runs_of(record) if binds_reasoning(model) and can(chosen, "drop") else NOT_STALE
     start = find_start(history)
     return history, apply_record(history, record, chosen, lambda _: 0, stale_runs=stale_runs, start=start), chosen
 

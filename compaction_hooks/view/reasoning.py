@@ -5,14 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence, Set
 from dataclasses import replace
-from typing import Any, Final, Generic, Literal, NamedTuple, TypeAlias, cast
+from typing import Any, Final, Generic, Literal, NamedTuple, TypeAlias
 
 from compaction_hooks.history import History
 from compaction_hooks.messages import (
-    DroppingFormat,
+    Format,
     M,
     Message,
-    MessageFormat,
     NativeSummary,
     Part,
     is_blank,
@@ -65,15 +64,15 @@ class StaleReasoning(NamedTuple, Generic[M]):
     Attributes:
         estimate: Size of one neutral message in tokens, before calibration.
         natives: Pieces whose summary of the provider's own is left out too: the request has another issuer.
-        untie: The format's own (`UntyingFormat`); None if it has none.
+        unties: Whether the format can untie messages.
     """
 
     history: History[M]
-    format: MessageFormat[M]
+    format: Format[M]
     estimate: Callable[[Message], int]
     runs: StaleRuns
     natives: Set[int]
-    untie: Callable[[M], M] | None
+    unties: bool
 
     @property
     def is_settled(self) -> bool:
@@ -109,11 +108,11 @@ class StaleReasoning(NamedTuple, Generic[M]):
         places = [address for address, _, is_gone in listed if is_gone]
         if places and all(is_gone or is_blank(part) for _, part, is_gone in listed):
             return None, saved
-        left = cast("DroppingFormat[M]", self.format).drop(message, places) if places else message
-        return self.untie(left) if is_stale and self.untie else left, saved
+        left = self.format.drop(message, places) if places else message
+        return self.format.untie(left) if is_stale else left, saved
 
     def _is_affected(self, message: Message) -> bool:
-        return (self.untie is not None and message.role == "assistant") or _has_reasoning(message)
+        return (self.unties and message.role == "assistant") or _has_reasoning(message)
 
     def _is_gone(self, index: int, part: Part, *, is_stale: bool) -> bool:
         """Return whether a part of a piece is left out."""

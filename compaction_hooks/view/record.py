@@ -57,26 +57,6 @@ class Pin(NamedTuple):
     is_users: bool = False
 
 
-class Seal(NamedTuple):
-    """The issuer of a summary of the provider's own, as far as it is known.
-
-    Attributes:
-        digest: SHA-256 of the summary, encrypted or readable: its name in any list.
-        provider: The provider of the messages' format; "" if a client library translates them.
-        model: The model of the call; "" is the controller's own.
-        runs, chain: The runs before it in the list in which it was first seen, and the digest chain after them: a list that begins
-            with these has all that it covers.
-        is_refused: Whether the provider refused it: no request sends it again.
-    """
-
-    digest: str
-    provider: str = ""
-    model: str = ""
-    runs: int = 0
-    chain: str = ""
-    is_refused: bool = False
-
-
 class StaleRuns(NamedTuple):
     """The runs whose reasoning a view leaves out: from `first` to `end` (excluded); none if `end` is 0."""
 
@@ -136,8 +116,8 @@ class CompactionRecord:
         stale_runs: The runs whose reasoning was made behind other views: of the record `parent` if this is a note. None:
             all runs before `seen_runs`.
         binding_models: Models whose provider refused reasoning in this conversation, "" is the controller's own; as above.
+            If this is a note without `stale_runs`: the model that made the sealed summary with the digest `parent`.
         native: The provider's own summary of the covered messages, or None. Its issuer is shown it in place of `rendered`.
-        seal: The issuer of a summary of the provider's own; only a note has it. The note's `summary` says the same, readably.
         extra: Fields of a later version, kept as they came.
     """
 
@@ -169,7 +149,6 @@ class CompactionRecord:
     stale_runs: StaleRuns | None = None
     binding_models: tuple[str, ...] = ()
     native: NativeItems | None = None
-    seal: Seal | None = None
     extra: Mapping[str, object] = field(default_factory=dict[str, object])
 
     def __repr__(self) -> str:
@@ -278,13 +257,12 @@ class CompactionRecord:
             stale_runs=_optional(fields, "stale_runs", _stale_runs),
             binding_models=_texts(fields, "binding_models"),
             native=_native(fields.get("native")),
-            seal=_optional(fields, "seal", _seal),
             extra={name: value for name, value in fields.items() if name not in _KNOWN_FIELDS},
         )
 
 
 _NAMES = [each.name for each in dataclasses.fields(CompactionRecord) if each.name != "extra"]
-_RARE_FIELDS = frozenset({"takes_back", "stale_runs", "binding_models", "handle", "source", "native", "seal"})
+_RARE_FIELDS = frozenset({"takes_back", "stale_runs", "binding_models", "handle", "source", "native"})
 """Fields that are left out if they are empty."""
 _KNOWN_FIELDS = frozenset((*_NAMES, "version"))
 
@@ -353,11 +331,6 @@ def _reduction(item: Mapping[str, object]) -> Reduction:
         handle=_field(item, "handle", str, ""),
         source=_field(item, "source", str, ""),
     )
-
-
-def _seal(fields: Mapping[str, object]) -> Seal:
-    digest, provider, model, chain = (_field(fields, name, str) for name in ("digest", "provider", "model", "chain"))
-    return Seal(digest, provider, model, _field(fields, "runs", int), chain, fields.get("is_refused") is True)
 
 
 def _stale_runs(fields: Mapping[str, object]) -> StaleRuns:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Container, Iterable, Mapping
 from typing import Final
 
 from compaction_hooks.history import History
-from compaction_hooks.messages import M, Message, MessageFormat, PartAddress
+from compaction_hooks.messages import Format, M, Message, PartAddress
 from compaction_hooks.view.reductions import (
     PartKind,
     PartName,
@@ -28,7 +28,7 @@ def rewrite_parts(
     wanted: Mapping[PartName, Reduction],
     cut: int,
     known: Container[Reduction],
-    format: MessageFormat[M],
+    format: Format[M],
     estimate: Callable[[Message], int],
     earlier: Mapping[int, Rewritten[M]],
 ) -> dict[int, Rewritten[M]]:
@@ -50,7 +50,7 @@ def _rewrite(
     history: History[M],
     host: int,
     new: Mapping[PartAddress, tuple[str, Reduction]],
-    format: MessageFormat[M],
+    format: Format[M],
     estimate: Callable[[Message], int],
 ) -> Rewritten[M]:
     message = format.rewrite(history.host(host), {address: text for address, (text, _) in new.items()})

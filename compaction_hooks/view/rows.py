@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
 
 from compaction_hooks.history.digests import message_digest, text_digest
 from compaction_hooks.history.pieces import Known
-from compaction_hooks.messages import DroppingFormat, M, MergingFormat, Message, MessageFormat, Text
+from compaction_hooks.messages import Format, M, Message, Text, can
 from compaction_hooks.view.summary_message import SUMMARY_MARKER
 
 
-def join_rows(view: list[M], format: MessageFormat[M]) -> list[M]:
+def join_rows(view: list[M], format: Format[M]) -> list[M]:
     """Return a view as the format's provider takes it: the very list if the provider takes messages in a row."""
     from compaction_hooks.validity import needs_merging  # its rules are needed only after a compaction
 
-    return cast("MergingFormat[M]", format).merge(view) if needs_merging(format) else view
+    return format.merge(view) if needs_merging(format) else view
 
 
-def part_row(message: M, format: MessageFormat[M], known: Known) -> list[M]:
+def part_row(message: M, format: Format[M], known: Known) -> list[M]:
     """Return our summary, its pins and the words behind them, which `join_rows` wrote as one message; else that message alone.
 
     Only by itself is a summary recognized, and the message behind it the user's request.
     """
     first, *later = format.read(message)
-    if later or first.role != "user" or len(first.parts) < 2 or not isinstance(format, DroppingFormat):
+    if later or first.role != "user" or len(first.parts) < 2 or not can(format, "drop"):
         return [message]
     summary = first.parts[0]
     if not isinstance(summary, Text) or not summary.text.startswith(SUMMARY_MARKER):

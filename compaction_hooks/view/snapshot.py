@@ -10,7 +10,7 @@ from typing import Generic, NamedTuple
 from compaction_hooks.foreign import are_equal
 from compaction_hooks.history import History
 from compaction_hooks.history.digests import message_digest
-from compaction_hooks.messages import M, Message, MessageFormat, Text
+from compaction_hooks.messages import Format, M, Message, Text
 from compaction_hooks.native import Issuer
 from compaction_hooks.tokens.budget import Budget
 from compaction_hooks.tokens.estimator import TokenEstimator
@@ -101,7 +101,7 @@ class Snapshot(NamedTuple, Generic[M]):
     tokens: int
     most_tokens: int
     budget: Budget | None
-    format: MessageFormat[M]
+    format: Format[M]
     estimator: TokenEstimator
     cached_tokens: int | None
     seconds_since_last_call: float | None
@@ -224,6 +224,12 @@ class Snapshot(NamedTuple, Generic[M]):
         """The piece with the provider's own summary that the view begins with, if it is newer than ours; else None."""
         start = self.key.start
         return start.piece if start is not None and start.is_newer(self.history, self.record) else None
+
+    @property
+    def readable_native(self) -> NativeStart | None:
+        """The summary of `native_piece`, if it is readable."""
+        start = self.key.start
+        return start if start is not None and start.text and self.native_piece is not None else None
 
     @property
     def carried_piece(self) -> int | None:

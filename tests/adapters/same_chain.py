@@ -9,6 +9,7 @@ import pytest
 
 from compaction_hooks import MessageFormat
 from compaction_hooks.history import HistoryReader, Known
+from compaction_hooks.messages import as_format
 from compaction_hooks.view.summary_message import SUMMARY_MARKER
 from tests.conversations import assistant, call, steps, system, talk, tool, user
 
@@ -90,5 +91,5 @@ HOSTED: list[Chat] = [
 
 def chain(message_format: MessageFormat[Any], messages: Sequence[Any]) -> list[str | None]:
     """The digests before every run of a conversation."""
-    history = HistoryReader(message_format, lambda _: 1, SUMMARY_MARKER).read(messages, Known())
+    history = HistoryReader(as_format(message_format), lambda _: 1, SUMMARY_MARKER).read(messages, Known())
     return [history.digest_before(run) for run in range(history.run_count)]

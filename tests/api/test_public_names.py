@@ -23,7 +23,7 @@ NAMES = {
     "compaction_hooks": """
         CallOptions CompactionController CompactionError CompactionEvent CompactionFailed CompactionFinished CompactionOutcome
         CompactionReason CompactionRecord CompactionResult CompactionSession CompactionSettings CompactionSkipped
-        CompactionStarted ConfigurationError ContextOverflowError EventHandler ExtractiveSummarizer Message MessageFormat
+        CompactionStarted ConfigurationError ContextOverflowError EventHandler ExtractiveSummarizer Format Message MessageFormat
         OverflowInfo RecordStore SessionState StoreFailed Summarizer Summary SummaryRequest TokenEstimator Usage
         is_context_overflow parse_overflow project
     """,
@@ -35,7 +35,7 @@ NAMES = {
         AnthropicFormat OpenAIChatFormat OpenAIResponsesFormat media_from_base64 media_from_url
     """,
     "compaction_hooks.messages": """
-        Media Message MessageFormat Opaque RepairingFormat Text Thinking ToolCall ToolResult Usage
+        Media Message Format MessageFormat Opaque PlainMessage Text Thinking ToolCall ToolResult Usage
     """,
     "compaction_hooks.native": "Issuer NativeItems NativeSummarizer is_native_refusal",
     "compaction_hooks.recall": "Covered CoveredKind CoveredPart Found RecallTool diff find_facts",
@@ -94,7 +94,7 @@ def test_settings_may_be_a_field_of_a_pydantic_model() -> None:
     assert model(settings={"trigger": RatioTrigger(0.5)}).settings == given
 
 
-FOR_THE_PACKAGE = {"engine", "begin_anew", "id"}
+FOR_THE_PACKAGE = {"engine", "quiet_engine", "begin_anew", "id"}
 """Attributes that the package itself uses, and the name of a session."""
 FOLDERS = ("api", "faults", "overflow", "view")
 

@@ -14,7 +14,6 @@ import pytest
 from compaction_hooks import (
     CompactionController,
     CompactionFinished,
-    CompactionRecord,
     ContextOverflowError,
     ExtractiveSummarizer,
     SummaryRequest,
@@ -204,16 +203,6 @@ def test_media_left_out_stay_left_out_after_a_restart_and_in_longer_lists(dialec
     views = [one.transform_context_sync(longer) for one in (hooks, restarted)]
     assert views[0] == views[1]
     assert views[0][: len(provider.sent[1])] == provider.sent[1]
-
-
-def test_a_record_of_media_left_out_is_readable_for_older_versions() -> None:
-    """They find nothing among the reductions that they would refuse."""
-    hooks = hooks_for(Chat())
-    hooks.call_sync([Chat().user("Read this.", Chat().document()), Chat().user("And now?")], Provider())
-    (record,) = hooks.session("default").export_records()
-    assert record["reductions"] == []
-    assert CompactionRecord.from_dict(record).to_dict() == record
-    assert CompactionRecord.from_dict({**record, "left_out": []}).reductions == ()
 
 
 def test_media_left_out_are_shown_again_if_their_message_is_the_current_request() -> None:

@@ -55,7 +55,6 @@ SAID = ("words in refusals", "words in older refusals", "constraints", *(f"const
 ROWS = (
     *(f"{way}{kinds}" for kinds in ("", ", hard ones") for way in ("summary or pins", *BASELINES)),
     "commands run again",
-    "summaries with a stale next step",
     "open tasks already closed",
     *(f"{row}{model}" for model in ("", CARELESS) for row in SAID),
     *("can be read again", "found by one search", "found by one search, hard ones", "found without it in the query"),
@@ -160,17 +159,14 @@ def commands(message: Mapping[str, Any]) -> Iterator[str]:
                         yield " ".join(_LEADING_CD.sub("", value, count=1).split())
 
 
-# -- tasks and next steps
+# -- tasks
 
 
 def _judge_tasks(case: tuple[Hashable, ...], record: CompactionRecord, messages: Sequence[Chat], tally: Tally) -> None:
-    """Count open tasks that the conversation closed already, and summaries with next steps that kept messages overtake."""
+    """Count open tasks that the conversation closed already."""
     is_closed = closed_tasks(messages)
     for task in lines_under(record.rendered, "In Progress"):
         tally["open tasks already closed"][*case, task] = is_closed(task)
-    goes_on = any(message["role"] == "assistant" for message in messages[record.compacted_message_count :])
-    is_stale = goes_on and bool(lines_under(record.rendered, "Next Steps"))
-    tally["summaries with a stale next step"][case] = is_stale
 
 
 def lines_under(summary: str, title: str) -> list[str]:

@@ -6,7 +6,6 @@ import ast
 import importlib
 import inspect
 import re
-import sys
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -110,11 +109,6 @@ def test_a_trigger_and_a_strategy_of_ones_own_work_as_shown() -> None:
     view = shown["controller"].transform_context_sync(recorded)
     assert [message is kept for message, kept in zip(view[-6:], recorded[-6:], strict=True)] == [True] * 6
     assert sum("Old tool result cleared" in message["content"] for message in view) == 39
-
-
-def test_the_policy_page_needs_no_hypothesis(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "hypothesis", None)
-    assert "controller" in run_programs(POLICY_PAGE)
 
 
 def test_the_window_is_found_as_the_page_says() -> None:

@@ -13,11 +13,13 @@ pytest.importorskip("hypothesis")
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from compaction_hooks import CompactionRecord, CompactionSettings, project
-from compaction_hooks.testing.strategies import histories, hostile_histories, openai_chats
+from compaction_hooks import CompactionController, CompactionRecord, CompactionSettings, Message, project
+from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat
+from compaction_hooks.testing import as_anthropic, as_openai_chat
 from tests.conversations import Scripted, controller, prose, user
 from tests.invariants import estimate_message, run_and_check
 from tests.sizes import examples
+from tests.strategies import histories, hostile_histories, openai_chats
 
 SLOW = (HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much)
 
@@ -62,3 +64,29 @@ def test_a_rewind_never_shows_a_stale_summary_or_loses_a_message(messages: list[
         (project(rewound, record) for record in reversed(true) if project(rewound, record) != rewound), rewound
     )
     assert json.dumps(expected) == json.dumps(view)
+
+
+@settings(examples(40), suppress_health_check=SLOW)
+@given(histories(), st.integers(200, 3_000))
+def test_a_record_made_in_one_format_gives_the_same_view_in_another(messages: list[Message], keep: int) -> None:
+    """The record of any realistic conversation applies to it in Anthropic's form too."""
+    spoken = [message for message in messages if message.role != "system"]
+    chat = [as_openai_chat(message) for message in spoken]
+    made = CompactionController(context_window=1_000_000).session("here")
+    result = made.compact_sync(chat, keep_recent_tokens=keep)
+    elsewhere = CompactionController(
+        format=AnthropicFormat(), context_window=1_000_000, settings=CompactionSettings(auto_compact=False)
+    ).session("there")
+    elsewhere.import_records(made.export_records())
+    view = elsewhere.transform_context_sync(as_anthropic(spoken))
+    wanted = [piece for message in result.messages for piece in OpenAIChatFormat().read(message)]
+    found = [piece for message in view for piece in AnthropicFormat().read(message)]
+    assert _contents(found) == _contents(wanted)
+
+
+def _contents(messages: list[Message]) -> tuple[str, list[str], list[str]]:
+    """Return texts, tool calls and results, independently of message borders."""
+    texts = "".join(message.text for message in messages)
+    calls = [call.id for message in messages for call in message.calls]
+    results = [result.text for message in messages for result in message.results]
+    return texts, calls, results

@@ -217,6 +217,7 @@ def test_a_due_compaction_waits_only_while_the_list_surely_fits(result_tokens: i
         for messages, counted in ((short, 50), ([*short, assistant("ok"), user(prose(4_000))], 2_050)):
             session.transform_context_sync(messages)
             session.report_usage(Usage(input_tokens=counted))
+        session.state()  # learns from the reports
 
     session, request = hooks.session("long"), [system(), user(prose(8_500))]
     session.transform_context_sync(request)

@@ -13,10 +13,9 @@ from hypothesis import HealthCheck, settings
 
 from compaction_hooks import CompactionSettings
 from compaction_hooks.stores import SQLiteStore
-from compaction_hooks.testing.hosts import ANTHROPIC, OPENAI_CHAT
-from compaction_hooks.testing.machine import ConversationMachine
-from compaction_hooks.testing.rehearsal import WINDOWS, Rehearsal
 from tests.cases import sampled
+from tests.machine import ConversationMachine
+from tests.rehearsal import ANTHROPIC, OPENAI_CHAT, WINDOWS, Rehearsal
 from tests.sizes import examples
 
 SLOW = (HealthCheck.too_slow, HealthCheck.data_too_large)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import hashlib
 import json
 import random
@@ -16,12 +15,10 @@ import pytest
 from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat
 from compaction_hooks.messages import Message, ToolResult
 from compaction_hooks.testing import as_anthropic, as_openai_chat, generated_history, hostile_history, realistic_history
-from compaction_hooks.testing.edits import EDITS, Edit, through_json
 from compaction_hooks.testing.texts import HOSTILE
 from compaction_hooks.tokens import CharacterEstimator
 from compaction_hooks.validity import problems
 from compaction_hooks.view.summary_message import SUMMARY_MARKER
-from tests.conversations import Chat
 
 SEEDS = range(200)
 
@@ -96,28 +93,3 @@ def test_messages_written_for_a_host_read_back_the_same(seed: int) -> None:
     assert "".join(piece.text for piece in read if piece.role in ("user", "assistant")) == "".join(texts)
     ids = [result.call_id for message in messages for result in message.results]
     assert [part.call_id for piece in read for part in piece.parts if isinstance(part, ToolResult)] == ids
-
-
-@pytest.mark.parametrize("edit", EDITS, ids=lambda edit: edit.__name__)
-@pytest.mark.parametrize("seed", range(6))
-def test_an_edit_makes_another_list_of_the_same_objects(edit: Edit[Chat], seed: int) -> None:
-    messages: list[Chat] = list(generated_history(seed, is_hostile=seed % 2 == 0))
-    before, held = list(messages), copy.deepcopy(messages)
-    new: Chat = {"role": "user", "content": "new"}
-    made = edit(random.Random(seed).randrange, messages, new)
-    assert made is not messages
-    assert messages == held
-    assert all(one is other for one, other in zip(messages, before, strict=True))
-    assert all(any(one == other for other in [*before, new]) for one in made)
-
-
-def test_edits_of_an_empty_list_are_lists() -> None:
-    for edit in EDITS:
-        assert len(edit(lambda _: 0, [], "new")) <= 1
-
-
-def test_through_json_gives_equal_new_objects() -> None:
-    messages = generated_history(3, is_hostile=True)
-    back = through_json(messages)
-    assert back == messages
-    assert not any(one is other for one, other in zip(back, messages, strict=True))

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Generic, TypeAlias, TypeVar
 
-from compaction_hooks import Message
 from compaction_hooks.errors import ConfigurationError
-from compaction_hooks.messages import PartAddress, ToolCall
+from compaction_hooks.messages import Format, PartAddress, ToolCall
 
 N = TypeVar("N")
 """The type of a framework's messages."""
@@ -19,16 +18,12 @@ Pieces: TypeAlias = list[list[P | None]]
 """The parts of each piece of a message, in the order of `read`; None for a part that is left out."""
 
 
-class PartsFormat(ABC, Generic[N, P]):
+class PartsFormat(Format[N], Generic[N, P]):
     """The writing half of a format, for messages that hold lists of a framework's own parts.
 
     A subclass reads messages, takes a message apart and puts it together, and changes one part. The part at the address
     `(piece, number)` of `read(message)` is `pieces_of(message)[piece][number]`. Copies share all unchanged parts.
     """
-
-    @abstractmethod
-    def read(self, message: N, /) -> Sequence[Message]:
-        """Read one message."""
 
     @abstractmethod
     def pieces_of(self, message: N, /) -> Pieces[P]:

@@ -17,7 +17,6 @@ from compaction_hooks.files.operations import CallMade, as_fields, as_items
 from compaction_hooks.messages import Media, Message, Part, Text, ToolCall, ToolResult
 from compaction_hooks.summary.extractive.outline import Item, Section
 from compaction_hooks.summary.extractive.text import both_ends, defuse
-from compaction_hooks.text.noise import BASE64_CHARS, hide_base64
 from compaction_hooks.view.markers import HANDLE, RECALL_TOOL
 
 MAX_CHARS = 200
@@ -230,8 +229,6 @@ def _count_result(text: str, mentions: Mentions, decay: float) -> None:
 def _read_run(run: str) -> Iterator[str]:
     """Yield the identifiers in a text without gaps."""
     if len(run) > MAX_CHARS or not _TELLING.search(run):
-        return
-    if len(run) >= BASE64_CHARS and hide_base64(run) != run:
         return
     for piece in _split_run(run) if ":" in run else (run,):
         word = piece.lstrip("!?*&-").rstrip(".!?*_-&~")

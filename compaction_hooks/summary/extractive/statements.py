@@ -1,4 +1,4 @@
-"""Statements of the conversation: the user's requests and constraints, the assistant's decisions and intentions."""
+"""The user's requests and constraints, word for word."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ from compaction_hooks.summary.extractive.text import (
 )
 from compaction_hooks.summary.harness import is_request, is_summary_message, strip_harness, without_draft
 from compaction_hooks.text.escaping import neutralize
-from compaction_hooks.text.noise import hide_base64
 from compaction_hooks.text.refusals import age_refusals
 
 SENTENCE_CHARS = 300
@@ -40,22 +39,7 @@ MAX_SENTENCES, MAX_SENTENCE_CHARS = 2_000, 1_000
 """The most sentences of a message that are read from each end, and characters of each: a larger text was pasted."""
 QUOTED_CHARS = 40
 """The characters at the beginning of a request that a quotation shares with it."""
-NEXT_SENTENCES = 3
-"""The most intentions in a summary."""
 
-# For texts in small letters: a pattern that ignores the case takes three times as long.
-_DECISION = re.compile(
-    r"\b(?:decided|decision|chose|will use|going with|root cause|"
-    r"the (?:\w+ ){0,2}(?:issue|problem|bug|cause|reason|fix|solution) (?:is|was)|"
-    r"because|turns out|instead of|rather than|fixed|confirmed|found that|conclusion|therefore|so that|means that|it works|"
-    r"works now|key insight|the correct|in summary|all tests pass|has been|have been|successfully|cannot|unable to|"
-    r"not eligible|total)\b|决定|決定|原因|因为|因為|所以|问题是|問題是|改为|改成|已经|已經|完成|修复|発見|解決",
-)
-_NEXT = re.compile(
-    r"\b(?:next|then i|i'll|i will|let me|let's|now i|remaining|still need|to do|todo|plan to|going to)\b"
-    r"|接下来|接下來|下一步|然后|现在|还需|让我|次に",
-    re.IGNORECASE,
-)
 _SMALL_TALK = re.compile(
     r"(?:\[[\d-]{8,10}\]\s*)?(?:(?:ah|oh|yes|yeah|no)[,!.]? )*(?:you(?:'?re| are) (?:\w+ )?(?:right|correct)\b|"
     r"(?:hi|hello|hey|thanks|thank you|ok|okay|great|sure|of course|certainly|no problem|you'?re welcome|"
@@ -68,7 +52,6 @@ _SMALL_TALK = re.compile(
     re.IGNORECASE,
 )
 _LIST_MARK = re.compile(r"\A(?:[-*+#>]+\s+|\d{1,3}[.)]\s+|\[[ xX~/-]\]\s*)+")
-_HEADING = re.compile(r"^#{1,6} .*", re.MULTILINE)
 WIDE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 """A character of a script that sets no spaces and needs few characters for a word."""
 
@@ -90,7 +73,7 @@ def request_texts(messages: Iterable[Message], earlier: Iterable[str] = ()) -> l
             place = max(len(asked) - 1, 1)
             asked[place:place] = (text for text in _quoted_requests(message) if _beginning(text) not in known)
         elif message.role == "user" and is_request(text := strip_harness(message.text)):
-            asked.append(neutralize(hide_base64(text)))
+            asked.append(neutralize(text))
     return asked
 
 
@@ -199,49 +182,6 @@ def _is_constraint(sentence: str) -> bool:
     return count_cues(sentence) > 0 and is_prose(sentence, least_chars) and not sentence.endswith((":", "："))
 
 
-def decision_items(messages: Sequence[Message], earlier: Sequence[Item]) -> list[Item]:
-    """Return the assistant's sentences that decide or conclude something, those of earlier rounds first.
-
-    The first sentence of an answer to the user is a conclusion, unless it is small talk, a question or the head of a list.
-    """
-    found = {item.text: 1.0 for item in earlier}
-    for message in messages:
-        if message.role == "assistant":
-            is_answer = not message.calls
-            for index, sentence in enumerate(spoken_sentences(_HEADING.sub("", message.text))):
-                cues = len(_DECISION.findall(sentence.lower()))
-                if (cues or (is_answer and index == 0)) and _is_statement(sentence):
-                    found[quote(sentence, SENTENCE_CHARS)] = min(cues, 3.0) + is_answer
-    return [
-        Item(section=Section.DECISIONS, text=text, value=weight * (0.4 + 1.6 * index / len(found)))
-        for index, (text, weight) in enumerate(found.items())
-    ]
-
-
-def _is_statement(sentence: str) -> bool:
-    return (
-        not sentence.rstrip("*_").endswith(("?", "？", ":", "："))
-        and is_prose(sentence)
-        and not is_small_talk(sentence)
-    )
-
-
-def next_items(messages: Sequence[Message], earlier: Sequence[Item], later: Iterable[Message] = ()) -> list[Item]:
-    """Return the assistant's last intentions; those of an earlier summary only if the assistant has said nothing since.
-
-    None if `later` messages are the assistant's: it has gone on.
-    """
-    if any(message.role == "assistant" for message in later):
-        return []
-    for message in reversed(messages):
-        if message.role == "assistant" and message.text.strip():
-            said = [s for s in spoken_sentences(message.text)[-2 * NEXT_SENTENCES :] if _NEXT.search(s) and is_prose(s)]
-            return [
-                Item(section=Section.NEXT, text=quote(s, SENTENCE_CHARS), value=3.0) for s in said[-NEXT_SENTENCES:]
-            ]
-    return list(earlier)
-
-
 def spoken_sentences(text: str) -> list[str]:
     """Return the sentences of a message, at most `MAX_SENTENCES` from each end: no code, no marks of lists."""
     found = sentences(without_code(text))
@@ -255,7 +195,7 @@ def is_small_talk(sentence: str) -> bool:
     return _SMALL_TALK.match(sentence) is not None
 
 
-def is_prose(sentence: str, least_chars: int = PROSE_CHARS) -> bool:
+def is_prose(sentence: str, least_chars: int) -> bool:
     """Return whether a sentence is written rather than pasted: long enough, mostly letters, no line of a table or of code."""
     start = sentence[:SENTENCE_CHARS]
     letters = sum(map(str.isalpha, start))

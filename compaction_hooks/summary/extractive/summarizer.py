@@ -14,9 +14,7 @@ from compaction_hooks.summary.extractive.outline import Item, Section, as_data, 
 from compaction_hooks.summary.extractive.selection import select
 from compaction_hooks.summary.extractive.statements import (
     constraint_items,
-    decision_items,
     foreign_items,
-    next_items,
     request_items,
     request_texts,
 )
@@ -39,8 +37,6 @@ WORK_SHARES: Mapping[Section, float] = {
     Section.DONE: 0.24,
     Section.IN_PROGRESS: 0.07,
     Section.BLOCKED: 0.07,
-    Section.DECISIONS: 0.08,
-    Section.NEXT: 0.03,
     Section.USER_FACTS: 0.05,
     Section.ASSISTANT_FACTS: 0.03,
     Section.IDENTIFIERS: 0.14,
@@ -73,9 +69,9 @@ TRIES, MOST_TRIES = 6, 20
 class ExtractiveSummarizer:
     """A summarizer that chooses and does not write: the same messages give the same summary, without a model or a network.
 
-    It keeps the user's requests and constraints word for word, each step with its outcome, open tasks and failures, the
-    assistant's decisions, and the identifiers that later steps are likely to need. Its own earlier summary is
-    read back, merged, and aged out item by item; one by a model or by hand is kept line by line, its identifiers first.
+    It keeps the user's requests and constraints word for word, each step with its outcome, open tasks and failures, and the
+    identifiers that later steps are likely to need. Its own earlier summary is read back, merged, and aged out item by item; one
+    by a model or by hand is kept line by line, its identifiers first.
 
     Attributes:
         estimator: Measures the summary against `max_tokens`.
@@ -206,8 +202,6 @@ def _collect_items(
         *constraint_items(asked, limits),
         *step_items(_items_under(earlier, Section.DONE, Section.BLOCKED), read_steps(calls), read_steps(kept_calls)),
         *task_items(messages, calls, _items_under(earlier, Section.IN_PROGRESS), kept, kept_calls),
-        *decision_items(() if is_chat else messages, _items_under(earlier, Section.DECISIONS)),
-        *next_items(messages, _items_under(earlier, Section.NEXT), kept),
         *fact_items(messages if is_chat else (), facts),
         *note_items(_items_under(earlier, Section.NOTES)),
         *(_find_identifiers(messages, calls, earlier, kept) if with_names else ()),

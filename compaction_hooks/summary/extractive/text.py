@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 
 from compaction_hooks.text.escaping import neutralize
-from compaction_hooks.text.noise import hide_base64
 from compaction_hooks.text.shortening import shorten
 
 ASCII_CHARS_PER_TOKEN = 2.8
@@ -46,7 +45,7 @@ def size(text: str) -> float:
 
 
 def one_line(text: str, max_chars: int) -> str:
-    """Return the text on one line, of at most `max_chars` characters: head and tail around "..." when it is longer; no base64.
+    """Return the text on one line, of at most `max_chars` characters: head and tail around "..." when it is longer.
 
     >>> one_line("a  b\\nc", 80)
     'a b c'
@@ -55,7 +54,7 @@ def one_line(text: str, max_chars: int) -> str:
     """
     if len(text) > 4 * max_chars:
         text = text[: 2 * max_chars] + " " + text[-2 * max_chars :]
-    text = " ".join(_CONTROL.sub(" ", hide_base64(text)).split())
+    text = " ".join(_CONTROL.sub(" ", text).split())
     if len(text) <= max_chars:
         return text
     tail = max(max_chars // 4, 1)

@@ -27,10 +27,11 @@ from compaction_hooks import (
     SummaryRequest,
 )
 from compaction_hooks.history import History, HistoryReader, Known
-from compaction_hooks.testing.edits import EDITS
+from compaction_hooks.messages import as_format
 from compaction_hooks.testing.generated import BEATS, Writer
-from compaction_hooks.testing.hosts import ANTHROPIC, OPENAI_CHAT, Dialect
 from compaction_hooks.testing.texts import Choose
+from tests.edits import EDITS
+from tests.rehearsal import ANTHROPIC, OPENAI_CHAT, Dialect
 from tests.sizes import examples
 
 QUICK = settings(examples(300), suppress_health_check=(HealthCheck.too_slow, HealthCheck.data_too_large))
@@ -157,7 +158,7 @@ def assert_same(kept: History[Chat], fresh: History[Chat]) -> None:
 @given(data=st.data(), seed=st.integers(0, 1_000_000), dialect=st.sampled_from(DIALECTS))
 def test_a_history_that_is_kept_is_the_one_that_is_read_from_scratch(data: Any, seed: int, dialect: Dialect) -> None:
     host = Host(random.Random(seed).randrange, dialect)
-    reader: HistoryReader[Chat] = HistoryReader(dialect.format, lambda message: 3 + len(message.text), "[S]")
+    reader: HistoryReader[Chat] = HistoryReader(as_format(dialect.format), lambda message: 3 + len(message.text), "[S]")
     known = Known()
     history: History[Chat] | None = None
     earlier: list[tuple[History[Chat], dict[str, object]]] = []

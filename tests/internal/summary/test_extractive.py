@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import time
 import tracemalloc
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from random import Random
 
 import pytest
 
@@ -126,12 +124,7 @@ def test_a_summary_has_the_known_sections_in_their_order() -> None:
         "- [x] edit(parser.py)\n"
         "- [x] bash(pytest -q) -> 5 passed in 0.1s\n"
         "### In Progress (assistant's words)\n"
-        "- [ ] Changelog\n"
-        "## Key Decisions (assistant's words)\n"
-        "- The cause is a missing key.\n"
-        "- I decided to use a default because the key is optional.\n"
-        "## Next Steps (assistant's words)\n"
-        "- Next I will update the changelog."
+        "- [ ] Changelog"
     )
 
 
@@ -176,18 +169,6 @@ def test_bounding_a_request_twice_still_says_how_much_is_gone() -> None:
 def test_a_result_that_begins_with_the_name_of_an_error_is_a_failure(result: str, outcome: str) -> None:
     summary = summarize([user("go"), *bash("make test", result)])
     assert under(summary, Section.BLOCKED) == [f"bash(make test) -> FAILED: {outcome}"]
-
-
-def test_a_cause_in_the_middle_of_an_answer_is_a_decision_and_regret_is_none() -> None:
-    cause = "The most likely cause is the deploy of 13:52, which lowered the pool size."
-    said = [
-        assistant("I'm sorry to hear that!"),
-        user("why?"),
-        assistant(f"The pool is exhausted. {cause}"),
-        user("ok"),
-    ]
-    summary = summarize([user("It fails."), *step("look", {"at": "pool"}), *said])
-    assert under(summary, Section.DECISIONS) == ["The pool is exhausted.", cause]
 
 
 def test_a_constraint_outlives_its_request() -> None:
@@ -310,13 +291,6 @@ def test_limits_preferences_and_decisions_of_the_user_are_constraints(said: str)
     assert under(text, Section.CONSTRAINTS) == [said]
 
 
-@pytest.mark.parametrize(
-    "said", ["You're absolutely right!", "Ah yes, you're right.", "## Why this was decided", "**Because of this:**"]
-)
-def test_praise_and_headings_are_no_decisions(said: str) -> None:
-    assert under(summarize([user("Which one?"), assistant(said)]), Section.DECISIONS) == []
-
-
 @pytest.mark.parametrize("head", ["Only the following:", "Never do these:", "必须如下："])
 def test_the_head_of_a_list_is_no_constraint(head: str) -> None:
     text = summarize([user("Hello there"), user(f"{head}\n- one\n- two"), user("go"), *bash("ls")], max_tokens=300)
@@ -404,37 +378,7 @@ def test_a_terminals_colors_are_in_no_name_and_no_outcome() -> None:
     assert not {"1mnpm", "34mtsc", "\x1b", "[0m"} & {*text.replace(",", " ").split()}
 
 
-# -- tasks, decisions, next steps
-
-
-def test_no_base64_is_in_a_summary() -> None:
-    data = base64.b64encode(Random(0).randbytes(1_800)).decode()
-    lines = "\n".join(data[start : start + 75] for start in range(0, len(data), 75))
-    text = summarize(
-        [
-            user(f"Never resize this photo: data:image/png;base64,{data} It is for the cover."),
-            user(f"Always use this certificate:\n{lines}\nThen restart."),
-            *bash("cat key.pem", f"-----BEGIN KEY-----\n{lines}"),
-            *step("shot", {"upload": data}, json.dumps({"image": data, "id": "shot-4711"})),
-            *bash("decode photo.png", f"Error: cannot read {data}"),
-            assistant(f"The cause was found: {data[:300]} is no image."),
-        ],
-        max_tokens=1_500,
-    )
-    assert not any(data[start : start + 32] in text for start in range(0, len(data), 4))
-    assert (
-        under(text, Section.GOAL)[0] == "Never resize this photo: data:image/png;base64,[base64] It is for the cover."
-    )
-    for kept in ("Always use this certificate:", "Then restart.", "shot-4711", "cannot read"):
-        assert kept in text
-
-
-def test_long_paths_and_hashes_are_no_base64() -> None:
-    path = "/Users/Mia/Work/2026/ShopFrontend/packages/CheckoutService/Adapters/Payment/V2/RefundHandler"
-    digest = "3fa9c2d4" * 8
-    text = summarize([user(f"Compare {path} with {digest}, please."), *bash("ls")])
-    assert path in text
-    assert digest in text
+# -- tasks
 
 
 def test_a_whole_list_of_tasks_takes_the_place_of_the_one_before() -> None:
@@ -476,19 +420,11 @@ def test_check_boxes_of_the_assistant_are_tasks() -> None:
     assert under(text, Section.IN_PROGRESS) == ["first part"]
 
 
-def test_next_steps_are_those_said_last() -> None:
-    text = summarize([user("go"), assistant("Next I will build the first thing."), *bash("ls")])
-    assert under(text, Section.NEXT) == ["Next I will build the first thing."]
-    assert under(summarize(bash("ls"), text), Section.NEXT) == ["Next I will build the first thing."]
-    newer = [assistant("Now let me remove the second thing."), *bash("ls")]
-    assert under(summarize(newer, text), Section.NEXT) == ["Now let me remove the second thing."]
-
-
-def test_kept_messages_close_tasks_and_mend_failures_and_overtake_next_steps() -> None:
+def test_kept_messages_close_tasks_and_mend_failures() -> None:
     todo = [{"content": "one", "status": "in_progress"}, {"content": "two", "status": "pending"}]
     before = [
         user("go"),
-        assistant("Next I will build the first thing.\n- [ ] third part"),
+        assistant("- [ ] third part"),
         *step("todo_write", {"todos": todo}),
         *step("TaskCreate", {"subject": "write docs"}, "Task #1 created"),
         *bash("pytest -q", "Exit code 1\nboom: error"),
@@ -496,7 +432,6 @@ def test_kept_messages_close_tasks_and_mend_failures_and_overtake_next_steps() -
     open_before = after(before, kept=[user("go on")])
     assert under(open_before, Section.IN_PROGRESS) == ["one", "two", "#1 write docs"]
     assert under(open_before, Section.BLOCKED) == ["bash(pytest -q) -> FAILED: boom: error"]
-    assert under(open_before, Section.NEXT) != []
     kept = [
         *step("todo_write", {"todos": [todo[0] | {"status": "completed"}, todo[1]]}),
         *step("TaskUpdate", {"taskId": "1", "status": "completed"}),
@@ -504,12 +439,7 @@ def test_kept_messages_close_tasks_and_mend_failures_and_overtake_next_steps() -
     ]
     text = after(before, kept=kept)
     assert under(text, Section.IN_PROGRESS) == ["two"]
-    assert under(text, Section.BLOCKED) == under(text, Section.NEXT) == []
-
-
-def test_praise_is_no_decision() -> None:
-    text = summarize([user("go"), *bash("ls"), assistant("Excellent! The cause is a missing key."), user("well")])
-    assert under(text, Section.DECISIONS) == ["The cause is a missing key."]
+    assert under(text, Section.BLOCKED) == []
 
 
 # -- identifiers
@@ -610,9 +540,12 @@ def test_a_summary_by_a_model_is_carried_under_its_own_headings() -> None:
     assert under(text, Section.GOAL) == ["Migrate the shop to Postgres.", "go on with orders"]
     assert under(text, Section.DONE) == ["Wrote the schema", "Waiting for credentials", "bash(make copy) -> done"]
     assert under(text, Section.IN_PROGRESS) == ["Copying orders"]
-    assert under(text, Section.DECISIONS) == ["**UUID keys**: merging is easier"]
-    assert under(text, Section.NEXT) == ["Copy customers"]
-    assert under(text, Section.NOTES) == ["names: db-7.internal", "Host db-7.internal, port 6432"]
+    assert under(text, Section.NOTES) == [
+        "names: db-7.internal",
+        "**UUID keys**: merging is easier",
+        "Copy customers",
+        "Host db-7.internal, port 6432",
+    ]
     assert "none" not in text
 
 
@@ -711,11 +644,8 @@ def test_the_first_part_of_a_turn_has_its_own_headings_and_is_merged_later() -> 
 
 def test_focus_brings_its_subject_forward() -> None:
     """In both kinds of summary."""
-    said = [
-        assistant(f"We fixed the {name} module because it was slow.")
-        for name in ("billing", "search", "export", "import", "upload")
-    ]
-    work = [user("go"), *(m for one in said for m in (one, *bash("ls")))]
+    modules = ("billing", "search", "export", "import", "upload")
+    work = [user("go"), *(m for name in modules for m in bash(f"make {name}", f"{name} is built from nine files"))]
     for kind in ("history", "turn_prefix"):
         assert "billing" in summarize(work, max_tokens=90, focus="the billing part", kind=kind)
         assert "billing" not in summarize(work, max_tokens=90, kind=kind)

@@ -1,12 +1,12 @@
 """A host with a conversation, and everything that can happen to it; each step is checked.
 
 A rehearsal decides nothing itself: a `Choose` selects the next action of `act`, and the state machine of
-`compaction_hooks.testing.machine` calls the actions one by one.
+`tests.machine` calls the actions one by one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, cast
 
@@ -17,18 +17,18 @@ from compaction_hooks import (
     ContextOverflowError,
     Summary,
     SummaryRequest,
-    TokenEstimator,
     Usage,
 )
-from compaction_hooks.messages import Message
+from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat
+from compaction_hooks.messages import Message, MessageFormat
 from compaction_hooks.stores import MemoryStore, RecordStore
 from compaction_hooks.testing.checker import CheckedSession
-from compaction_hooks.testing.edits import EDITS, through_json
 from compaction_hooks.testing.generated import BEATS, Writer
-from compaction_hooks.testing.hosts import ANTHROPIC, OPENAI_CHAT, ChatMessage, Dialect
+from compaction_hooks.testing.hosts import ChatMessage, as_anthropic, as_openai_chat
 from compaction_hooks.testing.paid_summaries import AskedSummaries
 from compaction_hooks.testing.promises import demand
 from compaction_hooks.testing.texts import Choose
+from tests.edits import EDITS, through_json
 
 WINDOWS: Final = (2_048, 4_096, 8_192, 16_384)
 """In tokens; small, so that a conversation of some dozen messages is compacted several times."""
@@ -44,6 +44,40 @@ BAD_ANSWERS: Final[Sequence[str | Summary | Exception]] = (
 """Errors and summaries of a failing summarizer."""
 WORKERS: Final = 2
 """Number of processes that share the store."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dialect:
+    """A message form for conversations.
+
+    Attributes:
+        format: Reads its messages.
+        write: Converts neutral messages.
+        respond: Returns a provider's response with this assistant message and usage.
+    """
+
+    format: MessageFormat[ChatMessage]
+    write: Callable[[Iterable[Message]], list[ChatMessage]]
+    respond: Callable[[ChatMessage, Usage], ChatMessage]
+
+
+def _openai_response(message: ChatMessage, usage: Usage) -> ChatMessage:
+    counted = {"prompt_tokens": usage.input_tokens, "completion_tokens": usage.output_tokens}
+    choice = {"message": message, "finish_reason": "stop"}
+    return {"object": "chat.completion", "choices": [choice], "usage": counted}
+
+
+def _anthropic_response(message: ChatMessage, usage: Usage) -> ChatMessage:
+    counted = {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens}
+    return {"type": "message", **message, "stop_reason": "end_turn", "usage": counted}
+
+
+OPENAI_CHAT: Final = Dialect(
+    format=OpenAIChatFormat(),
+    write=lambda messages: [as_openai_chat(message) for message in messages],
+    respond=_openai_response,
+)
+ANTHROPIC: Final = Dialect(format=AnthropicFormat(), write=as_anthropic, respond=_anthropic_response)
 
 
 @dataclass(slots=True)
@@ -69,7 +103,6 @@ class Rehearsal:
         window: The model's context window, in tokens.
         settings: The policy.
         store: Keeps records across crashes; None: a store in memory.
-        estimator: Sizes texts and messages, in the controller and in the check.
         dialect: The form of its messages at the start.
         is_async: Whether to use the controller's async methods.
     """
@@ -80,7 +113,6 @@ class Rehearsal:
         *,
         settings: CompactionSettings | None = None,
         store: RecordStore | None = None,
-        estimator: TokenEstimator | None = None,
         dialect: Dialect = OPENAI_CHAT,
         is_async: bool = False,
     ) -> None:
@@ -91,7 +123,6 @@ class Rehearsal:
         self.bad_answers: list[str | Summary | Exception] = []
         self.count_ratio = 1.0
         self.dialect = dialect
-        self._estimator = estimator
         self._is_async = is_async
         self._sizes: dict[int, tuple[ChatMessage, int]] = {}
         self._is_counted = False
@@ -355,7 +386,6 @@ class Rehearsal:
             store=self.store,
             format=self.dialect.format,
             summarizer=self.asked,
-            estimator=self._estimator,
         )
 
     def _branch(self, messages: list[ChatMessage], session_id: str) -> Branch:

@@ -1,27 +1,16 @@
-"""Hypothesis strategies for conversations: realistic, hostile, and edited by their host.
-
-    @given(histories())
-    def test_my_format_reads_back(messages): ...
-
-Needs Hypothesis: `pip install 'compaction-hooks[testing]'`.
-"""
+"""Hypothesis strategies for conversations, realistic and hostile, and for choices."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from compaction_hooks.errors import MissingExtraError
-from compaction_hooks.messages import M, Message
-from compaction_hooks.testing.edits import EDITS
-from compaction_hooks.testing.generated import MOST_BEATS, MOST_TURNS, hostile_history, realistic_history
-from compaction_hooks.testing.hosts import as_anthropic, as_openai_chat
-from compaction_hooks.testing.texts import Choose
+from hypothesis import strategies as st
 
-try:
-    from hypothesis import strategies as st
-except ModuleNotFoundError as exc:
-    raise MissingExtraError("compaction_hooks.testing.strategies", "Hypothesis", "testing") from exc
+from compaction_hooks.messages import Message
+from compaction_hooks.testing.generated import MOST_BEATS, MOST_TURNS, hostile_history, realistic_history
+from compaction_hooks.testing.hosts import as_openai_chat
+from compaction_hooks.testing.texts import Choose
 
 MOST_CHOICES: Final = 12
 """Number of choices drawn for one step; later choices are the simplest."""
@@ -45,28 +34,6 @@ def openai_chats(
     """Return a strategy for conversations as OpenAI chat messages; realistic and hostile ones by default."""
     chosen = st.one_of(histories(), hostile_histories()) if messages is None else messages
     return chosen.map(lambda neutral: [as_openai_chat(message) for message in neutral])
-
-
-def anthropic_chats(
-    messages: st.SearchStrategy[list[Message]] | None = None,
-) -> st.SearchStrategy[list[Mapping[str, object]]]:
-    """Return a strategy for conversations as Anthropic messages; realistic and hostile ones by default.
-
-    System messages keep their role.
-    """
-    chosen = st.one_of(histories(), hostile_histories()) if messages is None else messages
-    return chosen.map(as_anthropic)
-
-
-@st.composite
-def edited(draw: st.DrawFn, messages: Sequence[M], new: M) -> list[M]:
-    """Draw a list as edited by a host: cut back, pruned, with messages deleted, inserted, replaced, repeated, swapped or copied.
-
-    Args:
-        new: A new message, for edits that need one.
-    """
-    choose = _choose(draw)
-    return EDITS[choose(len(EDITS))](choose, messages, new)
 
 
 def choices() -> st.SearchStrategy[list[int]]:

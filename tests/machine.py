@@ -1,25 +1,15 @@
-"""The rehearsal as a Hypothesis state machine, which finds a short sequence of actions that breaks a promise.
-
-    class TestMyStore(ConversationMachine.TestCase): ...
-
-Override `ConversationMachine.rehearsal` for a store, an estimator or settings of your own.
-Needs Hypothesis: `pip install 'compaction-hooks[testing]'`.
-"""
+"""The rehearsal as a Hypothesis state machine, which finds a short sequence of actions that breaks a promise."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from compaction_hooks import CompactionSettings
-from compaction_hooks.errors import MissingExtraError
-from compaction_hooks.testing.rehearsal import WINDOWS, Rehearsal
-from compaction_hooks.testing.strategies import choices, chosen_by
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-try:
-    from hypothesis import strategies as st
-    from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
-except ModuleNotFoundError as exc:
-    raise MissingExtraError("compaction_hooks.testing.machine", "Hypothesis", "testing") from exc
+from compaction_hooks import CompactionSettings
+from tests.rehearsal import WINDOWS, Rehearsal
+from tests.strategies import choices, chosen_by
 
 _SEVERAL: Final = st.lists(choices(), min_size=1, max_size=6)
 
@@ -29,14 +19,10 @@ class ConversationMachine(RuleBasedStateMachine):
 
     host: Rehearsal
 
-    def rehearsal(self, window: int, *, settings: CompactionSettings, is_async: bool) -> Rehearsal:
-        """Return the host at the start."""
-        return Rehearsal(window, settings=settings, is_async=is_async)
-
     @initialize(window=st.sampled_from(WINDOWS), clears=st.booleans(), is_async=st.booleans())
     def begin(self, window: int, clears: bool, is_async: bool) -> None:
         """Open the first conversation."""
-        self.host = self.rehearsal(window, settings=CompactionSettings(clear_tool_results=clears), is_async=is_async)
+        self.host = Rehearsal(window, settings=CompactionSettings(clear_tool_results=clears), is_async=is_async)
 
     @rule(recipe=choices())
     def say(self, recipe: list[int]) -> None:

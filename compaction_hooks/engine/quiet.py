@@ -1,0 +1,189 @@
+"""The quiet way: a call in which nothing can be due costs one comparison of lists and a sum of bounds.
+
+A snapshot says how many tokens are left before a trigger speaks, and a new message takes at most the bound of its texts. While all
+bounds since that snapshot fit, the view is the one of before with the new messages at its end, and nothing is read. Every other
+call, and everything else that looks at the conversation, *settles* first: it reads what is unread and learns from the reports.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Generic
+
+from compaction_hooks.engine.call import Call, SharedState
+from compaction_hooks.engine.conversation import Conversation
+from compaction_hooks.engine.learning import is_impossible, report_usage
+from compaction_hooks.engine.measuring import take_snapshot
+from compaction_hooks.engine.model_names import same_model
+from compaction_hooks.engine.sizes import LastSent
+from compaction_hooks.foreign import are_equal
+from compaction_hooks.formats.usage import is_usable
+from compaction_hooks.messages import M, PlainMessage, Usage, can
+from compaction_hooks.tokens.calibration import MAXIMUM_RATIO
+from compaction_hooks.tokens.estimator import MESSAGE_TOKENS, TOOL_CALL_TOKENS, TOOL_RESULT_TOKENS
+from compaction_hooks.triggers.thresholds import silent_below
+from compaction_hooks.view.snapshot import Snapshot
+
+FRAME_TOKENS = MESSAGE_TOKENS + max(TOOL_CALL_TOKENS, TOOL_RESULT_TOKENS)
+"""The most tokens of the frame around one text."""
+
+
+class Quiet(Generic[M]):
+    """The last snapshot, and the calls and usage reports since then.
+
+    Attributes:
+        view: The view of the last call.
+        seen: The list of the last call; a copy, since the host goes on writing into its own.
+        first_open: Index of the last answer, where hosts still write: from it on all messages are bounded in each call.
+        available: The tokens that the messages from `first_open` on may take before a trigger speaks.
+        calls: Ids of the tool calls that new results may answer: a result of any other call may change the view.
+        reports: The usage reports, each with the length of its list.
+        learned: What other conversations had taught about the model and its window.
+    """
+
+    def __init__(
+        self,
+        call: Call[M],
+        options: Mapping[str, object],
+        sent: LastSent[M],
+        snapshot: Snapshot[M],
+        read: Callable[[M], PlainMessage | None],
+        bound: Callable[[str], int],
+        limit: float,
+        learned: object,
+    ) -> None:
+        history = snapshot.history
+        first_piece = history.first_piece(history.log.watched_from)
+        self.call = call
+        # A list of tools may be changed in place.
+        self.options = {name: [*value] if isinstance(value, list) else value for name, value in options.items()}
+        self.snapshot = snapshot
+        self.view = sent.view
+        self.read = read
+        self.bound = bound
+        self.seen = history.hosts()
+        self.first_open = history.log.watched_from
+        self.limit = limit
+        self.available = (limit - snapshot.tokens - 1) / snapshot.ratio + history.tokens(first_piece)
+        self.calls = {call.id for piece in history.pieces(first_piece) for call in piece.message.calls}
+        self.reports: list[tuple[int, Usage]] = []
+        self.learned = learned
+
+    def show(self, messages: list[M]) -> list[M] | None:
+        """Return the view of a list that goes on from the last one; None if something about it is not plain, or too large."""
+        seen, known = self.seen, len(self.seen)
+        are_copies = len(messages) >= known > 0 and messages[known - 1] is not seen[known - 1]
+        if len(messages) < known or (are_copies and self.snapshot.record is not None):
+            return None  # a copy is compared with the reading of the message that a record covers
+        seen += messages[known:]
+        if not are_equal(seen, messages) or not self._fits(messages):
+            del seen[known:]
+            return None
+        if are_copies:
+            seen[:] = messages  # whatever is read later is of the newest
+        projection = self.snapshot.projection
+        self.view = messages if projection.is_identity else projection.view(messages)
+        return self.view
+
+    def _fits(self, messages: list[M]) -> bool:
+        """Return whether all messages from the last answer on are plain, and their bounds fit; if so, go on from the newest one."""
+        read, bound = self.read, self.bound
+        settled: list[str] = []
+        texts: list[str] = []
+        last_answer = self.first_open
+        for index in range(last_answer, len(messages)):
+            plain = read(messages[index])
+            if plain is None:
+                return False
+            is_answer, found, calls, results = plain
+            if is_answer:
+                last_answer = index
+                settled += texts
+                texts = []
+                self.calls.update(calls)
+            elif results and not self.calls.issuperset(results):
+                return False
+            texts += found or ("",)
+        spent = bound("".join(settled)) + FRAME_TOKENS * len(settled)
+        if spent + bound("".join(texts)) + FRAME_TOKENS * len(texts) > self.available:
+            return False
+        self.first_open = last_answer
+        self.available -= spent
+        return True
+
+    def report(self, usage: Usage, view: list[Any] | None, model: str | None) -> bool:
+        """Note a usage report for later; return whether it fits: no other list and model, not impossible, not above the window."""
+        budget, key = self.snapshot.budget, self.snapshot.key
+        if (view is not None and view is not self.view) or not is_usable(usage):
+            return False
+        if model is not None and key.model is not None and not same_model(model, key.model):
+            return False
+        if budget is not None and (usage.input_tokens > budget.window or is_impossible(usage, key.estimated, budget)):
+            return False
+        self.reports.append((len(self.seen), usage))
+        self.available = (self.limit - usage.input_tokens - 1) / MAXIMUM_RATIO
+        return True
+
+
+def begin(
+    conversation: Conversation[M], shared: SharedState, call: Call[M], options: Mapping[str, object]
+) -> Quiet[M] | None:
+    """Return the quiet way for the next calls; None if more than the size of new messages can make a compaction due."""
+    sent = conversation.last_sent
+    if sent is None or sent.snapshot is None or sent.snapshot.messages is not call.messages:
+        return None
+    snapshot = sent.snapshot
+    limit, bound, format = _find_limit(call, snapshot), conversation.estimator.upper_bound, conversation.format
+    if limit is None or bound is None or not can(format, "read_plain") or not _is_quiet(conversation, call, snapshot):
+        return None
+    learned = learned_elsewhere(conversation, shared, snapshot.model)
+    return Quiet(call, options, sent, snapshot, format.read_plain, bound, limit, learned)
+
+
+def _find_limit(call: Call[M], snapshot: Snapshot[M]) -> float | None:
+    """Return the tokens above which a compaction may be due; None if a trigger is asked in each call."""
+    if snapshot.budget is None or not call.settings.auto_compact or call.settings.is_subagent:
+        return float("inf")
+    return silent_below(call.settings.effective_trigger, snapshot.window, snapshot.input_limit)
+
+
+def _is_quiet(conversation: Conversation[M], call: Call[M], snapshot: Snapshot[M]) -> bool:
+    projection, queue, cooldown = snapshot.projection, conversation.queue, conversation.cooldown
+    return (
+        not cooldown.has_overflowed
+        and cooldown.max_chars is None
+        and conversation.flight is None
+        and not conversation.records.unseen_pins
+        and (not queue.has_store or (queue.is_loaded and not queue.unwritten))
+        and call.settings.max_result_tokens is None
+        and call.server_compaction is None
+        and snapshot.history.run_count > snapshot.history.base
+        and projection.is_settled
+        and projection.tail_start <= snapshot.history.log.watched_from  # what hosts may still change is sent as it is
+        and projection.unpinned_request is None
+        and snapshot.key.start is None
+        and not snapshot.merges_user_messages
+        and not snapshot.binds_reasoning
+    )
+
+
+def learned_elsewhere(conversation: Conversation[M], shared: SharedState, model: str | None) -> object:
+    """Return what other conversations have taught: a change ends the quiet way."""
+    has_own = model in conversation.sizes.calibrations
+    return shared.windows.revision, None if has_own else shared.calibrations.get(model)
+
+
+def settle(quiet: Quiet[M], conversation: Conversation[M], shared: SharedState) -> None:
+    """Read what the quiet calls left unread, and learn from their reports."""
+    if len(quiet.seen) == quiet.snapshot.history.host_count and not quiet.reports:
+        return
+    call = quiet.call._replace(messages=quiet.seen)
+    snapshot = take_snapshot(conversation, shared, call)
+    for count, usage in quiet.reports:
+        end = snapshot.history.first_piece(count)
+        later = snapshot.history.tokens(end)
+        key = snapshot.key._replace(piece_count=end, estimated=snapshot.key.estimated - later)
+        sent = LastSent(quiet.view, quiet.view, key, 0, snapshot.budget)
+        report_usage(conversation, shared, usage, sent, None)
+    snapshot = take_snapshot(conversation, shared, call)
+    conversation.last_sent = conversation.hand_out(snapshot)._replace(view=quiet.view, unmerged=quiet.view)

@@ -1,0 +1,223 @@
+"""The size of the house: statements, modules and floors of the core, fields of one conversation, and the cost of a quiet call.
+
+    python -m tests.benchmarks.house
+
+- A statement is one of Python's, docstrings left out. Counted is what an installed core imports: all but `replay` and `testing`.
+- A floor is a row of rooms, each of which imports from the floors below only: the longest way of imports from room to room.
+- A field is an attribute of the conversation, or of an object of ours in it that changes; a value (a named tuple, a format) is one.
+  An owner is such an object that the conversation itself holds.
+- A quiet call brings two new messages, and nothing is due.
+"""
+
+from __future__ import annotations
+
+import ast
+import gc
+import subprocess
+import sys
+import tracemalloc
+from collections.abc import Callable, Iterator
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+from compaction_hooks import CompactionController
+
+ROOT = Path(__file__).resolve().parents[2]
+CORE = ROOT / "compaction_hooks"
+OUTSIDE = ("replay", "testing")
+"""Rooms that no core needs."""
+
+
+def statements(paths: list[Path]) -> int:
+    """Return the statements of these modules, docstrings left out."""
+    return sum(isinstance(node, ast.stmt) and not _is_text(node) for path in paths for node in ast.walk(_parse(path)))
+
+
+def _is_text(node: ast.AST) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+
+
+@cache
+def _parse(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def core_modules() -> list[Path]:
+    """Return the modules of the core, without those of `OUTSIDE`."""
+    return [path for path in sorted(CORE.rglob("*.py")) if path.relative_to(CORE).parts[0] not in OUTSIDE]
+
+
+def _room(parts: tuple[str, ...]) -> str:
+    return parts[0].removesuffix(".py") if parts else "__init__"
+
+
+def rooms() -> dict[str, set[str]]:
+    """Return all rooms, each with the rooms it imports from, in functions and for types too; the adapters are one room."""
+    found: dict[str, set[str]] = {}
+    for path in [*sorted(CORE.rglob("*.py")), *adapter_modules()]:
+        room = _room(path.relative_to(CORE).parts) if path.is_relative_to(CORE) else "adapters"
+        names = found.setdefault(room, set())
+        for node in ast.walk(_parse(path)):
+            if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "compaction_hooks":
+                parts = node.module.split(".")[1:]
+                plain = [alias.name if _is_room(alias.name) else "__init__" for alias in node.names]
+                names.update([parts[0]] if parts else plain)
+    return {room: names - {room} for room, names in found.items()}
+
+
+def adapter_modules() -> list[Path]:
+    """Return the modules of the adapters."""
+    return sorted((ROOT / "adapters").rglob("*.py"))
+
+
+def _is_room(name: str) -> bool:
+    return (CORE / name).is_dir() or (CORE / f"{name}.py").is_file()
+
+
+def count_floors() -> int:
+    """Return the rooms on the longest way of imports."""
+    imports = rooms()
+
+    @cache
+    def height(room: str) -> int:
+        return 1 + max((height(lower) for lower in imports.get(room, ()) if lower in imports), default=0)
+
+    return max(map(height, imports))
+
+
+def fields(value: object, path: str = "") -> Iterator[str]:
+    """Yield the names of an object's fields, and of those of each changeable object of ours in them, also inside a value."""
+    for name, held in vars(value).items():
+        parts: dict[str, object] = {name: held} if _is_owner(held) else _parts(held)
+        inner = [part for part in parts.values() if _is_owner(part)]
+        if inner:
+            for part in inner:
+                yield from fields(part, f"{path}{name}.")
+        else:
+            yield f"{path}{name}"
+
+
+def _parts(value: object) -> dict[str, object]:
+    """Return the named parts of a value; none for any other object."""
+    return value._asdict() if isinstance(value, tuple) and hasattr(value, "_asdict") else {}
+
+
+def _is_owner(value: object) -> bool:
+    """Whether an object is of ours and holds state: no value, format, estimator or reader, which hold none."""
+    is_ours = type(value).__module__.startswith("compaction_hooks.") and bool(getattr(value, "__dict__", None))
+    return is_ours and not hasattr(type(value), "_fields") and type(value).__name__ not in STATELESS
+
+
+STATELESS = {"OpenAIChatFormat", "CharacterEstimator", "LearnedMedia", "HistoryReader"}
+
+
+def conversation() -> object:
+    """Return the state of a conversation that has compacted once."""
+    session = CompactionController(context_window=4_096).session("one")
+    session.transform_context_sync(messages(200))
+    return session.engine.conversation
+
+
+def messages(count: int) -> list[dict[str, Any]]:
+    """Return a conversation of an agent with so many messages: a request, then calls and their results."""
+    found: list[dict[str, Any]] = [{"role": "user", "content": "Please fix the bug."}]
+    while len(found) < count:
+        found += step(len(found))
+    return found[:count]
+
+
+def step(number: int) -> list[dict[str, Any]]:
+    """Return a call and its result."""
+    function = {"name": "read_file", "arguments": f'{{"path": "src/a{number}.py"}}'}
+    made = {"id": f"c{number}", "type": "function", "function": function}
+    text = f"def f{number}(x):\n    return x + {number}\n" * 14
+    return [
+        {"role": "assistant", "content": None, "tool_calls": [made]},
+        {"role": "tool", "tool_call_id": f"c{number}", "content": text},
+    ]
+
+
+def functions_of_a_quiet_call(count: int = 1_000) -> int:
+    """Return the functions, of Python and of C, called by a call with two new messages in which nothing is due."""
+    session, listed = CompactionController(context_window=10**9).session("one"), messages(count)
+    found: list[int] = []
+    for number in range(4):
+        session.transform_context_sync(listed)
+        listed += step(count + number)
+        found.append(_count_functions(partial(session.transform_context_sync, listed)))
+    return found[-1]
+
+
+def _count_functions(act: Callable[[], object]) -> int:
+    count = 0
+
+    def note(frame: object, event: str, argument: object) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    gc.disable()  # it may find objects whose destructors call functions
+    sys.setprofile(note)
+    try:
+        act()
+    finally:
+        sys.setprofile(None)
+        gc.enable()
+    return count - 1  # that of sys.setprofile
+
+
+def bytes_of_a_message(count: int = 10_000) -> float:
+    """Return the memory, in bytes a message, that a conversation takes in addition to its list."""
+    listed = messages(count)
+    session = CompactionController(context_window=200_000).session("one")
+    gc.collect()
+    tracemalloc.start()
+    for end in range(20, count + 20, 20):
+        session.transform_context_sync(listed[:end])
+    gc.collect()
+    used = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    return used / count
+
+
+QUIET = """
+import sys
+from compaction_hooks import CompactionController
+session = CompactionController(context_window=200_000).session("one")
+session.transform_context_sync([{"role": "user", "content": "Please fix the bug."}])
+print(sum(name.split(".")[0] == "compaction_hooks" for name in sys.modules))
+"""
+
+
+def modules_of_a_quiet_call() -> int:
+    """Return the modules of ours that a fresh process has imported after a call with nothing to do."""
+    done = subprocess.run([sys.executable, "-c", QUIET], cwd=ROOT, capture_output=True, text=True, check=True)
+    return int(done.stdout)
+
+
+def main() -> None:
+    """Print the table."""
+    inside = core_modules()
+    outside = [path for path in sorted(CORE.rglob("*.py")) if path not in inside]
+    one = conversation()
+    owners = [name for name, held in vars(one).items() if _is_owner(held)]
+    named = [*fields(one)]
+    rows: dict[str, object] = {
+        "statements of the core": statements(inside),
+        "modules of the core": len(inside),
+        "floors": count_floors(),
+        "statements of replay, testing and the adapters": statements([*outside, *adapter_modules()]),
+        "fields of a conversation": len(named),
+        "owners": len(owners),
+        "functions called by a quiet call": functions_of_a_quiet_call(),
+        "modules imported by a quiet call": modules_of_a_quiet_call(),
+        "bytes a message": round(bytes_of_a_message()),
+    }
+    for name, figure in rows.items():
+        print(f"{name:<48} {figure:>8,}")
+    if "--fields" in sys.argv:
+        print(*named, sep="\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,147 @@
+"""The quiet way: calls in which nothing can be due give the views that the regular way gives."""
+
+from __future__ import annotations
+
+import copy
+import random
+from typing import Any
+
+import pytest
+
+from compaction_hooks import CompactionController, CompactionSession, CompactionSettings, Usage
+from compaction_hooks.stores import MemoryStore
+from compaction_hooks.testing import generated_history
+from compaction_hooks.triggers import Due, ReserveTrigger, SnapshotFigures
+from tests.cases import sampled
+from tests.conversations import Chat, Scripted, assistant, call, prose, steps, system, tool, user
+
+WINDOW = 6_000
+
+
+class Asked:
+    """`ReserveTrigger()` as a trigger of the host's own, which is asked in each call: nothing is quiet."""
+
+    def due(self, snapshot: SnapshotFigures, /) -> Due | None:
+        return ReserveTrigger().due(snapshot)
+
+
+class Side:
+    """A controller of one of the two kinds, with its sessions of one conversation."""
+
+    def __init__(self, *, is_quiet: bool) -> None:
+        self._settings = CompactionSettings() if is_quiet else CompactionSettings(trigger=Asked())
+        self._store = MemoryStore()
+        self.calls = 0
+        self.restart()
+
+    def restart(self) -> None:
+        self._calls_before = self.calls
+        hooks: CompactionController[Any] = CompactionController(
+            context_window=WINDOW, summarizer=Scripted(), settings=self._settings, store=self._store
+        )
+        self.session: CompactionSession[Any] = hooks.session("one")
+
+    def show(self, messages: list[Chat], counted: int | None) -> list[Chat]:
+        view = self.session.transform_context_sync(messages)
+        if counted is not None:
+            self.session.report_usage(Usage(input_tokens=counted), view)
+        return view
+
+
+def play(seed: int) -> list[tuple[list[Chat], list[Chat]]]:
+    """Play one generated conversation on both sides, with edits, rewinds, pins, reports, undos and restarts; return the views."""
+    chance = random.Random(seed)
+    source = generated_history(seed)
+    sides = Side(is_quiet=True), Side(is_quiet=False)
+    lists: tuple[list[Chat], list[Chat]] = ([], [])
+    views: list[tuple[list[Chat], list[Chat]]] = []
+    reports, place = chance.random() < 0.5, 0
+    while place < len(source):
+        count = chance.randint(1, 4)
+        for messages in lists:
+            messages += copy.deepcopy(source[place : place + count])
+        place += count
+        act, number = chance.random(), chance.randrange(len(lists[0]))
+        for side, messages in zip(sides, lists, strict=True):
+            if act < 0.02:
+                del messages[-number:]
+            elif act < 0.04:
+                messages[-1] = {**messages[-1], "content": "Another text."}
+            elif act < 0.06:
+                side.session.pin(messages[number])
+            elif act < 0.07:
+                side.session.undo()
+            elif act < 0.08:
+                side.restart()
+            elif act < 0.09:
+                messages[:] = copy.deepcopy(messages)
+            elif act < 0.11:
+                side.session.state()
+        counted = 100 * len(lists[0]) if reports else None
+        one, other = (side.show(messages, counted) for side, messages in zip(sides, lists, strict=True))
+        views.append((one, other))
+    return views
+
+
+@pytest.mark.parametrize("first", sampled(range(0, 60, 10), 2))
+def test_the_quiet_way_gives_the_views_of_the_regular_way(first: int) -> None:
+    different = [
+        (seed, number)
+        for seed in range(first, first + 10)
+        for number, (one, other) in enumerate(play(seed))
+        if one != other
+    ]
+    assert not different
+
+
+def test_a_quiet_call_reads_nothing_and_sends_the_hosts_own_objects(monkeypatch: pytest.MonkeyPatch) -> None:
+    hooks, messages = CompactionController(context_window=100_000), [system(), user("go"), *steps(3, 100)]
+    hooks.transform_context_sync(messages)
+    monkeypatch.setattr("compaction_hooks.formats.openai_chat.build_message", None)
+    for number in range(20, 25):
+        messages += steps(1, 100, first=number)
+        assert hooks.transform_context_sync(messages) is messages
+
+
+@pytest.mark.parametrize(
+    "new",
+    [
+        [{**user(""), "content": [{"type": "image_url", "image_url": {"url": "https://a.example/b.png"}}]}],
+        [{**assistant("ok"), "reasoning_content": "hm"}],
+        [{**assistant("ok"), "usage": {"prompt_tokens": 7_000, "completion_tokens": 2}}],
+        [tool("c-of-no-call", "ok")],
+        [assistant(None, call("c90", "read", path="a")), tool("c90", prose(6_000))],
+    ],
+    ids=["media", "reasoning", "usage", "a result of no call", "a large result"],
+)
+def test_a_message_that_is_not_plain_takes_the_regular_way(new: list[Chat]) -> None:
+    views: list[list[Chat]] = []
+    for is_quiet in (True, False):
+        side, messages = Side(is_quiet=is_quiet), [system(), user("go"), *steps(30, 100)]
+        for end in (10, 20, 30, len(messages)):
+            side.show(messages[:end], None)
+        views.append(side.show([*messages, *new], None))
+    assert views[0] == views[1]
+
+
+def test_a_report_above_the_window_is_learned_from_at_once() -> None:
+    side, messages = Side(is_quiet=True), [system(), user("go"), *steps(12, 100)]
+    for end in (6, 8, 10):
+        side.show(messages[:end], 1_000)
+    side.show(messages[:12], WINDOW + 1)
+    assert side.show(messages, None) != messages
+
+
+def test_tools_that_the_host_adds_in_place_count() -> None:
+    session, messages = (
+        CompactionController(context_window=100_000).session("one"),
+        [system(), user("go"), *steps(3, 100)],
+    )
+    tools: list[Chat] = []
+    for _ in range(3):
+        session.transform_context_sync(messages, tools=tools)
+    before = session.state().context_tokens or 0
+    session.transform_context_sync(messages, tools=tools)
+    tools.append({"name": "read", "description": prose(200)})
+    session.transform_context_sync(messages, tools=tools)
+    assert (session.state().context_tokens or 0) > before + 200
