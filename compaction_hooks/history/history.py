@@ -140,9 +140,10 @@ class History(NamedTuple, Generic[M]):
         limit = self.piece_count if end is None else end
         return self.log.systems[: bisect_left(self.log.systems, limit)].tolist()
 
-    def pieces_of_user(self, end: int) -> list[int]:
-        """Return the indexes of the user's pieces before piece `end`."""
-        return self.log.requests[: bisect_left(self.log.requests, end)].tolist()
+    def pieces_of_user(self, end: int, start: int = 0) -> list[int]:
+        """Return the indexes of the user's pieces from `start` to `end` (excluded)."""
+        requests = self.log.requests
+        return requests[bisect_left(requests, start) : bisect_left(requests, end)].tolist()
 
     def natives(self) -> list[int]:
         """Return the indexes of pieces with a summary of the provider's own."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from operator import is_
 from typing import Generic
 
@@ -31,7 +31,9 @@ class Log(Generic[M]):
         open_calls: By id, the runs of the tool calls without a result.
         answered: Short hashes of the ids of answered tool calls: a result for no open tool call may be a second one.
         chain: By number of runs, the digest of the chain after them; not all are cached.
-        user_words: By piece of the user, its requests and constraints; only those that a compaction asked for.
+        user_words: The pieces that were read for the user's words, and by piece those words; only of pieces that have some.
+        pinned: The pieces that were searched for the host's pins, and by digest of a pin the pieces with that content.
+        failures: The run before which the failures of calls were folded, and the result; None before the first time.
         pins_left: Digests of the pins that may still follow the summary at the head.
         shown: Indexes of older host messages that are in the view: a copy must not replace them, the view holds the originals.
         shown_hosts: The messages at these indexes.
@@ -58,7 +60,9 @@ class Log(Generic[M]):
         self.answered = array("I")
         self.chain: dict[int, str] = {0: CHAIN_START}
         self.origin: Origin | None = None
-        self.user_words: dict[int, UserWords] = {}
+        self.user_words: tuple[int, Mapping[int, UserWords]] = 0, {}
+        self.pinned: tuple[int, Mapping[str, tuple[int, ...]]] = 0, {}
+        self.failures: tuple[int, object] = 0, None
         self.pins_left: list[str] = []
         self.summary_piece: int | None = None
         self.has_unknown_summary = False

@@ -43,10 +43,10 @@ class Origin(NamedTuple):
 
 
 class UserWords(NamedTuple):
-    """The words of the user in one piece: requests and constraints, word for word."""
+    """What a summary must keep of a piece of the user: its constraints, word for word, and lines that name its media."""
 
-    requests: tuple[str, ...]
     constraints: tuple[str, ...]
+    media: tuple[str, ...]
 
 
 class Known(NamedTuple):

@@ -10,7 +10,7 @@ from typing import Final, cast
 from compaction_hooks.files.operations import find_touched_files, is_failure, read_calls
 from compaction_hooks.formats import OpenAIChatFormat, format_of
 from compaction_hooks.history import History, HistoryReader
-from compaction_hooks.history.pieces import Known, UserWords
+from compaction_hooks.history.pieces import Known
 from compaction_hooks.messages import M, Message, MessageFormat, Opaque, Part, Text, ToolCall, ToolResult, as_format
 from compaction_hooks.summary.extractive.identifiers import kind_of
 from compaction_hooks.summary.extractive.statements import constraint_items, request_texts
@@ -48,12 +48,10 @@ def find_facts(messages: Sequence[M], *, format: MessageFormat[M] | None = None)
     """
     chosen = as_format(cast("MessageFormat[M]", format or format_of(messages) or OpenAIChatFormat()))  # it reads these
     history = HistoryReader(chosen, lambda _: 0, SUMMARY_MARKER).read(messages, Known())
-    words = read_words_of_user(history, history.piece_count).values()
     read = [piece.message for piece in history.pieces()]
     touched = find_touched_files(read_calls(read))
     facts: Mapping[str, Iterable[str]] = {
-        "constraint": (text for said in words for text in said.constraints),
-        "request": (text for said in words for text in said.requests),
+        **read_words_of_user(history, range(history.host_count)),
         **read_facts(read),
         "file": (*touched.modified, *touched.read),
     }
@@ -78,15 +76,14 @@ def read_facts(messages: Sequence[Message]) -> Mapping[str, Collection[str]]:
     }
 
 
-def read_words_of_user(history: History[M], end: int) -> dict[int, UserWords]:
-    """Return the user's requests and constraints before piece `end`, by piece. A history's are read once."""
-    known = history.log.user_words
-    pieces = history.pieces_of_user(end)
-    for index in pieces:
-        if index not in known:
-            requests = request_texts([history.piece(index).message])
-            known[index] = UserWords(tuple(requests), tuple(item.text for item in constraint_items(requests, ())))
-    return {index: known[index] for index in pieces}
+def read_words_of_user(history: History[M], hosts: Container[int]) -> Mapping[str, Collection[str]]:
+    """Return the user's constraints and requests in these host messages."""
+    pieces = map(history.piece, history.pieces_of_user(history.piece_count))
+    said = [request_texts([piece.message]) for piece in pieces if piece.host in hosts]
+    return {
+        "constraint": dict.fromkeys(item.text for requests in said for item in constraint_items(requests, ())),
+        "request": dict.fromkeys(text for requests in said for text in requests),
+    }
 
 
 def texts_of(messages: Iterable[Message]) -> Iterator[str]:

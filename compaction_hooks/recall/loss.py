@@ -48,11 +48,8 @@ def loss_of(
     shown = [message for host in view for message in chosen.read(host)]
     whole = {*map(id, view)}
     hidden = {host for host, message in enumerate(history.hosts()) if id(message) not in whole}
-    words = read_words_of_user(history, history.piece_count)
-    said = [found for index, found in words.items() if history.piece(index).host in hidden]
     facts: Mapping[str, Collection[str]] = {
-        "constraint": dict.fromkeys(text for found in said for text in found.constraints),
-        "request": dict.fromkeys(text for found in said for text in found.requests),
+        **read_words_of_user(history, hidden),
         **read_facts([piece.message for piece in history.pieces() if piece.host in hidden]),
         "file": dict.fromkeys((*record.modified_files, *record.read_files) if record.rendered else ()),
     }

@@ -160,8 +160,8 @@ def unpinned_parts(snapshot: Snapshot[M], goal: Goal[M], *, results_only: bool =
         rewritten=projection.rewritten,
         has_recall=snapshot.has_recall,
     )
-    if snapshot.user_pins:
-        parts = [part for part in parts if not snapshot.is_pinned_by_user(part.piece)]
+    pinned = snapshot.user_pinned_pieces()
+    parts = [part for part in parts if part.piece not in pinned]
     return parts if results_only else [part for part in parts if not _is_checked(snapshot, part)]
 
 
@@ -216,9 +216,8 @@ def next_record(snapshot: Snapshot[M], goal: Goal[M]) -> CompactionRecord:
 
 def find_pinned_results(snapshot: Snapshot[M]) -> Set[Reduction]:
     """Return the reductions of results that the host has pinned since: from this compaction on they are whole."""
-    rewritten = snapshot.projection.rewritten.items() if snapshot.user_pins else ()
-    pieces = snapshot.history.host_pieces
-    hosts = (shown for host, shown in rewritten if any(map(snapshot.is_pinned_by_user, pieces(host))))
+    pinned, pieces = snapshot.user_pinned_pieces(), snapshot.history.host_pieces
+    hosts = (shown for host, shown in snapshot.projection.rewritten.items() if not pinned.isdisjoint(pieces(host)))
     return {item for shown in hosts for item in shown.reductions if item.kind == "result"}
 
 

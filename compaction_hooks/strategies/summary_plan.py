@@ -244,10 +244,9 @@ def find_pinned(snapshot: Snapshot[M], start: int) -> list[int]:
     """Return the pieces before `start` that stay: the current request, and pinned messages with their calls and results."""
     history = snapshot.history
     chosen = {history.request} if history.request is not None else set[int]()
-    if snapshot.user_pins:
-        for index in range(start):
-            if snapshot.is_pinned_by_user(index):
-                chosen.update(whole_step(history, index))
+    for index in snapshot.user_pinned_pieces():
+        if index < start:
+            chosen.update(whole_step(history, index))
     return sorted(i for i in chosen if i < start)
 
 
@@ -288,8 +287,8 @@ def _foreign_summary(snapshot: Snapshot[M]) -> int | None:
 
 def find_head_summary(history: History[M]) -> int | None:
     """Return the piece at the head of a list if it is a summary, of any system; else None."""
-    pieces = enumerate(history.pieces())
-    first, message = next((index, piece.message) for index, piece in pieces if piece.message.role != "system")
+    first = next(index for index in range(history.piece_count) if history.piece(index).message.role != "system")
+    message = history.piece(first).message
     is_summary = message.role == "user" and (message.is_summary or parse_summary(message.text) is not None)
     return first if is_summary else None
 

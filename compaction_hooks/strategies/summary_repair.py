@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from operator import attrgetter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 
 from compaction_hooks.files.operations import read_calls
-from compaction_hooks.messages import M, Media
-from compaction_hooks.recall.facts import read_words_of_user
+from compaction_hooks.history import History
+from compaction_hooks.history.pieces import UserWords
+from compaction_hooks.messages import M, Media, Message
 from compaction_hooks.recall.parts import find_handle
 from compaction_hooks.strategies.candidate import Goal
 from compaction_hooks.strategies.shorten_parts import most_gain
@@ -30,7 +31,8 @@ from compaction_hooks.summary.extractive.outline import (
     parse,
     render,
 )
-from compaction_hooks.summary.extractive.steps import refused_items
+from compaction_hooks.summary.extractive.statements import constraint_items, request_texts
+from compaction_hooks.summary.extractive.steps import Failures, refused_items
 from compaction_hooks.summary.extractive.text import one_line
 from compaction_hooks.summary.facts import correct_failures, first_fitting, newest_fitting
 from compaction_hooks.summary.xml_calls import read_xml_calls
@@ -73,9 +75,10 @@ def repair_summary(
         show: Returns the text of a summary's message.
     """
     start = snapshot.history.run_start(plan.cut)
-    said = _said(snapshot, plan, start)
+    words = _find_words(snapshot, start)
+    said = _said(snapshot, plan, words)
     wanted = _lacking(summary.text, said, Section.CONSTRAINTS)
-    media = _lacking(summary.text, _left_out(snapshot, plan, start), Section.USER_FACTS)
+    media = _lacking(summary.text, _left_out(plan, words), Section.USER_FACTS)
     if summary.is_by_rule and not wanted and not media:
         return summary.text
     size = snapshot.estimator.estimate_tokens
@@ -91,7 +94,7 @@ def repair_summary(
     repair.add(newest_fitting(media, repair.room, size))
     if not summary.is_by_rule:
         repair.most = most
-        corrected = correct_failures(summary.text, map(attrgetter("message"), snapshot.history.pieces()))
+        corrected = correct_failures(summary.text, partial(_find_failures, snapshot.history, plan.cut))
         refused = refused_items(read_calls(read_xml_calls(plan.messages)), read_calls(plan.kept))
         corrected = newest_fitting([*refused, *corrected], min(repair.room, CORRECTIONS_TOKENS), size)
         missing = _missing_sections(plan, summary, repair.room)
@@ -171,34 +174,61 @@ class _Repair:
             self.text, self.tokens = text, tokens
 
 
-def _said(snapshot: Snapshot[M], plan: SummaryPlan, start: int) -> dict[str, int | None]:
-    """Return the user's words before piece `start`, oldest first, with their piece; those in messages that stay are in view."""
-    history, pinned = snapshot.history, {*find_pinned(snapshot, start)}
+def _said(snapshot: Snapshot[M], plan: SummaryPlan, words: Mapping[int, UserWords]) -> dict[str, int | None]:
+    """Return the user's constraints, oldest first, with their piece."""
+    history = snapshot.history
     said: dict[str, int | None] = {}
     if history.base or snapshot.readable_native is not None or find_head_summary(history) is not None:
         # The list lacks older messages: their words are in the earlier summary, among those of its writer.
         earlier = parse(plan.previous_summary or "")
         said = {item.text: None for item in earlier if item.section is Section.CONSTRAINTS}
-    for index, found in read_words_of_user(history, start).items():
-        if index not in pinned:
-            said |= dict.fromkeys(found.constraints, index)
+    for index, found in words.items():
+        said |= dict.fromkeys(found.constraints, index)
     return said
 
 
-def _left_out(snapshot: Snapshot[M], plan: SummaryPlan, start: int) -> list[str]:
-    """Return a line for each of the user's images and documents before piece `start` that no message in view has, oldest first."""
-    history, pinned = snapshot.history, {*find_pinned(snapshot, start)}
+def _left_out(plan: SummaryPlan, words: Mapping[int, UserWords]) -> list[str]:
+    """Return a line for each of the user's images and documents, oldest first."""
     lines = [item.text for item in parse(plan.previous_summary or "") if item.text.startswith(MEDIA_LEFT_OUT)]
-    for index in history.pieces_of_user(start):
-        parts = () if index in pinned else history.piece(index).message.parts
-        lines += (f"{MEDIA_LEFT_OUT}{name_media(part)}]" for part in parts if isinstance(part, Media))
+    lines += (line for found in words.values() for line in found.media)
     return [*dict.fromkeys(lines)][-MOST_MEDIA:]
+
+
+def _find_words(snapshot: Snapshot[M], start: int) -> Mapping[int, UserWords]:
+    """Return the user's words before piece `start`, oldest first, by piece; those in messages that stay are in view.
+
+    Each piece is read once.
+    """
+    history, pinned = snapshot.history, {*find_pinned(snapshot, start)}
+    first, known = history.log.user_words
+    read = {index: _read_words(history.piece(index).message) for index in history.pieces_of_user(start, first)}
+    known = {**known, **{index: found for index, found in read.items() if any(found)}}
+    history.log.user_words = max(first, start), known
+    return {index: found for index, found in known.items() if index < start and index not in pinned}
+
+
+def _read_words(message: Message) -> UserWords:
+    constraints = constraint_items(request_texts([message]), ())
+    media = (f"{MEDIA_LEFT_OUT}{name_media(part)}]" for part in message.parts if isinstance(part, Media))
+    return UserWords(tuple(item.text for item in constraints), tuple(media))
+
+
+def _find_failures(history: History[M], cut: int) -> Failures:
+    """Return the failures of all calls. Those before run `cut` are kept, and the next compaction goes on from there."""
+    run, known = history.log.failures
+    if not isinstance(known, Failures) or run > cut or not history.is_boundary(run):  # a rewind, or a late result
+        run, known = history.base, Failures()
+    first, start = (history.run_start(end) if end > history.base else 0 for end in (run, cut))
+    before, after = ([piece.message for piece in history.pieces(*ends)] for ends in ((first, start), (start,)))
+    known = known.add(read_calls(before))  # no call is open at a cut
+    history.log.failures = cut, known
+    return known.add(read_calls(after))
 
 
 def _lacking(text: str, said: Iterable[str], section: Section) -> list[Item]:
     """Return items for the words that a text lacks, however it breaks its lines."""
     plain = " ".join(text.split())
-    items = [Item(section=section, text=words) for words in said]
+    items = [Item(section=section, text=words) for words in said if "<" in words or words not in plain]
     return [item for item in items if as_data(item).text not in plain]
 
 

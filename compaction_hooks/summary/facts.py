@@ -12,7 +12,7 @@ from compaction_hooks.messages import Message
 from compaction_hooks.summary.extractive.identifiers import collect_mentions, identifier_items
 from compaction_hooks.summary.extractive.outline import OF_USER, Item, Section, as_data, parse, render, without_bullet
 from compaction_hooks.summary.extractive.statements import SHORT_CHARS, constraint_items, is_prose, request_texts
-from compaction_hooks.summary.extractive.steps import is_reported, mended_items, tells_error
+from compaction_hooks.summary.extractive.steps import Failures, is_reported, tells_error
 from compaction_hooks.summary.extractive.tasks import task_items
 from compaction_hooks.summary.extractive.text import both_ends, sentences
 from compaction_hooks.summary.xml_calls import read_xml_calls
@@ -53,12 +53,14 @@ def disown_refusals(text: str, messages: Sequence[Message], previous_summary: st
     return "\n".join([line for line in text.split("\n") if without_bullet(line) not in quoting])
 
 
-def correct_failures(text: str, messages: Iterable[Message]) -> list[Item]:
-    """Return the steps in all messages that a summary reports as failing although the same thing succeeded later, oldest first."""
+def correct_failures(text: str, find_failures: Callable[[], Failures]) -> list[Item]:
+    """Return the steps that a summary reports as failing although the same thing succeeded later, oldest first.
+
+    Args:
+        find_failures: Returns the failures in all messages. Most summaries report none, and finding them takes long.
+    """
     told = [item for item in parse(text) if item.section is Section.BLOCKED or tells_error(item.text)]
-    if not told:  # most summaries; reading all calls takes long
-        return []
-    mended = mended_items(read_calls(messages))
+    mended = find_failures().mended_items() if told else []
     return [item for item in mended if item.text not in text and any(is_reported(item, line.text) for line in told)]
 
 
@@ -90,7 +92,7 @@ def name_facts(
     said = int(max_tokens * NAMED_RATIO)
     items = [
         *newest_fitting(constraint_items(request_texts(messages), ()), said, size),
-        *newest_fitting(mended_items([*calls, *kept_calls]), said // 2, size),
+        *newest_fitting(Failures().add([*calls, *kept_calls]).mended_items(), said // 2, size),
         *newest_fitting(task_items(messages, calls, begun, kept, kept_calls), said // 2, size),
         *identifiers,
     ]

@@ -68,29 +68,16 @@ def check_loss(
 
 
 def check_losses(messages: Sequence[M], records: Sequence[CompactionRecord], *, format: MessageFormat[M]) -> None:
-    """Check the figures of `loss_of` for all records of a whole list, oldest first, each with the list as long as it was then.
+    """Check the figures of `loss_of` for all records of a whole list, oldest first.
 
     Raises:
         BrokenPromise: a figure differs from the number of facts.
     """
     for count, record in enumerate(records, 1):
-        listed = _first_runs(messages, record.seen_runs, format)
         session = CompactionController(format=format).session("elsewhere")
         session.import_records([known.to_dict() for known in records[:count]])
-        view, loss = project(listed, record, format=format), loss_of(listed, record, format=format)
-        check_loss(loss, listed, view, records[:count], session.covered(listed), format=format)
-
-
-def _first_runs(messages: Sequence[M], count: int, format: MessageFormat[M]) -> Sequence[M]:
-    """Return the messages of the first runs: a run is all that the assistant says in a row, or all that it is told."""
-    runs, last = 0, None
-    for index, message in enumerate(messages):
-        for side in (piece.role == "assistant" for piece in format.read(message) if piece.role != "system"):
-            runs += side is not last
-            last = side
-        if runs > count:
-            return messages[:index]
-    return messages
+        view, loss = project(messages, record, format=format), loss_of(messages, record, format=format)
+        check_loss(loss, messages, view, records[:count], session.covered(messages), format=format)
 
 
 def _find_head(messages: Sequence[M], format: MessageFormat[M]) -> M | None:

@@ -46,17 +46,19 @@ def _partners(history: History[M], index: int) -> Iterator[int]:
     message = history.piece(index).message
     yield from _answer_items(history, index)
     wanted = {result.call_id for result in message.results}
-    for other in range(index - 1, -1, -1) if wanted else ():
-        found = wanted & {call.id for call in history.piece(other).message.calls}
-        if found:
+    other = index
+    while wanted and other:
+        other -= 1
+        if found := wanted & {call.id for call in history.piece(other).message.calls}:
             yield other
-        wanted -= found
+            wanted -= found
     open_calls = {call.id for call in message.calls}
-    for other in range(index + 1, history.piece_count) if open_calls else ():
-        found = open_calls & {result.call_id for result in history.piece(other).message.results}
-        if found:
+    other = index + 1
+    while open_calls and other < history.piece_count:
+        if found := open_calls & {result.call_id for result in history.piece(other).message.results}:
             yield other
-        open_calls -= found
+            open_calls -= found
+        other += 1
 
 
 def _answer_items(history: History[M], index: int) -> list[int]:

@@ -212,21 +212,6 @@ class Snapshot(NamedTuple, Generic[M]):
         """Size of the view in tokens of the model, by estimate alone."""
         return self.model_tokens(self.estimated)
 
-    def is_pinned_by_user(self, piece: int) -> bool:
-        """Return whether the host pinned this piece, so that it is neither cleared nor shortened."""
-        if not self.user_pins:
-            return False
-        digest = message_digest(self.history.piece(piece).message)
-        run = self.user_pins.get(digest)
-        # After a summary at the head of a list, or after an edit, runs have other numbers: there the content alone decides.
-        return run is not None and (self.history.run_of(piece) == run or not self._is_in_run(run, digest))
-
-    def _is_in_run(self, run: int, digest: str) -> bool:
-        """Whether a run of this list holds a message with this digest."""
-        if not self.history.base <= run < self.history.run_count:
-            return False
-        return any(digest == message_digest(self.history.piece(i).message) for i in self.history.run_pieces(run))
-
     @property
     def covered_runs(self) -> int:
         """Runs at the beginning that are no longer in the view, or weigh nothing in it."""
@@ -253,9 +238,25 @@ class Snapshot(NamedTuple, Generic[M]):
         is_carried = start is not None and start.is_sent and native_of(self.history.piece(start.piece).message).sealed
         return start.piece if start is not None and is_carried else None
 
-    def user_pinned_pieces(self) -> list[int]:
-        """Return the pieces that the host pinned."""
-        return [index for index in range(self.history.piece_count) if self.is_pinned_by_user(index)]
+    def user_pinned_pieces(self) -> set[int]:
+        """Return the pieces that the host pinned, so that they are neither cleared nor shortened.
+
+        Each piece is hashed once, as long as no pin is new.
+        """
+        history, found = self.history, set[int]()
+        first, known = history.log.pinned
+        if known.keys() != self.user_pins.keys():
+            first, known = 0, dict.fromkeys(self.user_pins, ())
+        places = dict(known)
+        for index, piece in enumerate(history.pieces(first) if places else (), first):
+            if (digest := message_digest(piece.message)) in places:
+                places[digest] += (index,)
+        history.log.pinned = max(first, history.piece_count), places
+        for digest, run in self.user_pins.items():
+            here = [index for index in places[digest] if index < history.piece_count]
+            # After a summary at the head of a list, or after an edit, runs have other numbers: there the content alone decides.
+            found.update([index for index in here if history.base <= run == history.run_of(index)] or here)
+        return found
 
     def neutral_view(self, projection: Projection[M]) -> list[Message]:
         """Return the neutral messages of a view; those of the host's objects, and their shorter copies, are not read again."""

@@ -70,8 +70,8 @@ _NAMES: Final[Mapping[type[object], str]] = {
 
 def fields_of(event: CompactionEvent) -> dict[str, object]:
     """Return an event as plain JSON, with all its figures and without its record."""
-    apart = ("record", "usage", "loss_report")
-    values = {one.name: getattr(event, one.name) for one in fields(event) if one.name not in apart}
+    # What `repr` leaves out is no figure: the record, and the report that counts the loss.
+    values = {one.name: getattr(event, one.name) for one in fields(event) if one.repr and one.name != "usage"}
     found: dict[str, object] = {"type": "compaction", "status": _NAMES[type(event)], **values}
     if isinstance(event, StoreFailed | PinMissing | HostFilesFailed):
         return found

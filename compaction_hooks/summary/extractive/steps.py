@@ -8,7 +8,8 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias
+from types import MappingProxyType
+from typing import Literal, NamedTuple, TypeAlias
 
 from compaction_hooks.files.operations import (
     EDIT_KEYS,
@@ -45,6 +46,8 @@ REFUSAL_CHARS, MOST_REFUSALS = 400, 8
 that are never dropped. Recorded words are shorter, and recorded conversations have at most six: more are from no user."""
 MAX_VALUES = 3
 """The most values of such a call."""
+MOST_FAILURES = 1_000
+"""The most things that failed that are remembered: half a megabyte. A summary has room for about ten that were mended."""
 
 Kind: TypeAlias = Literal["action", "edit", "command", "look", "read", "told"]
 VALUES: dict[Kind, float] = {"action": 6.0, "edit": 0.5, "command": 2.5, "look": 1.5, "read": 0.4, "told": 2.0}
@@ -177,18 +180,37 @@ def step_items(earlier: Sequence[Item], new: Iterable[Step], later: Iterable[Ste
     return items
 
 
-def mended_items(calls: Sequence[CallMade]) -> list[Item]:
-    """Return an item for each thing that failed before and succeeded the last time, oldest first."""
-    first = next((at for at, made in enumerate(calls) if made.has_failed), len(calls))
-    failed: dict[str, Step] = {}
-    mended: dict[str, Step] = {}
-    for step in read_steps(calls[first:]):
-        if step.failed and not step.outcome.startswith(SAYS):  # its words would come back in every later summary
-            failed[step.signature] = step
-            mended.pop(step.signature, None)
-        elif before := failed.get(step.signature):
-            mended[step.signature] = replace(before, outcome=before.outcome.removesuffix(_LATER_OK) + _LATER_OK)
-    return [Item(section=Section.DONE, text=step.text) for step in mended.values()]
+class Failures(NamedTuple):
+    """The failures among the steps so far, by signature: all that must be known of them to go on behind a cut.
+
+    Attributes:
+        failed: The last failure of each thing that ever failed.
+        mended: Those that succeeded the last time, with the words that say so; by the time of their first success.
+    """
+
+    failed: Mapping[str, Step] = MappingProxyType({})
+    mended: Mapping[str, Step] = MappingProxyType({})
+
+    def add(self, calls: Sequence[CallMade]) -> Failures:
+        """Return the failures after these calls too. Of more than `MOST_FAILURES` the oldest are forgotten."""
+        first = 0 if self.failed else next((at for at, made in enumerate(calls) if made.has_failed), len(calls))
+        failed, mended = dict(self.failed), dict(self.mended)
+        for step in read_steps(calls[first:]):
+            name = step.signature
+            if step.failed and not step.outcome.startswith(SAYS):  # its words would come back in every later summary
+                failed.pop(name, None)
+                failed[name] = step
+                mended.pop(name, None)
+            elif before := failed.get(name):
+                mended[name] = replace(before, outcome=before.outcome.removesuffix(_LATER_OK) + _LATER_OK)
+        for name in [*failed][:-MOST_FAILURES]:
+            del failed[name]
+            mended.pop(name, None)
+        return Failures(failed, mended)
+
+    def mended_items(self) -> list[Item]:
+        """Return an item for each thing that failed before and succeeded the last time, oldest first."""
+        return [Item(section=Section.DONE, text=step.text) for step in self.mended.values()]
 
 
 def refused_items(calls: Sequence[CallMade], kept: Sequence[CallMade]) -> list[Item]:

@@ -145,12 +145,18 @@ def test_earlier_compactions_cost_a_call_nothing() -> None:
 
 @pytest.mark.parametrize("words", ["Go on.", "Never touch module {}, and say so in its header."])
 def test_a_later_compaction_costs_no_more_than_an_early_one(words: str) -> None:
-    """Neither do the user's words of before, which the summary and the loss report go through again."""
-    hooks, messages = controller(16_384, summarizer=Scripted("- so far")), [system(), user("go")]
+    """Neither do the user's words of before, a pin, or the calls that failed before and are told as failing still."""
+    answer = f"{Section.BLOCKED.value}\n- `npm test` fails"
+    hooks, messages = controller(16_384, summarizer=Scripted(answer)), [system(), user("go")]
+    pinned = tool("early", "Keep this.")
+    hooks.pin(pinned)
+    messages += [assistant(None, call("early")), pinned]
     counts: list[int] = []
     while len(counts) < 24:
         before = hooks.state().compaction_count
-        messages += [user(words.format(len(messages))), *steps(1, 300, first=len(messages))]
+        failed = tool(f"f{len(messages)}", "Error: 3 failed" if len(messages) % 3 else "ok")
+        ran = [assistant(None, call(f"f{len(messages)}", "bash", command="npm test")), failed]
+        messages += [user(words.format(len(messages))), *ran, *steps(1, 300, first=len(messages))]
         count = count_calls(hooks, messages)
         if hooks.state().compaction_count > before:
             counts.append(count)
