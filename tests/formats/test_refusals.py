@@ -166,7 +166,9 @@ def test_a_refused_plan_is_told_though_plans_are_no_steps() -> None:
         dict(assistant(None, call("c", "exit_plan_mode"))),
         dict(tool("c", REFUSALS["Gemini CLI, a plan"] % "No!")),
     ]
-    assert "exit_plan_mode() -> FAILED: its result says: No!" in next(summaries(chat, turns, None, "keeps")).split("- [ ] ")
+    assert "exit_plan_mode() -> FAILED: its result says: No!" in next(summaries(chat, turns, None, "keeps")).split(
+        "- [ ] "
+    )
 
 
 def test_many_refusals_leave_the_users_words_and_the_work_their_room() -> None:
