@@ -41,7 +41,11 @@ OPAQUE_CHARS_PER_TOKEN: Final = 4
 
 
 class TokenEstimator(Protocol):
-    """An estimate of the tokens of a text and of a message. It should rather say too many than too few."""
+    """An estimate of the tokens of a text and of a message. It should rather say too many than too few.
+
+    It may also have `upper_bound(text)`: no fewer tokens than it gives the text, in whatever pieces. Then a call in which nothing
+    can be due estimates nothing.
+    """
 
     @property
     def name(self) -> str:
