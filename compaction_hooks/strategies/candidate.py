@@ -226,13 +226,17 @@ def _parent_summary(snapshot: Snapshot[M]) -> ParentSummary | None:
     head, origin = snapshot.history.summary_piece, snapshot.history.origin
     if head is None or origin is None:
         return None
-    text = snapshot.history.piece(head).message.text
+    name = text_digest(snapshot.history.piece(head).message.text)
+    known = snapshot.record.base if snapshot.record else None
+    # The active record may cover a result by now that the list has shortened: its own base still names it.
+    covered = known.reductions if known and known.text_digest == name else ()
+    kept = (item for item in snapshot.reductions if item.kind != "media")
     return ParentSummary(
-        text_digest=text_digest(text),
+        text_digest=name,
         runs=origin.runs,
         digest=origin.digest,
         pins=origin.pins,
-        reductions=tuple(item for item in snapshot.reductions if item.kind != "media"),
+        reductions=tuple(dict.fromkeys((*covered, *kept))),
     )
 
 
