@@ -67,6 +67,16 @@ def test_a_reduction_of_something_else_is_not_applied() -> None:
     assert project(changed, record)[4] is not changed[4]
 
 
+def test_each_record_of_a_stored_list_with_a_shortened_result_is_true_of_it_alone() -> None:
+    settings = CompactionSettings(clear_tool_results=False)
+    hooks = controller(2_048, summarizer=Scripted(), settings=settings)
+    stored = [*hooks.transform_context_sync([user("go"), *steps(4, 200), *steps(1, 3_000, first=10)])]
+    for number in (30, 40, 50):
+        stored += steps(5, 150, first=number)
+        view = hooks.transform_context_sync(stored)
+        assert project(stored, hooks.history()[-1]) == view != stored
+
+
 def test_reductions_of_messages_that_a_rewind_removed_are_passed_over() -> None:
     messages = [user("go"), *steps(30, result_tokens=400)]
     hooks = controller(16_384, summarizer=Scripted())
