@@ -38,7 +38,20 @@ _NO_REQUESTS = (
     r"(?:(?:please )?(?:continue|go on|go ahead|proceed|keep going|carry on)|继续|繼續|请继续|续けて|weiter|continuez|continúa)"
     r"[\s.!。！]*$",  # bare calls to go on
 )
-_NO_REQUEST = re.compile(rf"\s*(?:{'|'.join(_NO_REQUESTS)})", re.IGNORECASE)
+_SUMMARIES = (
+    r"this session is being continued from a previous conversation",  # Claude Code
+    r"<(?:state_snapshot|scratchpad)>",  # Gemini CLI
+    r"another language model started to solve this problem and produced a summary",  # Codex
+    r"the conversation history before this point was compacted",  # pi, and views of this library
+    r"\[?conversation summary|\[compacted \d+ messages|# context checkpoint",
+)
+_NO_REQUEST, _SUMMARY = (
+    re.compile(rf"\s*(?:{'|'.join(marks)})", re.IGNORECASE) for marks in (_NO_REQUESTS, _SUMMARIES)
+)
+_DRAFT_TAGS = ("scratchpad", "analysis")
+_DRAFT = re.compile(r"^Analysis:$.*?(?:(?=^Summary:$)|(\Z))", re.DOTALL | re.MULTILINE)
+"""The notes that a model makes before its summary: Gemini CLI, Claude Code. The summary repeats them. With a group: no summary
+follows."""
 
 
 def strip_harness(text: str) -> str:
@@ -54,6 +67,22 @@ def is_request(text: str) -> bool:
     return bool(text.strip()) and not _NO_REQUEST.match(text)
 
 
+def is_foreign_summary(text: str) -> bool:
+    """Return whether a text is a summary that another system, or an earlier run of this one, left in the conversation."""
+    return _SUMMARY.match(text) is not None
+
+
 def is_summary_message(message: Message) -> bool:
-    """Return whether a message of the user is a summary by another system, as the host marks it."""
-    return message.role == "user" and message.is_summary
+    """Return whether a message of the user is a summary: marked by the host or known by its first words."""
+    return message.role == "user" and (message.is_summary or is_foreign_summary(strip_harness(message.text)))
+
+
+def without_draft(summary: str) -> str:
+    """Return another system's summary without the notes that its model made before.
+
+    >>> without_draft("This session is being continued ...\\n\\nAnalysis:\\nThe user asked ...\\n\\nSummary:\\n1. Primary Request")
+    'This session is being continued ...\\n\\nSummary:\\n1. Primary Request'
+    """
+    for tag in _DRAFT_TAGS:
+        summary = remove_blocks(summary, tag)
+    return _DRAFT.sub(lambda draft: "" if draft[1] is None else draft[0], summary)

@@ -41,5 +41,5 @@ async def test_the_words_of_a_rejected_call_are_its_results(stage: Stage) -> Non
     hooks = CompactionController(context_window=64_000, format=LangChainFormat())
     record = hooks.compact_sync([*messages, HumanMessage("Well?")], keep_recent_tokens=0).record
     assert record is not None
-    assert f"- [ ] push(branch=main) -> FAILED: its result says: {SAID}\n" in record.summary
+    assert f"- [ ] push(branch=main) -> FAILED: its result says: {SAID}" in record.summary
     assert SAID not in record.summary.partition("## Progress")[0]

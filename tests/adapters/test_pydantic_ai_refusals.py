@@ -32,5 +32,5 @@ async def test_the_words_of_a_denied_call_are_its_results(stage: Stage) -> None:
         hooks = CompactionController(context_window=64_000, format=PydanticAIFormat())
         record = hooks.compact_sync(messages, keep_recent_tokens=0).record
         assert record is not None
-        assert f"- [ ] push(branch=main) -> FAILED: {denied.message}\n" in record.summary
+        assert f"- [ ] push(branch=main) -> FAILED: {denied.message}" in record.summary
         assert SAID not in record.summary.partition("## Progress")[0]

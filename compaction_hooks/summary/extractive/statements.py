@@ -19,7 +19,7 @@ from compaction_hooks.summary.extractive.text import (
     without_code,
     without_pasted,
 )
-from compaction_hooks.summary.harness import is_request, is_summary_message, strip_harness
+from compaction_hooks.summary.harness import is_request, is_summary_message, strip_harness, without_draft
 from compaction_hooks.text.escaping import neutralize
 from compaction_hooks.text.refusals import age_refusals
 
@@ -87,7 +87,7 @@ def _quoted_requests(summary: Message) -> list[str]:
 
 
 def _read_foreign(summary: Message) -> list[Item]:
-    return parse(age_refusals(remove_file_tags(neutralize(strip_harness(summary.text)))))
+    return parse(age_refusals(remove_file_tags(neutralize(without_draft(strip_harness(summary.text))))))
 
 
 def _beginning(request: str) -> str:

@@ -11,7 +11,7 @@ from compaction_hooks.messages import Message
 from compaction_hooks.summary.extractive.outline import Item, Section
 from compaction_hooks.summary.extractive.statements import SENTENCE_CHARS, has_wide, is_small_talk, spoken_sentences
 from compaction_hooks.summary.extractive.text import quote
-from compaction_hooks.summary.harness import is_request
+from compaction_hooks.summary.harness import is_foreign_summary, is_request
 
 SHORT_CHARS, SHORT_WIDE_CHARS = 60, 20
 """Small talk below this length, without a name in it, tells nothing; the second for scripts without spaces."""
@@ -46,7 +46,7 @@ def fact_items(messages: Sequence[Message], earlier: Sequence[Item]) -> list[Ite
         section = Section.ASSISTANT_FACTS if item.section is Section.ASSISTANT_FACTS else Section.USER_FACTS
         told += ((section, f"earlier {number}", sentence) for sentence in spoken_sentences(item.text))
     for number, message in enumerate(messages):
-        if message.role in ("user", "assistant") and is_request(message.text):
+        if message.role in ("user", "assistant") and is_request(message.text) and not is_foreign_summary(message.text):
             section = Section.USER_FACTS if message.role == "user" else Section.ASSISTANT_FACTS
             told += ((section, f"message {number}", sentence) for sentence in spoken_sentences(message.text))
 

@@ -550,16 +550,19 @@ def test_a_summary_by_a_model_is_carried_under_its_own_headings() -> None:
 
 
 def test_a_summary_among_the_messages_is_read_and_is_no_request() -> None:
-    foreign = "1. Pending Tasks:\n- deploy the site\n2. Host's own:\n- budget is 30"
-    text = summarize([user("first"), *bash("ls"), say("user", foreign, is_summary=True)])
+    foreign = "This session is being continued from a previous conversation.\n\n1. Pending Tasks:\n- deploy the site"
+    text = summarize(
+        [user("first"), *bash("ls"), user(foreign), say("user", "Host's own: budget is 30", is_summary=True)]
+    )
     assert under(text, Section.GOAL) == ["first"]
     assert under(text, Section.IN_PROGRESS) == ["deploy the site"]
-    assert under(text, Section.NOTES) == ["budget is 30"]
+    assert under(text, Section.NOTES) == ["Host's own: budget is 30"]
 
 
 def test_quoted_requests_of_another_systems_summary_are_requests_and_its_own_words_are_not() -> None:
     continued = (
-        "This session is being continued from a previous conversation that ran out of context.\n\n"
+        "This session is being continued from a previous conversation that ran out of context.\n\nAnalysis:\n"
+        "Let me go through it: the user never wanted tabs.\n\n"
         "Summary:\n1. Primary Request and Intent:\n   - Move the shop to Rust\n\n"
         '6. All user messages:\n   - "never use tabs" - about the style\n'
         '   - "port the shop to Rust, but keep all its addresses [...]"\n   - A remark on names\n\n'
@@ -570,7 +573,7 @@ def test_quoted_requests_of_another_systems_summary_are_requests_and_its_own_wor
             user("Port the shop, step by step."),
             *bash("ls"),
             user("Port the shop to Rust, but keep all its addresses, as in the plan."),
-            say("user", continued, is_summary=True),
+            user(continued),
         ]
     )
     assert under(text, Section.GOAL) == [
@@ -582,15 +585,25 @@ def test_quoted_requests_of_another_systems_summary_are_requests_and_its_own_wor
     assert under(text, Section.IN_PROGRESS) == ["Port the cart"]
 
 
-def test_the_tags_of_a_snapshot_are_headings() -> None:
+@pytest.mark.parametrize(
+    ("begin", "end"),
+    [
+        pytest.param("<state_snapshot>", "</state_snapshot>", id="Gemini CLI"),
+        pytest.param(
+            "<scratchpad>\nFirst, the user ...\n</scratchpad>\n\n<state_snapshot>",
+            "</state_snapshot>",
+            id="with a draft",
+        ),
+    ],
+)
+def test_the_tags_of_a_snapshot_are_headings(begin: str, end: str) -> None:
     snapshot = (
-        "<state_snapshot>\n    <overall_goal>\n        Port the shop.\n    </overall_goal>\n"
+        f"{begin}\n    <overall_goal>\n        Port the shop.\n    </overall_goal>\n"
         "    <key_knowledge>\n        - Build with `make shop`\n    </key_knowledge>\n"
         "    <recent_actions>\n        - Ran the tests of the cart\n    </recent_actions>\n"
-        "    <current_plan>\n        1. [DONE] Port the cart.\n        2. [TODO] Port the till.\n    </current_plan>\n"
-        "</state_snapshot>"
+        f"    <current_plan>\n        1. [DONE] Port the cart.\n        2. [TODO] Port the till.\n    </current_plan>\n{end}"
     )
-    text = summarize([user("begin"), *bash("ls"), say("user", snapshot, is_summary=True), user("go")])
+    text = summarize([user("begin"), *bash("ls"), user(snapshot), user("go")])
     assert under(text, Section.GOAL) == ["begin", "go"]
     assert under(text, Section.DONE)[:2] == ["Ran the tests of the cart", "Port the cart."]
     assert under(text, Section.IN_PROGRESS) == ["Port the till."]

@@ -17,7 +17,7 @@ from compaction_hooks.summary.answers import refusal
 from compaction_hooks.summary.extractive import ExtractiveSummarizer
 from compaction_hooks.summary.extractive.outline import Section, parse
 from compaction_hooks.summary.extractive.statements import OLD_REQUEST_CHARS
-from compaction_hooks.summary.harness import is_request, strip_harness
+from compaction_hooks.summary.harness import is_foreign_summary, is_request, strip_harness
 from compaction_hooks.summary.request import Summary, SummaryRequest
 from compaction_hooks.text.escaping import neutralize
 from compaction_hooks.tokens import CharacterEstimator
@@ -107,6 +107,6 @@ def test_requests_are_read_back_word_for_word(texts: list[str]) -> None:
     step = (Message(role="assistant", parts=(ToolCall("1", "bash", '{"command": "ls"}'),)),)
     text = ExtractiveSummarizer()(ask(said + step, None, 20_000)).text
     cleaned = [strip_harness(one) for one in texts]
-    wanted = list(filter(is_request, cleaned))
+    wanted = [one for one in cleaned if is_request(one) and not is_foreign_summary(one)]
     latest = list(dict.fromkeys(reversed(wanted)))[::-1]
     assert [item.text for item in parse(text) if item.section is Section.GOAL] == [neutralize(one) for one in latest]

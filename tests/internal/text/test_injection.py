@@ -20,6 +20,7 @@ from compaction_hooks.messages import Media, Message, Opaque, Part, Role, Text, 
 from compaction_hooks.summary.answers import refusal
 from compaction_hooks.summary.extractive import ExtractiveSummarizer
 from compaction_hooks.summary.facts import name_facts, next_identifiers
+from compaction_hooks.summary.harness import is_foreign_summary
 from compaction_hooks.summary.prompts import SYSTEM_PROMPT
 from compaction_hooks.summary.request import SummaryKind, SummaryRequest, summary_request
 from compaction_hooks.text.escaping import neutralize
@@ -180,7 +181,10 @@ def test_no_text_in_a_conversation_closes_the_transcript_or_forges_a_turn(attack
     """The whole prompt holds the tags and the labels that it holds for harmless text, in the same order."""
     for name, place in PLACES.items():
         attacked = request(conversation(place, attack.text))
-        assert (name, tags_seen(attacked.prompt), labels_seen(attacked.transcript)) == (name, *harmless(name))
+        labels = labels_seen(attacked.transcript)
+        if is_foreign_summary(attack.text):  # not the user's words any more, but a turn at the same place
+            labels = ["[user" if label == "[conversationsummary" else label for label in labels]
+        assert (name, tags_seen(attacked.prompt), labels) == (name, *harmless(name))
         assert attacked.prompt.count("\n</conversation>\n") == attacked.prompt.count("<conversation>\n") == 1
         assert attacked.system == SYSTEM_PROMPT
 
