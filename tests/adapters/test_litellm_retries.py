@@ -126,6 +126,8 @@ async def test_the_providers_error_comes_also_if_litellms_rules_have_moved(
     stage: Stage, function: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In litellm 1.109 the module of the rules was another one than in 1.108."""
+    for name in ("get_num_retries_from_retry_policy", "reset_retry_policy"):
+        getattr(litellm.utils, name, None)  # litellm itself imports the module when it first uses these
     for module in ("router_utils", "litellm_core_utils"):
         monkeypatch.setitem(sys.modules, f"litellm.{module}.get_retry_from_policy", None)
     made, options = compacted(function), stage.openai(num_retries=1)
