@@ -420,7 +420,7 @@ def can(format: Format[Any], *methods: str) -> bool:
 def as_format(format: MessageFormat[M]) -> Format[M]:
     """Return a format with all members of `Format`: itself, or one that has the defaults for those that it lacks."""
     if isinstance(format, Format):
-        return cast("Format[M]", format)
+        return format
     methods = {name: getattr(format, name, None) for name, default in vars(Format).items() if callable(default)}
     own = {name: staticmethod(method) for name, method in methods.items() if name[0] != "_" and callable(method)}
     provider = getattr(format, "provider", provider_named(format.name))

@@ -51,7 +51,7 @@ class Engine(SendingFlow[M]):
         """Return the view of a call in which nothing can be due; None if the call must take the regular way."""
         with self.conversation.lock:
             quiet = self._quiet
-            if quiet is None or type(messages) is not list or not are_equal(quiet.options, options):
+            if quiet is None or messages.__class__ is not list or not are_equal(quiet.options, options):
                 return None
             if quiet.learned != learned_elsewhere(self.conversation, self.shared, quiet.snapshot.model):
                 return None

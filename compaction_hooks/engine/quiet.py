@@ -8,6 +8,7 @@ call, and everything else that looks at the conversation, *settles* first: it re
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from copy import copy
 from typing import Any, Generic
 
 from compaction_hooks.engine.call import Call, SharedState
@@ -56,7 +57,7 @@ class Quiet(Generic[M]):
         first_piece = history.first_piece(history.log.watched_from)
         self.call = call
         # A list of tools may be changed in place.
-        self.options = {name: [*value] if isinstance(value, list) else value for name, value in options.items()}
+        self.options = {name: copy(value) for name, value in options.items()}
         self.snapshot = snapshot
         self.view = sent.view
         self.read = read

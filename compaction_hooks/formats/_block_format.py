@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from itertools import groupby
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from compaction_hooks.formats._dict_format import DictFormat
 from compaction_hooks.formats._fields import Fields, fields_of, list_of, message_fields
@@ -54,17 +54,18 @@ class BlockFormat(DictFormat):
 
     def read_plain(self, message: Fields, /) -> PlainMessage | None:
         """Return the texts of a message of plain blocks; None for any other message."""
-        if type(message) is not dict or len(message) != 2:
+        fields: Any = message
+        if fields.__class__ is not dict or len(fields) != 2:
             return None
-        role, content = message.get("role"), message.get(self._content)
+        role, content = fields.get("role"), fields.get(self._content)
         is_answer = role == self._answering_role
         if not is_answer and role != "user":
             return None
-        if type(content) is str:
+        if content.__class__ is str:
             return PlainMessage(is_answer, [content])
-        if type(content) is not list:
+        if content.__class__ is not list:
             return None
-        parts = [self._read_plain_block(block, is_answer) if type(block) is dict else None for block in content]
+        parts = [self._read_plain_block(block, is_answer) if block.__class__ is dict else None for block in content]
         return collect_plain(is_answer, self._identify_parts(parts))
 
     @abstractmethod

@@ -6,7 +6,7 @@ Reading is lenient: a block whose shape is not the documented one becomes an `Op
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
-from typing import Final, TypeAlias, cast
+from typing import Any, Final, TypeAlias
 
 from compaction_hooks.errors import FormatError
 from compaction_hooks.formats._fields import Fields, fields_of, list_of, text_of
@@ -106,11 +106,12 @@ def plain_texts(content: object, shapes: Mapping[str, Set[str]]) -> list[str] | 
     if type(content) is str:
         return [content]
     texts: list[str] = []
-    for block in cast("list[object]", content) if type(content) is list else (None,):
-        if type(block) is not dict or type(text := block.get("text")) is not str:
+    blocks: Any = list_of(content) or (None,)
+    for block in blocks:
+        if block.__class__ is not dict or (text := block.get("text")).__class__ is not str:
             return None
         others, kind = block.keys() - {"type", "text"}, block.get("type")
-        if type(kind) is not str or not others <= shapes.get(kind, {kind}) or any(map(block.get, others)):
+        if kind.__class__ is not str or not others <= shapes.get(kind, {kind}) or any(map(block.get, others)):
             return None
         texts.append(text)
     return texts

@@ -6,7 +6,7 @@ Shapes: https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Cont
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 from compaction_hooks.formats._block_format import BlockFormat
 from compaction_hooks.formats._fields import Fields, fields_of, list_of, text_of
@@ -82,12 +82,14 @@ class BedrockConverseFormat(BlockFormat):
     def _read_plain_block(self, block: Fields, is_answer: bool) -> Part | None:
         if len(block) != 1:
             return None
-        [(key, value)] = block.items()
+        fields: Any = block
+        [(key, value)] = fields.items()
         if key == "text":
-            return Text(value) if type(value) is str else None
-        if type(value) is not dict or type(id_ := value.get("toolUseId")) is not str:
+            return Text(value) if value.__class__ is str else None
+        if value.__class__ is not dict or (id_ := value.get("toolUseId")).__class__ is not str:
             return None
-        if key == "toolUse" and is_answer and value.keys() <= _CALL_FIELDS and type(name := value.get("name")) is str:
+        name = value.get("name")
+        if key == "toolUse" and is_answer and value.keys() <= _CALL_FIELDS and name.__class__ is str:
             return ToolCall(id_, name, as_json_text(value.get("input")))
         content = value.get("content")
         is_result = key == "toolResult" and not is_answer and value.keys() <= _RESULT_FIELDS
@@ -115,8 +117,8 @@ _CALL_FIELDS: Final = frozenset({"toolUseId", "name", "input"})
 _RESULT_FIELDS: Final = frozenset({"toolUseId", "content", "status"})
 
 
-def _is_plain_output(block: object) -> bool:
-    return type(block) is dict and len(block) == 1 and ("json" in block or type(block.get("text")) is str)
+def _is_plain_output(block: Any) -> bool:
+    return block.__class__ is dict and len(block) == 1 and ("json" in block or block.get("text").__class__ is str)
 
 
 _KEYS: Final = BedrockConverseFormat.own_blocks | {"text", *_MEDIA}

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from operator import is_
-from typing import Final
+from typing import Any, Final
 
 from compaction_hooks.formats._block_format import BlockFormat, Located
 from compaction_hooks.formats._fields import Fields, fields_of, list_of, message_fields, text_of
@@ -134,12 +134,13 @@ class GeminiFormat(BlockFormat):
     def _read_plain_block(self, block: Fields, is_answer: bool) -> Part | None:
         if len(block) != 1:
             return None
-        [(key, value)] = block.items()
+        fields: Any = block
+        [(key, value)] = fields.items()
         if key == "text":
-            return Text(value) if type(value) is str else None
-        if type(value) is not dict or type(name := value.get("name")) is not str:
+            return Text(value) if value.__class__ is str else None
+        if value.__class__ is not dict or (name := value.get("name")).__class__ is not str:
             return None
-        if type(id_ := value.get("id", "")) is not str or not value.keys() <= _PLAIN_FIELDS.get(key, frozenset()):
+        if (id_ := value.get("id", "")).__class__ is not str or not value.keys() <= _PLAIN_FIELDS.get(key, frozenset()):
             return None
         if key in ("functionCall", "function_call"):
             return ToolCall(id_, name, as_json_text(value.get("args"))) if is_answer else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
 
 from compaction_hooks.formats._dict_format import CHAT_ROLES, DictFormat
 from compaction_hooks.formats._fields import Fields, fields_of, list_of, message_fields, text_of
@@ -99,20 +99,21 @@ class OpenAIChatFormat(DictFormat):
 
     def read_plain(self, message: Fields, /) -> PlainMessage | None:
         """Return the texts of a message of plain fields; None for any other message."""
-        if type(message) is not dict or not message.keys() <= _PLAIN_FIELDS:
+        fields: Any = message
+        if fields.__class__ is not dict or not fields.keys() <= _PLAIN_FIELDS:
             return None
         try:
-            role, content = message["role"], message["content"]
-            texts = [content] if type(content) is str else []
+            role, content = fields["role"], fields["content"]
+            texts: list[str] = [content] if content.__class__ is str else []
             if content is not None and not texts:
                 return None
             if role == "assistant":
                 return (
-                    _plain_calls(message["tool_calls"], texts) if "tool_calls" in message else PlainMessage(True, texts)
+                    _plain_calls(fields["tool_calls"], texts) if "tool_calls" in fields else PlainMessage(True, texts)
                 )
             if role == "tool":
-                call_id = message["tool_call_id"]
-                return PlainMessage(False, texts, (), (call_id,)) if type(call_id) is str else None
+                call_id = fields["tool_call_id"]
+                return PlainMessage(False, texts, (), (call_id,)) if call_id.__class__ is str else None
         except LookupError:
             return None
         return PlainMessage(False, texts) if role == "user" else None
@@ -300,23 +301,24 @@ def _sign(located: _Located, opaque_chars: int) -> _Located:
     return located._replace(part=replace(part, opaque_chars=opaque_chars)) if isinstance(part, ToolCall) else located
 
 
-def _plain_calls(calls: object, texts: list[str]) -> PlainMessage | None:
+def _plain_calls(calls: Any, texts: list[str]) -> PlainMessage | None:
     """Return the texts of an answer with these calls; None if a call is not plain.
 
     Raises:
         LookupError: a field is missing.
     """
     ids: list[str] = []
-    for call in cast("list[object]", calls) if type(calls) is list else [None]:
-        if type(call) is not dict or not call.keys() <= _PLAIN_CALL:
+    entries: list[Any] = calls if calls.__class__ is list else [None]
+    for call in entries:
+        if call.__class__ is not dict or not call.keys() <= _PLAIN_CALL:
             return None
         call_id, function = call["id"], call["function"]
-        if type(call_id) is not str or type(function) is not dict or not function.keys() <= _PLAIN_FUNCTION:
+        if call_id.__class__ is not str or function.__class__ is not dict or not function.keys() <= _PLAIN_FUNCTION:
             return None
         name, arguments = function["name"], function["arguments"]
-        if type(name) is not str or type(arguments) is not str:
+        if name.__class__ is not str or arguments.__class__ is not str:
             return None
-        ids += (call_id,)
+        ids.append(call_id)
         texts += name, arguments
     return PlainMessage(True, texts, ids)
 

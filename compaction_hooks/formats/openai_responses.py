@@ -6,7 +6,7 @@ Shapes: https://platform.openai.com/docs/api-reference/responses/create (as type
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 from compaction_hooks.errors import FormatError
 from compaction_hooks.formats._dict_format import DictFormat
@@ -104,19 +104,20 @@ class OpenAIResponsesFormat(DictFormat):
 
     def read_plain(self, message: Fields, /) -> PlainMessage | None:
         """Return the texts of a plain message, a function call or its output; None for any other item."""
-        kind = message.get("type", "message") if type(message) is dict else None
-        fields = _PLAIN_ITEMS.get(kind) if type(kind) is str else None
-        if fields is None or not message.keys() <= fields or message.get("status", "completed") != "completed":
+        item: Any = message
+        kind: Any = item.get("type", "message") if item.__class__ is dict else None
+        fields = _PLAIN_ITEMS.get(kind) if kind.__class__ is str else None
+        if fields is None or not item.keys() <= fields or item.get("status", "completed") != "completed":
             return None
         if kind == "message":
-            role, texts = message.get("role"), plain_texts(message.get("content"), _TEXT_SHAPES)
+            role, texts = item.get("role"), plain_texts(item.get("content"), _TEXT_SHAPES)
             return PlainMessage(role == "assistant", texts) if texts and role in ("user", "assistant") else None
-        call_id, name, arguments = message.get("call_id"), message.get("name"), message.get("arguments")
-        if type(call_id) is not str or not call_id:
+        call_id, name, arguments = item.get("call_id"), item.get("name"), item.get("arguments")
+        if call_id.__class__ is not str or not call_id:
             return None
-        if type(name) is str and type(arguments) is str:
+        if name.__class__ is str and arguments.__class__ is str:
             return PlainMessage(True, [name, arguments], [call_id])
-        texts = plain_texts(message.get("output"), _TEXT_SHAPES)
+        texts = plain_texts(item.get("output"), _TEXT_SHAPES)
         return None if texts is None else PlainMessage(False, texts, (), [call_id])
 
     def wrote(self, fields: Fields, /) -> bool:
