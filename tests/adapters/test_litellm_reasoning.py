@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import Any
 
 import pytest
@@ -17,6 +18,9 @@ from tests.provider import CallSigner, Signer
 
 pytestmark = litellm_stage.QUIET
 provider = litellm_stage.provider
+
+RESENDS = "litellm.llms.vertex_ai.gemini.rejected_thought_signature_retry"
+"""From 1.110 on litellm itself cures a refused signature, so that an adapter sees no refusal."""
 
 
 async def read_on(complete: Any, messages: list[Any], is_stream: bool, arguments: dict[str, Any]) -> list[Any]:
@@ -77,6 +81,7 @@ async def test_no_call_of_bedrock_ends_in_a_refusal(stage: Stage, model: str) ->
     reading.check(model)
 
 
+@pytest.mark.skipif(find_spec(RESENDS) is not None, reason="this litellm sends again with placeholders, and tells nobody")
 @crossed(function=[litellm.completion, litellm.acompletion], model=["gemini-3-pro", f"gemini-3-{HIDDEN}"])
 async def test_signatures_of_another_route_are_left_out(stage: Stage, function: Any, model: str) -> None:
     """The route changes between three turns, and each of them is that of another process."""

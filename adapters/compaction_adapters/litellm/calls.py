@@ -48,8 +48,9 @@ class Callee:
         layers = (function, inspect.unwrap(function), type(function).__call__)
         self.is_async = any(map(inspect.iscoroutinefunction, layers))
         owner = getattr(function, "__self__", None)
-        router_class = getattr(sys.modules.get("litellm.router"), "Router", ())
-        self.router: Any = owner if isinstance(owner, router_class) else None
+        # From 1.110 on the methods of a router belong to an object inside it, whose class is in a module of its own.
+        is_router = any(one.__module__.startswith("litellm.router") for one in type(owner).__mro__)
+        self.router: Any = owner if is_router else None
         module, name = str(getattr(function, "__module__", None)), getattr(function, "__qualname__", None)
         self.is_sdk = module.partition(".")[0] == "litellm" and name in ("completion", "acompletion")
         self.is_litellms = self.is_sdk or self.router is not None

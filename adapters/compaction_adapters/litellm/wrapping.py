@@ -146,7 +146,7 @@ class _Sender:
         self._retries: Any = arguments.get("num_retries")
         self._policy, self._logger_fn = arguments.get("retry_policy"), arguments.get("logger_fn")
         self._waits: Iterator[float] | None = None
-        self._first: Arguments = {} if callee.router is None else {"context_window_fallbacks": []}
+        self._first: Arguments = {} if callee.router is None else {"context_window_fallbacks": [{"*": []}]}
         self._arguments = dict(arguments)
         if callee.is_litellms:
             self._arguments["logger_fn"] = self._log
