@@ -81,7 +81,9 @@ async def test_no_call_of_bedrock_ends_in_a_refusal(stage: Stage, model: str) ->
     reading.check(model)
 
 
-@pytest.mark.skipif(find_spec(RESENDS) is not None, reason="this litellm sends again with placeholders, and tells nobody")
+@pytest.mark.skipif(
+    find_spec(RESENDS) is not None, reason="this litellm sends again with placeholders, and tells nobody"
+)
 @crossed(function=[litellm.completion, litellm.acompletion], model=["gemini-3-pro", f"gemini-3-{HIDDEN}"])
 async def test_signatures_of_another_route_are_left_out(stage: Stage, function: Any, model: str) -> None:
     """The route changes between three turns, and each of them is that of another process."""
