@@ -187,5 +187,6 @@ def settle(quiet: Quiet[M], conversation: Conversation[M], shared: SharedState) 
         key = snapshot.key._replace(piece_count=end, estimated=snapshot.key.estimated - later)
         sent = LastSent(quiet.view, quiet.view, key, 0, snapshot.budget)
         report_usage(conversation, shared, usage, sent, None)
-    snapshot = take_snapshot(conversation, shared, call)
+    if quiet.reports:
+        snapshot = take_snapshot(conversation, shared, call)
     conversation.last_sent = conversation.hand_out(snapshot)._replace(view=quiet.view, unmerged=quiet.view)

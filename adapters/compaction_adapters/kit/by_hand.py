@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Generic, TypeVar, Unpack
+from collections.abc import Sequence
+from typing import Any, Generic, TypeVar, Unpack, cast
 
 from compaction_adapters.kit.sessions import Sessions
 from compaction_adapters.kit.twins import Flow, Twin, run, run_async
@@ -38,7 +39,7 @@ class ByHand(Generic[N, S]):
 
     async def compact(
         self,
-        messages: list[N],
+        messages: Sequence[N],
         conversation_id: str | None = None,
         keep_recent_tokens: int | None = None,
         focus: str | None = None,
@@ -60,7 +61,7 @@ class ByHand(Generic[N, S]):
 
     def compact_sync(
         self,
-        messages: list[N],
+        messages: Sequence[N],
         conversation_id: str | None = None,
         keep_recent_tokens: int | None = None,
         focus: str | None = None,
@@ -126,7 +127,7 @@ class ByHand(Generic[N, S]):
 
     def _compact_session(
         self,
-        messages: list[N],
+        messages: Sequence[N],
         conversation_id: str | None,
         keep_recent_tokens: int | None,
         focus: str | None,
@@ -135,7 +136,8 @@ class ByHand(Generic[N, S]):
         session = self._find_session(conversation_id)
         options = {**self._options_by_hand(session), **given}
         result: CompactionResult[N]
-        result = yield Twin(session.compact_sync, session.compact, messages, keep_recent_tokens, focus, **options)
+        listed = cast("list[N]", messages)  # a sequence in types only: a list of dicts is no list of mappings
+        result = yield Twin(session.compact_sync, session.compact, listed, keep_recent_tokens, focus, **options)
         return result
 
     def _undo_newest(self, conversation_id: str | None) -> Flow[CompactionRecord | None]:
