@@ -17,7 +17,6 @@ from compaction_hooks.tokens.budget import (
     PROTECT_RESULT_RATIO,
     PROTECT_RESULT_TOKENS,
     RESERVE_TOKENS,
-    SPLIT_TURN_MIN_PREFIX,
     SUMMARY_RATIO,
     SUMMARY_SUMMARIZER_RATIO,
     SUMMARY_TARGET_RATIO,
@@ -84,7 +83,6 @@ _KINDS = {
     "repair": arguments.SWITCH,
     "merge_user_messages": arguments.SWITCH,
     "sealed_reasoning": arguments.Kind(lambda value: value in get_args(SealedReasoning), 'be "auto", "drop" or "keep"'),
-    "split_turn_min_prefix": arguments.whole("messages"),
     "add_continuation": arguments.SWITCH,
     "ledger_tokens": arguments.whole("tokens", least=0),
     "breaker_failures": arguments.whole("failures"),
@@ -95,7 +93,6 @@ _SHORTHAND = {
     "trigger_ratio": ("trigger", "write trigger=... | RatioTrigger(...)"),
     "trigger_tokens": ("trigger", "write trigger=... | TokensTrigger(...)"),
     "clear_tool_results": ("strategies", "leave ClearToolResults() out of the strategies"),
-    "split_turn_min_prefix": ("strategies", "give it to Summarize(...)"),
     "add_continuation": ("strategies", "give it to Summarize(...)"),
     "ledger_tokens": ("strategies", "give it to Summarize(...)"),
 }
@@ -148,8 +145,6 @@ class CompactionSettings:
         sealed_reasoning: Whether a view leaves out reasoning that the model made behind other messages: "auto" for models that
             are known to refuse it, and those that refused it once; "drop" for all models, except reasoning that a model needs
             (DeepSeek, manual thinking); "keep" never, and a refusal is raised.
-        split_turn_min_prefix: A turn cut in two gets a summary of its own for its first part when that has at least
-            this many messages (Opal).
         add_continuation: Whether the summary ends with a line telling the model to go on, where no user message follows.
         ledger_tokens: The most tokens of identifiers that are added to a summary which lacks them, as far as the view stays at the
             target; 0: none.
@@ -181,7 +176,6 @@ class CompactionSettings:
     repair: bool = False
     merge_user_messages: bool = False
     sealed_reasoning: SealedReasoning = "auto"
-    split_turn_min_prefix: int = SPLIT_TURN_MIN_PREFIX
     add_continuation: bool = True
     ledger_tokens: int = LEDGER_TOKENS
     breaker_failures: int = 3
@@ -228,7 +222,7 @@ class CompactionSettings:
             Summarize,
         )
 
-        summarize = Summarize(self.split_turn_min_prefix, self.add_continuation, self.ledger_tokens)
+        summarize = Summarize(self.add_continuation, self.ledger_tokens)
         clear = [ClearToolResults()] if self.clear_tool_results else []
         return (*clear, summarize, ShortenParts(), DropOldest(self.add_continuation), ShortenParts())
 

@@ -32,10 +32,7 @@ from compaction_hooks.summary.request import (
 )
 from compaction_hooks.tokens.budget import Budget
 from compaction_hooks.view.snapshot import Snapshot
-from compaction_hooks.view.summary_message import merge_turn_prefix
 
-PREFIX_RATIO = 0.35
-"""The share of a summary's tokens that is for the summary of a split turn."""
 OVERFLOW_TRIES = 3
 """Tries of one request, each with half of the transcript, while it overflows the summarizer itself (Codex: unbounded)."""
 MAX_PARTS = 4
@@ -54,9 +51,9 @@ class SummaryFailed(NamedTuple):
 def summarize(
     snapshot: Snapshot[M], budget: Budget, call: Call[M], plan: SummaryPlan, focus: str | None
 ) -> Flow[Summarized | SummaryFailed | Aborted]:
-    """Request a summary of the history and, if the plan splits a turn, another one of the turn's first part.
+    """Request a summary of the messages of a plan.
 
-    If the messages do not fit the summarizer's window, further requests update the summary so far. Messages left after `MAX_PARTS`,
+    If they do not fit the summarizer's window, further requests update the summary so far. Messages left after `MAX_PARTS`,
     at the deadline or after the failure of a later request are summarized by rule.
     """
     left = min(call.settings.summary_timeout_seconds, threading.TIMEOUT_MAX)
@@ -88,7 +85,7 @@ def summarize(
             return replace(whole, usage=usage)
 
         last = answer
-        text = merge_turn_prefix(text, answer.text) if request.kind == "turn_prefix" else answer.text
+        text = answer.text
         done += len(request.messages) - answer.unseen
         end: Instant = yield Now()
         took = end.seconds_since(start)
@@ -128,27 +125,17 @@ def _build_request(
     deadline: float,
     facts: Callable[[], str],
 ) -> SummaryRequest:
-    """Return the request for the messages of a plan from `done` on: the history, then the first part of a split turn."""
-    prefix_tokens = int(plan.allowance * (PREFIX_RATIO if plan.history else 1)) if plan.prefix else 0
+    """Return the request for the messages of a plan from `done` on."""
     kind: SummaryKind = "update" if text else "history"
-    messages = plan.history[done:]
-    max_tokens = plan.allowance - prefix_tokens
-    if not messages:
-        messages = plan.prefix[done - len(plan.history) :]
-        max_tokens = plan.allowance
-        if len(messages) == len(plan.prefix):
-            kind = "turn_prefix"
-            max_tokens = prefix_tokens
-
     window = call.settings.summarizer_window or budget.window
     return summary_request(
-        messages,
+        plan.messages[done:],
         kind=kind,
         previous_summary=text if kind == "update" else None,
         focus=focus,
-        max_tokens=max_tokens,
+        max_tokens=plan.allowance,
         # The ratio was learned from messages: below 1 it may be wrong for their transcript.
-        request_tokens=int(window / max(snapshot.ratio, 1.0)) - max_tokens,
+        request_tokens=int(window / max(snapshot.ratio, 1.0)) - plan.allowance,
         estimate=snapshot.estimator.estimate_tokens,
         deadline=deadline,
         form=call.settings.summary_prompt,

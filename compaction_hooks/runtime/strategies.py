@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final, Generic, TypeVar
 
 from compaction_hooks.errors import describe_error
@@ -113,7 +113,7 @@ def _verify_plan(plan: Any) -> SummaryPlan | None:
         return None
     if not isinstance(plan, SummaryPlan):
         raise TypeError(f"it proposed {type(plan).__name__}, neither a SummaryPlan nor None")
-    parts: list[object] = [*plan.history, *plan.prefix]
+    parts: Sequence[object] = plan.messages
     are_messages = all(isinstance(message, Message) for message in parts)
     if are_messages and len(plan.hosts) == len(parts) > 0 and plan.allowance > 0:
         return plan

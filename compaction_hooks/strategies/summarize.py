@@ -12,7 +12,7 @@ from compaction_hooks.strategies.candidate import Candidate, Goal, find_pinned_r
 from compaction_hooks.strategies.summary_plan import Summarized, SummaryPlan, plan_summary
 from compaction_hooks.strategies.summary_repair import repair_summary
 from compaction_hooks.summary.facts import next_identifiers
-from compaction_hooks.tokens.budget import LEDGER_TOKENS, SPLIT_TURN_MIN_PREFIX
+from compaction_hooks.tokens.budget import LEDGER_TOKENS
 from compaction_hooks.view.snapshot import Snapshot
 from compaction_hooks.view.summary_message import PROMPT_VERSION, render_summary
 
@@ -34,7 +34,6 @@ class SummaryStrategy(Protocol):
 
 @arguments.validate(
     {
-        "split_turn_min_prefix": arguments.whole("messages"),
         "add_continuation": arguments.SWITCH,
         "ledger_tokens": arguments.whole("tokens", least=0),
     }
@@ -46,19 +45,16 @@ class Summarize:
     It begins at the active view: messages that it covers need not be cleared or shortened before.
 
     Attributes:
-        split_turn_min_prefix: A turn cut in two gets a summary of its own for its first part if that has at least this many
-            messages.
         ledger_tokens: The most tokens of identifiers that are added to a summary which lacks them.
         add_continuation: Whether the summary ends with a line telling the model to go on, if no user message follows.
     """
 
-    split_turn_min_prefix: int = SPLIT_TURN_MIN_PREFIX
     add_continuation: bool = True
     ledger_tokens: int = LEDGER_TOKENS
 
     def propose(self, snapshot: Snapshot[M], goal: Goal[M], /) -> SummaryPlan | None:
         """Return the plan of a summary; None if no message before the recent ones may be left out."""
-        plan = plan_summary(snapshot, goal, split_turn_min_prefix=self.split_turn_min_prefix)
+        plan = plan_summary(snapshot, goal)
         if plan is None or not self.ledger_tokens:
             return plan
         listed = frozenset((*plan.files.modified, *plan.files.read) if plan.tags else ())

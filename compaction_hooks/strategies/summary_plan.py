@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -20,7 +19,7 @@ from compaction_hooks.strategies.cut_point import find_cut
 from compaction_hooks.summary.extractive.outline import Item
 from compaction_hooks.summary.xml_calls import read_xml_calls
 from compaction_hooks.text.refusals import age_refusals
-from compaction_hooks.tokens.budget import SPLIT_TURN_MIN_PREFIX, Budget
+from compaction_hooks.tokens.budget import Budget
 from compaction_hooks.view.pins import pin_pieces, whole_step
 from compaction_hooks.view.record import Pin
 from compaction_hooks.view.reductions import reducible_parts
@@ -47,10 +46,9 @@ class SummaryPlan:
         cut: The first run that is kept.
         reaches_target: Whether the kept messages leave room under the target for a summary of the allowance.
         pins: Messages before the cut that stay.
-        history: The newly covered messages, without a split turn's first part.
-        prefix: The first part of the split turn, if it gets a summary of its own.
+        messages: The newly covered messages, oldest first.
         kept: The messages that stay in the view: pinned ones, then those after the cut.
-        hosts: The host message of each message in `history` and `prefix`.
+        hosts: The host message of each of `messages`.
         previous_summary: The summary to update, with the words of refusals that it may carry on; or None.
         allowance: The most estimated tokens of the summary, before calibration.
         tags: The file lists that follow it.
@@ -66,8 +64,7 @@ class SummaryPlan:
     cut: int
     reaches_target: bool
     pins: tuple[Pin, ...]
-    history: tuple[Message, ...]
-    prefix: tuple[Message, ...]
+    messages: tuple[Message, ...]
     kept: tuple[Message, ...]
     hosts: tuple[int, ...]
     previous_summary: str | None
@@ -80,11 +77,6 @@ class SummaryPlan:
     needs_model: bool = True
     ledger_tokens: int = 0
     find_identifiers: Callable[[], Sequence[Item]] = field(default=tuple, compare=False)
-
-    @property
-    def messages(self) -> tuple[Message, ...]:
-        """All messages to summarize, oldest first."""
-        return self.history + self.prefix
 
     def host_count(self, newest: int) -> int:
         """Return how many host messages hold so many of the newest messages."""
@@ -112,14 +104,8 @@ class Summarized:
     has_our_headings: bool = False
 
 
-def plan_summary(
-    snapshot: Snapshot[M], goal: Goal[M], *, split_turn_min_prefix: int = SPLIT_TURN_MIN_PREFIX
-) -> SummaryPlan | None:
-    """Choose the cut and gather the messages before it; None if none of them may be left out.
-
-    Args:
-        split_turn_min_prefix: A turn cut in two gets a summary of its own for a first part of at least so many messages.
-    """
+def plan_summary(snapshot: Snapshot[M], goal: Goal[M]) -> SummaryPlan | None:
+    """Choose the cut and gather the messages before it; None if none of them may be left out."""
     allowance = int(goal.budget.summary / snapshot.ratio)
     wrapper = snapshot.text_tokens(
         render_summary("", file_tags="", continuation=True, covered=0, unseen=0, has_recall=snapshot.has_recall)
@@ -136,7 +122,7 @@ def plan_summary(
         return None
     spare = _spare_tokens(snapshot, goal.budget, cut, allowance + wrapper) - wrapper
     allowance = min(allowance, max(spare, MINIMUM_SUMMARY_TOKENS))
-    return _build_plan(snapshot, goal, cut, allowance, split_turn_min_prefix, reaches_target=fits(cut))
+    return _build_plan(snapshot, goal, cut, allowance, reaches_target=fits(cut))
 
 
 def tokens_above(snapshot: Snapshot[M], start: int) -> int:
@@ -164,7 +150,7 @@ def _spare_tokens(snapshot: Snapshot[M], budget: Budget, cut: int, enough: int) 
 
 
 def _build_plan(
-    snapshot: Snapshot[M], goal: Goal[M], cut: int, allowance: int, split_turn_min_prefix: int, *, reaches_target: bool
+    snapshot: Snapshot[M], goal: Goal[M], cut: int, allowance: int, *, reaches_target: bool
 ) -> SummaryPlan | None:
     history = snapshot.history
     start = history.run_start(cut)
@@ -185,11 +171,7 @@ def _build_plan(
         previous, covered, unread = readable.text, [*after], [*after.values()]
         if not covered:
             return None
-    split = _split_turn(snapshot, cut, covered, split_turn_min_prefix)
     released = _find_released(snapshot, pinned, first) if readable is None else []
-    if previous is not None and covered[0] >= split:
-        # The turn began before: an update carries on the earlier summary, but a summary of this part alone would lose it.
-        split = history.piece_count
     covered = released + covered
     unread = [*(history.piece(i).message for i in released), *unread]
     touched = find_touched_files(calls)
@@ -203,8 +185,7 @@ def _build_plan(
         cut=cut,
         reaches_target=reaches_target,
         pins=_pins(snapshot, pinned),
-        history=tuple(unread[: bisect_left(covered, split)]),
-        prefix=tuple(unread[bisect_left(covered, split) :]),
+        messages=tuple(unread),
         kept=_kept_messages(snapshot, pinned, start),
         hosts=tuple(history.piece(i).host for i in covered),
         previous_summary=age_refusals(previous) if previous else None,
@@ -224,20 +205,6 @@ def _read_after(snapshot: Snapshot[M], native: int, covered: Iterable[int]) -> d
     place = max(place for place, part in enumerate(message.parts) if isinstance(part, NativeSummary))
     found[native] = replace(message, parts=message.parts[place + 1 :])
     return {index: message for index, message in found.items() if message.parts}
-
-
-def _split_turn(snapshot: Snapshot[M], cut: int, covered: Sequence[int], min_prefix: int) -> int:
-    """Return the piece from which on the covered part gets a summary of its own; the piece count if the cut splits no turn."""
-    history = snapshot.history
-    none = history.piece_count
-    if history.starts_turn(cut):
-        return none
-    turn = next((run for run in reversed(range(snapshot.covered_runs, cut)) if history.starts_turn(run)), None)
-    if turn is None:
-        return none
-    start = history.run_start(turn)
-    hosts = {history.piece(i).host for i in covered if i >= start}
-    return start if len(hosts) >= min_prefix else none
 
 
 def find_pinned(snapshot: Snapshot[M], start: int) -> list[int]:

@@ -54,8 +54,6 @@ NAME_CHARS = 80
 """The most characters of a line that names words of the user."""
 OUR_SECTIONS = (Section.GOAL, Section.DONE, Section.IN_PROGRESS, Section.BLOCKED)
 """The sections that our prompt asks for and code can fill, without those that every summary gets: constraints and identifiers."""
-PREFIX_SECTIONS = (Section.GOAL, Section.DONE)
-"""The sections that our prompt asks for if a turn's first part is all there is."""
 
 
 def repair_summary(
@@ -243,7 +241,7 @@ def _missing_sections(plan: SummaryPlan, summary: Summarized, room: int) -> list
     """Return items for the sections that our prompt asked for and that have neither heading nor items."""
     if not summary.has_our_headings or room < MINIMUM_SUMMARY_TOKENS:
         return []
-    missing = {*(OUR_SECTIONS if plan.history else PREFIX_SECTIONS)} - headed_sections(summary.text)
+    missing = {*OUR_SECTIONS} - headed_sections(summary.text)
     if not missing:
         return []
     room = min(room - plan.ledger_tokens, plan.allowance)

@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from compaction_hooks.text.escaping import neutralize
-from compaction_hooks.view.summary_message import TURN_PREFIX_HEADING
 
-SummaryKind: TypeAlias = Literal["history", "update", "turn_prefix"]
-"""A first summary, an update of an earlier one, or the beginning of a turn whose end stays in the context."""
+SummaryKind: TypeAlias = Literal["history", "update"]
+"""A first summary, or an update of an earlier one."""
 
 SYSTEM_PROMPT = """\
 You summarize conversations between a person and an AI agent, so that the agent can go on working when the older messages are \
@@ -68,27 +67,13 @@ Write one summary that takes the place of both.
 values exact.
 - Add what is new.{moves}
 - Where the two contradict each other, the conversation is right.
-- Drop what no longer matters for the work ahead: the summary must not grow from one time to the next.
-- If the previous summary has a section "{turn_prefix}", work its points into the headings below and leave the section out."""
+- Drop what no longer matters for the work ahead: the summary must not grow from one time to the next."""
 
 _MOVES = """ \
 Move items from In Progress to Done once they are finished, take lifted obstacles out of Blocked, and \
 write Next Steps anew."""
 
-_TURN_PREFIX = """\
-The conversation above is the first part of a turn that is still being worked on. The second part is kept word for word and \
-will follow your summary, so it is normal that the text ends in the middle of the work. Summarize this first part so that \
-the second can be understood without it."""
-
-_TURN_PREFIX_HEADINGS = """\
-### Request
-What the person asked for in this turn
-### Attempted So Far
-- What was done or tried, with its outcome
-### Intermediate Results
-- What was found out and is needed further on: exact paths, names, ids, numbers, commands, error messages"""
-
-_TASKS: dict[SummaryKind, str] = {"history": _HISTORY, "update": _UPDATE, "turn_prefix": _TURN_PREFIX}
+_TASKS: dict[SummaryKind, str] = {"history": _HISTORY, "update": _UPDATE}
 
 _RULES = """\
 Rules:
@@ -180,9 +165,9 @@ def make_user_prompt(
         facts: The facts to keep word for word; escaped already, as `kept`.
     """
     # The headings are ours: a form of the host replaces them, and the rule that moves items between them.
-    task = _TASKS[kind].format(turn_prefix=TURN_PREFIX_HEADING, moves="" if form else _MOVES)
+    task = _TASKS[kind].format(moves="" if form else _MOVES)
     gap = "\n\n" if form or kind == "update" else " "
-    headings = _FORM.format(headings=_TURN_PREFIX_HEADINGS if kind == "turn_prefix" else _HEADINGS)
+    headings = _FORM.format(headings=_HEADINGS)
     rules = _RULES.format(
         max_tokens=int(max_tokens * _ASKED_RATIO), max_words=int(max_tokens * _ASKED_RATIO * _WORDS_PER_TOKEN)
     )

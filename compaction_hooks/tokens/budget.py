@@ -35,8 +35,6 @@ SUMMARY_TARGET_RATIO = 0.25
 """The most a summary may take of the target: a low trigger makes the target small in a large window."""
 SUMMARY_SUMMARIZER_RATIO = 0.20
 """The most a summary may take of the summarizer's window: its request holds the one before and leaves room for the new one."""
-SPLIT_TURN_MIN_PREFIX = 5
-"""The fewest messages of a turn's first part that get a summary of their own (Opal)."""
 LEDGER_TOKENS = 200
 """The most tokens of identifiers that are added to a summary which lacks them: about 25 paths and ids."""
 MINIMUM_GAIN_RATIO = 0.10

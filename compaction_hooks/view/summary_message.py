@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-PROMPT_VERSION = 5
+PROMPT_VERSION = 6
 """The version of the texts here and of a summarizer's prompts; every record has it."""
 
 SUMMARY_MARKER = "[Conversation summary]"
 """The beginning of every rendered summary."""
-
-
-TURN_PREFIX_HEADING = "Turn Context (split turn)"
-"""The heading of the summary of a turn's first part."""
 
 
 _PREFACE = (
@@ -83,14 +79,3 @@ def parse_summary(text: str) -> str | None:
         return text[start + len(_OPEN) : end].strip()
     first_line, _, rest = text.partition("\n")
     return rest.strip() or first_line
-
-
-def merge_turn_prefix(history_summary: str, prefix_summary: str) -> str:
-    """Return both summaries as one: the history first, then the split turn's first part under its heading.
-
-    An empty history summary gives the second part alone; an empty prefix summary gives the history summary unchanged.
-    """
-    if not prefix_summary.strip():
-        return history_summary
-    section = f"## {TURN_PREFIX_HEADING}\n\n{prefix_summary.strip()}"
-    return f"{history_summary.strip()}\n\n{section}" if history_summary.strip() else section

@@ -1,4 +1,4 @@
-"""`strategies` of `CompactionSettings`, with `split_turn_min_prefix` and `add_continuation`: how a view is made smaller."""
+"""`strategies` of `CompactionSettings`, with `add_continuation`: how a view is made smaller."""
 
 from __future__ import annotations
 
@@ -139,17 +139,6 @@ def test_of_each_part_so_many_characters_stay() -> None:
     assert any("characters left out" in text for text in results)
     assert 600 <= min(map(len, results)) < 700
     assert hooks(ShortenParts(least_chars=1_000)).transform_context_sync(AT_WORK) is AT_WORK
-
-
-def test_a_split_turn_gets_a_summary_of_its_own_from_so_many_messages_on() -> None:
-    def kinds(least: int) -> list[str]:
-        asked = Scripted()
-        messages = [*talk(4, 100), user("Port the parser."), *steps(24, 300)]
-        hooks(Summarize(split_turn_min_prefix=least), asked=asked).transform_context_sync(messages)
-        return [request.kind for request in asked.requests]
-
-    assert kinds(1) == ["history", "turn_prefix"]
-    assert kinds(500) == ["history"]
 
 
 class DropWatched:

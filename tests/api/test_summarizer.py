@@ -66,14 +66,14 @@ def test_the_second_summary_updates_the_first() -> None:
     assert (record["summary"], record["previous_summary"], record["compaction_count"]) == ("- two", "- one", 2)
 
 
-def test_a_long_prefix_of_a_turn_is_summarized_after_the_history_one_at_a_time() -> None:
-    asked = Scripted("- history", "- prefix")
+def test_a_turn_that_is_cut_in_two_is_summarized_in_the_same_request_as_the_turns_before_it() -> None:
+    asked = Scripted("- both")
     messages = [*talk(4), user("Now port it."), *steps(10, 200)]
-    result = controller(8_192, summarizer=asked).compact_sync(messages, keep_recent_tokens=500, focus="the schema")
-    assert [request.kind for request in asked.requests] == ["history", "turn_prefix"]
-    assert all("the schema" in request.prompt for request in asked.requests), "focus reaches the split turn"
-    assert result.record is not None
-    assert result.record.summary.index("- history") < result.record.summary.index("- prefix")
+    controller(8_192, summarizer=asked).compact_sync(messages, keep_recent_tokens=500, focus="the schema")
+    (request,) = asked.requests
+    assert "the schema" in request.prompt
+    assert "module_0.py" in request.transcript
+    assert messages[0]["content"][:20] in request.transcript
 
 
 def test_the_turn_that_is_split_again_is_updated() -> None:
@@ -82,7 +82,7 @@ def test_the_turn_that_is_split_again_is_updated() -> None:
     messages = [user("go"), *steps(20, 300)]
     hooks.compact_sync(messages, keep_recent_tokens=500)
     hooks.compact_sync([*messages, *steps(20, 300, first=20)], keep_recent_tokens=500)
-    assert [request.kind for request in asked.requests] == ["turn_prefix", "update"]
+    assert [request.kind for request in asked.requests] == ["history", "update"]
 
 
 def test_an_earlier_summary_is_carried_on_when_only_a_turns_beginning_is_new() -> None:

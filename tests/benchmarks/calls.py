@@ -2,8 +2,7 @@
 
     python -m tests.benchmarks.calls [--messages 1000]
 
-Each call brings a step: an answer with a call of a tool, and its result. The conversation is that of `house.py`. Figures are medians, in
-microseconds of wall time, of our own code next to the floor's (`floor.py`) in the same process. The columns:
+Each call brings a step: an answer with a call of a tool, and its result. Figures are medians, in microseconds. The columns:
 
 - endless: a window that is never full;
 - 200k: a window of 200,000 tokens, part of which is free;

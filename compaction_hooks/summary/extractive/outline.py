@@ -41,12 +41,6 @@ PARENTS = {
     Section.NOTES: CONTEXT,
 }
 """The heading above a section's own."""
-PREFIX_HEADINGS = {
-    Section.GOAL.value: "## Request",
-    PROGRESS: "## Attempted So Far",
-    CONTEXT: "## Intermediate Results",
-}
-"""Headings of the summary of a turn's first part, one level down: the same that `prompts` asks a model for."""
 OF_USER = (Section.GOAL, Section.CONSTRAINTS, Section.USER_FACTS)
 """The sections with words of the user."""
 BULLETS = {Section.DONE: "- [x] ", Section.IN_PROGRESS: "- [ ] ", Section.BLOCKED: "- [ ] "}
@@ -121,12 +115,8 @@ def headed_sections(text: str) -> set[Section]:
     return {item.section for item in parse(text)} | {_TITLES[title] for title in titles if title in _TITLES}
 
 
-def render(items: Sequence[Item], *, is_prefix: bool = False) -> str:
-    """Write items as text, each section's in the order they come; empty sections are left out.
-
-    Args:
-        is_prefix: Whether the text replaces the beginning of a turn whose end is kept.
-    """
+def render(items: Sequence[Item]) -> str:
+    """Write items as text, each section's in the order they come; empty sections are left out."""
     lines: list[str] = []
     parent: str | None = None
     for section in Section:
@@ -136,7 +126,7 @@ def render(items: Sequence[Item], *, is_prefix: bool = False) -> str:
         above = PARENTS.get(section)
         headings = [section.value] if above in (None, parent) else [above or "", section.value]
         parent = above
-        lines += (f"#{PREFIX_HEADINGS.get(line, line)}" for line in headings) if is_prefix else headings
+        lines += headings
         lines += _render_lines(section, chosen)
     return "\n".join(lines)
 

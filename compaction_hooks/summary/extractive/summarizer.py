@@ -150,7 +150,7 @@ def _write(
         line = make_omitted_line(dropped, _items_under(earlier, Section.DONE), request.max_tokens * OMITTED_SHARE)
         if line:
             chosen.insert(0, Item(section=Section.DONE, text=line))
-        text = neutralize(render(chosen, is_prefix=request.kind == "turn_prefix"))
+        text = neutralize(render(chosen))
 
         tokens = estimator.estimate_tokens(text)
         if tokens <= request.max_tokens:

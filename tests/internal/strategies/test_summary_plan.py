@@ -88,8 +88,8 @@ def situation(
     return snapshot, Goal(reason=CompactionReason.THRESHOLD, budget=bounds, keep_tokens=keep, at="2026-01-01T00:00:00Z")
 
 
-def plan(messages: Sequence[Chat], *, split: int = 5, **more: Any) -> SummaryPlan:
-    found = plan_summary(*situation(messages, **more), split_turn_min_prefix=split)
+def plan(messages: Sequence[Chat], **more: Any) -> SummaryPlan:
+    found = plan_summary(*situation(messages, **more))
     assert found is not None
     return found
 
@@ -182,41 +182,12 @@ def test_a_second_summary_covers_the_messages_since_and_carries_the_first_one_on
     found = plan(longer, records=[record])
     assert found.previous_summary == record.summary
     first_kept = situation(messages, records=[record])[0].history.run_start(record.covered_runs)
-    assert words(found.history) == [str(message["content"]) for message in longer[first_kept:-4]]
+    assert words(found.messages) == [str(message["content"]) for message in longer[first_kept:-4]]
 
 
 def apply_view(messages: Sequence[Chat], record: CompactionRecord) -> list[Chat]:
     now, _ = situation(messages, records=[record])
     return now.projection.view(now.history.hosts())
-
-
-# -- a turn cut in two
-
-
-@pytest.mark.parametrize(("least", "is_split"), [(9, True), (10, False)])
-def test_a_turns_first_part_gets_a_summary_of_its_own_when_it_is_long_enough(least: int, is_split: bool) -> None:
-    messages = [*talk(3), user("the request"), *steps(6)]
-    found = plan(messages, keep=400, split=least)
-    before = words(OpenAIChatFormat().read(messages[0])) + [str(message["content"]) for message in messages[1:6]]
-    assert words(found.prefix)[:1] == (["the request"] if is_split else [])
-    assert len(found.prefix) == (9 if is_split else 0)
-    assert words(found.history)[:6] == before
-    assert len(found.history) == (6 if is_split else 15)
-
-
-def test_a_cut_between_turns_splits_none() -> None:
-    messages = [user("go"), *steps(6), assistant("done"), user("now"), *steps(2)]
-    found = plan(messages, keep=500, split=1)
-    assert found.prefix == ()
-
-
-def test_a_turn_that_began_after_an_earlier_summary_is_split_as_any_other() -> None:
-    messages = talk(6)
-    record = compacted(messages, keep=400)
-    longer = [*messages, user("the request"), *steps(6)]
-    found = plan(longer, records=[record], split=1, keep=400)
-    assert words(found.prefix)[:1] == ["the request"]
-    assert len(found.history) == 4
 
 
 # -- what goes along
@@ -260,7 +231,7 @@ def long_step(number: int) -> list[Chat]:
 
 
 def test_a_marker_says_how_many_messages_were_dropped_by_role() -> None:
-    found = plan([user("go"), *steps(4), *talk(4)], keep=400, split=1)
+    found = plan([user("go"), *steps(4), *talk(4)], keep=400)
     assert drop_marker(found) == "[Compacted 13 messages: 6 assistant, 4 tool, 3 user]"
 
 

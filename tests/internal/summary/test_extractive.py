@@ -16,7 +16,7 @@ from compaction_hooks.summary.extractive.identifiers import kind_of
 from compaction_hooks.summary.extractive.outline import Section, parse
 from compaction_hooks.summary.request import SummaryKind, SummaryRequest
 from compaction_hooks.tokens import CharacterEstimator
-from compaction_hooks.view.summary_message import merge_turn_prefix, render_summary
+from compaction_hooks.view.summary_message import render_summary
 
 TOKENS = CharacterEstimator().estimate_tokens
 
@@ -624,32 +624,12 @@ def test_its_own_rendered_summary_is_read_without_the_words_around_it() -> None:
     assert "compacted into the summary" not in text
 
 
-# -- the first part of a turn
-
-
-def test_the_first_part_of_a_turn_has_its_own_headings_and_is_merged_later() -> None:
-    history = summarize([user("old request"), *bash("make old", "built")])
-    prefix = summarize([user("new request"), *bash("make new", "built too")], kind="turn_prefix")
-    assert prefix.split("\n")[0] == "### Request"
-    assert "### Attempted So Far\n#### Done (tool output)\n- [x] bash(make new) -> built too" in prefix
-    merged = summarize([*bash("make third")], merge_turn_prefix(history, prefix))
-    assert under(merged, Section.GOAL) == ["old request", "new request"]
-    assert [line.split(")")[0] for line in under(merged, Section.DONE)] == [
-        "bash(make old",
-        "bash(make new",
-        "bash(make third",
-    ]
-    assert "Turn Context" not in merged
-
-
 def test_focus_brings_its_subject_forward() -> None:
-    """In both kinds of summary."""
     modules = ("billing", "search", "export", "import", "upload")
     work = [user("go"), *(m for name in modules for m in bash(f"make {name}", f"{name} is built from nine files"))]
-    for kind in ("history", "turn_prefix"):
-        assert "billing" in summarize(work, max_tokens=90, focus="the billing part", kind=kind)
-        assert "billing" not in summarize(work, max_tokens=90, kind=kind)
-        assert "focus" not in summarize(work, focus="the focus of all", kind=kind)
+    assert "billing" in summarize(work, max_tokens=90, focus="the billing part")
+    assert "billing" not in summarize(work, max_tokens=90)
+    assert "focus" not in summarize(work, focus="the focus of all")
 
 
 # -- chats

@@ -10,8 +10,6 @@ import pytest
 from compaction_hooks.summary.prompts import SYSTEM_PROMPT, make_user_prompt
 from compaction_hooks.view.summary_message import (
     PROMPT_VERSION,
-    TURN_PREFIX_HEADING,
-    merge_turn_prefix,
     parse_summary,
     render_summary,
 )
@@ -30,13 +28,9 @@ def update(focus: str | None = None, max_tokens: int = 1000) -> str:
     )
 
 
-def prefix(focus: str | None = None, max_tokens: int = 1000) -> str:
-    return make_user_prompt("turn_prefix", focus=focus, max_tokens=max_tokens).fill_with(TRANSCRIPT)
-
-
 every_prompt = pytest.mark.parametrize(
     "prompt",
-    [pytest.param(first, id="history"), pytest.param(update, id="update"), pytest.param(prefix, id="turn prefix")],
+    [pytest.param(first, id="history"), pytest.param(update, id="update")],
 )
 
 
@@ -91,9 +85,6 @@ def test_every_prompt_shows_the_conversation_as_data_and_bounds_the_summary(prom
 def test_each_kind_of_prompt_asks_for_its_sections() -> None:
     for text in (first(), update()):
         assert in_order(text.rpartition("</conversation>")[2], *SECTIONS)
-    assert in_order(prefix(), "first part of a turn", "it is normal that the text ends in the middle")
-    assert in_order(prefix(), "### Request", "### Attempted So Far", "### Intermediate Results")
-    assert "## Goal" not in prefix()
 
 
 def test_the_system_prompt_says_whose_instructions_count() -> None:
@@ -120,7 +111,6 @@ def test_an_update_shows_the_previous_summary_first_and_says_how_to_merge() -> N
         "Drop what no longer",
     )
     assert in_order(text, *rules, "must not grow")
-    assert f'a section "{TURN_PREFIX_HEADING}"' in text
 
 
 @pytest.mark.parametrize("form", [None, "Five bullets."])
@@ -140,10 +130,10 @@ def test_kept_messages_come_first_and_facts_behind_the_conversation(form: str | 
 def test_texts_change_together_with_their_version() -> None:
     """Records carry the version: a changed text needs a new number, and its fingerprint here."""
     told = make_user_prompt("history", focus=None, max_tokens=1000, kept="k", facts="- f").fill_with(TRANSCRIPT)
-    texts = [SYSTEM_PROMPT, first("f"), update("f"), prefix("f"), told, merge_turn_prefix("a", "b")]
+    texts = [SYSTEM_PROMPT, first("f"), update("f"), told]
     rendered = render_summary("s", file_tags="t", continuation=True, covered=3, unseen=2)
     fingerprint = hashlib.sha256("\0".join([*texts, rendered]).encode()).hexdigest()[:12]
-    assert (PROMPT_VERSION, fingerprint) == (5, "4d8ea401e3bb")
+    assert (PROMPT_VERSION, fingerprint) == (6, "36c3b46ce36c")
 
 
 def test_no_text_escapes_into_a_format_string() -> None:
@@ -224,15 +214,3 @@ def test_recognises_the_summaries_of_others(text: str, summary: str) -> None:
 )
 def test_takes_nothing_else_for_a_summary(text: str) -> None:
     assert parse_summary(text) is None
-
-
-@pytest.mark.parametrize(
-    ("history", "split", "merged"),
-    [
-        pytest.param("H\n", "\nP", "H\n\n## Turn Context (split turn)\n\nP", id="both"),
-        pytest.param("", "P", "## Turn Context (split turn)\n\nP", id="no history"),
-        pytest.param("H", " ", "H", id="no prefix"),
-    ],
-)
-def test_merges_the_split_turn_under_its_heading(history: str, split: str, merged: str) -> None:
-    assert merge_turn_prefix(history, split) == merged

@@ -203,7 +203,7 @@ def test_no_earlier_summary_leaves_its_tags(attack: Attack) -> None:
 
 
 @every_attack
-@folded("kind", ["history", "update", "turn_prefix"])
+@folded("kind", ["history", "update"])
 def test_no_focus_leaves_its_tags(kind: SummaryKind, attack: Attack) -> None:
     harmless, attacked = (request([says("user", "go")], kind=kind, focus=text) for text in (HARMLESS, attack.text))
     assert tags_seen(attacked.prompt) == tags_seen(harmless.prompt)
