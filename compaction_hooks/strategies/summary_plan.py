@@ -19,7 +19,7 @@ from compaction_hooks.strategies.cut_point import find_cut
 from compaction_hooks.summary.extractive.outline import Item
 from compaction_hooks.summary.xml_calls import read_xml_calls
 from compaction_hooks.text.refusals import age_refusals
-from compaction_hooks.tokens.budget import Budget
+from compaction_hooks.tokens.budget import SUMMARY_LARGE_STEP_RATIO, Budget
 from compaction_hooks.view.pins import pin_pieces, whole_step
 from compaction_hooks.view.record import Pin
 from compaction_hooks.view.reductions import reducible_parts
@@ -121,6 +121,12 @@ def plan_summary(snapshot: Snapshot[M], goal: Goal[M]) -> SummaryPlan | None:
     if cut is None:
         return None
     spare = _spare_tokens(snapshot, goal.budget, cut, allowance + wrapper) - wrapper
+    start = snapshot.history.run_start(cut)
+    kept = snapshot.history.tokens(start)
+    left = snapshot.room(goal.budget.target) - tokens_above(snapshot, start) - kept - wrapper
+    is_large_step = snapshot.history.run_count - cut <= 2 and kept > goal.budget.keep / snapshot.ratio
+    if is_large_step and left > 0:
+        spare = min(spare, int(left * SUMMARY_LARGE_STEP_RATIO))
     allowance = min(allowance, max(spare, MINIMUM_SUMMARY_TOKENS))
     return _build_plan(snapshot, goal, cut, allowance, reaches_target=fits(cut))
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from compaction_hooks import CompactionSettings
+from compaction_hooks import CompactionSettings, SummaryRequest
 from compaction_hooks.strategies import ClearToolResults
 from tests.conversations import PLAIN, Scripted, assistant, call, controller, prose, steps, texts, tool, user
 
@@ -54,3 +54,26 @@ def test_a_tool_has_its_own_rule(rules: dict[str, Any], cleared: list[int]) -> N
     view = controller(10_000, settings=settings).transform_context_sync(messages)
     results = [message for message in view if message["role"] == "tool"]
     assert [place for place, message in enumerate(results) if str(message["content"]).startswith("[Old")] == cleared
+
+
+class Full(Scripted):
+    """A summarizer that uses most of the room that it has."""
+
+    def __call__(self, request: SummaryRequest) -> str:
+        self.requests.append(request)
+        return f"## Goal\n- {prose(int(request.max_tokens * 0.8))}"
+
+
+@pytest.mark.parametrize("window", [16_384, 32_768, 65_536])
+def test_steps_that_are_nearly_as_large_as_the_target_do_not_each_pay_for_a_summary(window: int) -> None:
+    """26 calls; four parallel results of together 37 % of the window each time."""
+    asked = Full()
+    hooks, messages = controller(window, summarizer=asked), [user("Read all parts.")]
+    for number in range(26):
+        hooks.transform_context_sync(messages)
+        names = [f"c{number}_{part}" for part in range(4)]
+        messages.append(assistant(None, *(call(name, path=f"src/{name}.py") for name in names)))
+        messages += [tool(name, prose(int(window * 0.37 / 4))) for name in names]
+    assert len(asked.requests) <= 6
+    target = CompactionSettings().budget(window).target
+    assert all(record.tokens_after <= target for record in hooks.history())
