@@ -195,7 +195,7 @@ class SendingFlow(ConversationFlow[M]):
         self, call: Call[M], error: BaseException, sent: LastSent[M] | None, limit_bytes: int | None
     ) -> Flow[LastSent[M]]:
         """Leave media out after `error` rejected a request for its bytes, and remember its size; raise `error` without media."""
-        from compaction_hooks.strategies.leave_out_media import chars_within, view_chars  # few requests are refused so
+        from compaction_hooks.strategies.drop_media import chars_within, view_chars  # few requests are refused so
 
         snapshot = self.take_snapshot(call)
         if _is_another_view(snapshot, sent):
