@@ -183,7 +183,7 @@ def _build_plan(
     kept = _kept_messages(snapshot, pinned, start)
     previous = age_refusals(previous) if previous else None
     facts = CoveredFacts(newly, previous, kept)
-    calls = facts.calls if readable is None else CoveredFacts(messages, None, ()).calls
+    calls = facts.calls if readable is None else CoveredFacts(tuple(messages), None, ()).calls
     touched = find_touched_files(calls)
     record = snapshot.record
     known = FileOperations(read=record.read_files, modified=record.modified_files) if record else FileOperations()

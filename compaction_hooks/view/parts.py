@@ -128,7 +128,8 @@ class Reducible(NamedTuple):
             handle = self.handles.find(self)
             if self.kind == "result" and not (head_chars or tail_chars):
                 source = quote_call(self.call) if self.call else self.tool
-        made = Reduction(*self.name, self.digest, self.digest, head_chars, tail_chars, handle, source)
+        digest = self.digest
+        made = Reduction(*self.name, digest, digest, head_chars, tail_chars, handle, source)
         return made if self.kind == "media" else made._replace(shown_digest=_digest(self.kind, made.apply(self.text)))
 
 

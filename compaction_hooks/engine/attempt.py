@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Generic
 
-from compaction_hooks.engine.call import Call, SharedState
+from compaction_hooks.engine.call import Call
 from compaction_hooks.engine.conversation import Conversation
 from compaction_hooks.engine.cooldown import Breaker, KnownOverflow
 from compaction_hooks.engine.measuring import take_snapshot
@@ -40,13 +40,12 @@ from compaction_hooks.view.snapshot import Snapshot
 logger = logging.getLogger("compaction_hooks")
 
 
-class Compaction(Generic[M]):
+class Attempt(Generic[M]):
     """One attempt to compact: the strategies in turn, until a candidate is accepted."""
 
     def __init__(
         self,
         conversation: Conversation[M],
-        shared: SharedState,
         call: Call[M],
         snapshot: Snapshot[M],
         budget: Budget,
@@ -54,7 +53,6 @@ class Compaction(Generic[M]):
     ) -> None:
         self._conversation = conversation
         self._cooldown = conversation.cooldown.copy() if order.is_preview else conversation.cooldown
-        self._shared = shared
         self._call = call
         self._settings = call.settings
         self._snapshot = snapshot._replace(learned=conversation.export_calibration(snapshot.key.model))
@@ -419,7 +417,7 @@ class Compaction(Generic[M]):
         return sent.unmerged
 
     def _take_snapshot(self) -> Snapshot[M]:
-        return take_snapshot(self._conversation, self._shared, self._call).freeze(self._call.messages)
+        return take_snapshot(self._conversation, self._call).freeze(self._call.messages)
 
     def _renew(self, snapshot: Snapshot[M]) -> Snapshot[M]:
         """Return a snapshot of the list as it is now."""
