@@ -25,8 +25,8 @@ from compaction_hooks.recall.loss import loss_of
 from compaction_hooks.runtime.effects import Aborted, Emit, Flow, Instant, Now, Work
 from compaction_hooks.strategies import AnyStrategy, Candidate, Goal, ShortenParts, SummaryStrategy
 from compaction_hooks.strategies.check import broken_rule, rejection
+from compaction_hooks.strategies.drop_media import DropMedia
 from compaction_hooks.strategies.fixed_parts import largest_fixed_part
-from compaction_hooks.strategies.leave_out_media import LeaveOutMedia
 from compaction_hooks.strategies.shorten_parts import last_resort
 from compaction_hooks.strategies.summary_plan import Summarized
 from compaction_hooks.tokens.budget import MINIMUM_GROWTH_RATIO, Budget
@@ -147,7 +147,7 @@ class Attempt(Generic[M]):
         return strategies[summaries[0] :] if self._is_manual and summaries else strategies
 
     def _leave_media_out(self, goal: Goal[M], start: Instant) -> Flow[CompactionResult[M]]:
-        candidate = LeaveOutMedia().propose(self._snapshot, goal)
+        candidate = DropMedia().propose(self._snapshot, goal)
         if candidate is None or broken_rule(self._snapshot, candidate) is not None:
             return (yield from self._skip(start, CompactionOutcome.NOTHING_TO_COMPACT, "no media to leave out"))
         return (yield from self._commit(candidate, start))
