@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import logging
+import sys
+from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING, Generic
 
 from compaction_hooks.engine.call import Call, SharedState
@@ -15,7 +18,7 @@ from compaction_hooks.engine.sizes import LastSent
 from compaction_hooks.errors import ContextOverflowError, describe_error
 from compaction_hooks.files import FileOperations, merge
 from compaction_hooks.messages import M
-from compaction_hooks.runtime.effects import Emit, Flow, InFlight, Instant, Now, Outcome, Wait
+from compaction_hooks.runtime.effects import Emit, Flow, InFlight, Instant, Now, Outcome, Wait, Work
 from compaction_hooks.tokens.budget import Budget
 from compaction_hooks.view.snapshot import Snapshot
 
@@ -24,6 +27,9 @@ if TYPE_CHECKING:  # needed only when something is due
     from compaction_hooks.events import CompactionStarted
 
 logger = logging.getLogger("compaction_hooks")
+
+COMPACTION = "compaction_hooks.engine.compaction"
+"""The module of an attempt, with all that it needs."""
 
 _END: dict[CompactionOutcome, Outcome] = {
     CompactionOutcome.COMPACTED: "settled",
@@ -82,6 +88,10 @@ class Attempts(Generic[M]):
             if not order.is_preview:
                 yield Emit(_build_started_event(self.conversation.id, snapshot, order))
             order = order._replace(host_files=(yield from self._read_host_files(order)))
+            if (
+                COMPACTION not in sys.modules
+            ):  # a third of the package: imported outside the event loop, which it would stop
+                yield Work(partial(import_module, COMPACTION))
             # Read again only now: the event handlers may have taken time, in which the host wrote into its messages.
             attempt = self.new_compaction(call, snapshot, budget, order)
             result = yield from attempt.run(start)
@@ -112,7 +122,7 @@ class Attempts(Generic[M]):
 
     def new_compaction(self, call: Call[M], snapshot: Snapshot[M], budget: Budget, order: Order) -> Compaction[M]:
         """Return an attempt to compact that has not begun."""
-        from compaction_hooks.engine.compaction import Compaction  # a third of the package
+        from compaction_hooks.engine.compaction import Compaction  # see `_run_attempt`
 
         return Compaction(self.conversation, self.shared, call, self._verify(call, snapshot), budget, order)
 

@@ -148,7 +148,7 @@ def _build_request(
 def _name_facts(snapshot: Snapshot[M], plan: SummaryPlan) -> str:
     size = snapshot.estimator.estimate_tokens
     ledger = first_fitting(plan.find_identifiers(), plan.ledger_tokens, size)
-    return name_facts(plan.messages, plan.previous_summary, plan.kept, ledger, plan.allowance, size)
+    return name_facts(plan.facts, ledger, plan.allowance, size)
 
 
 def _live_call(snapshot: Snapshot[M], plan: SummaryPlan, call: Call[M]) -> LiveCall:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from compaction_hooks.files import FileOperations, merge
 from compaction_hooks.files.digest import MAX_LISTED, digest
-from compaction_hooks.files.operations import find_touched_files, read_calls
+from compaction_hooks.files.operations import find_touched_files
 from compaction_hooks.files.tags import file_tags
 from compaction_hooks.history.digests import message_digest
 from compaction_hooks.history.history import History
@@ -17,7 +17,7 @@ from compaction_hooks.native import NativeItems
 from compaction_hooks.strategies.candidate import Goal
 from compaction_hooks.strategies.cut_point import find_cut
 from compaction_hooks.summary.extractive.outline import Item
-from compaction_hooks.summary.xml_calls import read_xml_calls
+from compaction_hooks.summary.facts import CoveredFacts
 from compaction_hooks.text.refusals import age_refusals
 from compaction_hooks.tokens.budget import SUMMARY_LARGE_STEP_RATIO, Budget
 from compaction_hooks.view.pins import pin_pieces, whole_step
@@ -48,6 +48,7 @@ class SummaryPlan:
         pins: Messages before the cut that stay.
         messages: The newly covered messages, oldest first.
         kept: The messages that stay in the view: pinned ones, then those after the cut.
+        facts: The facts of both, each read once.
         hosts: The host message of each of `messages`.
         previous_summary: The summary to update, with the words of refusals that it may carry on; or None.
         allowance: The most estimated tokens of the summary, before calibration.
@@ -76,6 +77,7 @@ class SummaryPlan:
     ends_with_user: bool
     needs_model: bool = True
     ledger_tokens: int = 0
+    facts: CoveredFacts = field(compare=False)
     find_identifiers: Callable[[], Sequence[Item]] = field(default=tuple, compare=False)
 
     def host_count(self, newest: int) -> int:
@@ -168,9 +170,8 @@ def _build_plan(
     covered = [i for i, piece in new if piece.message.role != "system" and i != foreign]
     if set(pinned).issuperset(covered):
         return None
-    messages = [history.piece(i).message for i in covered]
-    calls = read_calls(read_xml_calls(messages))
-    previous, unread = _previous_summary(snapshot, foreign), messages
+    messages = unread = [history.piece(i).message for i in covered]
+    previous = _previous_summary(snapshot, foreign)
     readable = snapshot.readable_native
     if readable is not None:  # it covers the messages before it, an earlier summary included
         after = _read_after(snapshot, readable.piece, covered)
@@ -180,6 +181,9 @@ def _build_plan(
     released = _find_released(snapshot, pinned, first) if readable is None else []
     covered = released + covered
     unread = [*(history.piece(i).message for i in released), *unread]
+    previous = age_refusals(previous) if previous else None
+    facts = CoveredFacts(tuple(unread), previous, _kept_messages(snapshot, pinned, start))
+    calls = facts.calls if readable is None else CoveredFacts(messages, None, ()).calls
     touched = find_touched_files(calls)
     record = snapshot.record
     known = FileOperations(read=record.read_files, modified=record.modified_files) if record else FileOperations()
@@ -191,10 +195,11 @@ def _build_plan(
         cut=cut,
         reaches_target=reaches_target,
         pins=_pins(snapshot, pinned),
-        messages=tuple(unread),
-        kept=_kept_messages(snapshot, pinned, start),
+        messages=facts.messages,
+        kept=facts.kept,
+        facts=facts,
         hosts=tuple(history.piece(i).host for i in covered),
-        previous_summary=age_refusals(previous) if previous else None,
+        previous_summary=previous,
         allowance=allowance - (snapshot.text_tokens(tags) if tags else 0),
         tags=tags,
         files=files,

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
 from compaction_hooks.files.operations import read_calls
-from compaction_hooks.history import History
 from compaction_hooks.history.pieces import UserWords
 from compaction_hooks.messages import M, Media, Message
 from compaction_hooks.recall.parts import find_handle
@@ -20,7 +19,6 @@ from compaction_hooks.strategies.summary_plan import (
     find_pinned,
     tokens_above,
 )
-from compaction_hooks.summary.extractive import summarize_by_rule
 from compaction_hooks.summary.extractive.outline import (
     LEFT_OUT,
     PARENTS,
@@ -31,11 +29,12 @@ from compaction_hooks.summary.extractive.outline import (
     parse,
     render,
 )
+from compaction_hooks.summary.extractive.selection import select
 from compaction_hooks.summary.extractive.statements import constraint_items, request_texts
 from compaction_hooks.summary.extractive.steps import Failures, refused_items
+from compaction_hooks.summary.extractive.summarizer import REQUESTS_SHARE, WORK_SHARES
 from compaction_hooks.summary.extractive.text import one_line
 from compaction_hooks.summary.facts import correct_failures, first_fitting, newest_fitting
-from compaction_hooks.summary.xml_calls import read_xml_calls
 from compaction_hooks.tokens.media import name_media
 from compaction_hooks.view.markers import RECALL_TOOL
 from compaction_hooks.view.snapshot import Snapshot
@@ -92,8 +91,8 @@ def repair_summary(
     repair.add(newest_fitting(media, repair.room, size))
     if not summary.is_by_rule:
         repair.most = most
-        corrected = correct_failures(summary.text, partial(_find_failures, snapshot.history, plan.cut))
-        refused = refused_items(read_calls(read_xml_calls(plan.messages)), read_calls(plan.kept))
+        corrected = correct_failures(summary.text, partial(_find_failures, snapshot, plan))
+        refused = refused_items(plan.facts.calls)
         corrected = newest_fitting([*refused, *corrected], min(repair.room, CORRECTIONS_TOKENS), size)
         missing = _missing_sections(plan, summary, repair.room)
         repair.add([*{item.text: item for item in (*corrected, *missing)}.values()])
@@ -211,16 +210,20 @@ def _read_words(message: Message) -> UserWords:
     return UserWords(tuple(item.text for item in constraints), tuple(media))
 
 
-def _find_failures(history: History[M], cut: int) -> Failures:
-    """Return the failures of all calls. Those before run `cut` are kept, and the next compaction goes on from there."""
+def _find_failures(snapshot: Snapshot[M], plan: SummaryPlan) -> Failures:
+    """Return the failures of all calls. Those before the cut are kept, and the next compaction goes on from there."""
+    history = snapshot.history
     run, known = history.log.failures
-    if not isinstance(known, Failures) or run > cut or not history.is_boundary(run):  # a rewind, or a late result
+    if not isinstance(known, Failures) or run > plan.cut or not history.is_boundary(run):  # a rewind, or a late result
         run, known = history.base, Failures()
-    first, start = (history.run_start(end) if end > history.base else 0 for end in (run, cut))
-    before, after = ([piece.message for piece in history.pieces(*ends)] for ends in ((first, start), (start,)))
-    known = known.add(read_calls(before))  # no call is open at a cut
-    history.log.failures = cut, known
-    return known.add(read_calls(after))
+    if run == snapshot.covered_runs:
+        calls = plan.facts.calls
+    else:
+        first = history.run_start(run) if run > history.base else 0
+        calls = read_calls(piece.message for piece in history.pieces(first, history.run_start(plan.cut)))
+    known = known.add(calls)  # no call is open at a cut
+    history.log.failures = plan.cut, known
+    return known.add(plan.facts.kept_calls)
 
 
 def _lacking(text: str, said: Iterable[str], section: Section) -> list[Item]:
@@ -245,5 +248,10 @@ def _missing_sections(plan: SummaryPlan, summary: Summarized, room: int) -> list
     if not missing:
         return []
     room = min(room - plan.ledger_tokens, plan.allowance)
-    by_rule = summarize_by_rule(plan.messages, plan.previous_summary, room, plan.kept, with_names=False)
-    return [item for item in parse(by_rule) if item.section in missing]
+    items = (
+        item
+        for section in OUR_SECTIONS
+        if section in missing
+        for item in plan.facts.section(section, room * REQUESTS_SHARE)
+    )
+    return select([*map(as_data, items)], room, WORK_SHARES)

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
-from functools import partial
+from functools import cached_property, partial
 from itertools import islice
 
-from compaction_hooks.files.operations import read_calls
+from compaction_hooks.files.operations import CallMade, read_calls
 from compaction_hooks.messages import Message
 from compaction_hooks.summary.extractive.identifiers import collect_mentions, identifier_items
 from compaction_hooks.summary.extractive.outline import OF_USER, Item, Section, as_data, parse, render, without_bullet
-from compaction_hooks.summary.extractive.statements import SHORT_CHARS, constraint_items, is_prose, request_texts
-from compaction_hooks.summary.extractive.steps import Failures, is_reported, tells_error
+from compaction_hooks.summary.extractive.statements import (
+    SHORT_CHARS,
+    constraint_items,
+    is_prose,
+    request_items,
+    request_texts,
+)
+from compaction_hooks.summary.extractive.steps import Failures, is_reported, read_steps, step_items, tells_error
 from compaction_hooks.summary.extractive.tasks import task_items
 from compaction_hooks.summary.extractive.text import both_ends, sentences
 from compaction_hooks.summary.xml_calls import read_xml_calls
@@ -30,6 +36,63 @@ LINE_TOKENS = 2
 """Estimate of a bullet and a line break."""
 
 Size = Callable[[str], int]
+
+
+class CoveredFacts:
+    """The messages that a summary covers and those that stay next to it, and their facts: each is read once, when it is asked for.
+
+    Attributes:
+        messages: Those that are summarized, oldest first.
+        previous_summary: The summary to update, or None.
+        kept: Those that stay in the context: they close tasks and mend failures.
+    """
+
+    def __init__(self, messages: Sequence[Message], previous_summary: str | None, kept: Sequence[Message]) -> None:
+        self.messages, self.previous_summary, self.kept = messages, previous_summary, kept
+
+    @cached_property
+    def calls(self) -> Sequence[CallMade]:
+        """The tool calls of the messages, those written as XML too."""
+        return read_calls(read_xml_calls(self.messages))
+
+    @cached_property
+    def kept_calls(self) -> Sequence[CallMade]:
+        """The tool calls of the kept messages."""
+        return read_calls(self.kept)
+
+    @cached_property
+    def earlier(self) -> Sequence[Item]:
+        """The items of the previous summary."""
+        return parse(self.previous_summary or "")
+
+    @cached_property
+    def failures(self) -> Failures:
+        """The failures of all these calls and of the previous summary, and which of them were mended."""
+        blocked = [item.text for item in self.earlier if item.section is Section.BLOCKED]
+        return Failures.of_lines(blocked).add([*self.calls, *self.kept_calls])
+
+    def tasks(self) -> list[Item]:
+        """Return the tasks that are still open."""
+        begun = [item for item in self.earlier if item.section is Section.IN_PROGRESS]
+        return task_items(self.messages, self.calls, begun, self.kept, self.kept_calls)
+
+    def section(self, section: Section, max_size: float) -> list[Item]:
+        """Return the items of the goal, of the steps done, of the tasks in progress or of the steps that still fail.
+
+        Args:
+            max_size: The most that the first and the newest request may take together, as `text.size` measures.
+        """
+        told = [item for item in self.earlier if item.section is section]
+        if section is Section.IN_PROGRESS:
+            return self.tasks()
+        if section is Section.BLOCKED:
+            return [item for item in self.failures.open_items() if item.section is section]
+        if section is Section.DONE:
+            steps = step_items(told, read_steps(self.calls), read_steps(self.kept_calls))
+            return [item for item in steps if item.section is section]
+        shown = request_texts(self.kept)
+        asked = request_texts(self.messages, [item.text for item in told])
+        return request_items([text for text in asked if text not in shown], max_size)
 
 
 def disown_refusals(text: str, messages: Sequence[Message], previous_summary: str) -> str:
@@ -71,29 +134,19 @@ def next_identifiers(messages: Sequence[Message], known: AbstractSet[str]) -> li
     return [*map(as_data, islice(identifier_items(mentions, known), MOST_NAMES))]
 
 
-def name_facts(
-    messages: Sequence[Message],
-    previous_summary: str | None,
-    kept: Sequence[Message],
-    identifiers: Iterable[Item],
-    max_tokens: int,
-    size: Size,
-) -> str:
+def name_facts(facts: CoveredFacts, identifiers: Iterable[Item], max_tokens: int, size: Size) -> str:
     """Return the facts that a model's summary should have word for word, under its headings; empty if there are none.
 
     Args:
-        kept: The messages that stay in the context: they close tasks and mend failures.
         identifiers: Those that fit what a summary may name, the best first.
         max_tokens: The most the summary may hold.
         size: Size of a text in tokens.
     """
-    calls, kept_calls = read_calls(messages), read_calls(kept)
-    begun = [item for item in parse(previous_summary or "") if item.section is Section.IN_PROGRESS]
     said = int(max_tokens * NAMED_RATIO)
     items = [
-        *newest_fitting(constraint_items(request_texts(messages), ()), said, size),
-        *newest_fitting(Failures().add([*calls, *kept_calls]).mended_items(), said // 2, size),
-        *newest_fitting(task_items(messages, calls, begun, kept, kept_calls), said // 2, size),
+        *newest_fitting(constraint_items(request_texts(facts.messages), ()), said, size),
+        *newest_fitting(facts.failures.mended_items(), said // 2, size),
+        *newest_fitting(facts.tasks(), said // 2, size),
         *identifiers,
     ]
     return neutralize(render([*map(as_data, items)]))

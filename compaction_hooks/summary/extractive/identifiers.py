@@ -97,6 +97,7 @@ class Mentions:
     weights: dict[str, float] = field(default_factory=dict[str, float])
     keys: dict[str, str] = field(default_factory=dict[str, str])
     _words: dict[bytes, tuple[str, ...]] = field(default_factory=dict[bytes, "tuple[str, ...]"])
+    _read: set[bytes] = field(default_factory=set[bytes])
 
     def add(self, names: Iterable[str], weight: float) -> None:
         """Count one mention of each name."""
@@ -105,14 +106,12 @@ class Mentions:
 
     def find_words(self, text: str) -> set[str]:
         """Return the identifier-like words of a text."""
-        found: set[str] = set()
-        for run in set(text.encode("utf-8", "replace").translate(_GAP_BYTES).split()):
-            words = self._words.get(run)
-            if words is None:  # most runs of a conversation come again
-                words = self._words[run] = tuple(_read_run(run.decode()))
-            if words:
-                found.update(words)
-        return found
+        runs = set(text.encode("utf-8", "replace").translate(_GAP_BYTES).split())
+        for run in runs - self._read:  # most runs of a conversation come again
+            if words := tuple(_read_run(run.decode())):
+                self._words[run] = words
+        self._read |= runs
+        return {word for run in runs & self._words.keys() for word in self._words[run]}
 
 
 def collect_mentions(
@@ -133,6 +132,8 @@ def collect_mentions(
         decay = _decay(len(messages) - place)
         for part in message.parts:
             if isinstance(part, ToolResult):
+                if RESULT * decay < LEAST_WEIGHT:
+                    continue  # alone it would not be listed
                 text = _read_ends(part.text, int(scan_chars * decay))
                 _count_result(HANDLE.sub(" ", text) if part.call_id in recalled else text, mentions, decay)
             else:

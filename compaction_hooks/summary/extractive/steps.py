@@ -191,15 +191,23 @@ class Failures(NamedTuple):
     failed: Mapping[str, Step] = MappingProxyType({})
     mended: Mapping[str, Step] = MappingProxyType({})
 
+    @staticmethod
+    def of_lines(lines: Iterable[str]) -> Failures:
+        """Return the failures that the lines of an earlier summary tell."""
+        steps = map(parse_step, lines)
+        return Failures({step.signature: step for step in steps if step.failed})
+
     def add(self, calls: Sequence[CallMade]) -> Failures:
         """Return the failures after these calls too. Of more than `MOST_FAILURES` the oldest are forgotten."""
         first = 0 if self.failed else next((at for at, made in enumerate(calls) if made.has_failed), len(calls))
         failed, mended = dict(self.failed), dict(self.mended)
-        for step in read_steps(calls[first:]):
-            name = step.signature
-            if step.failed and not step.outcome.startswith(SAYS):  # its words would come back in every later summary
+        for made in calls[first:]:
+            if _NO_STEP.match(_base_name(made.call.name)):
+                continue
+            name = _read_call(made).signature
+            if made.has_failed and not words_of_refusal(made.result.text if made.result else ""):
                 failed.pop(name, None)
-                failed[name] = step
+                failed[name] = _read_step(made)
                 mended.pop(name, None)
             elif before := failed.get(name):
                 mended[name] = replace(before, outcome=before.outcome.removesuffix(_LATER_OK) + _LATER_OK)
@@ -212,14 +220,16 @@ class Failures(NamedTuple):
         """Return an item for each thing that failed before and succeeded the last time, oldest first."""
         return [Item(section=Section.DONE, text=step.text) for step in self.mended.values()]
 
+    def open_items(self) -> list[Item]:
+        """Return an item for each thing that still fails, oldest first; the newest is worth most."""
+        still = [step for name, step in self.failed.items() if name not in self.mended]
+        return [_make_item(step, (at + 1) / len(still), is_mended=False) for at, step in enumerate(still)]
 
-def refused_items(calls: Sequence[CallMade], kept: Sequence[CallMade]) -> list[Item]:
-    """Return an item for each refused call whose result gives words as the user's, oldest first.
 
-    Args:
-        kept: Calls that are still shown.
-    """
-    return [item for item in step_items((), read_steps(calls), read_steps(kept)) if SAYS in item.text]
+def refused_items(calls: Iterable[CallMade]) -> list[Item]:
+    """Return an item for each refused call whose result gives words as the user's, oldest first."""
+    refused = [made for made in calls if made.has_failed and made.result and words_of_refusal(made.result.text)]
+    return step_items((), read_steps(refused))
 
 
 def is_reported(mended: Item, text: str) -> bool:
@@ -297,27 +307,35 @@ def _merge_repeats(done: Iterable[Step]) -> list[Step]:
     return list(merged.values())
 
 
-def _read_step(made: CallMade) -> Step:
-    call, result, arguments, command, failed = made
-    shown = _arguments_text(arguments)
+def _read_call(made: CallMade) -> Step:
+    """Return the step of a call without its outcome."""
+    call, command = made.call, made.command
     if command is not None:
         line, _ = split_heredocs(command)
         shown = one_line(_without_cd(line[:SCAN_CHARS]), COMMAND_CHARS)
+    else:
+        shown = _arguments_text(made.arguments)
     kind = _kind_of(call.name, command or shown, is_command=command is not None)
-    if kind == "action" and _edits_file(arguments):
+    if kind == "action" and _edits_file(made.arguments):
         kind = "edit"
+    name = re.sub(r"[\s()]+", "_", _make_safe(one_line(call.name, NAME_CHARS))) or "tool"
+    return Step(call=f"{name}({_make_safe(shown)})", outcome="", failed=made.has_failed, kind=kind)
+
+
+def _read_step(made: CallMade) -> Step:
+    """Return the step of a call, with its outcome in a few words."""
+    step, result = _read_call(made), made.result
     if result is None:
         outcome = ""
     elif words := words_of_refusal(result.text):
         outcome = SAYS + one_line(words, REFUSAL_CHARS)
-    elif failed:
+    elif made.has_failed:
         outcome = _error_line(result.text)
-    elif kind in ("look", "read"):
+    elif step.kind in ("look", "read"):
         outcome = "" if reads_files(made) else _short_answer(result.text)
     else:
-        outcome = _outcome_line(result.text, kind)
-    name = re.sub(r"[\s()]+", "_", _make_safe(one_line(call.name, NAME_CHARS))) or "tool"
-    return Step(call=f"{name}({_make_safe(shown)})", outcome=_make_safe(outcome), failed=failed, kind=kind)
+        outcome = _outcome_line(result.text, step.kind)
+    return replace(step, outcome=_make_safe(outcome)) if outcome else step
 
 
 def _kind_of(name: str, arguments: str, *, is_command: bool) -> Kind:

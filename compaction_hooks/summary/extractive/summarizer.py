@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import is_
 
 from compaction_hooks.files.operations import CallMade, find_touched_files, read_calls
 from compaction_hooks.files.tags import remove_file_tags
@@ -109,11 +110,7 @@ def summarize_by_rule(
 
 
 def _summarize(request: SummaryRequest, estimator: TokenEstimator, *, with_names: bool = True) -> str:
-    messages = [
-        replace(message, parts=tuple(map(_prepare, message.parts)))
-        for message in read_xml_calls(request.messages)
-        if message.role != "system"
-    ]
+    messages = [_prepare(message) for message in read_xml_calls(request.messages) if message.role != "system"]
     previous = remove_file_tags(request.previous_summary or "")
     told = parse(previous)
     earlier = told + foreign_items(messages)
@@ -168,17 +165,21 @@ def _write(
     return best
 
 
-def _prepare(part: Part) -> Part:
+def _prepare(message: Message) -> Message:
+    """Return a message to read; most are read as they are."""
+    parts = [*map(_prepare_part, message.parts)]
+    return message if all(map(is_, parts, message.parts)) else replace(message, parts=tuple(parts))
+
+
+def _prepare_part(part: Part) -> Part:
     """Return a part to read: the two ends of its text, without the harness's blocks or noise; a provider's tool as a call."""
-    match part:
-        case Opaque(content=content) if content:
-            return ToolCall("", part.name or part.kind, content)
-        case Text(text):
-            return Text(strip_harness(both_ends(text, MAX_TEXT_CHARS // 2)))
-        case ToolResult(text=text):
-            return replace(part, text=remove_noise(both_ends(text, MAX_TEXT_CHARS // 2)))
-        case _:
-            return part
+    if isinstance(part, Opaque) and part.content:
+        return ToolCall("", part.name or part.kind, part.content)
+    if not isinstance(part, Text | ToolResult):
+        return part
+    clean = strip_harness if isinstance(part, Text) else remove_noise
+    text = clean(both_ends(part.text, MAX_TEXT_CHARS // 2))
+    return part if text == part.text else replace(part, text=text)
 
 
 def _collect_items(

@@ -19,7 +19,7 @@ from compaction_hooks.files.tags import file_tags
 from compaction_hooks.messages import Media, Message, Opaque, Part, Role, Text, ToolCall, ToolResult
 from compaction_hooks.summary.answers import refusal
 from compaction_hooks.summary.extractive import ExtractiveSummarizer
-from compaction_hooks.summary.facts import name_facts, next_identifiers
+from compaction_hooks.summary.facts import CoveredFacts, name_facts, next_identifiers
 from compaction_hooks.summary.harness import is_foreign_summary
 from compaction_hooks.summary.prompts import SYSTEM_PROMPT
 from compaction_hooks.summary.request import SummaryKind, SummaryRequest, summary_request
@@ -118,7 +118,9 @@ def request(
         request_tokens=request_tokens,
         estimate=TOKENS,
         kept_messages=tuple(messages),
-        name_facts=lambda: "- a fact\n" + name_facts(messages, previous_summary, messages, names, 1_500, TOKENS),
+        name_facts=lambda: (
+            "- a fact\n" + name_facts(CoveredFacts(messages, previous_summary, messages), names, 1_500, TOKENS)
+        ),
     )
 
 
