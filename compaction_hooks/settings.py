@@ -27,8 +27,8 @@ from compaction_hooks.tokens.budget import (
 )
 from compaction_hooks.triggers import AnyTrigger, RatioTrigger, ReserveTrigger, TokensTrigger, Trigger
 from compaction_hooks.triggers.thresholds import parts_of, threshold_of
+from compaction_hooks.view.parts import ToolRule
 from compaction_hooks.view.reasoning import SealedReasoning
-from compaction_hooks.view.reductions import ToolRule
 
 if TYPE_CHECKING:  # needed only when something is due
     from compaction_hooks.strategies import AnyStrategy

@@ -193,7 +193,7 @@ def test_importing_the_package_loads_only_modules_that_every_program_needs() -> 
     assert {name.split(".")[0] for name in loaded} - {"compaction_hooks"} <= sys.stdlib_module_names
     assert not {"asyncio", "sqlite3", "urllib.request"} & loaded
     rare = (
-        "engine.compaction", "events", "files.operations", "overflow", "recall", "repair", "stores", "strategies", "summary",
+        "engine.attempt", "events", "files.operations", "overflow", "recall", "repair", "stores", "strategies", "summary",
         "text.escaping", "validity",
     )  # fmt: skip
     assert not {f"compaction_hooks.{module}" for module in rare} & loaded

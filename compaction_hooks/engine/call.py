@@ -18,37 +18,6 @@ SMALLEST_WINDOW = 1_024
 """The smallest window in tokens that is believed, since an error text may be misread."""
 
 
-class Call(NamedTuple, Generic[M]):
-    """The messages and the options of one call.
-
-    Attributes:
-        settings: The policy for the model, with the call's own trigger if it has one.
-        model: The model of this very call; None: the controller's.
-        context_window: The window of that model in tokens, if the caller knows it.
-        max_output_tokens: The longest answer that this call asks for, in tokens; None: as in the settings.
-        system: A system prompt that is not in the list but counts: text or JSON.
-        tools: Tool schemas that count, as JSON.
-        repair: Whether to repair a broken history in the view; None: as in the settings.
-        server_compaction: The option of the request that makes the server compact; None without one.
-        seconds_since_last_call: Seconds since the last call began; None if unknown.
-        issuer: The API that reads the views and compacts by itself, without a model; None: no native items.
-        cut_at: Input and output, in tokens, at which the window ended the answer of this very call; None: it did not.
-    """
-
-    messages: list[M]
-    settings: CompactionSettings
-    model: str | None = None
-    context_window: int | None = None
-    max_output_tokens: int | None = None
-    system: object = None
-    tools: object = None
-    repair: bool | None = None
-    server_compaction: str | None = None
-    seconds_since_last_call: float | None = None
-    issuer: Issuer | None = None
-    cut_at: int | None = None
-
-
 class SharedState(NamedTuple):
     """State shared by all conversations of a controller.
 
@@ -71,8 +40,42 @@ class SharedState(NamedTuple):
     host_files: Callable[[], FileOperations] | None
 
 
-def budget_for(conversation: Conversation[M], shared: SharedState, call: Call[M]) -> Budget | None:
+class Call(NamedTuple, Generic[M]):
+    """The messages and the options of one call.
+
+    Attributes:
+        settings: The policy for the model, with the call's own trigger if it has one.
+        shared: The state that all conversations of the controller share.
+        model: The model of this very call; None: the controller's.
+        context_window: The window of that model in tokens, if the caller knows it.
+        max_output_tokens: The longest answer that this call asks for, in tokens; None: as in the settings.
+        system: A system prompt that is not in the list but counts: text or JSON.
+        tools: Tool schemas that count, as JSON.
+        repair: Whether to repair a broken history in the view; None: as in the settings.
+        server_compaction: The option of the request that makes the server compact; None without one.
+        seconds_since_last_call: Seconds since the last call began; None if unknown.
+        issuer: The API that reads the views and compacts by itself, without a model; None: no native items.
+        cut_at: Input and output, in tokens, at which the window ended the answer of this very call; None: it did not.
+    """
+
+    messages: list[M]
+    settings: CompactionSettings
+    shared: SharedState
+    model: str | None = None
+    context_window: int | None = None
+    max_output_tokens: int | None = None
+    system: object = None
+    tools: object = None
+    repair: bool | None = None
+    server_compaction: str | None = None
+    seconds_since_last_call: float | None = None
+    issuer: Issuer | None = None
+    cut_at: int | None = None
+
+
+def budget_for(conversation: Conversation[M], call: Call[M]) -> Budget | None:
     """Return the budget for a call's model, or None if its window is unknown. It is cached until its inputs change."""
+    shared = call.shared
     window = shared.windows.find(call.model, call.context_window, call.settings.default_context_window)
     requested = call.max_output_tokens or shared.requested_outputs.get(call.model or shared.model)
     terms = (call.settings, window, requested, call.cut_at)

@@ -25,6 +25,7 @@ from compaction_hooks.settings import CompactionSettings
 from compaction_hooks.tokens.media import LearnedMedia
 from compaction_hooks.view.native import NativeStart, native_of
 from compaction_hooks.view.notes import undo_note
+from compaction_hooks.view.parts import Reduction
 from compaction_hooks.view.projection import Projection, apply_record, find_unpinned_runs
 from compaction_hooks.view.record import (
     UNKNOWN_RUN,
@@ -32,7 +33,6 @@ from compaction_hooks.view.record import (
     Pin,
     StaleRuns,
 )
-from compaction_hooks.view.reductions import Reduction
 from compaction_hooks.view.rows import join_rows, part_row
 from compaction_hooks.view.snapshot import Snapshot
 from compaction_hooks.view.summary_message import SUMMARY_MARKER
@@ -371,7 +371,7 @@ class Conversation(Generic[M]):
         """
         if settings.max_result_tokens is None:
             return ()
-        from compaction_hooks.view.large_results import shorten_large_results  # few programs set it
+        from compaction_hooks.view.smaller import shorten_large_results  # few programs set it
 
         pins = frozenset(self.records.find_settled_pins(record))
         made_for = (history.log, settings.max_result_tokens, self.has_recall, pins)

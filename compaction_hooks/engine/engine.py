@@ -1,23 +1,16 @@
-"""The engine of one conversation: the end of the chain of flows, with the driver that runs them.
-
-The flows are one class in four modules, each of which adds one concern to the one before:
-
-- `Attempts` (attempts.py) runs compactions, one at a time;
-- `ConversationFlow` (flow.py) prepares the view of a call, and compacts by hand;
-- `SendingFlow` (sending.py) sends a view and recovers from overflows;
-- `Engine` (this module) has the driver, and the methods that need no flow.
-"""
+"""One conversation with the driver that runs its flows, and what needs no flow: the quiet way, records, budgets, undo."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
+from typing import Generic
 
 from compaction_hooks.engine.call import Call, SharedState, budget_for
 from compaction_hooks.engine.conversation import UNDONE, Conversation
+from compaction_hooks.engine.measuring import take_snapshot
 from compaction_hooks.engine.persistence import load, write
 from compaction_hooks.engine.quiet import Quiet, begin, learned_elsewhere, settle
-from compaction_hooks.engine.sending import SendingFlow
 from compaction_hooks.foreign import are_equal
 from compaction_hooks.history import History
 from compaction_hooks.messages import M, MessageFormat, Usage
@@ -31,11 +24,11 @@ from compaction_hooks.view.snapshot import Snapshot
 logger = logging.getLogger("compaction_hooks")
 
 
-class Engine(SendingFlow[M]):
-    """One conversation at work: its state, the state shared by its controller, its flows and their driver."""
+class Engine(Generic[M]):
+    """One conversation at work: its state, the state shared by its controller, and the driver of its flows."""
 
     def __init__(self, conversation: Conversation[M], shared: SharedState, services: Services) -> None:
-        super().__init__(conversation, shared)
+        self.conversation, self.shared = conversation, shared
         self.driver = Driver(services, conversation.lock)
         self.services = services
         self._quiet: Quiet[M] | None = None
@@ -105,13 +98,13 @@ class Engine(SendingFlow[M]):
         last, shared = self.conversation.newest_view, self.shared
         if last is not None:
             return last.budget
-        return budget_for(self.conversation, shared, Call([], shared.find_settings(shared.model)))
+        return budget_for(self.conversation, Call([], shared.find_settings(shared.model), shared))
 
     def load(self, call: Call[M] | None) -> Flow[None]:
         """Load the stored records, and measure the view of a call's list."""
         yield from load(self.conversation)
         if call is not None:
-            self.conversation.loaded = self.take_snapshot(call)
+            self.conversation.loaded = take_snapshot(self.conversation, call)
 
     def undo(self) -> CompactionRecord | None:
         """Undo the newest compaction of the list last seen, and begin its cooldown; return its record, or None.
@@ -150,7 +143,9 @@ class Engine(SendingFlow[M]):
         last, budget = self.conversation.newest_view, self.last_budget()
         model = last.key.model if last else None
         settings = self.shared.find_settings(model or self.shared.model)
-        return self.take_snapshot(Call(history.hosts(), settings, model, budget.window if budget else None))
+        return take_snapshot(
+            self.conversation, Call(history.hosts(), settings, self.shared, model, budget.window if budget else None)
+        )
 
     def save_in_this_thread(self) -> None:
         """Write the queued changes, unless the store belongs to the event loop that runs in this thread."""

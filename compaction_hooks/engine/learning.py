@@ -89,7 +89,7 @@ def learn_from_overflow(
         # The host asks for that much every time: it must stay free, or the next request overflows as well.
         shared.requested_outputs[model or shared.model] = info.output_tokens
 
-    budget = budget_for(conversation, shared, call)
+    budget = budget_for(conversation, call)
     if sent is None or budget is None:
         return
     actual = _read_input_tokens(info) or budget.window + 1

@@ -6,7 +6,7 @@ import json
 from copy import copy
 from typing import Any
 
-from compaction_hooks.engine.call import Call, SharedState, budget_for
+from compaction_hooks.engine.call import Call, budget_for
 from compaction_hooks.engine.conversation import Conversation
 from compaction_hooks.engine.learning import find_calibration, learn_from_embedded_usage
 from compaction_hooks.engine.sizes import UsageBaseline
@@ -23,12 +23,13 @@ from compaction_hooks.view.record import CompactionRecord
 from compaction_hooks.view.snapshot import Snapshot, ViewKey
 
 
-def take_snapshot(conversation: Conversation[M], shared: SharedState, call: Call[M]) -> Snapshot[M]:
+def take_snapshot(conversation: Conversation[M], call: Call[M]) -> Snapshot[M]:
     """Read a call's list, and measure the view made with the active record.
 
     A broken history is repaired first if the settings say so, so that the repairs are measured too.
     """
-    settings, model = call.settings, call.model or shared.model
+    settings, shared = call.settings, call.shared
+    model = call.model or shared.model
     is_mended = settings.repair if call.repair is None else call.repair
     messages = conversation.repair(call.messages, model) if is_mended else call.messages
     messages, history, record = conversation.read(messages)
@@ -41,7 +42,7 @@ def take_snapshot(conversation: Conversation[M], shared: SharedState, call: Call
 
     system, tools = _fixed_tokens(conversation, call)
     key = _name_view(history, record, projection, model, system + tools)
-    budget = budget_for(conversation, shared, call)
+    budget = budget_for(conversation, call)
     if budget is None:
         shared.windows.warn_once(model)
     # Before the size is taken: an answer in the list may carry the count of this very view.

@@ -27,7 +27,21 @@ STORE_COOLDOWN_SECONDS = 30.0
 """How long a store that failed is not called, in seconds."""
 
 
-def sync_store(conversation: Conversation[M]) -> Flow[bool]:
+def sync_store(conversation: Conversation[M], *, before_paying: bool) -> Flow[bool]:
+    """Exchange records with the store; return whether it need not be asked again in this call.
+
+    Args:
+        before_paying: A summary is about to be paid for: load again, since another worker may have made one.
+    """
+    if not conversation.queue.has_store:
+        return True
+    is_fresh = yield from _load_and_write(conversation)
+    if before_paying and not is_fresh:
+        yield from reload(conversation)
+    return is_fresh or before_paying
+
+
+def _load_and_write(conversation: Conversation[M]) -> Flow[bool]:
     """Load the records if they are not loaded, and write waiting changes; return whether the store was asked for its records."""
     is_due = not conversation.queue.is_loaded
     if not (is_due or conversation.queue.unwritten) or (yield from _is_cooling_down(conversation)):

@@ -180,7 +180,7 @@ def settle(quiet: Quiet[M], conversation: Conversation[M], shared: SharedState) 
     if len(quiet.seen) == quiet.snapshot.history.host_count and not quiet.reports:
         return
     call = quiet.call._replace(messages=quiet.seen)
-    snapshot = take_snapshot(conversation, shared, call)
+    snapshot = take_snapshot(conversation, call)
     for count, usage in quiet.reports:
         end = snapshot.history.first_piece(count)
         later = snapshot.history.tokens(end)
@@ -188,5 +188,5 @@ def settle(quiet: Quiet[M], conversation: Conversation[M], shared: SharedState) 
         sent = LastSent(quiet.view, quiet.view, key, 0, snapshot.budget)
         report_usage(conversation, shared, usage, sent, None)
     if quiet.reports:
-        snapshot = take_snapshot(conversation, shared, call)
+        snapshot = take_snapshot(conversation, call)
     conversation.last_sent = conversation.hand_out(snapshot)._replace(view=quiet.view, unmerged=quiet.view)

@@ -42,12 +42,18 @@ Originals: TypeAlias = Mapping[tuple[str, int, int, str], str]
 """By kind ("arguments" or "result"), run, ordinal and digest of a reduced text, the digest of the original text."""
 
 
+def number_calls(messages: Iterable[Message]) -> dict[str, tuple[int, ToolCall]]:
+    """Return the tool calls of a run with their places among its calls, by id."""
+    calls = [part for message in messages for part in message.parts if isinstance(part, ToolCall)]
+    return {call.id: (ordinal, call) for ordinal, call in enumerate(calls)}
+
+
 def run_digest(
     before: str,
     side: str,
     run: int,
     messages: Iterable[Message],
-    ordinals: Mapping[str, int],
+    answered: Mapping[str, tuple[int, ToolCall]],
     originals: Originals,
 ) -> str:
     """Return the chain after a run: its results in the order of their calls, its texts as one, media, calls, blocks as one.
@@ -56,7 +62,7 @@ def run_digest(
         before: The chain before it.
         side: The side of the run.
         messages: The messages of the run that digests cover.
-        ordinals: By id, the places of the tool calls that the run answers.
+        answered: By id, the tool calls that the run answers, with their places.
         originals: A text that is known to be reduced counts as its original.
     """
     texts: list[str] = []
@@ -67,7 +73,7 @@ def run_digest(
     for message in messages:
         for part in message.parts:
             if isinstance(part, ToolResult):
-                ordinal = ordinals.get(part.call_id, -1)
+                ordinal, _ = answered.get(part.call_id, (-1, None))
                 digest = text_digest(part.text)
                 digest = originals.get(("result", run, ordinal, digest), digest)
                 results.append((ordinal, digest, *_error_atom(part)))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice, pairwise
 from operator import attrgetter
 from typing import Final, Generic, NamedTuple
 
-from compaction_hooks.history.digests import run_digest
+from compaction_hooks.history.digests import number_calls, run_digest
 from compaction_hooks.history.log import Log
 from compaction_hooks.history.pieces import Known, Origin, Piece, Side
 from compaction_hooks.messages import M, Message, ToolCall
@@ -207,23 +207,18 @@ class History(NamedTuple, Generic[M]):
         digest = chain[start]
         first = self.base + start
         starts = self.run_starts(first, run)
-        ordinals = self.call_ordinals(first - 1)
+        calls = self.run_calls(first - 1)
         for number, (begin, end) in enumerate(pairwise(starts), first):
             messages = [piece.message for piece in self.pieces(begin, end) if piece.side is not None]
             side = self.run_side(number)
-            digest = run_digest(digest, side, number, messages, ordinals, self.known.originals)
+            digest = run_digest(digest, side, number, messages, calls, self.known.originals)
             if number + 1 == run or (number + 1 - self.base) % KEPT_DIGESTS == 0:
                 chain[number + 1 - self.base] = digest
-            ordinals = _ordinals(messages) if side == "assistant" else {}
+            calls = number_calls(messages) if side == "assistant" else {}
         return digest
 
-    def call_ordinals(self, run: int) -> dict[str, int]:
-        """Return the position of each call id in an assistant run; empty for any other run."""
+    def run_calls(self, run: int) -> dict[str, tuple[int, ToolCall]]:
+        """Return the position of each call of an assistant run, and the call, by id; empty for any other run."""
         if run < self.base or self.run_side(run) != "assistant":
             return {}
-        return _ordinals(piece.message for piece in self.pieces(self.run_start(run), self.run_start(run + 1)))
-
-
-def _ordinals(messages: Iterable[Message]) -> dict[str, int]:
-    calls = [part.id for message in messages for part in message.parts if isinstance(part, ToolCall)]
-    return {call_id: ordinal for ordinal, call_id in enumerate(calls)}
+        return number_calls(piece.message for piece in self.pieces(self.run_start(run), self.run_start(run + 1)))

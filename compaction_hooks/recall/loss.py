@@ -11,9 +11,9 @@ from compaction_hooks.messages import M, Message, MessageFormat
 from compaction_hooks.recall.facts import SIGNS, WORD, read_facts, read_words, read_words_of_user, texts_of
 from compaction_hooks.recall.parts import is_product
 from compaction_hooks.view.loss import LossFigures
+from compaction_hooks.view.parts import list_parts
 from compaction_hooks.view.projection import read_projection
 from compaction_hooks.view.record import CompactionRecord
-from compaction_hooks.view.reductions import places
 
 WORDS_OF_USER = ("constraint", "request")
 """The classes of facts that are the user's own words: the list has them always."""
@@ -72,7 +72,7 @@ def loss_of(
 def _read_own(history: History[M]) -> list[Message] | None:
     """Return a list without the parts that it has from an earlier view; None if it has none."""
     runs = {run for _, run, _, _ in history.known.originals}
-    products = {id(place.part) for run, place in places(history, runs) if is_product(history, run, place)}
+    products = {id(part.content) for part in list_parts(history, runs) if is_product(history, part)}
     head = history.summary_piece
     if head is None and not products:
         return None

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Set
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from compaction_hooks.history import History
 from compaction_hooks.history.digests import text_digest
-from compaction_hooks.messages import M, Opaque, Role, ToolCall, ToolResult
+from compaction_hooks.messages import M, Opaque, Role, ToolCall
 from compaction_hooks.recall.facts import texts_of
 from compaction_hooks.tokens.media import find_media
 from compaction_hooks.view.markers import quote_call
+from compaction_hooks.view.parts import Reducible, RunHandles, by_name, list_parts, run_texts
 from compaction_hooks.view.projection import Projection
-from compaction_hooks.view.reductions import Place, RunHandles, by_place, part_digest, places, run_handles, run_texts
 
 CoveredKind: TypeAlias = Literal["text", "arguments", "result", "media", "block"]
 
@@ -81,23 +81,18 @@ def list_covered(history: History[M], projection: Projection[M]) -> Iterator[Cov
     there. Neither is reasoning.
     """
     covered_runs = history.run_of(projection.cut - 1) + 1 if projection.cut else 0
-    reduced = by_place(projection.reductions)
-    reduced_runs = {run for _, run, _ in reduced}
-    calls: dict[str, ToolCall] = {}
+    reduced = by_name(projection.reductions)
     yield from _read_head(history, projection)
-    # The calls of a run are read before the results that answer them.
-    for run in sorted({*range(history.base, covered_runs), *reduced_runs, *(run - 1 for run in reduced_runs)}):
+    for run in sorted({*range(history.base, covered_runs), *(run for _, run, _ in reduced)}):
         hidden = {piece for piece in history.run_pieces(run) if piece < projection.cut}.difference(projection.pinned)
-        handles = run_handles(history, run)
+        handles = RunHandles(history, run)
         found: dict[str, CoveredPart] = {}
-        for _, place in places(history, (run,)):
-            if isinstance(place.part, ToolCall):
-                calls[place.part.id] = place.part
-            is_reduced = (place.kind, run, place.ordinal) in reduced
-            if place.piece in hidden or is_reduced:
-                part = _read_part(history, run, place, calls, handles, is_shortened=is_reduced)
-                if part.text and not is_product(history, run, place):
-                    found.setdefault(part.handle, part)
+        for part in list_parts(history, [run]):
+            is_reduced = part.name in reduced
+            if (part.piece in hidden or is_reduced) and not is_product(history, part):
+                covered = _read_part(history, part, handles.find(part), is_shortened=is_reduced)
+                if covered.text:
+                    found.setdefault(covered.handle, covered)
         yield from found.values()
         yield from _read_blocks(history, handles, hidden)
 
@@ -105,7 +100,7 @@ def list_covered(history: History[M], projection: Projection[M]) -> Iterator[Cov
 def _read_head(history: History[M], projection: Projection[M]) -> Iterator[CoveredPart]:
     """Yield the hidden pins of a stored view, which are in no run of the list."""
     end = min(projection.cut, history.run_start(history.base))
-    handles = run_handles(history, history.base)
+    handles = RunHandles(history, history.base)
     for index in sorted({*range(end)}.difference(projection.pinned, history.systems(), [history.summary_piece])):
         piece = history.piece(index)
         text = "\n".join(texts_of([piece.message]))
@@ -113,31 +108,19 @@ def _read_head(history: History[M], projection: Projection[M]) -> Iterator[Cover
         yield CoveredPart(handle=handle, kind="text", role=piece.message.role, text=text, message=piece.host)
 
 
-def _read_part(
-    history: History[M],
-    run: int,
-    place: Place,
-    calls: Mapping[str, ToolCall],
-    handles: RunHandles,
-    *,
-    is_shortened: bool,
-) -> CoveredPart:
-    piece = history.piece(place.piece)
-    part, text = place.part, place.text
-    call = part if isinstance(part, ToolCall) else None
-    if isinstance(part, ToolResult):
-        call = calls.get(part.call_id)
-    if place.kind == "text":
-        text = "\n".join(run_texts(map(history.piece, history.run_pieces(run))))
-    elif place.kind == "media":
-        text = "\n".join(f"{media.media_type} {media.name or media.identity}" for media in find_media(part))
+def _read_part(history: History[M], part: Reducible, handle: str, *, is_shortened: bool) -> CoveredPart:
+    piece, text = history.piece(part.piece), part.text
+    if part.kind == "text":
+        text = "\n".join(run_texts(map(history.piece, history.run_pieces(part.run))))
+    elif part.kind == "media":
+        text = "\n".join(f"{media.media_type} {media.name or media.identity}" for media in find_media(part.content))
     return CoveredPart(
-        handle=handles.find(place.kind, place.piece, place.number),
-        kind=place.kind,
+        handle=handle,
+        kind=part.kind,
         role=piece.message.role,
         text=text,
         message=piece.host,
-        call=call,
+        call=part.call,
         is_shortened=is_shortened,
     )
 
@@ -145,17 +128,17 @@ def _read_part(
 def find_handle(history: History[M], piece: int) -> str:
     """Return the handle of the first part of a piece; empty if it has none."""
     run = history.run_of(piece)
-    first = next((place for _, place in places(history, (run,)) if place.piece == piece), None)
-    return run_handles(history, run).find(first.kind, piece, first.number) if first else ""
+    parts = (part for part in list_parts(history, [run]) if part.piece == piece)
+    return next(map(RunHandles(history, run).find, parts), "")
 
 
-def is_product(history: History[M], run: int, place: Place) -> bool:
+def is_product(history: History[M], part: Reducible) -> bool:
     """Return whether the list has only our shortened form of a part."""
-    digest = part_digest(place.kind, place.text)
-    if place.kind == "media":
+    if part.kind == "media":
         return False
+    digest = part.digest
     # The same digest: only the escapes of JSON were shortened, and nothing is left out.
-    return history.known.originals.get((place.kind, run, place.ordinal, digest), digest) != digest
+    return history.known.originals.get((*part.name, digest), digest) != digest
 
 
 def _read_blocks(history: History[M], handles: RunHandles, hidden: Set[int]) -> Iterator[CoveredPart]:

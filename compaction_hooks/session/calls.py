@@ -31,6 +31,7 @@ def check_call(
     return Call(
         messages=messages,
         settings=find_settings(engine.shared, options),
+        shared=engine.shared,
         model=options.get("model"),
         context_window=options.get("context_window"),
         max_output_tokens=options.get("max_output_tokens"),

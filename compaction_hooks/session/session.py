@@ -7,13 +7,16 @@ from typing import Any, TypeVar, Unpack, cast
 
 from compaction_hooks import arguments
 from compaction_hooks.engine.call import SharedState
+from compaction_hooks.engine.compact import compact
 from compaction_hooks.engine.conversation import Conversation
 from compaction_hooks.engine.engine import Engine
 from compaction_hooks.engine.learning import report_usage
 from compaction_hooks.engine.orders import Order
 from compaction_hooks.engine.persistence import report
 from compaction_hooks.engine.result import CompactionOutcome, CompactionResult
+from compaction_hooks.engine.send import recover, send_call
 from compaction_hooks.engine.store_queue import StoreQueue
+from compaction_hooks.engine.transform import transform
 from compaction_hooks.errors import ConfigurationError, RecordError
 from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.formats.answers import read_answer, read_report
@@ -70,7 +73,7 @@ class ConversationMethods(RecallMethods[M]):
             return view
         engine = self.engine
         call = check_call(engine, messages, options, engine.begin_call())
-        sent = await engine.driver.run(engine.transform(call), _build_caller(signal, options))
+        sent = await engine.driver.run(transform(engine.conversation, call), _build_caller(signal, options))
         engine.begin_quiet(call, options)
         return sent.view
 
@@ -83,7 +86,7 @@ class ConversationMethods(RecallMethods[M]):
             return view
         engine = self.engine
         call = check_call(engine, messages, options, engine.begin_call())
-        sent = engine.driver.run_sync(engine.transform(call), _build_caller(signal, options))
+        sent = engine.driver.run_sync(transform(engine.conversation, call), _build_caller(signal, options))
         engine.begin_quiet(call, options)
         return sent.view
 
@@ -112,7 +115,8 @@ class ConversationMethods(RecallMethods[M]):
         """
         arguments.check(_KINDS, {"send": send, "answer": answer})
         engine = self.engine
-        flow = engine.call(check_call(engine, messages, options, engine.begin_call()), _guard_reader(answer))
+        call = check_call(engine, messages, options, engine.begin_call())
+        flow = send_call(engine.conversation, call, _guard_reader(answer))
         return cast("R", await engine.driver.run(flow, _build_caller(signal, options, send)))  # what `send` gave
 
     def call_sync(
@@ -131,7 +135,8 @@ class ConversationMethods(RecallMethods[M]):
                 f"send={arguments.format_value(send)} is async: write `await call(messages, send)`"
             )
         engine = self.engine
-        flow = engine.call(check_call(engine, messages, options, engine.begin_call()), _guard_reader(answer))
+        call = check_call(engine, messages, options, engine.begin_call())
+        flow = send_call(engine.conversation, call, _guard_reader(answer))
         return cast("R", engine.driver.run_sync(flow, _build_caller(signal, options, send)))  # what `send` gave
 
     async def compact(
@@ -156,7 +161,7 @@ class ConversationMethods(RecallMethods[M]):
             ContextOverflowError: the list does not fit the window and cannot be made to fit.
         """
         order = _order(keep_recent_tokens, focus, preview)
-        flow = self.engine.compact(check_call(self.engine, messages, options), order)
+        flow = compact(self.engine.conversation, check_call(self.engine, messages, options), order)
         return await self.engine.driver.run(flow, _build_caller(signal, options))
 
     def compact_sync(
@@ -171,7 +176,7 @@ class ConversationMethods(RecallMethods[M]):
     ) -> CompactionResult[T]:
         """As `compact`, for callers without an event loop."""
         order = _order(keep_recent_tokens, focus, preview)
-        flow = self.engine.compact(check_call(self.engine, messages, options), order)
+        flow = compact(self.engine.conversation, check_call(self.engine, messages, options), order)
         return self.engine.driver.run_sync(flow, _build_caller(signal, options))
 
     async def preview(
@@ -190,7 +195,7 @@ class ConversationMethods(RecallMethods[M]):
             ContextOverflowError: the list does not fit the window and cannot be made to fit.
         """
         order = _order(keep_recent_tokens, focus)._replace(is_preview=True)
-        flow = self.engine.compact(check_call(self.engine, messages, options), order)
+        flow = compact(self.engine.conversation, check_call(self.engine, messages, options), order)
         return await self.engine.driver.run(flow, _build_caller(signal, options))
 
     def preview_sync(
@@ -203,7 +208,7 @@ class ConversationMethods(RecallMethods[M]):
     ) -> CompactionResult[T]:
         """As `preview`, for callers without an event loop."""
         order = _order(keep_recent_tokens, focus)._replace(is_preview=True)
-        flow = self.engine.compact(check_call(self.engine, messages, options), order)
+        flow = compact(self.engine.conversation, check_call(self.engine, messages, options), order)
         return self.engine.driver.run_sync(flow, _build_caller(signal, options))
 
     async def recover(
@@ -217,7 +222,7 @@ class ConversationMethods(RecallMethods[M]):
             ContextOverflowError: nothing smaller is valid; `error` is its cause.
         """
         arguments.check(_KINDS, {"error": error})
-        flow = self.engine.recover(check_call(self.engine, messages, options), error)
+        flow = recover(self.engine.conversation, check_call(self.engine, messages, options), error)
         return (await self.engine.driver.run(flow, _build_caller(signal, options))).view
 
     def recover_sync(
@@ -225,7 +230,7 @@ class ConversationMethods(RecallMethods[M]):
     ) -> list[T]:
         """As `recover`, for callers without an event loop."""
         arguments.check(_KINDS, {"error": error})
-        flow = self.engine.recover(check_call(self.engine, messages, options), error)
+        flow = recover(self.engine.conversation, check_call(self.engine, messages, options), error)
         return self.engine.driver.run_sync(flow, _build_caller(signal, options)).view
 
     # -- usage, pins, undo, state

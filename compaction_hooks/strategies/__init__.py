@@ -12,7 +12,7 @@ from compaction_hooks.strategies.drop_oldest import DropOldest
 from compaction_hooks.strategies.shorten_parts import ShortenParts
 from compaction_hooks.strategies.summarize import Summarize, SummaryStrategy
 from compaction_hooks.strategies.summary_plan import Summarized, SummaryPlan, plan_summary
-from compaction_hooks.view.reductions import Reducible, Reduction
+from compaction_hooks.view.parts import Reducible, Reduction
 from compaction_hooks.view.snapshot import Snapshot
 
 __all__ = [

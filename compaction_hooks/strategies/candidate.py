@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Mapping, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Generic, Protocol
 
 from compaction_hooks.files import FileOperations
+from compaction_hooks.history import History
 from compaction_hooks.history.digests import text_digest
-from compaction_hooks.messages import M, ToolCall
+from compaction_hooks.messages import M
 from compaction_hooks.tokens.budget import Budget
+from compaction_hooks.view.parts import (
+    OF_TOOLS,
+    RESULTS,
+    PartKind,
+    Reducible,
+    Reduction,
+    ToolRule,
+    by_name,
+    list_parts,
+    measure,
+)
 from compaction_hooks.view.projection import Projection, apply_record
 from compaction_hooks.view.reasoning import NOT_STALE, newest_reasoning, spare_open_turn
 from compaction_hooks.view.record import CompactionReason, CompactionRecord, ParentSummary, StaleRuns, record_id
-from compaction_hooks.view.reductions import Reducible, Reduction, ToolRule, reducible_parts
 from compaction_hooks.view.snapshot import Snapshot
 from compaction_hooks.view.summary_message import PROMPT_VERSION
 
@@ -26,14 +37,12 @@ class Candidate(Generic[M]):
     Attributes:
         snapshot: The conversation that it is for.
         record: The record, without the size of its view.
-        made_here: Reductions of the record that were made of this snapshot.
         least_tokens: A lower bound of its view's size, in tokens of the model, known without computing the view.
         is_enough: Whether to send it although it is above the target, because only the agent's present step is left.
     """
 
     snapshot: Snapshot[M]
     record: CompactionRecord
-    made_here: Sequence[Reduction] = ()
     least_tokens: int = 0
     is_enough: bool = False
 
@@ -68,7 +77,6 @@ class Candidate(Generic[M]):
             estimate,
             now.projection,
             self.stale,
-            self.made_here,
             now.issuer,
             now.key.start,
         )
@@ -141,7 +149,7 @@ def reduce(
     least = 0
     if most_saved is not None and goal.start is None:
         least = snapshot.model_tokens(snapshot.estimated - most_saved)
-    return Candidate(snapshot=snapshot, record=record, made_here=chosen, least_tokens=least)
+    return Candidate(snapshot=snapshot, record=record, least_tokens=least)
 
 
 def unpinned_parts(snapshot: Snapshot[M], goal: Goal[M], *, results_only: bool = False) -> list[Reducible]:
@@ -149,27 +157,41 @@ def unpinned_parts(snapshot: Snapshot[M], goal: Goal[M], *, results_only: bool =
 
     Parts that the host pinned are left out, and so are the signed calls of the turn under way, which Gemini checks.
     """
-    record = start_record(snapshot, goal)
-    projection = goal.start.projection if goal.start else snapshot.projection
-    parts = reducible_parts(
-        snapshot.history,
-        max(record.covered_runs, snapshot.covered_runs),
-        snapshot.estimator.estimate_message_tokens,
-        record.reductions if goal.start else snapshot.reductions,
-        results_only=results_only,
-        rewritten=projection.rewritten,
-        has_recall=snapshot.has_recall,
-    )
+    return find_parts(snapshot, goal, RESULTS if results_only else OF_TOOLS)
+
+
+def find_parts(snapshot: Snapshot[M], goal: Goal[M], kinds: Collection[PartKind]) -> list[Reducible]:
+    """Return the parts of these kinds that may be shown smaller, as `unpinned_parts` does; of media those of users and tools.
+
+    Texts and media of the current request are left out too.
+    """
+    history, start = snapshot.history, goal.start
     pinned = snapshot.user_pinned_pieces()
-    parts = [part for part in parts if part.piece not in pinned]
-    return parts if results_only else [part for part in parts if not _is_checked(snapshot, part)]
+    first = max(start.record.covered_runs if start else 0, snapshot.covered_runs)
+    listed = list_parts(history, range(first, history.run_count), kinds, has_recall=snapshot.has_recall)
+    able = (part for part in listed if part.piece not in pinned and _may_shrink(history, part))
+    shown = start.projection if start else snapshot.projection
+    return [*measure(history, able, snapshot.estimator.estimate_message_tokens, shown.rewritten)]
 
 
-def _is_checked(snapshot: Snapshot[M], part: Reducible) -> bool:
-    if part.kind != "arguments" or part.piece < (snapshot.history.request or 0):
-        return False
-    call = snapshot.history.piece(part.piece).message.parts[part.part]
-    return isinstance(call, ToolCall) and call.opaque_chars > 0
+def list_whole(snapshot: Snapshot[M], first_run: int) -> list[Reducible]:
+    """Return the tool results and call arguments from a run on, with their sizes in full."""
+    history = snapshot.history
+    parts = list_parts(history, range(first_run, history.run_count), OF_TOOLS)
+    return [*measure(history, parts, snapshot.estimator.estimate_message_tokens)]
+
+
+def _may_shrink(history: History[M], part: Reducible) -> bool:
+    match part.kind:
+        case "result":
+            return True
+        case "arguments":
+            is_signed = part.call is not None and part.call.opaque_chars > 0
+            return not is_signed or part.piece < (history.request or 0)
+        case _:
+            role = history.piece(part.piece).message.role
+            able = ("user", "assistant") if part.kind == "text" else ("user", "tool")
+            return part.piece != history.request and role in able
 
 
 def start_record(snapshot: Snapshot[M], goal: Goal[M]) -> CompactionRecord:
@@ -242,6 +264,6 @@ def _parent_summary(snapshot: Snapshot[M]) -> ParentSummary | None:
 
 def with_reductions(record: CompactionRecord, reductions: Iterable[Reduction]) -> CompactionRecord:
     """Return a record with more reductions, named by its content."""
-    merged = {(item.kind, item.run, item.ordinal): item for item in (*record.reductions, *reductions)}
+    merged = by_name((*record.reductions, *reductions))
     kept = tuple(merged.values())
     return replace(record, id=record_id(record.covered_digest, record.rendered, kept, record.parent), reductions=kept)

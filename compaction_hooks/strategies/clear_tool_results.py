@@ -10,8 +10,8 @@ from compaction_hooks import arguments
 from compaction_hooks.messages import M
 from compaction_hooks.strategies.candidate import Candidate, Goal, reduce, unpinned_parts
 from compaction_hooks.view.markers import MARKER_CHARS, clearing_marker
+from compaction_hooks.view.parts import Reducible, ToolRule
 from compaction_hooks.view.reasoning import newest_reasoning
-from compaction_hooks.view.reductions import Reducible, ToolRule
 from compaction_hooks.view.snapshot import Snapshot
 
 _TOKENS = arguments.whole("tokens", least=0).or_none()

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 
 from compaction_hooks import arguments
 from compaction_hooks.messages import M
-from compaction_hooks.strategies.candidate import Candidate, Goal, reduce, start_record, unpinned_parts
-from compaction_hooks.strategies.leave_out_media import leave_out_media
+from compaction_hooks.strategies.candidate import Candidate, Goal, find_parts, list_whole, reduce, unpinned_parts
+from compaction_hooks.strategies.drop_media import DropMedia
 from compaction_hooks.view.markers import HEAD_RATIO, HINT_TOKENS, MINIMUM_KEPT_CHARS
-from compaction_hooks.view.reductions import Reducible, Reduction, ToolRule, reducible_parts, reducible_texts
+from compaction_hooks.view.parts import MEDIA, OF_TOOLS, TEXTS, Reducible, Reduction, ToolRule
 from compaction_hooks.view.snapshot import Snapshot
 
 LEAST_KEPT_CHARS = 80
@@ -47,37 +47,18 @@ def last_resort(snapshot: Snapshot[M], goal: Goal[M]) -> Iterator[Candidate[M]]:
     First by media alone; then by tool results and arguments down to `LEAST_KEPT_CHARS`, media, and texts of users and the
     assistant too: never the current request, pinned messages, system messages and the summary.
     """
-    lighter = _leave_out_media(snapshot, goal)
+    limit = goal.budget.trigger
+    lighter = DropMedia(_excess(snapshot, goal, limit)).propose(snapshot, goal)
     if lighter is not None:
         yield lighter
-    for step in (_shorten_parts, _leave_out_media, _shorten_texts):
-        candidate = step(snapshot, goal)
+    for kinds in (OF_TOOLS, MEDIA, TEXTS):
+        if kinds is MEDIA:
+            candidate = DropMedia(_excess(snapshot, goal, limit)).propose(snapshot, goal)
+        else:
+            candidate = _shorten(snapshot, goal, find_parts(snapshot, goal, kinds), limit, LEAST_KEPT_CHARS)
         if candidate is not None:
             goal = replace(goal, start=candidate)
             yield candidate
-
-
-def _shorten_parts(snapshot: Snapshot[M], goal: Goal[M]) -> Candidate[M] | None:
-    return _shorten(snapshot, goal, unpinned_parts(snapshot, goal), goal.budget.trigger, LEAST_KEPT_CHARS)
-
-
-def _leave_out_media(snapshot: Snapshot[M], goal: Goal[M]) -> Candidate[M] | None:
-    return leave_out_media(snapshot, goal, excess_tokens=_excess(snapshot, goal, goal.budget.trigger))
-
-
-def _shorten_texts(snapshot: Snapshot[M], goal: Goal[M]) -> Candidate[M] | None:
-    record = start_record(snapshot, goal)
-    estimate = snapshot.estimator.estimate_message_tokens
-    pinned = snapshot.user_pinned_pieces()
-    texts = reducible_texts(
-        snapshot.history,
-        max(record.covered_runs, snapshot.covered_runs),
-        estimate,
-        record.reductions,
-        excluded=pinned,
-        has_recall=snapshot.has_recall,
-    )
-    return _shorten(snapshot, goal, texts, goal.budget.trigger, LEAST_KEPT_CHARS)
 
 
 def _shorten(
@@ -90,7 +71,7 @@ def _shorten(
 
 def most_gain(snapshot: Snapshot[M], goal: Goal[M], cut: int) -> int:
     """Return about how many tokens less `ShortenParts` can make the messages from run `cut` on, if need be."""
-    parts = reducible_parts(snapshot.history, cut, snapshot.estimator.estimate_message_tokens)
+    parts = list_whole(snapshot, cut)
     able = [part for part in parts if part.ordinal >= 0 and goal.tool_rules.get(part.tool) != "never"]
     return max(_gain(able, MINIMUM_KEPT_CHARS) - int(snapshot.room(goal.budget.target) * SHORTENING_SLACK), 0)
 

@@ -14,15 +14,15 @@ from compaction_hooks.history.history import History
 from compaction_hooks.history.pieces import is_only_reasoning
 from compaction_hooks.messages import M, Message, NativeSummary, Usage
 from compaction_hooks.native import NativeItems
-from compaction_hooks.strategies.candidate import Goal
+from compaction_hooks.strategies.candidate import Goal, list_whole
 from compaction_hooks.strategies.cut_point import find_cut
 from compaction_hooks.summary.extractive.outline import Item
 from compaction_hooks.summary.facts import CoveredFacts
 from compaction_hooks.text.refusals import age_refusals
 from compaction_hooks.tokens.budget import SUMMARY_LARGE_STEP_RATIO, Budget
+from compaction_hooks.view.parts import RESULTS, by_name, list_parts
 from compaction_hooks.view.pins import pin_pieces, whole_step
 from compaction_hooks.view.record import Pin
-from compaction_hooks.view.reductions import reducible_parts
 from compaction_hooks.view.snapshot import Snapshot
 from compaction_hooks.view.summary_message import parse_summary, render_summary
 
@@ -149,8 +149,7 @@ def _spare_tokens(snapshot: Snapshot[M], budget: Budget, cut: int, enough: int) 
     kept = tokens_above(snapshot, start) + snapshot.history.tokens(start)
     if snapshot.room(budget.trigger) - kept >= enough:
         return enough  # there is room without shrinking any part, so they need not be searched
-    parts = reducible_parts(snapshot.history, cut, snapshot.estimator.estimate_message_tokens)
-    rigid = kept - sum(part.tokens for part in parts)
+    rigid = kept - sum(part.tokens for part in list_whole(snapshot, cut))
     spare = snapshot.room(budget.trigger) - rigid
     if spare >= MINIMUM_SUMMARY_TOKENS:
         return spare
@@ -180,10 +179,11 @@ def _build_plan(
             return None
     released = _find_released(snapshot, pinned, first) if readable is None else []
     covered = released + covered
-    unread = [*(history.piece(i).message for i in released), *unread]
+    newly = (*(history.piece(i).message for i in released), *unread)
+    kept = _kept_messages(snapshot, pinned, start)
     previous = age_refusals(previous) if previous else None
-    facts = CoveredFacts(tuple(unread), previous, _kept_messages(snapshot, pinned, start))
-    calls = facts.calls if readable is None else CoveredFacts(messages, None, ()).calls
+    facts = CoveredFacts(newly, previous, kept)
+    calls = facts.calls if readable is None else CoveredFacts(tuple(messages), None, ()).calls
     touched = find_touched_files(calls)
     record = snapshot.record
     known = FileOperations(read=record.read_files, modified=record.modified_files) if record else FileOperations()
@@ -195,8 +195,8 @@ def _build_plan(
         cut=cut,
         reaches_target=reaches_target,
         pins=_pins(snapshot, pinned),
-        messages=facts.messages,
-        kept=facts.kept,
+        messages=newly,
+        kept=kept,
         facts=facts,
         hosts=tuple(history.piece(i).host for i in covered),
         previous_summary=previous,
@@ -282,10 +282,7 @@ def _previous_summary(snapshot: Snapshot[M], foreign: int | None) -> str | None:
 
 def _reduced_results(snapshot: Snapshot[M]) -> list[tuple[str, str]]:
     """Return the tool of the newest results that the active view shows smaller, and the text in their place."""
-    active = {(item.run, item.ordinal): item for item in snapshot.reductions if item.kind == "result"}
-    if not active:
-        return []
-    first = sorted(run for run, _ in active)[-MAX_LISTED:][0]
-    parts = reducible_parts(snapshot.history, max(snapshot.covered_runs, first - 1), lambda _: 0, results_only=True)
-    hidden = [(part, active.get((part.run, part.ordinal))) for part in parts]
-    return [(part.tool, by.apply(part.text)) for part, by in hidden if by]
+    active = by_name(item for item in snapshot.reductions if item.kind == "result")
+    runs = sorted(run for _, run, _ in active if run >= snapshot.covered_runs)[-MAX_LISTED:]
+    parts = list_parts(snapshot.history, {*runs}, RESULTS)
+    return [(part.tool, active[part.name].apply(part.text)) for part in parts if part.name in active]

@@ -47,7 +47,7 @@ class CoveredFacts:
         kept: Those that stay in the context: they close tasks and mend failures.
     """
 
-    def __init__(self, messages: Sequence[Message], previous_summary: str | None, kept: Sequence[Message]) -> None:
+    def __init__(self, messages: tuple[Message, ...], previous_summary: str | None, kept: tuple[Message, ...]) -> None:
         self.messages, self.previous_summary, self.kept = messages, previous_summary, kept
 
     @cached_property

@@ -13,10 +13,10 @@ from compaction_hooks.messages import Format, M, Message, NativeSummary
 from compaction_hooks.native import Issuer, NativeItems
 from compaction_hooks.view.cache_marks import MovedMark, move_mark
 from compaction_hooks.view.native import NOWHERE, NativeStart, covered_pieces, native_of
+from compaction_hooks.view.parts import Rewritten
 from compaction_hooks.view.pins import pin_pieces, whole_step
 from compaction_hooks.view.reasoning import StaleReasoning
 from compaction_hooks.view.record import CompactionRecord, Pin
-from compaction_hooks.view.reductions import Rewritten
 
 
 class NativeHead(NamedTuple, Generic[M]):

@@ -16,12 +16,12 @@ from compaction_hooks.reasoning import binds_reasoning
 from compaction_hooks.view.builder import NativeHead, ViewBuilder, find_head
 from compaction_hooks.view.cache_marks import MovedMark
 from compaction_hooks.view.native import NativeStart, find_start
+from compaction_hooks.view.parts import OF_A_REQUEST, Reduction, Rewritten, by_name
 from compaction_hooks.view.pins import pin_pieces
 from compaction_hooks.view.reasoning import NOT_STALE, StaleReasoning, stale_runs_of
 from compaction_hooks.view.record import CompactionRecord, Pin, StaleRuns, collect_products
-from compaction_hooks.view.reductions import Reduction, Rewritten, by_place
-from compaction_hooks.view.rewriting import OF_A_REQUEST, rewrite_parts
 from compaction_hooks.view.rows import join_rows, part_row
+from compaction_hooks.view.smaller import rewrite_parts
 from compaction_hooks.view.summary_message import SUMMARY_MARKER
 
 
@@ -120,7 +120,6 @@ def apply_record(
     estimate: Callable[[Message], int],
     earlier: Projection[M] | None = None,
     stale_runs: StaleRuns = NOT_STALE,
-    made_here: Iterable[Reduction] = (),
     issuer: Issuer | None = None,
     start: NativeStart | None = None,
     large: Iterable[Reduction] = (),
@@ -131,7 +130,6 @@ def apply_record(
         estimate: Size of one neutral message in tokens, before calibration.
         earlier: Another record applied to this history, or to one that it grew from; its rewritten messages are reused.
         stale_runs: The runs whose reasoning is left out.
-        made_here: Reductions that were made of this history, so that their parts need not be hashed again.
         issuer: The API and the model whose native items are shown; the format can write them.
         start: The provider's own summary in the list at which the view begins, if it is newer than the record's; None without one.
         large: Reductions of results that are too large for any view, made of this history; those of the record take precedence.
@@ -146,10 +144,9 @@ def apply_record(
     cut = head.cut
     searched = (earlier.cut, earlier.moved_mark) if earlier else (0, None)
     pinned = builder.add_head(head, native, estimate, *searched) if cut or head.rendered else ()
-    wanted = by_place((*large, *(record.reductions if record else ())))
-    known = {*made_here, *large}
+    wanted = by_name((*large, *(record.reductions if record else ())))
     reusable = earlier.rewritten if earlier and earlier.is_settled else dict[int, Rewritten[M]]()
-    rewritten = rewrite_parts(history, wanted, cut, known, format, estimate, reusable)
+    rewritten = rewrite_parts(history, wanted, cut, format, estimate, reusable)
     first = history.host_of(cut)
     is_partial = cut < history.piece_count and history.first_piece(first) != cut
     changed = [*rewritten, *stale.hosts(first, history.host_count)]

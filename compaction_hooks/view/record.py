@@ -15,7 +15,7 @@ from compaction_hooks.history import Known, Origin
 from compaction_hooks.history.digests import text_digest
 from compaction_hooks.messages import Provider, Usage
 from compaction_hooks.native import Issuer, NativeItems
-from compaction_hooks.view.reductions import PartKind, Reduction
+from compaction_hooks.view.parts import PartKind, Reduction
 
 T = TypeVar("T")
 
@@ -366,9 +366,8 @@ def _usage(fields: Mapping[str, object]) -> Usage:
 
 def record_id(covered_digest: str, rendered: str, reductions: Sequence[Reduction], parent: str | None) -> str:
     """Return the id of a record with this content; the same content has the same id on every machine."""
-    listed = ", ".join([reduction.to_json() for reduction in reductions])
-    content = f"[{json.dumps(covered_digest)}, {json.dumps(rendered)}, [{listed}], {json.dumps(parent)}]"
-    return text_digest(content)[:24]
+    shown = [item._replace(handle="", source="") for item in reductions]  # they follow from the parts of the run
+    return text_digest(json.dumps([covered_digest, rendered, shown, parent]))[:24]
 
 
 def precedence(record: CompactionRecord) -> tuple[int, int, str, str]:

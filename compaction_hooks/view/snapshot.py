@@ -16,10 +16,10 @@ from compaction_hooks.tokens.budget import Budget
 from compaction_hooks.tokens.estimator import TokenEstimator
 from compaction_hooks.tokens.prices import Prices, find_prices
 from compaction_hooks.view.native import NativeStart, native_of
+from compaction_hooks.view.parts import Reduction, still_true
 from compaction_hooks.view.projection import Projection
 from compaction_hooks.view.reasoning import NOT_STALE
 from compaction_hooks.view.record import CompactionRecord, StaleRuns
-from compaction_hooks.view.reductions import Reduction, still_true
 from compaction_hooks.view.rows import join_rows
 
 

@@ -12,7 +12,10 @@ import pytest
 
 from compaction_hooks import CompactionReason, CompactionSkipped, SummaryRequest
 from compaction_hooks.engine.call import Call
+from compaction_hooks.engine.compact import compact
 from compaction_hooks.engine.orders import Order
+from compaction_hooks.engine.send import recover
+from compaction_hooks.engine.transform import transform
 from compaction_hooks.events import CompactionEvent
 from compaction_hooks.runtime.drivers import CallContext
 from compaction_hooks.stores import MemoryStore
@@ -182,14 +185,14 @@ def test_a_cancelled_waiter_may_be_cancelled_wherever_it_waits() -> None:
 
 def flow_of(driven: Rig, name: str, messages: list[Chat]) -> Any:
     engine = driven.session.engine
-    call = Call(messages, engine.shared.find_settings(None))
+    call = Call(messages, engine.shared.find_settings(None), engine.shared)
     match name:
         case "transform":
-            return engine.transform(call)
+            return transform(engine.conversation, call)
         case "compact":
-            return engine.compact(call, Order(CompactionReason.MANUAL, must_fit=True))
+            return compact(engine.conversation, call, Order(CompactionReason.MANUAL, must_fit=True))
         case _:
-            return engine.recover(call, OVERFLOW)
+            return recover(engine.conversation, call, OVERFLOW)
 
 
 def run_flow(driven: Rig, flow: Any, caller: CallContext) -> Any:

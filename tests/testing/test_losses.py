@@ -14,7 +14,7 @@ from tests.conversations import Chat, Scripted, controller, steps, user
 
 Figures: TypeAlias = Mapping[str, LossFigures]
 
-COUNTS = ("compaction_hooks.engine.compaction.loss_of", "compaction_hooks.testing.checker.loss_of")
+COUNTS = ("compaction_hooks.engine.attempt.loss_of", "compaction_hooks.testing.checker.loss_of")
 MESSAGES = [
     user("Port the parser. Never touch the public API."),
     *steps(6),

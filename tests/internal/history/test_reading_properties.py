@@ -139,7 +139,7 @@ def facts(history: History[Chat]) -> dict[str, object]:
         "host pieces": [history.host_pieces(index) for index in range(history.host_count)],
         "runs": [(history.run_side(run), history.run_pieces(run), history.starts_turn(run)) for run in runs],
         "run of": [history.run_of(index) for index in range(history.piece_count)],
-        "ordinals": [history.call_ordinals(run) for run in runs],
+        "ordinals": [history.run_calls(run) for run in runs],
         "request": history.request,
         "systems": history.systems(),
         "tokens": [history.tokens(index) for index in range(history.piece_count + 1)],

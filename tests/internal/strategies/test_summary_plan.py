@@ -12,12 +12,13 @@ from compaction_hooks import CompactionRecord, Message
 from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.history import HistoryReader, Known
 from compaction_hooks.history.digests import message_digest
-from compaction_hooks.strategies.candidate import Goal
+from compaction_hooks.strategies.candidate import Goal, find_parts
 from compaction_hooks.strategies.clear_tool_results import ClearToolResults
 from compaction_hooks.strategies.drop_oldest import drop_marker
 from compaction_hooks.strategies.summarize import Summarize
 from compaction_hooks.strategies.summary_plan import Summarized, SummaryPlan, find_pinned, plan_summary
 from compaction_hooks.tokens.budget import Budget
+from compaction_hooks.view.parts import TEXTS
 from compaction_hooks.view.projection import Projection, apply_record
 from compaction_hooks.view.record import UNKNOWN_RUN, CompactionReason, collect_products
 from compaction_hooks.view.snapshot import Snapshot, ViewKey
@@ -284,3 +285,10 @@ def test_a_pin_keeps_its_place_in_a_list_that_begins_with_the_summary() -> None:
     stored = apply_view(messages, record)
     again = compacted([*stored, *steps(6, first=6)], records=[record], pinned=[messages[0]])
     assert {pin.digest: pin.run for pin in again.pins} == places
+
+
+def test_shortened_texts_are_never_the_current_request_pinned_or_of_the_system() -> None:
+    pin = user("b")
+    messages = [system("s"), user("a"), pin, assistant("c", call("1")), tool("1", "r"), user("d")]
+    found = find_parts(*situation(messages, pinned=[pin]), TEXTS)
+    assert [(part.run, part.ordinal, part.text) for part in found] == [(0, 0, "a"), (1, 0, "c")]

@@ -119,7 +119,8 @@ def request(
         estimate=TOKENS,
         kept_messages=tuple(messages),
         name_facts=lambda: (
-            "- a fact\n" + name_facts(CoveredFacts(messages, previous_summary, messages), names, 1_500, TOKENS)
+            "- a fact\n"
+            + name_facts(CoveredFacts(tuple(messages), previous_summary, tuple(messages)), names, 1_500, TOKENS)
         ),
     )
 

@@ -7,8 +7,8 @@ import pytest
 
 from compaction_hooks import CompactionReason, CompactionRecord, Usage
 from compaction_hooks.errors import RecordError
+from compaction_hooks.view.parts import Reduction
 from compaction_hooks.view.record import ParentSummary, Pin, collect_products
-from compaction_hooks.view.reductions import Reduction
 
 RECORD = CompactionRecord(
     id="a1",

@@ -1,18 +1,30 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 
 from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.history import History, HistoryReader, Known
-from compaction_hooks.messages import Message
+from compaction_hooks.messages import Message, ToolResult
 from compaction_hooks.strategies.clear_tool_results import results_to_clear
 from compaction_hooks.strategies.shorten_parts import choose_shortened
 from compaction_hooks.text.shortening import shorten
 from compaction_hooks.view.markers import MINIMUM_KEPT_CHARS, clearing_marker, shorten_arguments
-from compaction_hooks.view.reductions import Reducible, ToolRule, places, reducible_parts, reducible_texts
+from compaction_hooks.view.parts import (
+    OF_TOOLS,
+    RESULTS,
+    TEXTS,
+    PartKind,
+    Reducible,
+    Reduction,
+    ToolRule,
+    by_name,
+    list_parts,
+    measure,
+)
+from compaction_hooks.view.smaller import rewrite_parts
 from tests.conversations import Chat, assistant, call, system, tool, user
 
 TWO_TEXTS = [{"type": "text", "text": "a"}, {"type": "text", "text": ""}, {"type": "text", "text": "b"}]
@@ -28,6 +40,16 @@ def history(messages: Sequence[Chat]) -> History[Chat]:
     return HistoryReader(OpenAIChatFormat(), size, "[S]").read(messages, Known())
 
 
+def find(
+    read: History[Chat],
+    kinds: tuple[PartKind, ...] = OF_TOOLS,
+    reductions: Sequence[Reduction] = (),
+    size: Callable[[Message], int] = size,
+) -> list[Reducible]:
+    shown = rewrite_parts(read, by_name(reductions), 0, OpenAIChatFormat(), size, {})
+    return [*measure(read, list_parts(read, range(read.run_count), kinds), size, shown)]
+
+
 def results(*named: tuple[str, int]) -> list[Chat]:
     """A run of steps, each with one result of so many characters by the named tool."""
     messages: list[Chat] = [user("go")]
@@ -40,7 +62,7 @@ def cleared_steps(
     messages: Sequence[Chat], protect_tokens: int, rules: Mapping[str, ToolRule] | None = None
 ) -> list[int]:
     read = history(messages)
-    parts = reducible_parts(read, 0, size, results_only=True)
+    parts = find(read, RESULTS)
     chosen = results_to_clear(parts, protect_tokens=protect_tokens, rules=rules or {}, last_run=read.run_count - 1)
     return [(part.run - 2) // 2 for part in chosen]
 
@@ -57,23 +79,24 @@ def test_the_last_results_are_never_cleared() -> None:
 
 def test_an_applied_reduction_counts_as_its_marker() -> None:
     read = history(results(("grep", 1_000), ("grep", 1_000)))
-    part = next(part for part in reducible_parts(read, 0, size) if part.kind == "result")
-    again = next(p for p in reducible_parts(read, 0, size, [part.reduction()]) if p.kind == "result")
+    part = next(part for part in find(read) if part.kind == "result")
+    again = next(p for p in find(read, RESULTS, [part.reduction()]) if p.kind == "result")
     assert (part.tokens, again.tokens) == (100, len(clearing_marker("0" * 1_000)) // 10)
 
 
 def test_a_cleared_result_is_not_cleared_again() -> None:
     """A marker is a few tokens, which clearing it once more would not gain; what was only shortened may still be cleared."""
     read = history(results(*[("grep", 12_345)] * 3))
-    first, second, _ = reducible_parts(read, 0, lambda _: 30, results_only=True)
+    first, second, _ = find(read, RESULTS, size=lambda _: 30)
     in_force = [first.reduction(), second.reduction(600, 400)]
-    parts = reducible_parts(read, 0, lambda _: 30, in_force, results_only=True)
+    parts = find(read, RESULTS, in_force, lambda _: 30)
     chosen = results_to_clear(parts, protect_tokens=1, rules={}, last_run=read.run_count - 1)
     assert [part.run for part in chosen] == [second.run]
 
 
 def part(text: str, tool: str = "grep", ordinal: int = 0) -> Reducible:
-    return Reducible("result", 2, ordinal, 0, 0, tool, text, len(text) // 4, len(text))
+    result = ToolResult("1", text, tool)
+    return Reducible("result", 2, ordinal, 0, 0, result, text, tokens=len(text) // 4, shown_chars=len(text))
 
 
 def test_the_largest_parts_are_shortened_to_one_length() -> None:
@@ -98,9 +121,9 @@ def test_shortening_never_goes_below_its_floor() -> None:
 
 def test_shortening_never_shows_more_than_before() -> None:
     read = history(results(("grep", 9_000), ("grep", 9_000), ("grep", 300)))
-    first, second = [p for p in reducible_parts(read, 0, size) if p.kind == "result"][:2]
+    first, second = [p for p in find(read) if p.kind == "result"][:2]
     in_force = [first.reduction(), second.reduction(300, 100)]
-    assert choose_shortened(reducible_parts(read, 0, size, in_force), excess_tokens=10, rules={}) == []
+    assert choose_shortened(find(read, OF_TOOLS, in_force), excess_tokens=10, rules={}) == []
 
 
 SPOKEN = [
@@ -113,22 +136,10 @@ SPOKEN = [
 ]
 
 
-def test_texts_are_those_of_users_and_the_assistant_but_the_current_request() -> None:
-    """Rule: the current request, system messages and pinned messages are never shortened."""
-    read = history(SPOKEN)
-    assert [(p.run, p.ordinal, p.text[0]) for p in reducible_texts(read, 0, size)] == [
-        (0, 0, "a"),
-        (0, 1, "b"),
-        (1, 0, "c"),
-    ]
-    assert [p.text[0] for p in reducible_texts(read, 0, size, excluded=[2])] == ["a", "c"]
-    assert [p.text[0] for p in reducible_texts(read, 1, size)] == ["c"]
-
-
 def test_a_shortened_text_counts_as_its_visible_part() -> None:
     read = history(SPOKEN)
-    first = reducible_texts(read, 0, size)[0]
-    again = reducible_texts(read, 0, size, [first.reduction(60, 40)])[0]
+    first = find(read, TEXTS)[1]
+    again = find(read, TEXTS, [first.reduction(60, 40)])[1]
     assert (first.tokens, first.shown_chars) == (90, 900)
     assert again.shown_chars == len(shorten("a" * 900, 60, 40))
     assert again.tokens == again.shown_chars // 10
@@ -138,7 +149,7 @@ def test_the_place_of_a_text_is_the_same_in_every_format() -> None:
     """Frameworks differ in empty texts and in how messages are cut; the texts themselves count."""
     one = history([user("go"), assistant("", call("1")), tool("1", "r"), user("a"), user("b")])
     two = history([user("go"), assistant(None, call("1")), tool("1", "r"), {"role": "user", "content": TWO_TEXTS}])
-    names = [[(run, p.ordinal, p.text) for run, p in places(h, range(3)) if p.kind == "text"] for h in (one, two)]
+    names = [[(p.run, p.ordinal, p.text) for p in list_parts(h, range(3), TEXTS)] for h in (one, two)]
     assert names[0] == names[1] == [(0, 0, "go"), (2, 0, "a"), (2, 1, "b")]
 
 

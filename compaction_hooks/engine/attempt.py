@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Generic
 
-from compaction_hooks.engine.call import Call, SharedState
+from compaction_hooks.engine.call import Call
 from compaction_hooks.engine.conversation import Conversation
 from compaction_hooks.engine.cooldown import Breaker, KnownOverflow
 from compaction_hooks.engine.measuring import take_snapshot
@@ -25,8 +25,8 @@ from compaction_hooks.recall.loss import loss_of
 from compaction_hooks.runtime.effects import Aborted, Emit, Flow, Instant, Now, Work
 from compaction_hooks.strategies import AnyStrategy, Candidate, Goal, ShortenParts, SummaryStrategy
 from compaction_hooks.strategies.check import broken_rule, rejection
+from compaction_hooks.strategies.drop_media import DropMedia
 from compaction_hooks.strategies.fixed_parts import largest_fixed_part
-from compaction_hooks.strategies.leave_out_media import LeaveOutMedia
 from compaction_hooks.strategies.shorten_parts import last_resort
 from compaction_hooks.strategies.summary_plan import Summarized
 from compaction_hooks.tokens.budget import MINIMUM_GROWTH_RATIO, Budget
@@ -40,13 +40,12 @@ from compaction_hooks.view.snapshot import Snapshot
 logger = logging.getLogger("compaction_hooks")
 
 
-class Compaction(Generic[M]):
+class Attempt(Generic[M]):
     """One attempt to compact: the strategies in turn, until a candidate is accepted."""
 
     def __init__(
         self,
         conversation: Conversation[M],
-        shared: SharedState,
         call: Call[M],
         snapshot: Snapshot[M],
         budget: Budget,
@@ -54,7 +53,6 @@ class Compaction(Generic[M]):
     ) -> None:
         self._conversation = conversation
         self._cooldown = conversation.cooldown.copy() if order.is_preview else conversation.cooldown
-        self._shared = shared
         self._call = call
         self._settings = call.settings
         self._snapshot = snapshot._replace(learned=conversation.export_calibration(snapshot.key.model))
@@ -149,7 +147,7 @@ class Compaction(Generic[M]):
         return strategies[summaries[0] :] if self._is_manual and summaries else strategies
 
     def _leave_media_out(self, goal: Goal[M], start: Instant) -> Flow[CompactionResult[M]]:
-        candidate = LeaveOutMedia().propose(self._snapshot, goal)
+        candidate = DropMedia().propose(self._snapshot, goal)
         if candidate is None or broken_rule(self._snapshot, candidate) is not None:
             return (yield from self._skip(start, CompactionOutcome.NOTHING_TO_COMPACT, "no media to leave out"))
         return (yield from self._commit(candidate, start))
@@ -419,7 +417,7 @@ class Compaction(Generic[M]):
         return sent.unmerged
 
     def _take_snapshot(self) -> Snapshot[M]:
-        return take_snapshot(self._conversation, self._shared, self._call).freeze(self._call.messages)
+        return take_snapshot(self._conversation, self._call).freeze(self._call.messages)
 
     def _renew(self, snapshot: Snapshot[M]) -> Snapshot[M]:
         """Return a snapshot of the list as it is now."""

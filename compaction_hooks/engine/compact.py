@@ -1,0 +1,212 @@
+"""The compactions of one conversation, one at a time: those that a call needs, and those by hand."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from functools import partial
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from compaction_hooks.engine.call import Call
+from compaction_hooks.engine.conversation import Conversation, first_uncovered
+from compaction_hooks.engine.measuring import take_snapshot
+from compaction_hooks.engine.orders import Order
+from compaction_hooks.engine.persistence import sync_store
+from compaction_hooks.engine.result import CompactionOutcome, CompactionResult
+from compaction_hooks.errors import ContextOverflowError, describe_error
+from compaction_hooks.files import FileOperations, merge
+from compaction_hooks.history.digests import message_digest
+from compaction_hooks.messages import M
+from compaction_hooks.runtime.effects import Emit, Flow, InFlight, Instant, IsAborted, Now, Outcome, Wait, Work
+from compaction_hooks.tokens.budget import Budget
+from compaction_hooks.view.projection import is_true
+from compaction_hooks.view.record import CompactionReason, CompactionRecord
+from compaction_hooks.view.snapshot import Snapshot
+
+if TYPE_CHECKING:  # needed only when something is due
+    from compaction_hooks.engine.attempt import Attempt
+    from compaction_hooks.events import CompactionStarted
+
+logger = logging.getLogger("compaction_hooks")
+
+ATTEMPT = "compaction_hooks.engine.attempt"
+"""The module of an attempt, with all that it needs."""
+_END: dict[CompactionOutcome, Outcome] = {
+    CompactionOutcome.COMPACTED: "settled",
+    CompactionOutcome.ABORTED: "aborted",
+    CompactionOutcome.PREVIEWED: "aborted",
+}
+"""How each outcome appears to the callers that waited for the attempt; any other outcome is "failed"."""
+
+
+def compact(conversation: Conversation[M], call: Call[M], order: Order) -> Flow[CompactionResult[M]]:
+    """Compact by hand, whatever the size.
+
+    Raises:
+        ContextOverflowError: the list does not fit the window and cannot be made to.
+    """
+    yield from sync_store(conversation, before_paying=True)
+    if not order.is_preview:
+        yield from report_missing_pins(conversation, call)
+
+    others_end = yield from wait_for_others(conversation)
+    is_aborted: bool = yield IsAborted()
+    snapshot = take_snapshot(conversation, call)
+    record = snapshot.record
+    if is_aborted:
+        return _report_unchanged(conversation, snapshot, CompactionOutcome.ABORTED, order)
+
+    is_done = record is not None and record.seen_runs == snapshot.history.run_count and snapshot.fits_window
+    if order.keep is None and is_done:
+        # Compacted already, with no message since: a caller that waited shares that result, any other one is told.
+        is_shared = others_end == "settled"
+        outcome = CompactionOutcome.COMPACTED if is_shared else CompactionOutcome.NOTHING_TO_COMPACT
+        return _report_unchanged(conversation, snapshot, outcome, order)
+
+    if order.previewed is not None and not _is_still_good(order.previewed, snapshot):
+        order = order._replace(previewed=None)
+    _, result = yield from run_compaction(conversation, call, order)
+    return result
+
+
+def run_compaction(
+    conversation: Conversation[M], call: Call[M], order: Order
+) -> Flow[tuple[Attempt[M], CompactionResult[M]]]:
+    """Compact. If the host changed the history meanwhile, try again, the second time without a model, which takes no time."""
+    attempt, result = yield from _run_attempt(conversation, call, order)
+    for may_ask in (True, False):
+        if attempt.is_outdated:
+            again = order._replace(may_ask=order.may_ask and may_ask)
+            attempt, result = yield from _run_attempt(conversation, call, again)
+    return attempt, result
+
+
+def _run_attempt(
+    conversation: Conversation[M], call: Call[M], order: Order
+) -> Flow[tuple[Attempt[M], CompactionResult[M]]]:
+    """Run one attempt; other callers of this conversation wait for it."""
+    conversation.drop_missing()
+    snapshot = take_snapshot(conversation, call).freeze(call.messages)
+    budget = find_budget(call, snapshot)
+
+    flight = conversation.flight = InFlight()
+    end: Outcome = "aborted"
+    try:
+        start: Instant = yield Now()
+        if not order.is_preview:
+            yield Emit(_build_started_event(conversation.id, snapshot, order))
+        order = order._replace(host_files=(yield from _read_host_files(conversation, call, order)))
+        if ATTEMPT not in sys.modules:  # a third of the package: its import would stop the event loop
+            yield Work(partial(import_module, ATTEMPT))
+        # Read again only now: the event handlers may have taken time, in which the host wrote into its messages.
+        attempt = new_attempt(conversation, call, snapshot, budget, order)
+        result = yield from attempt.run(start)
+        end = _END.get(result.outcome, "failed")
+    except ContextOverflowError:
+        end = "failed"
+        raise
+    finally:
+        if conversation.flight is flight:
+            conversation.flight = None
+        flight.done.set_result(end)
+    return attempt, result
+
+
+def _read_host_files(conversation: Conversation[M], call: Call[M], order: Order) -> Flow[FileOperations]:
+    """Return the files that the host keeps track of, without those of a function that fails; that is reported."""
+    files = FileOperations()
+    for read in (call.shared.host_files, conversation.host_files):
+        try:
+            files = merge(files, read()) if read else files
+        except Exception as error:  # noqa: BLE001 - a host's function may raise anything
+            from compaction_hooks.events import HostFilesFailed  # needed only when something happens
+
+            event = HostFilesFailed(session_id=conversation.id, error=describe_error(error))
+            logger.warning("%s", event)
+            if not order.is_preview:
+                yield Emit(event)
+    return files
+
+
+def new_attempt(
+    conversation: Conversation[M], call: Call[M], snapshot: Snapshot[M], budget: Budget, order: Order
+) -> Attempt[M]:
+    """Return an attempt to compact that has not begun."""
+    from compaction_hooks.engine.attempt import Attempt  # see `_run_attempt`
+
+    return Attempt(conversation, call, _verify(conversation, call, snapshot), budget, order)
+
+
+def _verify(conversation: Conversation[M], call: Call[M], snapshot: Snapshot[M]) -> Snapshot[M]:
+    """Return a snapshot of the list as it is now; the messages of the view are read again for changes in place."""
+    history, record = snapshot.history, snapshot.record
+    start = first_uncovered(history, record) if record else 0
+    is_same = snapshot.is_current and conversation.verify(snapshot, start)
+    return snapshot if is_same else take_snapshot(conversation, call).freeze(call.messages)
+
+
+def find_budget(call: Call[M], snapshot: Snapshot[M]) -> Budget:
+    """Return the budget of the model's window, or of a window as large as the context if the window is unknown."""
+    return snapshot.budget or call.shared.find_settings(snapshot.model).budget(max(snapshot.tokens, 1))
+
+
+def _report_unchanged(
+    conversation: Conversation[M], snapshot: Snapshot[M], outcome: CompactionOutcome, order: Order
+) -> CompactionResult[M]:
+    record = snapshot.record
+    is_new = outcome is CompactionOutcome.COMPACTED and record is not None
+    return CompactionResult(
+        messages=snapshot.stored_view if order.is_preview else conversation.hand_out(snapshot).unmerged,
+        record=record,
+        outcome=outcome,
+        reason=CompactionReason.MANUAL,
+        tokens_before=record.tokens_before if record and is_new else snapshot.tokens,
+        tokens_after=snapshot.tokens,
+    )
+
+
+def wait_for_others(conversation: Conversation[M]) -> Flow[Outcome | None]:
+    """Wait for a compaction under way; return how it ended, or None if there was none."""
+    end: Outcome | None = None
+    while conversation.flight is not None:
+        end = yield Wait(conversation.flight)
+        if end != "settled":
+            break
+    return end
+
+
+def report_missing_pins(conversation: Conversation[M], call: Call[M]) -> Flow[None]:
+    """Report messages that were pinned before a list had them, if this list does not have them either."""
+    if not conversation.records.unseen_pins:
+        return
+    history = take_snapshot(conversation, call).history
+    digests = {message_digest(history.piece(index).message) for index in range(history.piece_count)}
+    unseen = conversation.records.unseen_pins
+    conversation.records.unseen_pins = []
+    count = sum(not digests.issuperset(pinned) for pinned in unseen)
+    if count:
+        from compaction_hooks.events import PinMissing  # needed only when something happens
+
+        logger.warning("session %s: the list has not %d of the messages that were pinned", conversation.id, count)
+        yield Emit(PinMissing(session_id=conversation.id, count=count))
+
+
+def _build_started_event(session_id: str, snapshot: Snapshot[M], order: Order) -> CompactionStarted:
+    from compaction_hooks.events import CompactionStarted  # needed only when something happens
+
+    budget = snapshot.budget
+    return CompactionStarted(
+        session_id=session_id,
+        reason=order.reason,
+        why=order.due.reason if order.due else "",
+        tokens_before=snapshot.tokens,
+        messages_before=len(snapshot.view),
+        trigger_tokens=budget.trigger if budget else None,
+        context_window=budget.window if budget else None,
+    )
+
+
+def _is_still_good(record: CompactionRecord, snapshot: Snapshot[M]) -> bool:
+    """Return whether the record of a preview is true of a list, and follows its active record."""
+    return is_true(snapshot.history, record) and record.parent == (snapshot.record.id if snapshot.record else None)

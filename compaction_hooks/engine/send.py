@@ -1,0 +1,360 @@
+"""A model call with recovery: if the provider rejects a view, or cuts the answer short, compact and send once more."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, cast
+
+from compaction_hooks.engine.call import Call
+from compaction_hooks.engine.compact import find_budget, new_attempt, run_compaction, wait_for_others
+from compaction_hooks.engine.conversation import Conversation
+from compaction_hooks.engine.learning import learn_from_answer, learn_from_overflow, report_usage
+from compaction_hooks.engine.measuring import take_snapshot
+from compaction_hooks.engine.model_names import same_model
+from compaction_hooks.engine.orders import Order
+from compaction_hooks.engine.persistence import flush, sync_store
+from compaction_hooks.engine.result import CompactionOutcome
+from compaction_hooks.engine.sizes import LastSent
+from compaction_hooks.engine.transform import hand_out, transform
+from compaction_hooks.errors import ContextOverflowError
+from compaction_hooks.foreign import read_attribute
+from compaction_hooks.formats.answers import is_cut_by_window, sealed_items
+from compaction_hooks.formats.usage import context_tokens
+from compaction_hooks.messages import M, Message
+from compaction_hooks.native import is_native_refusal
+from compaction_hooks.reasoning import is_reasoning_refusal
+from compaction_hooks.runtime.effects import (
+    Failure,
+    Flow,
+    Outcome,
+    Send,
+    Success,
+)
+from compaction_hooks.runtime.streams import GuardedAsyncStream, GuardedStream
+from compaction_hooks.tokens.windows import find_window
+from compaction_hooks.view.record import CompactionReason, CompactionRecord
+from compaction_hooks.view.snapshot import Snapshot, ViewKey
+
+if TYPE_CHECKING:  # needed only when something is due
+    from compaction_hooks.overflow import OverflowInfo
+
+logger = logging.getLogger("compaction_hooks")
+
+
+def send_call(conversation: Conversation[M], call: Call[M], read: Callable[[object], Message | None]) -> Flow[object]:
+    """Transform and send; on an overflow compact and send once more.
+
+    Args:
+        read: Reads a response into an assistant message, for its usage and how it ended.
+    """
+    sent = yield from transform(conversation, call)
+    first, sent = yield from _send(conversation, call, sent)
+    if isinstance(first, Success):
+        answer = _record_response(conversation, call, first.value, sent, read)
+        if answer is None or not _is_cut_short(answer, sent, call):
+            return first.value
+        return (yield from _send_again(conversation, call, first.value, answer, read))
+
+    sent = yield from _recover_view(conversation, call, first.error, sent)
+    second, sent = yield from _send(conversation, call, sent)
+    while isinstance(second, Failure) and _is_of_bytes(second.error, call):
+        # Nothing is paid for, and each time less is sent: without media the error is raised.
+        sent = yield from _recover_view(conversation, call, second.error, sent)
+        second, sent = yield from _send(conversation, call, sent)
+    if isinstance(second, Success):
+        _record_response(conversation, call, second.value, sent, read)
+        return second.value
+
+    # One such recovery for each call: a second overflow teaches the window and is raised.
+    info = _find_overflow(call, second.error, sent.key.model)
+    if info is None:
+        raise second.error
+    learn_from_overflow(conversation, call.shared, call, take_snapshot(conversation, call), sent, info)
+    snapshot = take_snapshot(conversation, call).freeze(call.messages)
+    order = Order(reason=CompactionReason.OVERFLOW)
+    raise new_attempt(
+        conversation, call, snapshot, find_budget(call, snapshot), order
+    ).overflow_error() from second.error
+
+
+def recover(conversation: Conversation[M], call: Call[M], error: BaseException) -> Flow[LastSent[M]]:
+    """Return a view to send after an error that the host caught. Raise `error` itself if another view is no cure.
+
+    Raises:
+        ContextOverflowError: nothing smaller is valid.
+    """
+    if _is_of_another_model(conversation, error, call):
+        raise error
+    return (yield from _recover_view(conversation, call, error, conversation.last_sent))
+
+
+def _send(
+    conversation: Conversation[M], call: Call[M], sent: LastSent[M]
+) -> Flow[tuple[Success | Failure, LastSent[M]]]:
+    """Send a view, and once more without what the provider refuses. Return the answer and the view last sent."""
+    answer: Success | Failure = yield Send(sent.view)
+    while isinstance(answer, Failure):
+        accepted = yield from _drop_refused(conversation, call, answer.error, sent)
+        if accepted is None:
+            break
+        sent = accepted
+        answer = yield Send(sent.view)
+    if isinstance(answer, Success):
+        yield from _note_sealed(conversation, call, answer.value)
+    return answer, sent
+
+
+def _note_sealed(conversation: Conversation[M], call: Call[M], response: object) -> Flow[None]:
+    """Note the issuer of a sealed summary in an answer now: another process may make the next call, of another model."""
+    items = sealed_items(response)
+    if items and conversation.format.name == "openai_responses":
+        take_snapshot(conversation, call._replace(messages=[*call.messages, *cast("list[M]", items)]))
+        yield from flush(conversation)
+
+
+def _drop_refused(
+    conversation: Conversation[M], call: Call[M], error: BaseException, refused: LastSent[M] | None
+) -> Flow[LastSent[M] | None]:
+    """Return a view without the reasoning or the native items that an error refuses; None if it refuses neither."""
+    bare: LastSent[M] | None = None
+    refuses_reasoning = call.settings.sealed_reasoning != "keep" and is_reasoning_refusal(error)
+    # Native items first: a sentence that fits both is about them too, and then the same rotated key sealed the reasoning.
+    if is_native_refusal(error):
+        key = take_snapshot(conversation, call).key if refused is None else refused.key
+        bare = yield from _drop_native(conversation, call, key, with_reasoning=refuses_reasoning)
+    if bare is None and refuses_reasoning:
+        bare = yield from _drop_reasoning(conversation, call, refused)
+    return bare
+
+
+def _drop_native(
+    conversation: Conversation[M], call: Call[M], refused: ViewKey, *, with_reasoning: bool
+) -> Flow[LastSent[M] | None]:
+    """Send the native items no more. Return the view, or None if the refused one held no items.
+
+    Args:
+        with_reasoning: Whether to leave out the reasoning so far too.
+    """
+    if not refused.has_native and (refused.start is None or not refused.start.is_sent):
+        return None
+    conversation, snapshot = conversation, take_snapshot(conversation, call)
+    record = snapshot.record
+    notes: list[CompactionRecord] = []
+    if not refused.has_native:
+        notes = [conversation.refuse_natives(snapshot.history)]
+    elif record is not None and record.native is not None:  # another caller may have been refused too
+        notes = [conversation.records.refuse_natives(record.native.issuer)]
+        conversation.natives.refusals[refused.model] += 1
+    if with_reasoning:
+        conversation.reasoning.record_refusal(call.model or call.shared.model)
+    conversation.queue.replace([], notes)
+    logger.warning("session %s: the provider refused its own summary: going on without it", conversation.id)
+    return (yield from transform(conversation, call))  # without it the messages that it covers may be too many
+
+
+def _drop_reasoning(
+    conversation: Conversation[M], call: Call[M], refused: LastSent[M] | None
+) -> Flow[LastSent[M] | None]:
+    """Leave out all reasoning so far, from now on. Return the view, or None if the refused one held no reasoning."""
+    before = refused.unmerged if refused else take_snapshot(conversation, call).stored_view
+    conversation.reasoning.record_refusal(call.model or call.shared.model)
+    snapshot = take_snapshot(conversation, call)
+    if snapshot.stored_view == before and not (refused and refused.is_by_hand):
+        return None
+    logger.warning("session %s: the provider refused the reasoning that was sent: going on without it", conversation.id)
+    return (yield from hand_out(conversation, call, snapshot))
+
+
+def _recover_view(
+    conversation: Conversation[M], call: Call[M], error: BaseException, sent: LastSent[M] | None
+) -> Flow[LastSent[M]]:
+    """Return a view that cures `error`: compacted harder, or without what it refuses. Raise `error` if neither is a cure."""
+    accepted = yield from _drop_refused(conversation, call, error, sent)
+    if accepted is not None:
+        return accepted
+
+    settings = call.settings
+    info = _parse(error, settings.overflow_patterns)
+    if info is None or not info.is_recoverable or not settings.compact_on_overflow:
+        raise error
+
+    yield from sync_store(conversation, before_paying=True)
+    others_end = yield from wait_for_others(conversation)
+    if info.is_bytes:
+        return (yield from _leave_media_out_of(conversation, call, error, sent, info.limit_bytes))
+    if not _is_of_another_model(conversation, error, call):  # a `send` may fall back to another model by itself
+        learn_from_overflow(conversation, call.shared, call, take_snapshot(conversation, call), sent, info)
+
+    snapshot = take_snapshot(conversation, call)
+    budget = find_budget(call, snapshot)
+    if (others_end == "settled" or _is_another_view(snapshot, sent)) and snapshot.tokens <= budget.trigger:
+        return (yield from hand_out(conversation, call, snapshot))
+
+    snapshot = snapshot.freeze(call.messages)
+    unfit: ContextOverflowError | None = None
+    try:
+        compacted = yield from _compact_view(conversation, call, _overflow_order(others_end, must_fit=True))
+    except ContextOverflowError as failure:
+        compacted, unfit = None, failure
+    if compacted is not None:
+        return compacted
+    now = take_snapshot(conversation, call)
+    if not snapshot.is_current and now.tokens <= budget.trigger:  # the host went back meanwhile
+        return (yield from hand_out(conversation, call, now))
+    if unfit is not None:
+        raise unfit from error
+    raise error
+
+
+def _leave_media_out_of(
+    conversation: Conversation[M],
+    call: Call[M],
+    error: BaseException,
+    sent: LastSent[M] | None,
+    limit_bytes: int | None,
+) -> Flow[LastSent[M]]:
+    """Leave media out after `error` rejected a request for its bytes, and remember its size; raise `error` without media."""
+    from compaction_hooks.strategies.drop_media import chars_within, view_chars  # few requests are refused so
+
+    snapshot = take_snapshot(conversation, call)
+    if _is_another_view(snapshot, sent):
+        return (yield from hand_out(conversation, call, snapshot))
+
+    refused = view_chars(snapshot, snapshot.projection)
+    order = Order(reason=CompactionReason.OVERFLOW, only_media=True, limit_bytes=limit_bytes)
+    compacted = yield from _compact_view(conversation, call, order)
+    if compacted is None:
+        raise error
+    limit = refused if limit_bytes is None else chars_within(limit_bytes)
+    conversation.cooldown.max_chars = min(limit, refused - 1)
+    return compacted
+
+
+def _compact_view(conversation: Conversation[M], call: Call[M], order: Order) -> Flow[LastSent[M] | None]:
+    """Compact; return the view to send, or None if nothing was compacted."""
+    attempt, result = yield from run_compaction(conversation, call, order)
+    return attempt.last_sent if result.outcome is CompactionOutcome.COMPACTED else None
+
+
+def _send_again(
+    conversation: Conversation[M],
+    call: Call[M],
+    response: object,
+    answer: Message,
+    read: Callable[[object], Message | None],
+) -> Flow[object]:
+    """Compact and send once more, because the window cut the answer short; return the short answer if that fails."""
+    call = call._replace(cut_at=context_tokens(answer.usage) if answer.usage is not None else None)
+    yield from sync_store(conversation, before_paying=True)
+    others_end = yield from wait_for_others(conversation)
+    compacted = yield from _compact_view(conversation, call, _overflow_order(others_end, must_fit=False))
+    conversation.cooldown.has_overflowed = False
+    if compacted is None:
+        return response
+
+    second, sent = yield from _send(conversation, call, compacted)
+    if isinstance(second, Failure):
+        logger.warning("the answer stays cut short: sending again failed (%s)", type(second.error).__name__)
+        return response
+    _learn_answer_limit(call, answer, _record_response(conversation, call, second.value, sent, read))
+    return second.value
+
+
+def _learn_answer_limit(call: Call[M], first: Message, second: Message | None) -> None:
+    """Remember the limit of the model's answers if more room did not make the answer longer: it is no overflow then."""
+    if second is None or second.stop_reason != "length" or first.usage is None or second.usage is None:
+        return
+    if first.usage.output_tokens == second.usage.output_tokens > 0:
+        call.shared.answer_limits[call.model or call.shared.model] = second.usage.output_tokens
+
+
+def _is_cut_short(answer: Message, sent: LastSent[M], call: Call[M]) -> bool:
+    limit = call.shared.answer_limits.get(call.model or call.shared.model)
+    if answer.stop_reason == "length" and answer.usage is not None and answer.usage.output_tokens == limit:
+        return False
+    requested = call.max_output_tokens or call.settings.max_output_tokens
+    window = sent.budget.window if sent.budget is not None else None
+    return call.settings.compact_on_overflow and is_cut_by_window(answer, requested=requested, window=window)
+
+
+def _is_of_another_model(conversation: Conversation[M], error: BaseException, call: Call[M]) -> bool:
+    """Whether an error names another model than this call's: one used earlier in this conversation, or a known one.
+
+    Any other name may be a router's alias for the same model.
+    """
+    asked = call.model or call.shared.model
+    named = _find_model_name(error)
+    if asked is None or named is None or same_model(named, asked):
+        return False
+    return named in conversation.sizes.models or bool(find_window(named) and find_window(asked))
+
+
+def _record_response(
+    conversation: Conversation[M],
+    call: Call[M],
+    response: object,
+    sent: LastSent[M],
+    read: Callable[[object], Message | None],
+) -> Message | None:
+    """Learn the usage and the window from an answer; return the answer as read.
+
+    An answer may tell that the input overflowed although it was accepted: then the next call compacts first. A stream is
+    recorded chunk by chunk, as the host reads it.
+    """
+    if isinstance(response, GuardedStream | GuardedAsyncStream):
+        response.on_chunk = lambda chunk: _record_chunk(conversation, call, chunk, sent, read)
+        return None
+    answer = read(response)
+    if answer is not None and answer.usage is not None and answer.stop_reason not in ("error", "aborted"):
+        report_usage(conversation, call.shared, answer.usage, sent, answer.model)
+        learn_from_answer(call.shared, sent.key.model, answer, sent.budget)
+    # A plain text is the model's own, and may speak of overflows without being one.
+    if not isinstance(response, str) and _find_overflow(call, response, sent.key.model) is not None:
+        conversation.cooldown.has_overflowed = True
+    return answer
+
+
+def _record_chunk(
+    conversation: Conversation[M],
+    call: Call[M],
+    chunk: object,
+    sent: LastSent[M],
+    read: Callable[[object], Message | None],
+) -> None:
+    """Record a chunk of a stream; skip it if it tells nothing of usage or ending."""
+    if read(chunk) is not None:
+        with conversation.lock:
+            _record_response(conversation, call, chunk, sent, read)
+
+
+def _is_of_bytes(error: BaseException, call: Call[M]) -> bool:
+    info = _parse(error, call.settings.overflow_patterns)
+    return info is not None and info.is_bytes
+
+
+def _find_overflow(call: Call[M], evidence: object, model: str | None) -> OverflowInfo | None:
+    """Return the overflow of the context that an error or a response reports, or None."""
+    info = _parse(evidence, call.shared.find_settings(model).overflow_patterns)
+    return info if info is not None and info.kind == "context_overflow" else None
+
+
+def _overflow_order(others_end: Outcome | None, *, must_fit: bool) -> Order:
+    return Order(reason=CompactionReason.OVERFLOW, may_ask=others_end != "failed", must_fit=must_fit)
+
+
+def _parse(evidence: object, patterns: Sequence[str]) -> OverflowInfo | None:
+    from compaction_hooks.overflow import parse_overflow  # its patterns take as long to compile as all others
+
+    return parse_overflow(evidence, patterns=patterns)
+
+
+def _find_model_name(error: BaseException) -> str | None:
+    """Return the model that an error names, as litellm's (`model`) and pydantic-ai's (`model_name`) do, or None."""
+    names = (read_attribute(error, "model"), read_attribute(error, "model_name"))
+    return next((name for name in names if isinstance(name, str)), None)
+
+
+def _is_another_view(snapshot: Snapshot[M], sent: LastSent[M] | None) -> bool:
+    """Whether a later compaction, here or in another worker, replaced the rejected view."""
+    return sent is not None and snapshot.key.record_id != sent.key.record_id

@@ -1,0 +1,165 @@
+"""The view of one call: read what is new, ask the trigger, compact if it is due, and hand the view out.
+
+A flow is a generator that yields effects to the async or the sync driver. Between two effects it runs under the lock of the
+conversation; while it waits for an answer, it holds no lock.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from compaction_hooks.engine.call import Call
+from compaction_hooks.engine.compact import report_missing_pins, run_compaction
+from compaction_hooks.engine.conversation import Conversation
+from compaction_hooks.engine.measuring import take_snapshot
+from compaction_hooks.engine.orders import Order
+from compaction_hooks.engine.persistence import flush, sync_store
+from compaction_hooks.engine.sizes import LastSent
+from compaction_hooks.messages import M
+from compaction_hooks.runtime.effects import Emit, Flow, IsAborted, Outcome, Wait
+from compaction_hooks.tokens.windows import unknown_window_error
+from compaction_hooks.triggers import Due, RatioTrigger
+from compaction_hooks.view.record import CompactionReason
+from compaction_hooks.view.snapshot import Snapshot
+
+logger = logging.getLogger("compaction_hooks")
+
+
+def transform(conversation: Conversation[M], call: Call[M]) -> Flow[LastSent[M]]:
+    """Return the view to send; compact first when the threshold is passed or the last call overflowed silently."""
+    is_fresh = yield from sync_store(conversation, before_paying=False)
+    yield from report_missing_pins(conversation, call)
+
+    may_ask = True
+    may_wait = True
+    # Each effect lets other callers run, and they may compact: after a wait, take a new snapshot and decide again.
+    while True:
+        snapshot, is_fresh = yield from _take_informed_snapshot(conversation, call, is_fresh=is_fresh)
+        reason, due = _find_reason(conversation, snapshot, call)
+        only_media = reason is None and _exceeds_byte_limit(conversation, snapshot)
+        if only_media:
+            reason = CompactionReason.OVERFLOW
+        if reason is None:
+            return (yield from hand_out(conversation, call, snapshot))
+
+        if reason is CompactionReason.THRESHOLD and call.server_compaction:
+            yield from _leave_to_server(conversation, snapshot, call.server_compaction)
+            return (yield from hand_out(conversation, call, take_snapshot(conversation, call)))
+
+        is_aborted: bool = yield IsAborted()
+        why = "aborted" if is_aborted else _reason_to_wait(conversation, snapshot, reason)
+        if why:
+            yield from _skip(conversation, snapshot, reason, why)
+            return (yield from hand_out(conversation, call, take_snapshot(conversation, call)))
+
+        flight = conversation.flight
+        if flight is not None and may_wait:
+            end: Outcome = yield Wait(flight)
+            may_ask = may_ask and end != "failed"
+            may_wait = flight.done.done()
+            continue
+
+        # Only now, since most calls do not compact: another worker may have paid for this summary already.
+        if not is_fresh:
+            is_fresh = yield from sync_store(conversation, before_paying=True)
+            continue
+
+        order = Order(reason=reason, may_ask=may_ask, due=due, only_media=only_media)
+        attempt, _ = yield from run_compaction(conversation, call, order)
+        conversation.cooldown.has_overflowed = False
+        return attempt.last_sent or (yield from hand_out(conversation, call, take_snapshot(conversation, call)))
+
+
+def hand_out(conversation: Conversation[M], call: Call[M], snapshot: Snapshot[M]) -> Flow[LastSent[M]]:
+    """Return the view to send of a snapshot just taken, and store the notes about it."""
+    while True:
+        sent = conversation.hand_out(snapshot)
+        if not conversation.queue.unwritten:
+            return sent
+        snapshot = snapshot.freeze(call.messages)
+        yield from flush(conversation)
+        if snapshot.is_current:
+            return sent
+        snapshot = take_snapshot(conversation, call)
+
+
+def _take_informed_snapshot(
+    conversation: Conversation[M], call: Call[M], *, is_fresh: bool
+) -> Flow[tuple[Snapshot[M], bool]]:
+    """Return a snapshot that lacks no note of this list, and whether the records were loaded for this call.
+
+    Args:
+        is_fresh: Whether they were before.
+    """
+    reasoning = conversation.reasoning
+    while True:
+        snapshot = take_snapshot(conversation, call)
+        if reasoning.record_call(snapshot.history, snapshot.shown_record):
+            pass  # other reasoning is stale now
+        elif snapshot.binds_reasoning and not is_fresh and reasoning.has_answer_of_another(snapshot.history):
+            is_fresh = yield from sync_store(conversation, before_paying=True)
+        else:
+            return snapshot, is_fresh
+
+
+def _find_reason(
+    conversation: Conversation[M], snapshot: Snapshot[M], call: Call[M]
+) -> tuple[CompactionReason | None, Due | None]:
+    """Return why a compaction is due, or None, with the trigger's answer."""
+    settings = call.settings
+    if conversation.cooldown.has_overflowed and settings.compact_on_overflow:
+        return CompactionReason.OVERFLOW, None
+    if not settings.auto_compact or settings.is_subagent:
+        return None, None
+    if snapshot.budget is None:
+        _check_trigger(conversation, call)
+        return None, None
+    due = settings.effective_trigger.due(snapshot)
+    told = conversation.id, snapshot.tokens, snapshot.budget.trigger, due.reason if due else "not due"
+    logger.debug("session %s: %d tokens for a trigger of %d: %s", *told)
+    # A trigger decides when, not whether the answer has room.
+    if due is None and snapshot.tokens > snapshot.input_limit:
+        due = Due(f"above {snapshot.input_limit:,} tokens")
+    return (CompactionReason.THRESHOLD if due else None), due
+
+
+def _check_trigger(conversation: Conversation[M], call: Call[M]) -> None:
+    """Refuse a trigger that is a part of the window, unless an earlier call had one: a run must not end with a fallback model.
+
+    Raises:
+        ConfigurationError: no window is known.
+    """
+    last = conversation.last_sent
+    if call.server_compaction or (last is not None and last.budget is not None):
+        return
+    for written, part in call.settings.triggers.items():
+        if isinstance(part, RatioTrigger):
+            raise unknown_window_error(written, call.model or call.shared.model)
+
+
+def _reason_to_wait(conversation: Conversation[M], snapshot: Snapshot[M], reason: CompactionReason) -> str:
+    is_threshold = reason is CompactionReason.THRESHOLD
+    return conversation.cooldown.reason_to_wait(snapshot) if is_threshold else ""
+
+
+def _leave_to_server(conversation: Conversation[M], snapshot: Snapshot[M], option: str) -> Flow[None]:
+    """Skip the threshold, because an option of the request makes the server compact; report it once."""
+    if conversation.server_compaction != option:
+        conversation.server_compaction = option
+        yield from _skip(conversation, snapshot, CompactionReason.THRESHOLD, f"left to the server ({option})")
+
+
+def _exceeds_byte_limit(conversation: Conversation[M], snapshot: Snapshot[M]) -> bool:
+    """Whether the provider would refuse a view for its bytes, as far as an earlier refusal tells."""
+    most = conversation.cooldown.max_chars
+    if most is None:
+        return False
+    from compaction_hooks.strategies.drop_media import view_chars  # few requests are refused for their bytes
+
+    return view_chars(snapshot, snapshot.projection) > most
+
+
+def _skip(conversation: Conversation[M], snapshot: Snapshot[M], reason: CompactionReason, why: str) -> Flow[None]:
+    from compaction_hooks.events import CompactionSkipped  # needed only when something happens
+
+    yield Emit(CompactionSkipped(session_id=conversation.id, reason=reason, why=why, tokens=snapshot.tokens))

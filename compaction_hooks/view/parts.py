@@ -1,0 +1,302 @@
+"""The parts of messages that a view can show smaller, and the reductions that do so. No model is asked.
+
+Every reduction names its part by its place in the conversation (run, ordinal) and by its content, so that it is applied to
+exactly that part in any list, and it says how the new text is made, so that the view is the same each time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any, Final, Generic, Literal, NamedTuple, TypeAlias
+
+from compaction_hooks.history import History, Piece
+from compaction_hooks.history.digests import canonical_arguments, text_digest
+from compaction_hooks.messages import M, Message, Part, Text, ToolCall, ToolResult
+from compaction_hooks.tokens.media import describe_left_out, find_media
+from compaction_hooks.view.markers import clearing_marker, make_handle, quote_call, shorten_arguments, shorten_text
+
+PartKind: TypeAlias = Literal["result", "arguments", "text", "media"]
+Estimate: TypeAlias = Callable[[Message], int]
+PartName: TypeAlias = tuple[PartKind, int, int]
+"""The kind, run and ordinal of a part."""
+ToolRule: TypeAlias = Literal["never", "first"] | int
+"""The rule for the results of one tool: never cleared, cleared first, or the newest n kept."""
+RESULTS: Final[tuple[PartKind, ...]] = ("result",)
+OF_TOOLS: Final[tuple[PartKind, ...]] = ("result", "arguments")
+TEXTS: Final[tuple[PartKind, ...]] = ("text",)
+MEDIA: Final[tuple[PartKind, ...]] = ("media",)
+OF_A_REQUEST: Final[tuple[PartKind, ...]] = (*TEXTS, *MEDIA)
+"""The kinds of parts that the current request may have; the view always shows them in full."""
+ALL_KINDS: Final[tuple[PartKind, ...]] = (*OF_TOOLS, *OF_A_REQUEST)
+
+
+class Reduction(NamedTuple):
+    """One part of a message that the view shows smaller.
+
+    The texts of a run are hashed as one, so a list that was stored with a shortened text is not recognized by records that cover
+    that text and were made from the full list: the newest older record applies to it.
+
+    Attributes:
+        run: The run of the part, counted from the start of the conversation.
+        ordinal: For a call, its place among the calls of its run; for a result, the place of its call; for a text, its place among
+            the texts of its run that are not empty; for media, their place among the parts of the run that are or hold media.
+        digest: SHA-256 of the part's full text (arguments in canonical form); for media, of their identities.
+        shown_digest: The digest of the text in its place; for media the same as `digest`.
+        head_chars: Characters kept from the beginning; 0 together with `tail_chars` 0 is a cleared result.
+        tail_chars: Characters kept from the end.
+        handle: Names the part in the text in its place, for the recall tool; empty if the record was made without that tool.
+        source: The call of a cleared result, as the text in its place quotes it next to the handle.
+    """
+
+    kind: PartKind
+    run: int
+    ordinal: int
+    digest: str
+    shown_digest: str
+    head_chars: int = 0
+    tail_chars: int = 0
+    handle: str = ""
+    source: str = ""
+
+    @property
+    def name(self) -> PartName:
+        """The name of its part."""
+        return self[:3]
+
+    def apply(self, text: str) -> str:
+        """Return the text in the place of `text`."""
+        if self.kind == "arguments":
+            return shorten_arguments(text, self.head_chars, self.tail_chars, self.handle)
+        if self.kind == "result" and not (self.head_chars or self.tail_chars):
+            return clearing_marker(text, self.handle, self.source)
+        return shorten_text(text, self.head_chars, self.tail_chars, self.handle)
+
+
+class Reducible(NamedTuple):
+    """A part that could be shown smaller.
+
+    Attributes:
+        piece: Index of its piece.
+        part: Index into that piece's parts.
+        content: The part of the message.
+        text: Its full text; of media, their identities.
+        call: The call of a result, or the call itself; None for other parts, and for a result without its call.
+        handles: Names it for the recall tool; None without that tool.
+        tokens: Its estimate in tokens, before calibration, as the view shows it now; of media, the tokens that a view without
+            them saves.
+        shown_chars: Its characters in the view now; of media, in a request.
+    """
+
+    kind: PartKind
+    run: int
+    ordinal: int
+    piece: int
+    part: int
+    content: Part
+    text: str
+    call: ToolCall | None = None
+    handles: RunHandles | None = None
+    tokens: int = 0
+    shown_chars: int = 0
+
+    @property
+    def name(self) -> PartName:
+        """The name of the part in its conversation."""
+        return self[:3]
+
+    @property
+    def tool(self) -> str:
+        """The tool whose call or result it is; empty for other parts."""
+        named = getattr(self.content, "name", "") if self.kind in OF_TOOLS else ""
+        return named or (self.call.name if self.call else "")
+
+    @property
+    def digest(self) -> str:
+        """The digest of its text, or of a call's arguments in canonical form."""
+        return _digest(self.kind, self.text)
+
+    def text_under(self, reduction: Reduction) -> str:
+        """Return the text that a view shows in its place under a reduction."""
+        return describe_left_out(self.content) if self.kind == "media" else reduction.apply(self.text)
+
+    def reduction(self, head_chars: int = 0, tail_chars: int = 0) -> Reduction:
+        """Return the reduction that clears this part, or keeps these many characters of it."""
+        handle = source = ""
+        if self.handles is not None and self.kind != "media":
+            handle = self.handles.find(self)
+            if self.kind == "result" and not (head_chars or tail_chars):
+                source = quote_call(self.call) if self.call else self.tool
+        digest = self.digest
+        made = Reduction(*self.name, digest, digest, head_chars, tail_chars, handle, source)
+        return made if self.kind == "media" else made._replace(shown_digest=_digest(self.kind, made.apply(self.text)))
+
+
+class Rewritten(NamedTuple, Generic[M]):
+    """A host message as a view shows it.
+
+    Attributes:
+        pieces: The format's reading of it.
+        reductions: The parts of it that are shown smaller.
+        saved: The tokens they save, before calibration.
+    """
+
+    message: M
+    pieces: tuple[Message, ...]
+    reductions: tuple[Reduction, ...]
+    saved: int
+
+
+def by_name(reductions: Iterable[Reduction]) -> dict[PartName, Reduction]:
+    """Return the reductions by kind, run and ordinal; the last of several for one part."""
+    return {item.name: item for item in reductions}
+
+
+def _digest(kind: PartKind, text: str) -> str:
+    return text_digest(canonical_arguments(text) if kind == "arguments" else text)
+
+
+def list_parts(
+    history: History[Any],
+    runs: Iterable[int],
+    kinds: Collection[PartKind] = ALL_KINDS,
+    *,
+    has_recall: bool = False,
+) -> Iterator[Reducible]:
+    """Yield the parts of these runs, in order, without the sizes.
+
+    Results and their media come in this order. Texts and media of messages that no digest covers (system messages, our own summary
+    and its pins) are left out, and so are empty texts: some frameworks write them and others do not.
+
+    Args:
+        has_recall: Whether the model has the recall tool, so that the parts have handles.
+    """
+    last, before = -1, dict[str, tuple[int, ToolCall]]()
+    for run in sorted(run for run in runs if history.base <= run < history.run_count):
+        if last != run - 1:
+            before = history.run_calls(run - 1)
+        own = history.run_calls(run)
+        handles = RunHandles(history, run) if has_recall else None
+        for found in _list_run(history, run, own or before, kinds):
+            yield found._replace(handles=handles) if has_recall else found
+        last, before = run, own
+
+
+def _list_run(
+    history: History[Any], run: int, calls: Mapping[str, tuple[int, ToolCall]], kinds: Collection[PartKind]
+) -> Iterator[Reducible]:
+    texts = media = 0
+    start = history.run_start(run)
+    for index, piece in enumerate(history.pieces(start, history.run_start(run + 1)), start):
+        for number, part in enumerate(piece.message.parts):
+            if isinstance(part, ToolResult):
+                ordinal, call = calls.get(part.call_id, (-1, None))
+                if "result" in kinds:
+                    yield Reducible("result", run, ordinal, index, number, part, part.text, call)
+            elif isinstance(part, ToolCall):
+                if "arguments" in kinds:
+                    ordinal, _ = calls.get(part.id, (-1, None))
+                    yield Reducible("arguments", run, ordinal, index, number, part, part.arguments, part)
+            elif isinstance(part, Text) and part.text and piece.side is not None:
+                if "text" in kinds:
+                    yield Reducible("text", run, texts, index, number, part, part.text)
+                texts += 1
+            if "media" in kinds and piece.side is not None and (held := find_media(part)):
+                text = "\n".join(item.identity for item in held)
+                yield Reducible("media", run, media, index, number, part, text)
+                media += 1
+
+
+def measure(
+    history: History[M],
+    parts: Iterable[Reducible],
+    estimate: Estimate,
+    rewritten: Mapping[int, Rewritten[M]] = MappingProxyType({}),
+) -> Iterator[Reducible]:
+    """Yield parts with their sizes in a view; not media that it has left out already.
+
+    Args:
+        estimate: Size of one neutral message in tokens, before calibration.
+        rewritten: By index, the host messages that the view shows smaller.
+    """
+    for part in parts:
+        piece = history.piece(part.piece)
+        shown = _find_shown(part, piece, rewritten)
+        if part.kind == "media":
+            if held := find_media(shown):
+                saved = _size(shown, estimate) - _size(_without_media(shown), estimate)
+                yield part._replace(tokens=saved, shown_chars=sum(media.data_chars for media in held))
+            continue
+
+        is_whole = shown is part.content and len(piece.message.parts) == 1
+        tokens = piece.tokens if is_whole else _size(shown, estimate)
+        text = shown.arguments if isinstance(shown, ToolCall) else getattr(shown, "text", "")
+        yield part._replace(tokens=tokens, shown_chars=len(text))
+
+
+def _find_shown(part: Reducible, piece: Piece, rewritten: Mapping[int, Rewritten[Any]]) -> Part:
+    """Return the content of a part as a view shows it."""
+    message = rewritten.get(piece.host)
+    if message is None or piece.number >= len(message.pieces):
+        return part.content
+    parts = message.pieces[piece.number].parts
+    return parts[part.part] if part.part < len(parts) else part.content
+
+
+def _size(part: Part, estimate: Estimate) -> int:
+    return estimate(Message(role="other", parts=(part,)))
+
+
+def _without_media(part: Part) -> Part:
+    text = describe_left_out(part)
+    return ToolResult(part.call_id, text, part.name, part.is_error) if isinstance(part, ToolResult) else Text(text)
+
+
+def run_texts(pieces: Iterable[Piece]) -> list[str]:
+    """Return the texts of a run; joined, they are what its digest takes, since frameworks cut texts in different places."""
+    return [
+        part.text
+        for piece in pieces
+        if piece.side is not None
+        for part in piece.message.parts
+        if isinstance(part, Text) and part.text
+    ]
+
+
+class RunHandles:
+    """The handles of the parts of one run, made when the first is asked for.
+
+    If two digests begin alike, the part that is later in the list has the longer handle: no new message changes an earlier one.
+    """
+
+    def __init__(self, history: History[Any], run: int) -> None:
+        self._history, self._run = history, run
+
+    def find(self, part: Reducible) -> str:
+        """Return the handle of a part of the run."""
+        return self._named[0][part.kind, part.piece, part.part]
+
+    def add(self, kind: str, digest: str) -> str:
+        """Return the handle of a further part that is named with this run."""
+        return make_handle(kind, self._run, digest, self._named[1])
+
+    @cached_property
+    def _named(self) -> tuple[Mapping[tuple[PartKind, int, int], str], dict[str, str]]:
+        """The handles by kind, piece and index in the piece; and by handle the digest that it names."""
+        history, run = self._history, self._run
+        said = text_digest("".join(run_texts(map(history.piece, history.run_pieces(run)))))
+        handles: dict[tuple[PartKind, int, int], str] = {}
+        taken: dict[str, str] = {}
+        for part in list_parts(history, [run]):
+            digest = said if part.kind == "text" else part.digest
+            # A part that the list has in our shortened form keeps the handle of its original.
+            digest = history.known.originals.get((*part.name, digest), digest)
+            handles[part.kind, part.piece, part.part] = make_handle(part.kind, run, digest, taken)
+        return handles, taken
+
+
+def still_true(history: History[M], reductions: Sequence[Reduction]) -> tuple[Reduction, ...]:
+    """Return the reductions whose texts are in this history, in full or as the view shows them."""
+    digests = {part.name: part.digest for part in list_parts(history, {item.run for item in reductions})}
+    return tuple(item for item in reductions if digests.get(item.name) in (item.digest, item.shown_digest))
