@@ -281,7 +281,7 @@ class Attempt(Generic[M]):
         if candidate.projection.unpinned_request is None:  # otherwise the view depends on the user's present request
             log = self._snapshot.history.log
             name = made.as_shown_to(self._snapshot.issuer, 0).id
-            conversation.projected = (name, log, log.replaced), candidate.projection
+            conversation.projected = (name, log), candidate.projection
         if not self._has_waited:  # every message was read again, and no other code ran since
             conversation.records.active_id = made.id
         cooldown_until = int(made.tokens_after * (1 + MINIMUM_GROWTH_RATIO))

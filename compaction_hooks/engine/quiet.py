@@ -54,7 +54,7 @@ class Quiet(Generic[M]):
         learned: object,
     ) -> None:
         history = snapshot.history
-        first_piece = history.first_piece(history.log.watched_from)
+        first_piece = history.first_piece(history.watched_from)
         self.call = call
         # A list of tools may be changed in place.
         self.options = {name: copy(value) for name, value in options.items()}
@@ -63,7 +63,7 @@ class Quiet(Generic[M]):
         self.read = read
         self.bound = bound
         self.seen = history.hosts()
-        self.first_open = history.log.watched_from
+        self.first_open = history.watched_from
         self.limit = limit
         self.available = (limit - snapshot.tokens - 1) / snapshot.ratio + history.tokens(first_piece)
         self.calls = {call.id for piece in history.pieces(first_piece) for call in piece.message.calls}
@@ -161,7 +161,7 @@ def _is_quiet(conversation: Conversation[M], call: Call[M], snapshot: Snapshot[M
         and not (call.settings.repair if call.repair is None else call.repair)  # a new message may break the history
         and snapshot.history.run_count > snapshot.history.base
         and projection.is_settled
-        and projection.tail_start <= snapshot.history.log.watched_from  # what hosts may still change is sent as it is
+        and projection.tail_start <= snapshot.history.watched_from  # what hosts may still change is sent as it is
         and projection.unpinned_request is None
         and snapshot.key.start is None
         and not snapshot.merges_user_messages

@@ -10,8 +10,7 @@ from compaction_hooks.files.digest import MAX_LISTED, digest
 from compaction_hooks.files.operations import find_touched_files
 from compaction_hooks.files.tags import file_tags
 from compaction_hooks.history.digests import message_digest
-from compaction_hooks.history.history import History
-from compaction_hooks.history.pieces import is_only_reasoning
+from compaction_hooks.history.history import History, is_only_reasoning
 from compaction_hooks.messages import M, Message, NativeSummary, Usage
 from compaction_hooks.native import NativeItems
 from compaction_hooks.strategies.candidate import Goal, list_whole

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
 from compaction_hooks.files.operations import read_calls
-from compaction_hooks.history.pieces import UserWords
+from compaction_hooks.history.history import UserWords
 from compaction_hooks.messages import M, Media, Message
 from compaction_hooks.recall.parts import find_handle
 from compaction_hooks.strategies.candidate import Goal

@@ -81,7 +81,7 @@ class ViewBuilder(Generic[M]):
         self.format = format
         self.stale = stale
         self.messages: list[M] = []
-        self.reused: list[int] = []
+        self.reused: list[tuple[int, M]] = []
         self.tokens = 0
         self.saved: dict[int, int] = {}
         self.moved_mark: MovedMark[M] | None = None
@@ -96,7 +96,7 @@ class ViewBuilder(Generic[M]):
                 message = self.format.take(message, [self.history.piece(index).number for index in chosen])
             shown, saved = self.stale.leave_out(message, chosen)
             if shown is not None:
-                self.reused.append(host)
+                self.reused.append((host, self.history.host(host)))
                 self.messages.append(shown)
             self.tokens += sum(self.history.piece(index).tokens for index in chosen)
             self.saved[host] = saved
@@ -173,4 +173,4 @@ class ViewBuilder(Generic[M]):
             else:
                 kept[host] = left
         self.messages += kept.values()
-        self.reused += kept
+        self.reused += ((host, self.history.host(host)) for host in kept)

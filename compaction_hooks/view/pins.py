@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from compaction_hooks.history import History
 from compaction_hooks.history.digests import message_digest
-from compaction_hooks.history.pieces import is_only_reasoning
+from compaction_hooks.history.history import is_only_reasoning
 from compaction_hooks.messages import M
 from compaction_hooks.view.record import Pin
 

@@ -43,7 +43,7 @@ class Projection(NamedTuple, Generic[M]):
         prefix_tokens: Estimate of `prefix` in tokens, before calibration; less the tokens of messages that the provider ignores.
         pinned: Indexes of the pieces that stay from before the cut.
         cut: Index of the first of the recent pieces, which are kept.
-        reused: Indexes of the host messages that the prefix holds, or holds copies of.
+        reused: The host messages that the prefix holds, or holds copies of, with their indexes.
         unpinned_request: Index of a piece that is shown, or shown in full, only while it is the current request; None without one.
             It was not current when the record was made: the conversation was rewound to it since.
         rewritten: By index, the kept host messages that are shown smaller.
@@ -61,7 +61,7 @@ class Projection(NamedTuple, Generic[M]):
     prefix_tokens: int
     pinned: tuple[int, ...]
     cut: int
-    reused: tuple[int, ...] = ()
+    reused: Sequence[tuple[int, M]] = ()
     unpinned_request: int | None = None
     rewritten: Mapping[int, Rewritten[M]] = MappingProxyType({})
     is_settled: bool = True
@@ -75,6 +75,10 @@ class Projection(NamedTuple, Generic[M]):
     def is_identity(self) -> bool:
         """Whether the view is the host's own list."""
         return not self.prefix and self.tail_start == 0
+
+    def is_of(self, history: History[M]) -> bool:
+        """Whether the view was made from the objects of this history, not from equal ones that the host has replaced since."""
+        return all(history.host(index) is message for index, message in self.reused)
 
     def view(self, messages: Sequence[M]) -> list[M]:
         """Return the view of the list that the history was read from, or of a list with copies of the same messages."""

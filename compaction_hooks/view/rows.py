@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from compaction_hooks.history.digests import message_digest, text_digest
-from compaction_hooks.history.pieces import Known
+from compaction_hooks.history.history import Known
 from compaction_hooks.messages import Format, M, Message, Text, can
 from compaction_hooks.view.summary_message import SUMMARY_MARKER
 

@@ -261,7 +261,7 @@ class Snapshot(NamedTuple, Generic[M]):
     def neutral_view(self, projection: Projection[M]) -> list[Message]:
         """Return the neutral messages of a view; those of the host's objects, and their shorter copies, are not read again."""
         history = self.history
-        known = {id(history.host(index)): index for index in projection.reused}
+        known = {id(message): index for index, message in projection.reused}
         copies = {id(shown.message): shown.pieces for shown in projection.rewritten.values()}
         found: list[Message] = []
         for message in projection.prefix:
@@ -277,7 +277,9 @@ class Snapshot(NamedTuple, Generic[M]):
         history, shown = self.history, self.projection
         start = history.run_start(run)
         first = history.piece(start)
-        kept = history.host_count - max(first.host, shown.tail_start) + sum(host >= first.host for host in shown.reused)
+        kept = (
+            history.host_count - max(first.host, shown.tail_start) + sum(host >= first.host for host, _ in shown.reused)
+        )
         view = shown.view(history.hosts())
         before = view[: len(view) - kept]
         if first.number:
