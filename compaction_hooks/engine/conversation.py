@@ -24,7 +24,6 @@ from compaction_hooks.runtime.effects import InFlight
 from compaction_hooks.settings import CompactionSettings
 from compaction_hooks.tokens.media import LearnedMedia
 from compaction_hooks.view.native import NativeStart, native_of
-from compaction_hooks.view.notes import undo_note
 from compaction_hooks.view.parts import Reduction
 from compaction_hooks.view.projection import Projection, apply_record, find_unpinned_runs
 from compaction_hooks.view.record import (
@@ -32,10 +31,10 @@ from compaction_hooks.view.record import (
     CompactionRecord,
     Pin,
     StaleRuns,
+    undo_note,
 )
-from compaction_hooks.view.rows import join_rows, part_row
 from compaction_hooks.view.snapshot import Snapshot
-from compaction_hooks.view.summary_message import SUMMARY_MARKER
+from compaction_hooks.view.summary_message import SUMMARY_MARKER, join_rows, part_row
 
 if TYPE_CHECKING:  # most programs recall nothing
     from compaction_hooks.recall.listing import Listing

@@ -20,9 +20,8 @@ from compaction_hooks.view.parts import OF_A_REQUEST, Reduction, Rewritten, by_n
 from compaction_hooks.view.pins import pin_pieces
 from compaction_hooks.view.reasoning import NOT_STALE, StaleReasoning, stale_runs_of
 from compaction_hooks.view.record import CompactionRecord, Pin, StaleRuns, collect_products
-from compaction_hooks.view.rows import join_rows, part_row
 from compaction_hooks.view.smaller import rewrite_parts
-from compaction_hooks.view.summary_message import SUMMARY_MARKER
+from compaction_hooks.view.summary_message import SUMMARY_MARKER, join_rows, part_row
 
 
 def is_true(history: History[M], record: CompactionRecord) -> bool:
