@@ -113,14 +113,18 @@ class Engine(Generic[M]):
         conversation = self.conversation
         with conversation.lock:
             record, history = conversation.find_current(), conversation.history
-            if record is None:
-                return None
-            if history is not None and history.has_summary and self._snapshot_of(history).projection.is_identity:
+            if (
+                history is not None
+                and history.has_summary  # without a record: of a process whose store this one does not have
+                and (record is None or self._snapshot_of(history).projection.is_identity)
+            ):
                 logger.warning(
                     "session %s: undo does nothing: the list is a stored result, it begins with the summary and lacks the "
                     "messages that the summary covers",
                     conversation.id,
                 )
+                return None
+            if record is None:
                 return None
             for old in conversation.revoke(record):
                 conversation.queue.remove(old.id)

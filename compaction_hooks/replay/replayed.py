@@ -60,7 +60,7 @@ class ReplayedCompaction:
         call: Number of the call it was made for.
         tokens_before, tokens_after: Size of the context, in tokens.
         messages_before, messages_after: Messages in the list to send.
-        summarised_messages: Messages from the start of the conversation that the summary replaces; 0 if results were only
+        summarized_messages: Messages from the start of the conversation that the summary replaces; 0 if results were only
             cleared.
         kept_messages: Later messages that are sent word for word; system messages are not counted.
         pinned_messages: Messages from the summarized part that are still sent word for word.
@@ -78,7 +78,7 @@ class ReplayedCompaction:
     tokens_after: int
     messages_before: int
     messages_after: int
-    summarised_messages: int
+    summarized_messages: int
     kept_messages: int
     pinned_messages: int
     cleared_results: int

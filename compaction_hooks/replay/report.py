@@ -209,7 +209,7 @@ def _compaction_cells(compaction: ReplayedCompaction) -> dict[str, str]:
         "\nwhy": compaction.reason.value,
         "tokens\nbefore": short(compaction.tokens_before),
         "\nafter": short(compaction.tokens_after),
-        "messages\nsummarized": str(compaction.summarised_messages),
+        "messages\nsummarized": str(compaction.summarized_messages),
         "kept word\nfor word": str(compaction.kept_messages),
         "\npinned": str(compaction.pinned_messages),
         "results\ncleared": str(compaction.cleared_results),

@@ -200,7 +200,7 @@ class _Run:
             tokens_after=event.tokens_after,
             messages_before=event.messages_before,
             messages_after=event.messages_after,
-            summarised_messages=record.compacted_message_count,
+            summarized_messages=record.compacted_message_count,
             kept_messages=len(kept) - pinned,
             pinned_messages=pinned,
             cleared_results=cleared,

@@ -84,9 +84,10 @@ async def test_a_prompt_is_made_without_reading_the_whole_of_a_long_result(line:
 
 FOREIGN = "This session is being continued from a previous conversation\n"
 SLOW = {
-    "line breaks in a command": [
-        assistant("Run.", call("a", "bash", command="cat a" + "\n" * 20_000)),
-        tool("a", "ok"),
+    "line breaks in commands": [
+        message
+        for id in ("a", "b", "c", "d", "e", "f")
+        for message in (assistant("Run.", call(id, "bash", command=f"cat {id}" + "\n" * 20_000)), tool(id, "ok"))
     ],
     "entities in a line": [user("&nbsp;" * 22 + "x")],
     "drafts without an end": [user(FOREIGN + "<analysis>" * 30_000)],
@@ -112,7 +113,7 @@ async def test_no_text_makes_a_compaction_slow(messages: list[Chat]) -> None:
 
 async def test_a_search_reads_the_arguments_of_a_call_once() -> None:
     session = CompactionController(context_window=8_192).session("a")
-    insert = [call("a", "insert", rows="name " * 40_000), call("b", "list")]
+    insert = [call("a", "insert", rows="name " * 160_000), call("b", "list")]
     answers = [tool("a", "ok"), tool("b", "name\n" * 400)]
     messages = [user("go"), assistant("Run.", *insert), *answers, *steps(20, 400), user("next")]
     await session.compact(messages)

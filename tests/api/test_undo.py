@@ -103,20 +103,19 @@ def test_undo_gives_back_the_view_of_before_until_the_context_grew_by_a_tenth() 
         assert (hooks.transform_context_sync(messages) is messages) == waits
 
 
-@pytest.mark.parametrize("is_new_process", [False, True])
-def test_undo_of_a_stored_result_does_nothing_and_says_why(
-    is_new_process: bool, caplog: pytest.LogCaptureFixture
-) -> None:
+@pytest.mark.parametrize("program", ["the same", "another with the store", "another without"])
+def test_undo_of_a_stored_result_does_nothing_and_says_why(program: str, caplog: pytest.LogCaptureFixture) -> None:
     store = MemoryStore()
     asked = Scripted("- ALPHA", "- both")
     hooks = controller(8_192, summarizer=asked, settings=PLAIN, store=store)
     stored = hooks.compact_sync([system(), user("start"), *steps(16, 350)]).messages
-    if is_new_process:
-        hooks = controller(8_192, summarizer=asked, settings=PLAIN, store=store)
+    if program != "the same":
+        is_stored = program == "another with the store"
+        hooks = controller(8_192, summarizer=asked, settings=PLAIN, store=store if is_stored else None)
     hooks.load_sync(stored)
     assert hooks.undo() is None
     assert "undo does nothing: the list is a stored result" in caplog.text
-    assert hooks.state().compaction_count == 1
+    assert hooks.state().compaction_count == (program != "another without")
     hooks.transform_context_sync([*stored, *steps(24, 350, first=40)])
     assert "- ALPHA" in str(asked.requests[-1].previous_summary)
 

@@ -97,7 +97,7 @@ def test_plot_table_and_findings_follow(file: Path, capsys: Capture) -> None:
             "threshold",
             short(each.tokens_before),
             short(each.tokens_after),
-            str(each.summarised_messages),
+            str(each.summarized_messages),
         ]
         for each in done.compactions
     ]

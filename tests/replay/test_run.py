@@ -111,7 +111,7 @@ def test_a_compaction_says_when_why_and_how_much() -> None:
 def test_cleared_results_are_counted_and_need_no_summary() -> None:
     first = replay(session(long_conversation()), window=WINDOW).compactions[0]
     assert first.cleared_results > 1
-    assert (first.summary, first.summarised_messages) == ("", 0)
+    assert (first.summary, first.summarized_messages) == ("", 0)
     assert first.kept_messages + first.cleared_results == first.messages_before - 1, "all but the system message"
 
 

@@ -1,0 +1,201 @@
+"""What an adapter adds to its framework: the time to import it, and the time of a call in which nothing is due.
+
+    python -m tests.benchmarks.adapters langgraph langchain pydantic_ai litellm
+
+Run it in an environment with the frameworks that you name (`nox -s frameworks` makes three). Printed are:
+
+- import: processor time in ms of a fresh process that imports the adapter and makes its first call, above one that makes the
+  same call with the framework alone;
+- 50 and 1,000 messages: the median wall time in ms of a call above the same call with an empty hook of the same kind, in turns.
+  Each call brings two new messages. LangChain's own middleware is in the table as a measure.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+WINDOW = 10**9
+CALLS, WARM = 40, 10
+Send = Callable[[list[Any]], Awaitable[object]]
+"""Makes one call of a framework with these messages."""
+
+
+def langchain(kind: str) -> tuple[Send, Callable[[int], list[Any]]]:
+    """Return an agent without tools, and messages for it."""
+    from langchain.agents import create_agent
+    from langchain.agents.middleware import AgentMiddleware, SummarizationMiddleware
+    from langchain_core.language_models.fake_chat_models import FakeMessagesListChatModel
+    from langchain_core.messages import AIMessage
+
+    class Empty(AgentMiddleware[Any, Any, Any]):
+        async def awrap_model_call(self, request: Any, handler: Any) -> Any:
+            return await handler(request)
+
+    model = FakeMessagesListChatModel(responses=[AIMessage("Fine.")])
+    middleware: Any = Empty()
+    if kind == "ours":
+        from compaction_adapters.langchain import CompactionMiddleware
+
+        middleware = CompactionMiddleware(context_window=WINDOW)
+    if kind == "theirs":
+        middleware = SummarizationMiddleware(model, trigger=("tokens", WINDOW))
+    agent: Any = create_agent(model, [], middleware=[middleware])
+    return _send_to_graph(agent), _langchain_messages
+
+
+def langgraph(kind: str) -> tuple[Send, Callable[[int], list[Any]]]:
+    """Return a graph of a hook and a model, and messages for it."""
+    from langchain_core.language_models.fake_chat_models import FakeMessagesListChatModel
+    from langchain_core.messages import AIMessage
+    from langgraph.graph import MessagesState, StateGraph
+
+    model: Any = FakeMessagesListChatModel(responses=[AIMessage("Fine.")])
+    hook: Any = _empty_node
+    if kind == "ours":
+        from compaction_adapters.langgraph import CompactionNode
+
+        hook = CompactionNode(context_window=WINDOW)
+        model = hook.wrap(model)
+
+    async def answer(state: Any) -> Any:
+        return {"messages": [await model.ainvoke(state["messages"])]}
+
+    graph: Any = StateGraph(MessagesState)
+    graph.add_node("compact", hook)
+    graph.add_node("model", answer)
+    graph.set_entry_point("compact")
+    graph.add_edge("compact", "model")
+    return _send_to_graph(graph.compile()), _langchain_messages
+
+
+async def _empty_node(state: Any) -> Any:
+    return {}
+
+
+def _send_to_graph(graph: Any) -> Send:
+    config = {"configurable": {"thread_id": "one"}}
+    return lambda messages: graph.ainvoke({"messages": messages}, config)
+
+
+def _langchain_messages(first: int) -> list[Any]:
+    from langchain_core.messages import AIMessage, HumanMessage
+
+    return [HumanMessage(f"Question {first}?", id=f"q{first}"), AIMessage(f"Answer {first}.", id=f"a{first}")]
+
+
+def pydantic_ai(kind: str) -> tuple[Send, Callable[[int], list[Any]]]:
+    """Return an agent without tools, and messages for it."""
+    from pydantic_ai import Agent
+    from pydantic_ai.capabilities import AbstractCapability
+    from pydantic_ai.messages import ModelRequest, ModelResponse, TextPart, UserPromptPart
+    from pydantic_ai.models.function import FunctionModel
+
+    class Empty(AbstractCapability[Any]):
+        async def before_model_request(self, ctx: Any, request_context: Any) -> Any:
+            return request_context
+
+    capability: Any = Empty()
+    if kind == "ours":
+        from compaction_adapters.pydantic_ai import Compaction
+
+        capability = Compaction(context_window=WINDOW, summarizer=lambda _: "- so far")
+    agent: Any = Agent(FunctionModel(lambda *_: ModelResponse([TextPart("Fine.")])), capabilities=[capability])
+
+    def make(first: int) -> list[Any]:
+        asked = ModelRequest([UserPromptPart(f"Question {first}?")])
+        return [asked, ModelResponse([TextPart(f"Answer {first}.")])]
+
+    return lambda messages: agent.run("Go on.", message_history=messages, conversation_id="one"), make
+
+
+def litellm(kind: str) -> tuple[Send, Callable[[int], list[Any]]]:
+    """Return a function that takes messages, and messages for it."""
+    import litellm
+
+    async def complete(*, model: str, messages: list[Any]) -> Any:
+        return litellm.ModelResponse()
+
+    async def empty(*, model: str, messages: list[Any]) -> Any:
+        return await complete(model=model, messages=messages)
+
+    function: Any = empty
+    if kind == "ours":
+        from compaction_adapters.litellm import with_compaction
+
+        function = with_compaction(complete, context_window=WINDOW, session_id="one")
+
+    def make(first: int) -> list[Any]:
+        asked = {"role": "user", "content": f"Question {first}?"}
+        return [asked, {"role": "assistant", "content": f"Answer {first}."}]
+
+    return lambda messages: function(model="gpt-5", messages=messages), make
+
+
+FRAMEWORKS = {"langgraph": langgraph, "langchain": langchain, "pydantic_ai": pydantic_ai, "litellm": litellm}
+
+
+async def measure(name: str, kind: str, count: int) -> float:
+    """Return the median time of a call above that with an empty hook, in ms."""
+    (ours, make), (empty, _) = FRAMEWORKS[name](kind), FRAMEWORKS[name]("empty")
+    messages = [message for number in range(0, count, 2) for message in make(number)]
+    spent: dict[Send, list[float]] = {ours: [], empty: []}
+    for number in range(CALLS + WARM):
+        messages = [*messages, *make(count + 2 * number)]
+        for send in (ours, empty) if number % 2 else (empty, ours):
+            start = time.perf_counter()
+            await send(messages)
+            spent[send].append((time.perf_counter() - start) * 1000)
+    mine, other = (statistics.median(times[WARM:]) for times in spent.values())
+    return mine - other
+
+
+def measure_import(name: str) -> float:
+    """Return the processor time of a fresh process with our hook above one with an empty one, in ms."""
+    spent: dict[str, list[float]] = {"ours": [], "empty": []}
+    for _ in range(3):
+        for kind, times in spent.items():
+            done = subprocess.run(
+                [sys.executable, "-m", "tests.benchmarks.adapters", "--first", name, kind],
+                capture_output=True,
+                text=True,
+                check=True,
+            )
+            times.append(json.loads(done.stdout.splitlines()[-1]))
+    return min(spent["ours"]) - min(spent["empty"])
+
+
+async def first_call(name: str, kind: str) -> None:
+    """Make one call of a framework in this process, and print the processor time so far, in ms."""
+    send, make = FRAMEWORKS[name](kind)
+    await send(make(0)[:1])
+    print(json.dumps(time.process_time() * 1000))
+
+
+async def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("frameworks", nargs="*", help=", ".join(FRAMEWORKS))
+    parser.add_argument("--first", nargs=2, metavar=("FRAMEWORK", "KIND"), help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.first:
+        await first_call(*options.first)
+        return
+    print(f"{'ms above the framework':<24}{'import':>10}{'50':>10}{'1,000':>10}")
+    for name in options.frameworks:
+        figures = [measure_import(name), await measure(name, "ours", 50), await measure(name, "ours", 1_000)]
+        print(f"{name:<24}" + "".join(f"{figure:>10.2f}" for figure in figures), flush=True)
+        if name == "langchain":
+            figures = [await measure(name, "theirs", count) for count in (50, 1_000)]
+            print(f"{'SummarizationMiddleware':<34}" + "".join(f"{figure:>10.2f}" for figure in figures), flush=True)
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
