@@ -30,8 +30,8 @@ from compaction_hooks.strategies.fixed_parts import largest_fixed_part
 from compaction_hooks.strategies.shorten_parts import last_resort
 from compaction_hooks.strategies.summary_plan import Summarized
 from compaction_hooks.tokens.budget import MINIMUM_GROWTH_RATIO, Budget
+from compaction_hooks.view.head import covered_pieces
 from compaction_hooks.view.loss import LossReport
-from compaction_hooks.view.native import covered_pieces
 from compaction_hooks.view.projection import is_true
 from compaction_hooks.view.record import CompactionReason, CompactionRecord
 from compaction_hooks.view.snapshot import Snapshot

@@ -23,7 +23,7 @@ from compaction_hooks.native import Issuer
 from compaction_hooks.runtime.effects import InFlight
 from compaction_hooks.settings import CompactionSettings
 from compaction_hooks.tokens.media import LearnedMedia
-from compaction_hooks.view.native import NativeStart, native_of
+from compaction_hooks.view.head import NativeStart, native_of
 from compaction_hooks.view.parts import Reduction
 from compaction_hooks.view.projection import Projection, apply_record, find_unpinned_runs
 from compaction_hooks.view.record import (

@@ -19,8 +19,8 @@ from compaction_hooks.summary.extractive.outline import Item
 from compaction_hooks.summary.facts import CoveredFacts
 from compaction_hooks.text.refusals import age_refusals
 from compaction_hooks.tokens.budget import SUMMARY_LARGE_STEP_RATIO, Budget
+from compaction_hooks.view.head import pin_pieces, whole_step
 from compaction_hooks.view.parts import RESULTS, by_name, list_parts
-from compaction_hooks.view.pins import pin_pieces, whole_step
 from compaction_hooks.view.record import Pin
 from compaction_hooks.view.snapshot import Snapshot
 from compaction_hooks.view.summary_message import parse_summary, render_summary
