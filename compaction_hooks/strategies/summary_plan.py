@@ -19,7 +19,7 @@ from compaction_hooks.summary.extractive.outline import Item
 from compaction_hooks.summary.facts import CoveredFacts
 from compaction_hooks.text.refusals import age_refusals
 from compaction_hooks.tokens.budget import SUMMARY_LARGE_STEP_RATIO, Budget
-from compaction_hooks.view.head import pin_pieces, whole_step
+from compaction_hooks.view.head import pin_pieces
 from compaction_hooks.view.parts import RESULTS, by_name, list_parts
 from compaction_hooks.view.record import Pin
 from compaction_hooks.view.snapshot import Snapshot
@@ -135,7 +135,7 @@ def plan_summary(snapshot: Snapshot[M], goal: Goal[M]) -> SummaryPlan | None:
 def tokens_above(snapshot: Snapshot[M], start: int) -> int:
     """Return the estimate of the system messages, pins and the provider's sealed summary that stay from before piece `start`."""
     carried = () if snapshot.carried_piece is None else (snapshot.carried_piece,)
-    pieces = (*snapshot.history.systems(start), *find_pinned(snapshot, start), *carried)
+    pieces = (*snapshot.history.systems(start), *snapshot.pinned_pieces(start), *carried)
     return sum(snapshot.history.piece(i).tokens for i in pieces if i < start)
 
 
@@ -160,7 +160,7 @@ def _build_plan(
 ) -> SummaryPlan | None:
     history = snapshot.history
     start = history.run_start(cut)
-    pinned = find_pinned(snapshot, start)
+    pinned = snapshot.pinned_pieces(start)
     foreign = _foreign_summary(snapshot)
     covered_runs = max(history.base, snapshot.record.covered_runs if snapshot.record else 0)
     first = history.run_start(covered_runs) if covered_runs else 0
@@ -215,16 +215,6 @@ def _read_after(snapshot: Snapshot[M], native: int, covered: Iterable[int]) -> d
     place = max(place for place, part in enumerate(message.parts) if isinstance(part, NativeSummary))
     found[native] = replace(message, parts=message.parts[place + 1 :])
     return {index: message for index, message in found.items() if message.parts}
-
-
-def find_pinned(snapshot: Snapshot[M], start: int) -> list[int]:
-    """Return the pieces before `start` that stay: the current request, and pinned messages with their calls and results."""
-    history = snapshot.history
-    chosen = {history.request} if history.request is not None else set[int]()
-    for index in snapshot.user_pinned_pieces():
-        if index < start:
-            chosen.update(whole_step(history, index))
-    return sorted(i for i in chosen if i < start)
 
 
 def _find_released(snapshot: Snapshot[M], pinned: Sequence[int], first: int) -> list[int]:

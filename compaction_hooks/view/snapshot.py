@@ -15,7 +15,7 @@ from compaction_hooks.native import Issuer
 from compaction_hooks.tokens.budget import Budget
 from compaction_hooks.tokens.estimator import TokenEstimator
 from compaction_hooks.tokens.prices import Prices, find_prices
-from compaction_hooks.view.head import NativeStart, native_of
+from compaction_hooks.view.head import NativeStart, native_of, whole_step
 from compaction_hooks.view.parts import Reduction, still_true
 from compaction_hooks.view.projection import Projection
 from compaction_hooks.view.reasoning import NOT_STALE
@@ -257,6 +257,15 @@ class Snapshot(NamedTuple, Generic[M]):
             # After a summary at the head of a list, or after an edit, runs have other numbers: there the content alone decides.
             found.update([index for index in here if history.base <= run == history.run_of(index)] or here)
         return found
+
+    def pinned_pieces(self, start: int) -> list[int]:
+        """Return the pieces before `start` that stay: the current request, and pinned messages with their calls and results."""
+        history = self.history
+        chosen = {history.request} if history.request is not None else set[int]()
+        for index in self.user_pinned_pieces():
+            if index < start:
+                chosen.update(whole_step(history, index))
+        return sorted(i for i in chosen if i < start)
 
     def neutral_view(self, projection: Projection[M]) -> list[Message]:
         """Return the neutral messages of a view; those of the host's objects, and their shorter copies, are not read again."""
