@@ -260,7 +260,8 @@ class History(NamedTuple, Generic[M]):
     @property
     def base(self) -> int:
         """Number of runs before the first one of the list: those that the summary at its head covers, or 0."""
-        return self.origin.runs if self.origin else 0
+        origin = self.log.origin
+        return origin.runs if origin else 0
 
     @property
     def run_count(self) -> int:
