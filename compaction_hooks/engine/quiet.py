@@ -7,6 +7,7 @@ call, and everything else that looks at the conversation, *settles* first: it re
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from copy import copy
 from typing import Any, Generic
@@ -19,12 +20,20 @@ from compaction_hooks.engine.model_names import same_model
 from compaction_hooks.engine.sizes import LastSent
 from compaction_hooks.foreign import are_equal
 from compaction_hooks.formats.usage import is_usable
-from compaction_hooks.messages import M, PlainMessage, Usage, can
+from compaction_hooks.messages import Format, M, PlainMessage, Text, Thinking, ToolCall, Usage, can
 from compaction_hooks.tokens.calibration import MAXIMUM_RATIO
-from compaction_hooks.tokens.estimator import MESSAGE_TOKENS, TOOL_CALL_TOKENS, TOOL_RESULT_TOKENS
+from compaction_hooks.tokens.estimator import (
+    MESSAGE_TOKENS,
+    OPAQUE_CHARS_PER_TOKEN,
+    TOOL_CALL_TOKENS,
+    TOOL_RESULT_TOKENS,
+)
 from compaction_hooks.triggers.thresholds import silent_below
+from compaction_hooks.view.reasoning import needs_open_turn
 from compaction_hooks.view.snapshot import Snapshot
 
+MOST_REPLAYS = 64
+"""The most calls whose answers carried usage or reasoning until one takes the regular way: they are learned from one by one."""
 FRAME_TOKENS = MESSAGE_TOKENS + max(TOOL_CALL_TOKENS, TOOL_RESULT_TOKENS)
 """The most tokens of the frame around one text."""
 
@@ -39,6 +48,7 @@ class Quiet(Generic[M]):
         available: The tokens that the messages from `first_open` on may take before a trigger speaks.
         calls: Ids of the tool calls that new results may answer: a result of any other call may change the view.
         reports: The usage reports, each with the length of its list.
+        replays: The lengths of the lists whose new answer carried usage or reasoning.
         learned: What other conversations had taught about the model and its window.
     """
 
@@ -48,7 +58,7 @@ class Quiet(Generic[M]):
         options: Mapping[str, object],
         sent: LastSent[M],
         snapshot: Snapshot[M],
-        read: Callable[[M], PlainMessage | None],
+        format: Format[M],
         bound: Callable[[str], int],
         limit: float,
         learned: object,
@@ -60,7 +70,7 @@ class Quiet(Generic[M]):
         self.options = {name: copy(value) for name, value in options.items()}
         self.snapshot = snapshot
         self.view = sent.view
-        self.read = read
+        self.format = format
         self.bound = bound
         self.seen = history.hosts()
         self.first_open = history.watched_from
@@ -68,6 +78,7 @@ class Quiet(Generic[M]):
         self.available = (limit - snapshot.tokens - 1) / snapshot.ratio + history.tokens(first_piece)
         self.calls = {call.id for piece in history.pieces(first_piece) for call in piece.message.calls}
         self.reports: list[tuple[int, Usage]] = []
+        self.replays: list[int] = []
         self.learned = learned
 
     def show(self, messages: list[M]) -> list[M] | None:
@@ -77,7 +88,7 @@ class Quiet(Generic[M]):
         if len(messages) < known or (are_copies and self.snapshot.record is not None):
             return None  # a copy is compared with the reading of the message that a record covers
         seen += messages[known:]
-        if not are_equal(seen, messages) or not self._fits(messages):
+        if not are_equal(seen, messages) or not self._fits(messages, known):
             del seen[known:]
             return None
         if are_copies:
@@ -86,16 +97,27 @@ class Quiet(Generic[M]):
         self.view = messages if projection.is_identity else projection.view(messages)
         return self.view
 
-    def _fits(self, messages: list[M]) -> bool:
-        """Return whether all messages from the last answer on are plain, and their bounds fit; if so, go on from the newest one."""
-        read, bound = self.read, self.bound
+    def _fits(self, messages: list[M], known: int) -> bool:
+        """Return whether all messages from the last answer on are plain, and their bounds fit; if so, go on from the newest one.
+
+        The first message after the `known` ones answers the view last sent: it may carry reasoning, and the usage of that view.
+        """
+        read, bound, available = self.format.read_plain, self.bound, self.available
         settled: list[str] = []
         texts: list[str] = []
-        last_answer = self.first_open
+        last_answer, has_more = self.first_open, False
         for index in range(last_answer, len(messages)):
             plain = read(messages[index])
             if plain is None:
-                return False
+                plain, usage = self._read_answer(messages[index])
+                if plain is None or index > known or len(self.replays) == MOST_REPLAYS:
+                    return False
+                has_more |= index == known
+                if usage is not None and index == known:
+                    if not self._believes(usage):
+                        return False
+                    settled, texts = [], []
+                    available = (self.limit - usage.input_tokens - 1) / MAXIMUM_RATIO
             is_answer, found, calls, results = plain
             if is_answer:
                 last_answer = index
@@ -106,20 +128,47 @@ class Quiet(Generic[M]):
                 return False
             texts += found or ("",)
         spent = bound("".join(settled)) + FRAME_TOKENS * len(settled)
-        if spent + bound("".join(texts)) + FRAME_TOKENS * len(texts) > self.available:
+        if spent + bound("".join(texts)) + FRAME_TOKENS * len(texts) > available:
             return False
         self.first_open = last_answer
-        self.available -= spent
+        self.available = available - spent
+        if has_more:
+            self.replays.append(len(messages))
         return True
+
+    def _read_answer(self, message: M) -> tuple[PlainMessage | None, Usage | None]:
+        """Read an answer that may have reasoning, signatures and usage; None for anything else."""
+        pieces = self.format.read(message)
+        texts, calls = list[str](), list[str]()
+        for part in (part for piece in pieces for part in piece.parts):
+            if isinstance(part, Text):
+                texts.append(part.text)
+            elif isinstance(part, ToolCall):
+                calls.append(part.id)
+                texts += part.name, part.arguments
+            elif isinstance(part, Thinking):
+                texts += part.text, " " * math.ceil(part.opaque_chars / OPAQUE_CHARS_PER_TOKEN)
+            else:
+                return None, None
+        is_plain = all(piece.role == "assistant" and not piece.is_summary for piece in pieces)
+        last, model = pieces[-1], self.snapshot.model
+        is_same = last.model is None or model is None or same_model(last.model, model)
+        if not is_plain or not is_same or last.stop_reason not in (None, "complete", "tool_calls"):
+            return None, None
+        return PlainMessage(True, texts, calls), last.usage
+
+    def _believes(self, usage: Usage) -> bool:
+        """Return whether a count is one of the view last sent, inside the window: others are learned from at once."""
+        budget = self.snapshot.budget
+        is_over = budget is not None and usage.input_tokens > budget.window
+        return is_usable(usage) and not is_over and not is_impossible(usage, self.snapshot.key.estimated, budget)
 
     def report(self, usage: Usage, view: list[Any] | None, model: str | None) -> bool:
         """Note a usage report for later; return whether it fits: no other list and model, not impossible, not above the window."""
-        budget, key = self.snapshot.budget, self.snapshot.key
-        if (view is not None and view is not self.view) or not is_usable(usage):
+        own = self.snapshot.model
+        if (view is not None and view is not self.view) or not self._believes(usage):
             return False
-        if model is not None and key.model is not None and not same_model(model, key.model):
-            return False
-        if budget is not None and (usage.input_tokens > budget.window or is_impossible(usage, key.estimated, budget)):
+        if model is not None and own is not None and not same_model(model, own):
             return False
         self.reports.append((len(self.seen), usage))
         self.available = (self.limit - usage.input_tokens - 1) / MAXIMUM_RATIO
@@ -138,7 +187,7 @@ def begin(
     if limit is None or bound is None or not can(format, "read_plain") or not _is_quiet(conversation, call, snapshot):
         return None
     learned = learned_elsewhere(conversation, shared, snapshot.model)
-    return Quiet(call, options, sent, snapshot, format.read_plain, bound, limit, learned)
+    return Quiet(call, options, sent, snapshot, format, bound, limit, learned)
 
 
 def _find_limit(call: Call[M], snapshot: Snapshot[M]) -> float | None:
@@ -160,12 +209,14 @@ def _is_quiet(conversation: Conversation[M], call: Call[M], snapshot: Snapshot[M
         and call.server_compaction is None
         and not (call.settings.repair if call.repair is None else call.repair)  # a new message may break the history
         and snapshot.history.run_count > snapshot.history.base
+        # A list that was rewound may grow to where a record is true of it again.
+        and all(record.covered_runs < snapshot.history.run_count for record in conversation.records.all)
         and projection.is_settled
         and projection.tail_start <= snapshot.history.watched_from  # what hosts may still change is sent as it is
         and projection.unpinned_request is None
         and snapshot.key.start is None
         and not snapshot.merges_user_messages
-        and not snapshot.binds_reasoning
+        and not (snapshot.binds_reasoning and needs_open_turn(snapshot.model))
     )
 
 
@@ -180,6 +231,8 @@ def settle(quiet: Quiet[M], conversation: Conversation[M], shared: SharedState) 
     if len(quiet.seen) == quiet.snapshot.history.host_count and not quiet.reports:
         return
     call = quiet.call._replace(messages=quiet.seen)
+    for count in quiet.replays:
+        _replay(conversation, call._replace(messages=quiet.seen[:count]))
     snapshot = take_snapshot(conversation, call)
     for count, usage in quiet.reports:
         end = snapshot.history.first_piece(count)
@@ -190,3 +243,11 @@ def settle(quiet: Quiet[M], conversation: Conversation[M], shared: SharedState) 
     if quiet.reports:
         snapshot = take_snapshot(conversation, call)
     conversation.last_sent = conversation.hand_out(snapshot)._replace(view=quiet.view, unmerged=quiet.view)
+
+
+def _replay(conversation: Conversation[M], call: Call[M]) -> None:
+    """Learn from the newest answer of a quiet call, and remember the view that was sent, as the regular way would have."""
+    snapshot = take_snapshot(conversation, call)
+    if conversation.reasoning.record_call(snapshot.history, snapshot.shown_record):
+        snapshot = take_snapshot(conversation, call)
+    conversation.hand_out(snapshot)

@@ -48,10 +48,15 @@ def newest_reasoning(history: History[Any], stale: StaleRuns) -> int:
     return -1
 
 
+def needs_open_turn(model: str | None) -> bool:
+    """Return whether a model needs its reasoning of the turn under way."""
+    family = find_family(model)
+    return family is not None and family.needed == "open turn"
+
+
 def spare_open_turn(stale: StaleRuns, history: History[Any], model: str | None) -> StaleRuns:
     """Return the stale runs without those of the turn under way, for a model that needs its reasoning there."""
-    family = find_family(model)
-    if family is None or family.needed != "open turn" or history.request is None:
+    if not needs_open_turn(model) or history.request is None:
         return stale
     return stale._replace(end=min(stale.end, history.run_of(history.request)))
 

@@ -88,7 +88,7 @@ def _send_to_graph(graph: Any) -> Send:
 def _langchain_messages(first: int) -> list[Any]:
     from langchain_core.messages import AIMessage, HumanMessage
 
-    return [HumanMessage(f"Question {first}?", id=f"q{first}"), AIMessage(f"Answer {first}.", id=f"a{first}")]
+    return [AIMessage(f"Answer {first}.", id=f"a{first}"), HumanMessage(f"Question {first}?", id=f"q{first}")]
 
 
 def pydantic_ai(kind: str) -> tuple[Send, Callable[[int], list[Any]]]:
@@ -111,9 +111,9 @@ def pydantic_ai(kind: str) -> tuple[Send, Callable[[int], list[Any]]]:
 
     def make(first: int) -> list[Any]:
         asked = ModelRequest([UserPromptPart(f"Question {first}?")])
-        return [asked, ModelResponse([TextPart(f"Answer {first}.")])]
+        return [ModelResponse([TextPart(f"Answer {first}.")]), asked]
 
-    return lambda messages: agent.run("Go on.", message_history=messages, conversation_id="one"), make
+    return lambda messages: agent.run(message_history=messages, conversation_id="one"), make
 
 
 def litellm(kind: str) -> tuple[Send, Callable[[int], list[Any]]]:
@@ -134,7 +134,7 @@ def litellm(kind: str) -> tuple[Send, Callable[[int], list[Any]]]:
 
     def make(first: int) -> list[Any]:
         asked = {"role": "user", "content": f"Question {first}?"}
-        return [asked, {"role": "assistant", "content": f"Answer {first}."}]
+        return [{"role": "assistant", "content": f"Answer {first}."}, asked]
 
     return lambda messages: function(model="gpt-5", messages=messages), make
 
@@ -145,7 +145,7 @@ FRAMEWORKS = {"langgraph": langgraph, "langchain": langchain, "pydantic_ai": pyd
 async def measure(name: str, kind: str, count: int) -> float:
     """Return the median time of a call above that with an empty hook, in ms."""
     (ours, make), (empty, _) = FRAMEWORKS[name](kind), FRAMEWORKS[name]("empty")
-    messages = [message for number in range(0, count, 2) for message in make(number)]
+    messages = [message for number in range(0, count, 2) for message in make(number)][1:]
     spent: dict[Send, list[float]] = {ours: [], empty: []}
     for number in range(CALLS + WARM):
         messages = [*messages, *make(count + 2 * number)]
@@ -175,7 +175,7 @@ def measure_import(name: str) -> float:
 async def first_call(name: str, kind: str) -> None:
     """Make one call of a framework in this process, and print the processor time so far, in ms."""
     send, make = FRAMEWORKS[name](kind)
-    await send(make(0)[:1])
+    await send(make(0)[1:])
     print(json.dumps(time.process_time() * 1000))
 
 

@@ -121,6 +121,36 @@ def test_the_quiet_way_gives_the_views_of_the_regular_way(first: int, form: str)
     assert not different
 
 
+def test_a_rewound_list_that_grows_again_has_its_summary_as_soon_as_the_record_is_true_of_it() -> None:
+    messages = [user("go"), *steps(6, 100), assistant("ok"), user("next"), *steps(8, 100)]
+    hooks = CompactionController(context_window=100_000, summarizer=Scripted())
+    result = hooks.compact_sync(messages, keep_recent_tokens=300)
+    assert result.record is not None
+    for end in range(result.record.compacted_message_count - 6, len(messages) + 1):
+        view = hooks.transform_context_sync(messages[:end])
+    assert view == result.messages
+
+
+def told(usage: int) -> list[Chat]:
+    """Return steps whose answers carry their usage and reasoning."""
+    found = steps(30, 100)
+    for place, answer in enumerate(found[::2]):
+        answer["usage"] = {"prompt_tokens": usage * (place + 1) + 90 * (place % 4), "completion_tokens": 20}
+        answer["reasoning_content"] = "Next I read the file."
+    return found
+
+
+@pytest.mark.parametrize("usage", [100, 170, 400])
+def test_usage_and_reasoning_inside_answers_are_learned_as_in_the_regular_way(usage: int) -> None:
+    sides = Side(is_quiet=True), Side(is_quiet=False)
+    for end in range(2, 60):
+        messages = [system(), user("go"), *told(usage)][:end]
+        one, other = (side.show(messages, None) for side in sides)
+        assert one == other
+        if not end % 15:
+            assert sides[0].session.state() == sides[1].session.state()
+
+
 def test_a_quiet_call_reads_nothing_and_sends_the_hosts_own_objects(monkeypatch: pytest.MonkeyPatch) -> None:
     hooks, messages = CompactionController(context_window=100_000), [system(), user("go"), *steps(3, 100)]
     hooks.transform_context_sync(messages)
