@@ -24,18 +24,16 @@ from compaction_hooks.messages import M, Usage
 from compaction_hooks.recall.loss import loss_of
 from compaction_hooks.runtime.effects import Aborted, Emit, Flow, Instant, Now, Work
 from compaction_hooks.strategies import AnyStrategy, Candidate, Goal, ShortenParts, SummaryStrategy
-from compaction_hooks.strategies.check import broken_rule, rejection
-from compaction_hooks.strategies.drop_media import DropMedia
-from compaction_hooks.strategies.fixed_parts import largest_fixed_part
-from compaction_hooks.strategies.shorten_parts import last_resort
+from compaction_hooks.strategies.candidate import broken_rule, largest_fixed_part, rejection
+from compaction_hooks.strategies.shorten_parts import DropMedia, last_resort
 from compaction_hooks.strategies.summary_plan import Summarized
 from compaction_hooks.tokens.budget import MINIMUM_GROWTH_RATIO, Budget
+from compaction_hooks.view.head import covered_pieces
 from compaction_hooks.view.loss import LossReport
-from compaction_hooks.view.native import covered_pieces
 from compaction_hooks.view.projection import is_true
 from compaction_hooks.view.record import CompactionReason, CompactionRecord
-from compaction_hooks.view.rows import join_rows
 from compaction_hooks.view.snapshot import Snapshot
+from compaction_hooks.view.summary_message import join_rows
 
 logger = logging.getLogger("compaction_hooks")
 
@@ -281,7 +279,7 @@ class Attempt(Generic[M]):
         if candidate.projection.unpinned_request is None:  # otherwise the view depends on the user's present request
             log = self._snapshot.history.log
             name = made.as_shown_to(self._snapshot.issuer, 0).id
-            conversation.projected = (name, log, log.replaced), candidate.projection
+            conversation.projected = (name, log), candidate.projection
         if not self._has_waited:  # every message was read again, and no other code ran since
             conversation.records.active_id = made.id
         cooldown_until = int(made.tokens_after * (1 + MINIMUM_GROWTH_RATIO))

@@ -23,8 +23,7 @@ from compaction_hooks.native import Issuer
 from compaction_hooks.runtime.effects import InFlight
 from compaction_hooks.settings import CompactionSettings
 from compaction_hooks.tokens.media import LearnedMedia
-from compaction_hooks.view.native import NativeStart, native_of
-from compaction_hooks.view.notes import undo_note
+from compaction_hooks.view.head import NativeStart, native_of
 from compaction_hooks.view.parts import Reduction
 from compaction_hooks.view.projection import Projection, apply_record, find_unpinned_runs
 from compaction_hooks.view.record import (
@@ -32,10 +31,10 @@ from compaction_hooks.view.record import (
     CompactionRecord,
     Pin,
     StaleRuns,
+    undo_note,
 )
-from compaction_hooks.view.rows import join_rows, part_row
 from compaction_hooks.view.snapshot import Snapshot
-from compaction_hooks.view.summary_message import SUMMARY_MARKER
+from compaction_hooks.view.summary_message import SUMMARY_MARKER, join_rows, part_row
 
 if TYPE_CHECKING:  # most programs recall nothing
     from compaction_hooks.recall.listing import Listing
@@ -53,7 +52,7 @@ class Conversation(Generic[M]):
         is_format_open: Whether the format is still unknown: none was named, and plain text reads alike in all formats.
         repair_cache: The messages made by the last repair, by their neutral reading.
         flight: The compaction under way, or None.
-        projected: The newest projection with its key: record, log, and how often copies replaced messages.
+        projected: The newest projection with its key: record and log.
         large: Reductions of the results that are too large for any view of the list last seen.
         loaded: The snapshot of the list given to `load`, until a view is sent.
         called_at: When the last call began, in monotonic seconds.
@@ -92,7 +91,7 @@ class Conversation(Generic[M]):
         self.loaded: Snapshot[M] | None = None
         self.large: Sequence[Reduction] = ()
         self._large: tuple[object, tuple[Reduction, ...], int] | None = None
-        self.projected: tuple[tuple[str | None, object, int], Projection[M]] | None = None
+        self.projected: tuple[tuple[str | None, object], Projection[M]] | None = None
         self.called_at: float | None = None
         self.host_files: Callable[[], FileOperations] | None = None
         self.natives = NativeSummaries()
@@ -336,9 +335,11 @@ class Conversation(Generic[M]):
         large: Sequence[Reduction],
     ) -> Projection[M]:
         """Return the projection of a history with a record. It is cached, and reused for histories that grow from this one."""
-        name = (record.as_shown_to(issuer, 0).id if record else None, history.log, history.log.replaced)
+        name = (record.as_shown_to(issuer, 0).id if record else None, history.log)
         made_of, projected = self.projected or (None, None)
-        earlier = projected if made_of is not None and made_of[1:] == name[1:] else None
+        earlier = (
+            projected if projected and made_of and made_of[1] is history.log and projected.is_of(history) else None
+        )
         if (
             earlier is not None
             and made_of == name
@@ -358,8 +359,6 @@ class Conversation(Generic[M]):
             projection = projection._replace(unpinned_runs=find_unpinned_runs(history, projection))
             self.projected, self.large = (name, projection), large
 
-        if projection.reused is not history.log.shown:
-            history.log.show(projection.reused)
         return projection
 
     def find_large(

@@ -17,8 +17,7 @@ from compaction_hooks.messages import M, MessageFormat, Usage
 from compaction_hooks.runtime.drivers import Driver, Services
 from compaction_hooks.runtime.effects import Flow
 from compaction_hooks.tokens.budget import UNDO_GROWTH_RATIO, Budget
-from compaction_hooks.view.notes import undo_note
-from compaction_hooks.view.record import NATIVE_MARK, CompactionRecord
+from compaction_hooks.view.record import NATIVE_MARK, CompactionRecord, undo_note
 from compaction_hooks.view.snapshot import Snapshot
 
 logger = logging.getLogger("compaction_hooks")

@@ -16,7 +16,7 @@ from compaction_hooks.messages import M, can
 from compaction_hooks.native import Issuer
 from compaction_hooks.settings import CompactionSettings
 from compaction_hooks.tokens.calibration import Calibration
-from compaction_hooks.view.native import NativeStart
+from compaction_hooks.view.head import NativeStart
 from compaction_hooks.view.projection import Projection
 from compaction_hooks.view.reasoning import NOT_STALE, spare_open_turn
 from compaction_hooks.view.record import CompactionRecord

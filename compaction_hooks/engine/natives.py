@@ -11,9 +11,8 @@ from compaction_hooks.history import History
 from compaction_hooks.history.digests import message_digest, text_digest
 from compaction_hooks.messages import NativeSummary
 from compaction_hooks.reasoning import find_family
-from compaction_hooks.view.native import NOWHERE, NativeStart, find_start, native_of
-from compaction_hooks.view.notes import issuer_note
-from compaction_hooks.view.record import NATIVE_MARK, UNKNOWN_RUN, CompactionRecord, Pin
+from compaction_hooks.view.head import NOWHERE, NativeStart, find_start, native_of
+from compaction_hooks.view.record import NATIVE_MARK, UNKNOWN_RUN, CompactionRecord, Pin, issuer_note
 
 _FAMILY = "Claude"
 """The families of models that take a readable summary of the provider's own: only Anthropic makes such."""

@@ -64,7 +64,7 @@ class Quiet(Generic[M]):
         learned: object,
     ) -> None:
         history = snapshot.history
-        first_piece = history.first_piece(history.log.watched_from)
+        first_piece = history.first_piece(history.watched_from)
         self.call = call
         # A list of tools may be changed in place.
         self.options = {name: copy(value) for name, value in options.items()}
@@ -73,7 +73,7 @@ class Quiet(Generic[M]):
         self.format = format
         self.bound = bound
         self.seen = history.hosts()
-        self.first_open = history.log.watched_from
+        self.first_open = history.watched_from
         self.limit = limit
         self.available = (limit - snapshot.tokens - 1) / snapshot.ratio + history.tokens(first_piece)
         self.calls = {call.id for piece in history.pieces(first_piece) for call in piece.message.calls}
@@ -212,7 +212,7 @@ def _is_quiet(conversation: Conversation[M], call: Call[M], snapshot: Snapshot[M
         # A list that was rewound may grow to where a record is true of it again.
         and all(record.covered_runs < snapshot.history.run_count for record in conversation.records.all)
         and projection.is_settled
-        and projection.tail_start <= snapshot.history.log.watched_from  # what hosts may still change is sent as it is
+        and projection.tail_start <= snapshot.history.watched_from  # what hosts may still change is sent as it is
         and projection.unpinned_request is None
         and snapshot.key.start is None
         and not snapshot.merges_user_messages

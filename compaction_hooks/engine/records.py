@@ -8,7 +8,6 @@ from dataclasses import replace
 from compaction_hooks.history import History, Known
 from compaction_hooks.messages import M
 from compaction_hooks.native import Issuer
-from compaction_hooks.view.notes import pin_note, undo_note
 from compaction_hooks.view.projection import is_true
 from compaction_hooks.view.record import (
     UNKNOWN_RUN,
@@ -16,7 +15,9 @@ from compaction_hooks.view.record import (
     CompactionRecord,
     Pin,
     collect_products,
+    pin_note,
     precedence,
+    undo_note,
 )
 
 

@@ -1,20 +1,233 @@
-"""A conversation as it was at one call."""
+"""A conversation as it was at one call, over columns of facts that only grow at their end."""
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice, pairwise
 from operator import attrgetter
-from typing import Final, Generic, NamedTuple
+from types import MappingProxyType
+from typing import Final, Generic, Literal, NamedTuple, TypeAlias
 
-from compaction_hooks.history.digests import number_calls, run_digest
-from compaction_hooks.history.log import Log
-from compaction_hooks.history.pieces import Known, Origin, Piece, Side
-from compaction_hooks.messages import M, Message, ToolCall
+from compaction_hooks.foreign import are_equal
+from compaction_hooks.formats.pairing import MOST_SEARCHED
+from compaction_hooks.history.digests import CHAIN_START, number_calls, run_digest
+from compaction_hooks.messages import M, Message, NativeSummary, Text, Thinking, ToolCall, ToolResult
 
+MAX_WATCHED: Final = 64
+"""The most messages at the end of a list that are read again in every call, to notice that the host changed them."""
 KEPT_DIGESTS: Final = 64
 """Runs between two cached digests of the chain (200 bytes each), so that checking an older record hashes few runs."""
+
+Side: TypeAlias = Literal["host", "assistant"]
+
+
+class Piece(NamedTuple):
+    """One speaker's part of one host message.
+
+    Attributes:
+        host: Index of the host message.
+        number: Index into the messages that the format read from it.
+        tokens: Estimated size in tokens, before calibration.
+        side: The side of the piece; None for pieces that no digest covers (system, our own summary and its pins).
+    """
+
+    message: Message
+    host: int
+    number: int
+    tokens: int
+    side: Side | None
+
+
+class Origin(NamedTuple):
+    """The start of the digest chain in a list with one of our summaries at its head.
+
+    Attributes:
+        runs: Runs that the summary covers, from the start of the conversation.
+        digest: The chain after them.
+        pins: Digests of the pinned messages that follow the summary, though it covers them.
+    """
+
+    runs: int
+    digest: str
+    pins: tuple[str, ...]
+
+
+class UserWords(NamedTuple):
+    """What a summary must keep of a piece of the user: its constraints, word for word, and lines that name its media."""
+
+    constraints: tuple[str, ...]
+    media: tuple[str, ...]
+
+
+class Known(NamedTuple):
+    """The summaries and reduced texts of earlier compactions, so that a reader recognizes them in a list.
+
+    Attributes:
+        origins: By digest of the rendered summary text.
+        originals: By kind ("result" or "arguments"), run, ordinal and digest of a reduced text, the digest of the
+            original text.
+    """
+
+    origins: Mapping[str, Origin] = MappingProxyType({})
+    originals: Mapping[tuple[str, int, int, str], str] = MappingProxyType({})
+
+
+def has_atoms(message: Message) -> bool:
+    """Whether a message has content that a digest covers or a provider accepts as content; reasoning alone is none.
+
+    Nor is a sealed summary: it says nothing that the messages before it do not say.
+    """
+    for part in message.parts:
+        if isinstance(part, Text):
+            if part.text:
+                return True
+        elif not isinstance(part, Thinking) and not (isinstance(part, NativeSummary) and part.sealed):
+            return True
+    return False
+
+
+def is_only_reasoning(message: Message) -> bool:
+    """Whether a message of the assistant holds reasoning and nothing else: an item of OpenAI Responses, for one."""
+    return message.role == "assistant" and bool(message.parts) and not has_atoms(message)
+
+
+class Log(Generic[M]):
+    """The facts that histories share. It only grows at its end, so that a shorter history over it stays valid.
+
+    The columns hold numbers of four or eight bytes: the whole state takes less than 400 bytes for each message.
+
+    Attributes:
+        hosts: The host messages.
+        pieces: The pieces read from them.
+        first_pieces: By host message, its first piece; one more at the end.
+        tokens_before: By piece, the estimate of all pieces before it, in tokens; one more at the end.
+        run_starts: By run, its first piece. Sides alternate.
+        bound: By run, 1 if there is no boundary before it, because a tool call is open.
+        systems, requests, answers, counted: Pieces of the system, of the user, of the assistant, and with usage.
+        natives: Pieces with a summary of the provider's own.
+        open_calls: By id, the runs of the tool calls without a result.
+        chain: By number of runs, the digest of the chain after them; not all are cached.
+        user_words: The pieces that were read for the user's words, and by piece those words; only of pieces that have some.
+        pinned: The pieces that were searched for the host's pins, and by digest of a pin the pieces with that content.
+        failures: The run before which the failures of calls were folded, and the result; None before the first time.
+        origin: The start of the chain if one of our summaries is at the head of the list, or None.
+        summary_piece: The piece at the head of the list with a summary of ours, also of one without a record here; or None.
+        checked_until: Index of the covered message up to which a compaction last looked for changes in place.
+    """
+
+    def __init__(self) -> None:
+        self.hosts: list[M] = []
+        self.pieces: list[Piece] = []
+        self.first_pieces = array("I", [0])
+        self.tokens_before = array("Q", [0])
+        self.run_starts = array("I")
+        self.bound = bytearray()
+        self.systems = array("I")
+        self.requests = array("I")
+        self.answers = array("I")
+        self.counted = array("I")
+        self.natives = array("I")
+        self.open_calls: dict[str, list[int]] = {}
+        self.chain: dict[int, str] = {0: CHAIN_START}
+        self.origin: Origin | None = None
+        self.user_words: tuple[int, Mapping[int, UserWords]] = 0, {}
+        self.pinned: tuple[int, Mapping[str, tuple[int, ...]]] = 0, {}
+        self.failures: tuple[int, object] = 0, None
+        self.summary_piece: int | None = None
+        self.checked_until = 0
+
+    # -- growing
+
+    def add(self, piece: Piece, *, is_stale: bool = False) -> None:
+        """Append a piece; the usage of a stale piece measured another list, and is not added to `counted`."""
+        index = len(self.pieces)
+        self.pieces.append(piece)
+        self.tokens_before.append(self.tokens_before[-1] + piece.tokens)
+        message = piece.message
+        side = piece.side
+        role = message.role
+        if role == "assistant":
+            self.answers.append(index)
+            if message.usage is not None and not is_stale:
+                self.counted.append(index)
+        elif role == "user":
+            if side is not None or (index != self.summary_piece and has_atoms(message)):
+                self.requests.append(index)
+        elif role == "system":
+            self.systems.append(index)
+        if any(isinstance(part, NativeSummary) for part in message.parts):
+            self.natives.append(index)
+        if side is not None:
+            if not self.run_starts or side != self.run_side(len(self.run_starts) - 1):
+                self._open_run(side, index)
+            self._match_calls(message)
+
+    def _open_run(self, side: Side, start: int) -> None:
+        # Reasoning alone before an answer belongs to that answer: providers reject the one without the other.
+        while side == "assistant" and start > 0 and is_only_reasoning(self.pieces[start - 1].message):
+            start -= 1
+        self.run_starts.append(start)
+        self.bound.append(0)
+
+    def _match_calls(self, message: Message) -> None:
+        """Mark every boundary between a tool call and its result as bound: a cut there would separate them."""
+        run = len(self.run_starts) - 1
+        for part in message.parts:
+            if isinstance(part, ToolCall):
+                self.open_calls.setdefault(part.id, []).append(run)
+            elif isinstance(part, ToolResult):
+                called = self._close_call(part.call_id)
+                if called is not None:
+                    self.bound[called + 1 : run + 1] = b"\1" * (run - called)
+
+    def _close_call(self, call_id: str) -> int | None:
+        """Close the tool call that a result answers, and return its run; None if there is no such tool call.
+
+        As providers do, take the newest open tool call with this id; a second result belongs to the same tool call as the first.
+        """
+        waiting = self.open_calls.get(call_id)
+        if waiting is None:
+            newest = reversed(range(max(0, len(self.pieces) - MOST_SEARCHED), len(self.pieces)))
+            made = (index for index in newest if any(call.id == call_id for call in self.pieces[index].message.calls))
+            return next(map(self.run_of, made), None)
+        called = waiting.pop()
+        if not waiting:
+            del self.open_calls[call_id]
+        return called
+
+    # -- reading
+
+    @property
+    def host_count(self) -> int:
+        """Number of host messages."""
+        return len(self.hosts)
+
+    def run_side(self, run: int) -> Side:
+        """Return the side of a run, counted from the first one of this list."""
+        return "assistant" if self.pieces[self.run_starts[run]].message.role == "assistant" else "host"
+
+    def run_of(self, piece: int) -> int:
+        """Return the run of a piece, -1 before the first; pieces without a side belong to the run before them."""
+        return bisect_right(self.run_starts, piece) - 1
+
+    @property
+    def has_unknown_summary(self) -> bool:
+        """Whether the summary of ours at the head of the list has no record here."""
+        return self.summary_piece is not None and self.origin is None
+
+    def is_prefix_of(self, messages: list[M]) -> bool:
+        """Whether a list begins with these messages, in one fast comparison: the oldest and the newest are the very objects."""
+        known = self.hosts
+        count = len(known)
+        if not known or len(messages) < count or messages[0] is not known[0] or messages[count - 1] is not known[-1]:
+            return False
+        known.extend(messages[count:])  # lists compare by identity first, so this is faster than a slice
+        try:
+            return are_equal(known, messages)
+        finally:
+            del known[count:]
 
 
 class History(NamedTuple, Generic[M]):
@@ -47,16 +260,13 @@ class History(NamedTuple, Generic[M]):
     @property
     def base(self) -> int:
         """Number of runs before the first one of the list: those that the summary at its head covers, or 0."""
-        return self.log.origin.runs if self.log.origin else 0
+        origin = self.log.origin
+        return origin.runs if origin else 0
 
     @property
     def run_count(self) -> int:
         """Number of runs since the start of the conversation, including those that a summary at the head covers."""
-        starts = self.log.run_starts
-        count = len(starts)
-        if count and starts[-1] >= self.piece_count:
-            count = bisect_left(starts, self.piece_count)
-        return self.base + count
+        return self.base + bisect_left(self.log.run_starts, self.piece_count)
 
     def run_start(self, run: int) -> int:
         """Return the index of a run's first piece; `piece_count` for the run after the last."""
@@ -137,8 +347,7 @@ class History(NamedTuple, Generic[M]):
 
     def systems(self, end: int | None = None) -> list[int]:
         """Return the indexes of system pieces before piece `end`."""
-        limit = self.piece_count if end is None else end
-        return self.log.systems[: bisect_left(self.log.systems, limit)].tolist()
+        return self.log.systems[: bisect_left(self.log.systems, self.piece_count if end is None else end)].tolist()
 
     def pieces_of_user(self, end: int, start: int = 0) -> list[int]:
         """Return the indexes of the user's pieces from `start` to `end` (excluded)."""
@@ -152,9 +361,6 @@ class History(NamedTuple, Generic[M]):
     @property
     def request(self) -> int | None:
         """The piece with the user's current request, which is the last user message; None if there is no user message."""
-        requests = self.log.requests
-        if requests and requests[-1] < self.piece_count:
-            return requests[-1]
         return self.request_before(self.piece_count)
 
     def request_before(self, end: int) -> int | None:
@@ -173,16 +379,23 @@ class History(NamedTuple, Generic[M]):
     def summary_piece(self) -> int | None:
         """The piece at the head of the list that is one of our own summaries, or None."""
         index = self.log.summary_piece
-        return index if index is not None and index < self.piece_count else None
+        return index if self.origin is not None and index is not None and index < self.piece_count else None
 
     @property
     def has_summary(self) -> bool:
         """Whether one of our own summaries is at the head of the list, also one of an unknown record."""
         return self.summary_piece is not None or self.log.has_unknown_summary
 
+    @property
+    def watched_from(self) -> int:
+        """Index of the first message that hosts may still change, and that is read again: the last answer, or a later one."""
+        answer = next(self.answers(), None)
+        host = 0 if answer is None else self.piece(answer).host
+        return max(host, self.host_count - MAX_WATCHED)
+
     def answers(self) -> Iterator[int]:
         """Yield the indexes of assistant pieces, newest first."""
-        return self.log.last_answers(self.piece_count)
+        return (index for index in reversed(self.log.answers) if index < self.piece_count)
 
     def counted_answers(self) -> Iterator[int]:
         """Yield the indexes of assistant pieces that carry usage, newest first."""

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence, Set
-from typing import Final, Generic, cast
+from typing import Generic, cast
 
 from compaction_hooks.foreign import are_equal
 from compaction_hooks.formats.pairing import MOST_SEARCHED, is_same_reading, pair_by_name
 from compaction_hooks.history.digests import message_digest, text_digest
-from compaction_hooks.history.history import History
-from compaction_hooks.history.log import Log
-from compaction_hooks.history.pieces import Known, Piece, Side, has_atoms
+from compaction_hooks.history.history import History, Known, Log, Piece, Side, has_atoms
 from compaction_hooks.messages import Format, M, Message
-
-MAX_WATCHED: Final = 64
-"""The most messages at the end of a list that are read again in every call, to notice that the host changed them."""
 
 
 class HistoryReader(Generic[M]):
@@ -54,7 +49,8 @@ class HistoryReader(Generic[M]):
         count = previous.host_count
         listed: list[M] = cast("list[M]", messages) if type(messages) is list else list(messages)
         is_longest = log.host_count == count
-        if is_longest and log.is_prefix_of(listed) and self._are_unchanged(previous, listed, log.watched_from):
+        if is_longest and log.is_prefix_of(listed) and self._are_unchanged(previous, listed, previous.watched_from):
+            log.hosts[:] = listed[:count]  # some may be equal copies
             is_same = len(listed) == count and known is previous.known
             return previous if is_same else self._extend(log, listed, count, known)
 
@@ -63,7 +59,7 @@ class HistoryReader(Generic[M]):
             return self._fork(previous, listed, same, known)
         if log.host_count > count:  # another history has extended the log with other messages
             return self._extend(self._copy_facts(previous, listed, count, known), listed, count, known)
-        log.replace_hosts(listed, count)
+        log.hosts[:] = listed[:count]
         return self._extend(log, listed, count, known)
 
     def verify(self, history: History[M], messages: Sequence[M], start: int = 0, end: int | None = None) -> History[M]:
@@ -83,7 +79,7 @@ class HistoryReader(Generic[M]):
         is_same = self._is_unchanged if known.origins or known.originals else _is_equal_copy
         hosts = previous.hosts()
         count = min(len(hosts), len(messages))
-        watched = min(previous.log.watched_from, _find_first_touched(previous))
+        watched = previous.watched_from
         for index in range(count):
             if index >= watched:
                 is_kept = self._is_unchanged(previous, index, messages[index])
@@ -148,9 +144,7 @@ class HistoryReader(Generic[M]):
             for number, piece in enumerate(neutral):
                 self._append(log, piece, index, number, estimate(piece), known, is_stale=is_stale)
             log.first_pieces.append(len(log.tokens_before) - 1)
-        history = History(log, len(messages), len(log.tokens_before) - 1, known)
-        log.watched_from = _find_first_touched(history)
-        return history
+        return History(log, len(messages), len(log.tokens_before) - 1, known)
 
     def _append(
         self,
@@ -173,29 +167,17 @@ class HistoryReader(Generic[M]):
 
     def _is_product(self, log: Log[M], message: Message, known: Known) -> bool:
         """Whether this message at the head of a list is our own summary, or one of the pins that follow it."""
-        if log.pins_left:
-            if log.pins_left[0] == message_digest(message):
-                log.pins_left.pop(0)
-                return True
-            log.pins_left.clear()
-        is_summary = message.role != "assistant" and message.text.startswith(self._marker)
-        if log.origin is not None or not is_summary:
+        if log.origin is not None and log.summary_piece is not None:
+            place = sum(piece.message.role != "system" for piece in log.pieces[log.summary_piece + 1 :])
+            return message_digest(message) in log.origin.pins[place : place + 1]
+        if message.role == "assistant" or not message.text.startswith(self._marker):
             return False
+        log.summary_piece = len(log.pieces)
         log.origin = known.origins.get(text_digest(message.text))
         if log.origin is None:
-            log.has_unknown_summary = True
             return False
         log.chain = {0: log.origin.digest}
-        log.pins_left = list(log.origin.pins)
-        log.summary_piece = len(log.tokens_before) - 1
         return True
-
-
-def _find_first_touched(history: History[M]) -> int:
-    """Return the index of the first message that hosts may still change: the last answer, or a later one."""
-    answer = next(history.answers(), None)
-    host = 0 if answer is None else history.piece(answer).host
-    return max(host, history.host_count - MAX_WATCHED)
 
 
 def _is_equal_copy(history: History[M], index: int, message: M) -> bool:

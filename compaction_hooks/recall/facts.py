@@ -10,7 +10,7 @@ from typing import Final, cast
 from compaction_hooks.files.operations import find_touched_files, is_failure, read_calls
 from compaction_hooks.formats import OpenAIChatFormat, format_of
 from compaction_hooks.history import History, HistoryReader
-from compaction_hooks.history.pieces import Known
+from compaction_hooks.history.history import Known
 from compaction_hooks.messages import M, Message, MessageFormat, Opaque, Part, Text, ToolCall, ToolResult, as_format
 from compaction_hooks.summary.extractive.identifiers import kind_of
 from compaction_hooks.summary.extractive.statements import constraint_items, request_texts

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Generic
 
 from compaction_hooks.history import History, HistoryReader
-from compaction_hooks.history.pieces import Known
+from compaction_hooks.history.history import Known
 from compaction_hooks.messages import M
 from compaction_hooks.recall.index import Index
 from compaction_hooks.recall.parts import list_covered

@@ -8,9 +8,8 @@ from typing import TypeAlias
 
 from compaction_hooks.strategies.candidate import Candidate, Goal, Strategy, reduce, unpinned_parts
 from compaction_hooks.strategies.clear_tool_results import ClearToolResults
-from compaction_hooks.strategies.drop_oldest import DropOldest
 from compaction_hooks.strategies.shorten_parts import ShortenParts
-from compaction_hooks.strategies.summarize import Summarize, SummaryStrategy
+from compaction_hooks.strategies.summarize import DropOldest, Summarize, SummaryStrategy
 from compaction_hooks.strategies.summary_plan import Summarized, SummaryPlan, plan_summary
 from compaction_hooks.view.parts import Reducible, Reduction
 from compaction_hooks.view.snapshot import Snapshot

@@ -1,7 +1,8 @@
-"""Candidates: the record of a compaction that is proposed, its view, and the size of that view."""
+"""Candidates: the record of a compaction that is proposed, its view, the size of that view, and whether it may be sent."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Mapping, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -11,7 +12,8 @@ from compaction_hooks.files import FileOperations
 from compaction_hooks.history import History
 from compaction_hooks.history.digests import text_digest
 from compaction_hooks.messages import M
-from compaction_hooks.tokens.budget import Budget
+from compaction_hooks.tokens.budget import MINIMUM_GAIN_RATIO, Budget
+from compaction_hooks.validity import is_alike, needs_merging, problems, worsened
 from compaction_hooks.view.parts import (
     OF_TOOLS,
     RESULTS,
@@ -267,3 +269,67 @@ def with_reductions(record: CompactionRecord, reductions: Iterable[Reduction]) -
     merged = by_name((*record.reductions, *reductions))
     kept = tuple(merged.values())
     return replace(record, id=record_id(record.covered_digest, record.rendered, kept, record.parent), reductions=kept)
+
+
+def rejection(snapshot: Snapshot[M], candidate: Candidate[M], *, limit: int, window: int) -> str | None:
+    """Return why a candidate may not be sent; None if it fits `limit`, is smaller by 10 % and breaks no rule of the provider.
+
+    The 10 % are waived if the present view does not fit the window and the candidate does. All sizes in tokens of the model.
+    """
+    if candidate.tokens > limit:
+        return "too large"
+    is_rescue = snapshot.most_tokens > window
+    if candidate.tokens > snapshot.estimated_tokens * (1 - MINIMUM_GAIN_RATIO) and not is_rescue:
+        return "no gain"
+    return broken_rule(snapshot, candidate)
+
+
+def broken_rule(snapshot: Snapshot[M], candidate: Candidate[M]) -> str | None:
+    """Return the rule of the provider that a candidate breaks and the active view does not, or None."""
+    if _only_shortens(snapshot, candidate.projection) and not snapshot.binds_reasoning:
+        return None
+    provider, after = snapshot.format.provider, snapshot.neutral_view(candidate.projection)
+    # The model has not answered this view yet: all reasoning in it was made after other messages.
+    is_bare = candidate.projection.stale.end >= snapshot.history.run_count
+    stale = range(len(after) if is_bare else 0)
+    if not problems(after, provider, stale=stale):
+        return None
+    broken = worsened(snapshot.neutral_view(snapshot.projection), after, provider, stale=stale)
+    if needs_merging(snapshot.format):  # messages of one speaker in a row are sent as one
+        broken = [one for one in broken if one.rule != "role_repeated"]
+    return f"invalid: {broken[0].rule}" if broken else None
+
+
+def _only_shortens(snapshot: Snapshot[M], projection: Projection[M]) -> bool:
+    """Return whether a view is the active one with other texts in some parts: a provider that accepts one accepts the other.
+
+    Only newly rewritten messages are compared.
+    """
+    history, active = snapshot.history, snapshot.projection
+    if (projection.cut, projection.pinned) != (active.cut, active.pinned):
+        return False
+    fresh = [(host, shown) for host, shown in projection.rewritten.items() if active.rewritten.get(host) is not shown]
+    return all(
+        is_alike([history.piece(index).message for index in history.host_pieces(host)], shown.pieces)
+        for host, shown in fresh
+    )
+
+
+def largest_fixed_part(snapshot: Snapshot[M]) -> tuple[str, int]:
+    """Return the name and size (tokens of the model) of the largest part that cannot shrink."""
+    history = snapshot.history
+    last = history.run_start(max((*history.boundaries(snapshot.covered_runs), snapshot.covered_runs)))
+    request = history.request
+    sizes = {
+        "system prompt": sum(history.piece(i).tokens for i in history.systems())
+        + snapshot.fixed_tokens
+        - snapshot.tools_tokens,
+        "tools": snapshot.tools_tokens,
+        "current request": history.piece(request).tokens if request is not None else 0,
+        "pins": sum(history.piece(i).tokens for i in snapshot.pinned_pieces(last) if i != request),
+        "last step": sum(p.tokens for i, p in enumerate(history.pieces(last), last) if i != request),
+    }
+    counted = {name: math.ceil(size * snapshot.ratio) for name, size in sizes.items()}
+    counted["hidden prefix"] = snapshot.overhead_tokens
+    part = max(counted, key=lambda name: counted[name])
+    return part, counted[part]

@@ -1,4 +1,4 @@
-"""Shorten tool results and call arguments to their beginnings and ends. No model is asked."""
+"""Shorten parts to their beginnings and ends, and leave out images and documents. No model is asked."""
 
 from __future__ import annotations
 
@@ -7,13 +7,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from compaction_hooks import arguments
-from compaction_hooks.messages import M
+from compaction_hooks.messages import M, ToolCall
 from compaction_hooks.strategies.candidate import Candidate, Goal, find_parts, list_whole, reduce, unpinned_parts
-from compaction_hooks.strategies.drop_media import DropMedia
+from compaction_hooks.tokens.media import find_media
 from compaction_hooks.view.markers import HEAD_RATIO, HINT_TOKENS, MINIMUM_KEPT_CHARS
 from compaction_hooks.view.parts import MEDIA, OF_TOOLS, TEXTS, Reducible, Reduction, ToolRule
+from compaction_hooks.view.projection import Projection
 from compaction_hooks.view.snapshot import Snapshot
 
+BYTES_SLACK = 0.1
+"""The part of a limit in bytes for the content that neutral messages do not have: JSON's own characters, tools, reasoning."""
 LEAST_KEPT_CHARS = 80
 """The least characters of a part in the last resort: one line, so that a reader can tell its subject."""
 MARKER_TOKENS = 19
@@ -39,6 +42,58 @@ class ShortenParts:
         """Return the candidate so far, or the active view, with its largest parts shortened; None if none can be shortened."""
         parts = unpinned_parts(snapshot, goal)
         return _shorten(snapshot, goal, parts, goal.budget.target, self.least_chars)
+
+
+@dataclass(frozen=True, slots=True)
+class DropMedia:
+    """Leave out as many media of users and tools as must go.
+
+    There are three more ways in which a view has an image no longer: the cut is behind it; its result was cleared or shortened,
+    which drops the media of the result too; or it is before a summary of the provider's own.
+
+    Attributes:
+        excess_tokens: The tokens that the view must lose, by estimate before calibration: the largest media go first, of equal ones
+            the oldest. None: the provider refused the request for its bytes: the oldest go, as many as exceed `goal.limit_bytes`,
+            or half of them if it is not known.
+    """
+
+    excess_tokens: int | None = None
+
+    def propose(self, snapshot: Snapshot[M], goal: Goal[M], /) -> Candidate[M] | None:
+        """Return the candidate so far, or the active view, without these media; None without any."""
+        sizes = [(part, part.tokens) for part in find_parts(snapshot, goal, MEDIA)]
+        excess = self.excess_tokens
+        if excess is None:
+            sizes = [(part, part.shown_chars) for part, _ in sizes]
+            excess = _excess_chars(snapshot, goal) or sum(size for _, size in sizes) // 2
+        else:
+            sizes.sort(key=lambda pair: -pair[1])
+
+        chosen: list[Reduction] = []
+        for part, saved in sizes:
+            if excess > 0 and saved > 0:
+                chosen.append(part.reduction())
+                excess -= saved
+        return reduce(snapshot, goal, chosen)
+
+
+def _excess_chars(snapshot: Snapshot[M], goal: Goal[M]) -> int:
+    """Return the characters above the limit; 0 if no limit is known, or the excess is not in the messages."""
+    if goal.limit_bytes is None:
+        return 0
+    return max(0, view_chars(snapshot, snapshot.projection) - chars_within(goal.limit_bytes))
+
+
+def chars_within(limit_bytes: int) -> int:
+    """Return how many characters the messages of a request may have under a limit in bytes."""
+    return int(limit_bytes * (1 - BYTES_SLACK))
+
+
+def view_chars(snapshot: Snapshot[M], projection: Projection[M]) -> int:
+    """Return the characters that the messages of a view take in a request, without its own syntax."""
+    parts = [part for message in snapshot.neutral_view(projection) for part in message.parts]
+    texts = [part.arguments if isinstance(part, ToolCall) else getattr(part, "text", "") for part in parts]
+    return sum(map(len, texts)) + sum(media.data_chars for part in parts for media in find_media(part))
 
 
 def last_resort(snapshot: Snapshot[M], goal: Goal[M]) -> Iterator[Candidate[M]]:

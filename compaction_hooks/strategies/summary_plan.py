@@ -10,8 +10,7 @@ from compaction_hooks.files.digest import MAX_LISTED, digest
 from compaction_hooks.files.operations import find_touched_files
 from compaction_hooks.files.tags import file_tags
 from compaction_hooks.history.digests import message_digest
-from compaction_hooks.history.history import History
-from compaction_hooks.history.pieces import is_only_reasoning
+from compaction_hooks.history.history import History, is_only_reasoning
 from compaction_hooks.messages import M, Message, NativeSummary, Usage
 from compaction_hooks.native import NativeItems
 from compaction_hooks.strategies.candidate import Goal, list_whole
@@ -20,8 +19,8 @@ from compaction_hooks.summary.extractive.outline import Item
 from compaction_hooks.summary.facts import CoveredFacts
 from compaction_hooks.text.refusals import age_refusals
 from compaction_hooks.tokens.budget import SUMMARY_LARGE_STEP_RATIO, Budget
+from compaction_hooks.view.head import pin_pieces
 from compaction_hooks.view.parts import RESULTS, by_name, list_parts
-from compaction_hooks.view.pins import pin_pieces, whole_step
 from compaction_hooks.view.record import Pin
 from compaction_hooks.view.snapshot import Snapshot
 from compaction_hooks.view.summary_message import parse_summary, render_summary
@@ -136,7 +135,7 @@ def plan_summary(snapshot: Snapshot[M], goal: Goal[M]) -> SummaryPlan | None:
 def tokens_above(snapshot: Snapshot[M], start: int) -> int:
     """Return the estimate of the system messages, pins and the provider's sealed summary that stay from before piece `start`."""
     carried = () if snapshot.carried_piece is None else (snapshot.carried_piece,)
-    pieces = (*snapshot.history.systems(start), *find_pinned(snapshot, start), *carried)
+    pieces = (*snapshot.history.systems(start), *snapshot.pinned_pieces(start), *carried)
     return sum(snapshot.history.piece(i).tokens for i in pieces if i < start)
 
 
@@ -161,7 +160,7 @@ def _build_plan(
 ) -> SummaryPlan | None:
     history = snapshot.history
     start = history.run_start(cut)
-    pinned = find_pinned(snapshot, start)
+    pinned = snapshot.pinned_pieces(start)
     foreign = _foreign_summary(snapshot)
     covered_runs = max(history.base, snapshot.record.covered_runs if snapshot.record else 0)
     first = history.run_start(covered_runs) if covered_runs else 0
@@ -216,16 +215,6 @@ def _read_after(snapshot: Snapshot[M], native: int, covered: Iterable[int]) -> d
     place = max(place for place, part in enumerate(message.parts) if isinstance(part, NativeSummary))
     found[native] = replace(message, parts=message.parts[place + 1 :])
     return {index: message for index, message in found.items() if message.parts}
-
-
-def find_pinned(snapshot: Snapshot[M], start: int) -> list[int]:
-    """Return the pieces before `start` that stay: the current request, and pinned messages with their calls and results."""
-    history = snapshot.history
-    chosen = {history.request} if history.request is not None else set[int]()
-    for index in snapshot.user_pinned_pieces():
-        if index < start:
-            chosen.update(whole_step(history, index))
-    return sorted(i for i in chosen if i < start)
 
 
 def _find_released(snapshot: Snapshot[M], pinned: Sequence[int], first: int) -> list[int]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
 from compaction_hooks.files.operations import read_calls
-from compaction_hooks.history.pieces import UserWords
+from compaction_hooks.history.history import UserWords
 from compaction_hooks.messages import M, Media, Message
 from compaction_hooks.recall.parts import find_handle
 from compaction_hooks.strategies.candidate import Goal
@@ -16,7 +16,6 @@ from compaction_hooks.strategies.summary_plan import (
     Summarized,
     SummaryPlan,
     find_head_summary,
-    find_pinned,
     tokens_above,
 )
 from compaction_hooks.summary.extractive.outline import (
@@ -196,7 +195,7 @@ def _find_words(snapshot: Snapshot[M], start: int) -> Mapping[int, UserWords]:
 
     Each piece is read once.
     """
-    history, pinned = snapshot.history, {*find_pinned(snapshot, start)}
+    history, pinned = snapshot.history, {*snapshot.pinned_pieces(start)}
     first, known = history.log.user_words
     read = {index: _read_words(history.piece(index).message) for index in history.pieces_of_user(start, first)}
     known = {**known, **{index: found for index, found in read.items() if any(found)}}

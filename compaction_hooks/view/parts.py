@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any, Final, Generic, Literal, NamedTuple, TypeAlias
 
 from compaction_hooks.history import History, Piece
-from compaction_hooks.history.digests import canonical_arguments, text_digest
+from compaction_hooks.history.digests import canonical_arguments, number_calls, text_digest
 from compaction_hooks.messages import M, Message, Part, Text, ToolCall, ToolResult
 from compaction_hooks.tokens.media import describe_left_out, find_media
 from compaction_hooks.view.markers import clearing_marker, make_handle, quote_call, shorten_arguments, shorten_text
@@ -172,35 +172,41 @@ def list_parts(
     Args:
         has_recall: Whether the model has the recall tool, so that the parts have handles.
     """
-    last, before = -1, dict[str, tuple[int, ToolCall]]()
-    for run in sorted(run for run in runs if history.base <= run < history.run_count):
+    last, start, before = -1, 0, dict[str, tuple[int, ToolCall]]()
+    known = range(history.base, history.run_count)
+    for run in sorted(run for run in runs if run in known):
         if last != run - 1:
-            before = history.run_calls(run - 1)
-        own = history.run_calls(run)
+            start, before = history.run_start(run), history.run_calls(run - 1)
+        end = history.run_start(run + 1)
+        pieces = history.pieces(start, end)
+        own = number_calls(piece.message for piece in pieces)
         handles = RunHandles(history, run) if has_recall else None
-        for found in _list_run(history, run, own or before, kinds):
-            yield found._replace(handles=handles) if has_recall else found
-        last, before = run, own
+        yield from _list_run(pieces, run, start, own or before, kinds, handles)
+        last, start, before = run, end, own
 
 
 def _list_run(
-    history: History[Any], run: int, calls: Mapping[str, tuple[int, ToolCall]], kinds: Collection[PartKind]
+    pieces: Sequence[Piece],
+    run: int,
+    first: int,
+    calls: Mapping[str, tuple[int, ToolCall]],
+    kinds: Collection[PartKind],
+    handles: RunHandles | None,
 ) -> Iterator[Reducible]:
     texts = media = 0
-    start = history.run_start(run)
-    for index, piece in enumerate(history.pieces(start, history.run_start(run + 1)), start):
+    for index, piece in enumerate(pieces, first):
         for number, part in enumerate(piece.message.parts):
             if isinstance(part, ToolResult):
                 ordinal, call = calls.get(part.call_id, (-1, None))
                 if "result" in kinds:
-                    yield Reducible("result", run, ordinal, index, number, part, part.text, call)
+                    yield Reducible("result", run, ordinal, index, number, part, part.text, call, handles)
             elif isinstance(part, ToolCall):
                 if "arguments" in kinds:
                     ordinal, _ = calls.get(part.id, (-1, None))
-                    yield Reducible("arguments", run, ordinal, index, number, part, part.arguments, part)
+                    yield Reducible("arguments", run, ordinal, index, number, part, part.arguments, part, handles)
             elif isinstance(part, Text) and part.text and piece.side is not None:
                 if "text" in kinds:
-                    yield Reducible("text", run, texts, index, number, part, part.text)
+                    yield Reducible("text", run, texts, index, number, part, part.text, None, handles)
                 texts += 1
             if "media" in kinds and piece.side is not None and (held := find_media(part)):
                 text = "\n".join(item.identity for item in held)
@@ -226,13 +232,13 @@ def measure(
         if part.kind == "media":
             if held := find_media(shown):
                 saved = _size(shown, estimate) - _size(_without_media(shown), estimate)
-                yield part._replace(tokens=saved, shown_chars=sum(media.data_chars for media in held))
+                yield Reducible(*part[:-2], saved, sum(media.data_chars for media in held))
             continue
 
         is_whole = shown is part.content and len(piece.message.parts) == 1
         tokens = piece.tokens if is_whole else _size(shown, estimate)
         text = shown.arguments if isinstance(shown, ToolCall) else getattr(shown, "text", "")
-        yield part._replace(tokens=tokens, shown_chars=len(text))
+        yield Reducible(*part[:-2], tokens, len(text))
 
 
 def _find_shown(part: Reducible, piece: Piece, rewritten: Mapping[int, Rewritten[Any]]) -> Part:

@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import deepcopy
+from itertools import chain, groupby
 from types import MappingProxyType
 from typing import Any, Generic, NamedTuple, cast
 
 from compaction_hooks import arguments
 from compaction_hooks.formats import OpenAIChatFormat, format_of
 from compaction_hooks.history import History, HistoryReader
-from compaction_hooks.messages import Format, M, Message, MessageFormat, as_format, can
-from compaction_hooks.native import Issuer
+from compaction_hooks.messages import Format, M, Message, MessageFormat, NativeSummary, as_format, can
+from compaction_hooks.native import Issuer, NativeItems
 from compaction_hooks.reasoning import binds_reasoning
-from compaction_hooks.view.builder import NativeHead, ViewBuilder, find_head
-from compaction_hooks.view.cache_marks import MovedMark
-from compaction_hooks.view.native import NativeStart, find_start
+from compaction_hooks.view.head import Head, NativeStart, find_head, find_start, native_of, pin_pieces
 from compaction_hooks.view.parts import OF_A_REQUEST, Reduction, Rewritten, by_name
-from compaction_hooks.view.pins import pin_pieces
 from compaction_hooks.view.reasoning import NOT_STALE, StaleReasoning, stale_runs_of
 from compaction_hooks.view.record import CompactionRecord, Pin, StaleRuns, collect_products
-from compaction_hooks.view.rows import join_rows, part_row
 from compaction_hooks.view.smaller import rewrite_parts
-from compaction_hooks.view.summary_message import SUMMARY_MARKER
+from compaction_hooks.view.summary_message import SUMMARY_MARKER, join_rows, part_row
 
 
 def is_true(history: History[M], record: CompactionRecord) -> bool:
@@ -31,6 +29,37 @@ def is_true(history: History[M], record: CompactionRecord) -> bool:
         return False
     # A late result after the cut that answers a call before it would be an orphan.
     return record.covered_runs == history.base or history.is_boundary(record.covered_runs)
+
+
+class NativeHead(NamedTuple, Generic[M]):
+    """The native items of a view.
+
+    Attributes:
+        messages: The messages that begin the view.
+        place: Index in the prefix of the summary that is left out for them.
+        is_first: Whether they are in front of the system messages too.
+    """
+
+    messages: Sequence[M]
+    place: int
+    is_first: bool
+
+
+class MovedMark(NamedTuple, Generic[M]):
+    """A cache mark that a summary has from a message that it covers.
+
+    Attributes:
+        host: Index of that message.
+        mark: The mark.
+        find: Returns the mark of a message, to see whether the host has moved it since.
+        marked, unmarked: The summary with the mark and without it.
+    """
+
+    host: int
+    mark: object
+    find: Callable[[M], object]
+    marked: M
+    unmarked: M
 
 
 class Projection(NamedTuple, Generic[M]):
@@ -43,7 +72,7 @@ class Projection(NamedTuple, Generic[M]):
         prefix_tokens: Estimate of `prefix` in tokens, before calibration; less the tokens of messages that the provider ignores.
         pinned: Indexes of the pieces that stay from before the cut.
         cut: Index of the first of the recent pieces, which are kept.
-        reused: Indexes of the host messages that the prefix holds, or holds copies of.
+        reused: The host messages that the prefix holds, or holds copies of, with their indexes.
         unpinned_request: Index of a piece that is shown, or shown in full, only while it is the current request; None without one.
             It was not current when the record was made: the conversation was rewound to it since.
         rewritten: By index, the kept host messages that are shown smaller.
@@ -61,7 +90,7 @@ class Projection(NamedTuple, Generic[M]):
     prefix_tokens: int
     pinned: tuple[int, ...]
     cut: int
-    reused: tuple[int, ...] = ()
+    reused: Sequence[tuple[int, M]] = ()
     unpinned_request: int | None = None
     rewritten: Mapping[int, Rewritten[M]] = MappingProxyType({})
     is_settled: bool = True
@@ -75,6 +104,10 @@ class Projection(NamedTuple, Generic[M]):
     def is_identity(self) -> bool:
         """Whether the view is the host's own list."""
         return not self.prefix and self.tail_start == 0
+
+    def is_of(self, history: History[M]) -> bool:
+        """Whether the view was made from the objects of this history, not from equal ones that the host has replaced since."""
+        return all(history.host(index) is message for index, message in self.reused)
 
     def view(self, messages: Sequence[M]) -> list[M]:
         """Return the view of the list that the history was read from, or of a list with copies of the same messages."""
@@ -100,6 +133,118 @@ class Projection(NamedTuple, Generic[M]):
     def tokens(self, history: History[M]) -> int:
         """Return the view's estimate in tokens, before calibration."""
         return self.prefix_tokens + history.tokens(history.first_piece(self.tail_start))
+
+
+class _Builder(Generic[M]):
+    """Builds a view message by message, and counts its tokens."""
+
+    def __init__(self, history: History[M], format: Format[M], stale: StaleReasoning[M]) -> None:
+        self.history = history
+        self.format = format
+        self.stale = stale
+        self.messages: list[M] = []
+        self.reused: list[tuple[int, M]] = []
+        self.tokens = 0
+        self.saved: dict[int, int] = {}
+        self.moved_mark: MovedMark[M] | None = None
+        self.native: NativeHead[M] | None = None
+
+    def add(self, pieces: Iterable[int], rewritten: Mapping[int, Rewritten[M]] = MappingProxyType({})) -> None:
+        """Add single pieces: their messages, or new ones with only these pieces."""
+        for host, group in groupby(pieces, key=lambda index: self.history.piece(index).host):
+            chosen = list(group)
+            message = rewritten[host].message if host in rewritten else self.history.host(host)
+            if len(chosen) < len(self.history.host_pieces(host)):
+                message = self.format.take(message, [self.history.piece(index).number for index in chosen])
+            shown, saved = self.stale.leave_out(message, chosen)
+            if shown is not None:
+                self.reused.append((host, self.history.host(host)))
+                self.messages.append(shown)
+            self.tokens += sum(self.history.piece(index).tokens for index in chosen)
+            self.saved[host] = saved
+
+    def add_head(
+        self,
+        head: Head,
+        native: Sequence[int],
+        estimate: Callable[[Message], int],
+        earlier_cut: int,
+        earlier_mark: MovedMark[M] | None,
+    ) -> tuple[int, ...]:
+        """Add the beginning of a view: system messages, summaries and pins; return the pieces that stay from before the cut.
+
+        Args:
+            native: The pieces of a summary of the provider's own, which the view begins with.
+            earlier_cut: The cut of another view of this history, or of one that it grew from; 0 if there is none.
+            earlier_mark: The cache mark that the summary of that view has.
+        """
+        history, cut = self.history, head.cut
+        # After a rewind the current request may lie before the cut.
+        asked = {index for index in (history.request,) if index is not None and index < cut}
+        pinned = tuple(sorted({*pin_pieces(history, head.pins, cut), *asked} - {*native}))
+        systems = history.systems(cut)
+        # OpenAI and xAI take nothing before a sealed summary; Anthropic's system prompt is no message.
+        is_sealed = bool(native) and bool(native_of(history.piece(native[0]).message).sealed)
+        self.add([*native, *systems] if is_sealed else [*systems, *native])
+        if head.rendered:
+            summary = self.format.summary(head.rendered)
+            hosts = self._hosts_with_marks(cut, pinned, earlier_cut, earlier_mark)
+            self.moved_mark = _move_mark(history, self.format, summary, hosts)
+            if head.items is not None:
+                self._add_native(head.items, estimate)
+            else:
+                self.tokens += sum(map(estimate, self.format.read(summary)))
+            self.messages.append(summary if self.moved_mark is None else self.moved_mark.marked)
+        self.add(pinned)
+        return (*native, *pinned)
+
+    def _add_native(self, native: NativeItems, estimate: Callable[[Message], int]) -> None:
+        """Put native items in front; next to the provider's summary they may have messages that the provider kept."""
+        messages = self.format.native(deepcopy(native.items))
+        # A client library takes the system prompt out of the list only if it comes first.
+        is_raw = self.format.provider == native.issuer.provider
+        self.native = NativeHead(messages, len(self.messages), is_raw)
+        read = (piece for message in messages for piece in self.format.read(message))
+        kept = (piece for piece in read if not any(isinstance(part, NativeSummary) for part in piece.parts))
+        self.tokens += (native.tokens or 0) + sum(map(estimate, kept))
+
+    def _hosts_with_marks(
+        self, cut: int, pinned: Iterable[int], earlier_cut: int, earlier_mark: MovedMark[M] | None
+    ) -> Iterator[int]:
+        """Yield the covered host messages that may have a cache mark, the newest first.
+
+        Those before an earlier cut are not searched again: the earlier view knows their mark.
+        """
+        history = self.history
+        is_known = 0 < earlier_cut <= cut and earlier_cut < history.piece_count
+        start = history.piece(earlier_cut).host if is_known else 0
+        end = history.host_of(cut)
+        shown = {history.piece(index).host for index in (*history.systems(cut), *pinned)}
+        marked = [earlier_mark.host] if is_known and earlier_mark else []
+        yield from (host for host in chain(reversed(range(start, end)), marked) if host not in shown)
+
+    def add_hosts(self, first: int, end: int, rewritten: Mapping[int, Rewritten[M]]) -> None:
+        """Add whole messages, `first` to `end` (excluded)."""
+        kept: dict[int, M] = dict(enumerate(self.history.hosts(first)[: end - first], first))
+        self.tokens += self.history.tokens(self.history.first_piece(first), self.history.first_piece(end))
+        kept.update({host: shown.message for host, shown in rewritten.items() if first <= host < end})
+        for host in self.stale.hosts(first, end):
+            left, self.saved[host] = self.stale.leave_out(kept[host], self.history.host_pieces(host))
+            if left is None:
+                del kept[host]
+            else:
+                kept[host] = left
+        self.messages += kept.values()
+        self.reused += ((host, self.history.host(host)) for host in kept)
+
+
+def _move_mark(history: History[M], format: Format[M], summary: M, hosts: Iterable[int]) -> MovedMark[M] | None:
+    """Return a summary with the first mark found in host messages; None without a mark, or if the format has none."""
+    for host in hosts:
+        mark = format.cache_mark(history.host(host))
+        if mark is not None:
+            return MovedMark(host, mark, format.cache_mark, format.with_cache_mark(summary, mark), summary)
+    return None
 
 
 def _tokens_from(history: History[M], start: NativeStart, tail_start: int, saved: Mapping[int, int]) -> int:
@@ -139,7 +284,7 @@ def apply_record(
         return Projection((), 0, 0, (), 0)
     natives = frozenset(start.left_out) if start else frozenset[int]()
     stale = StaleReasoning(history, format, estimate, stale_runs, natives, can(format, "untie"))
-    builder = ViewBuilder(history, format, stale)
+    builder = _Builder(history, format, stale)
     head, native = find_head(history, record, issuer, start)
     cut = head.cut
     searched = (earlier.cut, earlier.moved_mark) if earlier else (0, None)

@@ -1,23 +1,28 @@
-"""The record of one compaction: plain JSON, versioned, portable between frameworks and machines."""
+"""The record of one compaction: plain JSON, versioned, portable between frameworks and machines.
+
+And notes: records of pins, of undone compactions, of stale reasoning and of issuers, which cover no message. A note has the form of
+a record, so that every store keeps it.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any, NamedTuple, TypeVar, cast, get_args
+from functools import cache
+from inspect import signature
+from types import NoneType
+from typing import Any, Literal, NamedTuple, cast, get_args, get_origin, get_type_hints
 
 from compaction_hooks.arguments import format_value
 from compaction_hooks.errors import RecordError
 from compaction_hooks.history import Known, Origin
 from compaction_hooks.history.digests import text_digest
-from compaction_hooks.messages import Provider, Usage
+from compaction_hooks.messages import Usage
 from compaction_hooks.native import Issuer, NativeItems
-from compaction_hooks.view.parts import PartKind, Reduction
-
-T = TypeVar("T")
+from compaction_hooks.view.parts import Reduction
 
 RECORD_VERSION = 1
 """The version of the record format. It changes if an old reader could misread a new record; not for new optional fields."""
@@ -123,7 +128,7 @@ class CompactionRecord:
 
     id: str
     parent: str | None = None
-    prompt_version: int
+    prompt_version: int = 0
     reason: CompactionReason
     summary: str
     previous_summary: str | None = None
@@ -131,11 +136,11 @@ class CompactionRecord:
     compacted_message_count: int
     covered_runs: int
     covered_digest: str
-    seen_runs: int
-    tokens_before: int
-    tokens_after: int
-    compaction_count: int
-    last_compacted_at: str
+    seen_runs: int = 0
+    tokens_before: int = 0
+    tokens_after: int = 0
+    compaction_count: int = 1
+    last_compacted_at: str = ""
     pins: tuple[Pin, ...] = ()
     reductions: tuple[Reduction, ...] = ()
     base: ParentSummary | None = None
@@ -218,47 +223,19 @@ class CompactionRecord:
             RecordError: a field is missing or of the wrong type, or the version is newer than this reader.
         """
         fields = _mapping(fields, "a record")
-        version = _field(fields, "version", int, 1)
+        version = _read(int, fields.get("version", 1), "version", "a record")
         if version > RECORD_VERSION:
             raise RecordError(
                 f"version={format_value(version)} is newer than {RECORD_VERSION}: update compaction-hooks to read it"
             )
-        learned = fields.get("calibration")
-        reason = _field(fields, "reason", str)
-        if reason not in tuple(CompactionReason):
-            raise RecordError(f"reason={format_value(reason)} is not one of {', '.join(CompactionReason)}")
-        return CompactionRecord(
-            id=_field(fields, "id", str),
-            parent=_optional_text(fields, "parent"),
-            prompt_version=_field(fields, "prompt_version", int, 0),
-            reason=CompactionReason(reason),
-            summary=_field(fields, "summary", str),
-            previous_summary=_optional_text(fields, "previous_summary"),
-            rendered=_field(fields, "rendered", str),
-            compacted_message_count=_field(fields, "compacted_message_count", int),
-            covered_runs=_field(fields, "covered_runs", int),
-            covered_digest=_field(fields, "covered_digest", str),
-            seen_runs=_field(fields, "seen_runs", int, 0),
-            tokens_before=_field(fields, "tokens_before", int, 0),
-            tokens_after=_field(fields, "tokens_after", int, 0),
-            compaction_count=_field(fields, "compaction_count", int, 1),
-            last_compacted_at=_field(fields, "last_compacted_at", str, ""),
-            pins=tuple(_pin(item) for item in _objects(fields, "pins")),
-            reductions=tuple(_reduction(item) for item in _objects(fields, "reductions")),
-            base=_optional(fields, "base", _parent_summary),
-            read_files=_texts(fields, "read_files"),
-            modified_files=_texts(fields, "modified_files"),
-            digest=_mapping(fields.get("digest") or {}, "digest"),
-            usage=_optional(fields, "usage", _usage),
-            # A damaged calibration is dropped: the record is true without it.
-            calibration=_mapping(fields["calibration"], "calibration") if isinstance(learned, Mapping) else {},
-            takes_back=_texts(fields, "takes_back"),
-            unseen_message_count=_field(fields, "unseen_message_count", int, 0),
-            stale_runs=_optional(fields, "stale_runs", _stale_runs),
-            binding_models=_texts(fields, "binding_models"),
-            native=_native(fields.get("native")),
-            extra={name: value for name, value in fields.items() if name not in _KNOWN_FIELDS},
-        )
+        known = {name: value for name, value in fields.items() if name in _NAMES}
+        for name in ("calibration", "native"):  # the record is true without a damaged one
+            try:
+                _read(_parameters(CompactionRecord)[name][0], fields.get(name), name, "a record")
+            except RecordError:
+                known.pop(name, None)
+        later = {name: value for name, value in fields.items() if name not in _KNOWN_FIELDS}
+        return cast("CompactionRecord", _read_fields(CompactionRecord, {**known, "extra": later}, "a record"))
 
 
 _NAMES = [each.name for each in dataclasses.fields(CompactionRecord) if each.name != "extra"]
@@ -276,97 +253,58 @@ def _plain(value: Any) -> Any:
     return [*map(_plain, cast("Sequence[object]", value))] if isinstance(value, tuple | list) else value
 
 
-def _field(fields: Mapping[str, object], name: str, kind: type[T], default: T | None = None) -> T:
-    value = fields.get(name, default)
-    if not isinstance(value, kind) or isinstance(value, bool):
-        raise RecordError(f"{name} must be {kind.__name__}, not {type(value).__name__}")
-    return value
-
-
-def _optional_text(fields: Mapping[str, object], name: str) -> str | None:
-    return None if fields.get(name) is None else _field(fields, name, str)
-
-
-def _optional(fields: Mapping[str, object], name: str, read: Callable[[Mapping[str, object]], T]) -> T | None:
-    return None if fields.get(name) is None else read(_mapping(fields[name], name))
-
-
 def _mapping(value: object, name: str) -> Mapping[str, object]:
     if not isinstance(value, Mapping):
         raise RecordError(f"{name} must be an object, not {type(value).__name__}")
     return {str(key): item for key, item in cast("Mapping[object, object]", value).items()}
 
 
-def _objects(fields: Mapping[str, object], name: str) -> list[Mapping[str, object]]:
-    value = fields.get(name, [])
-    if not isinstance(value, list):
-        raise RecordError(f"{name} must be a list, not {type(value).__name__}")
-    return [_mapping(item, name) for item in cast("list[object]", value)]
+@cache
+def _parameters(kind: type) -> dict[str, tuple[Any, bool]]:
+    """Return the types of a class's fields by name, and whether they must be given."""
+    hints = get_type_hints(kind)
+    return {each.name: (hints[each.name], each.default is each.empty) for each in signature(kind).parameters.values()}
 
 
-def _texts(fields: Mapping[str, object], name: str) -> tuple[str, ...]:
-    value = fields.get(name, [])
-    items = cast("list[object]", value) if isinstance(value, list) else [None]
-    if not all(isinstance(item, str) for item in items):
-        raise RecordError(f"{name} must be a list of texts")
-    return tuple(map(str, items))
+def _read_fields(kind: type, fields: Mapping[str, object], name: str) -> object:
+    """Return an object of plain JSON as one of our own; absent optional fields get their defaults."""
+    wanted = ((field, hint) for field, (hint, is_needed) in _parameters(kind).items() if is_needed or field in fields)
+    return kind(**{field: _read(hint, fields.get(field), field, name) for field, hint in wanted})
 
 
-def _pin(item: Mapping[str, object]) -> Pin:
-    return Pin(run=_field(item, "run", int), digest=_field(item, "digest", str), is_users=item.get("is_users") is True)
+def _read(kind: Any, value: Any, name: str, owner: str) -> Any:
+    """Return plain JSON as a value of a type.
 
+    Args:
+        name: The name of the field.
+        owner: The name of the field that has it.
 
-def _reduction(item: Mapping[str, object]) -> Reduction:
-    kind = item.get("kind")
-    if kind not in get_args(PartKind):
-        raise RecordError(f"reductions: kind={format_value(kind)} is not one of {', '.join(get_args(PartKind))}")
-    return Reduction(
-        kind=cast("PartKind", kind),
-        run=_field(item, "run", int),
-        ordinal=_field(item, "ordinal", int),
-        digest=_field(item, "digest", str),
-        shown_digest=_field(item, "shown_digest", str),
-        head_chars=_field(item, "head_chars", int),
-        tail_chars=_field(item, "tail_chars", int),
-        handle=_field(item, "handle", str, ""),
-        source=_field(item, "source", str, ""),
-    )
-
-
-def _stale_runs(fields: Mapping[str, object]) -> StaleRuns:
-    return StaleRuns(first=_field(fields, "first", int), end=_field(fields, "end", int))
-
-
-def _native(item: object) -> NativeItems | None:
-    """Return a record's native items; None if they are damaged: the record is true without them."""
-    try:
-        native = _mapping(item, "native")
-        issuer = _mapping(native["issuer"], "issuer")
-        made_by = Issuer(
-            cast("Provider", issuer["provider"]), _field(issuer, "address", str), _field(issuer, "model", str)
-        )
-        return NativeItems(made_by, tuple(_objects(native, "items")), _field(native, "tokens", int))
-    except (KeyError, RecordError):
-        return None
-
-
-def _parent_summary(fields: Mapping[str, object]) -> ParentSummary:
-    return ParentSummary(
-        text_digest=_field(fields, "text_digest", str),
-        runs=_field(fields, "runs", int),
-        digest=_field(fields, "digest", str),
-        pins=_texts(fields, "pins"),
-        reductions=tuple(_reduction(item) for item in _objects(fields, "reductions")),
-    )
-
-
-def _usage(fields: Mapping[str, object]) -> Usage:
-    return Usage(**{each.name: _field(fields, each.name, int, 0) for each in dataclasses.fields(Usage)})
+    Raises:
+        RecordError: it is of another type.
+    """
+    options, origin = get_args(kind), get_origin(kind)
+    if NoneType in options:
+        return None if value is None else _read(options[0], value, name, owner)
+    if origin is Mapping:
+        return _mapping(value, name)
+    if kind is CompactionReason or origin is Literal:
+        names = options or (*CompactionReason,)
+        if value not in names:
+            raise RecordError(f"{owner}: {name}={format_value(value)} is not one of {', '.join(names)}")
+        return value if options else CompactionReason(value)
+    if origin is tuple and isinstance(value, list):
+        return tuple(_read(options[0], item, name, owner) for item in cast("list[object]", value))
+    if isinstance(kind, type) and (hasattr(kind, "_fields") or dataclasses.is_dataclass(kind)):
+        return _read_fields(kind, _mapping(value, name), name)
+    if origin is tuple or not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+        wanted = "a list" if origin is tuple else kind.__name__
+        raise RecordError(f"{name} must be {wanted}, not {type(value).__name__}")
+    return value
 
 
 def record_id(covered_digest: str, rendered: str, reductions: Sequence[Reduction], parent: str | None) -> str:
     """Return the id of a record with this content; the same content has the same id on every machine."""
-    shown = [item._replace(handle="", source="") for item in reductions]  # they follow from the parts of the run
+    shown = [item[:-2] for item in reductions]  # handle and source follow from the parts of the run
     return text_digest(json.dumps([covered_digest, rendered, shown, parent]))[:24]
 
 
@@ -395,3 +333,46 @@ def collect_products(records: Iterable[CompactionRecord], onto: Known | None = N
         for item in (*record.reductions, *(base.reductions if base else ())):
             originals[item.kind, item.run, item.ordinal, item.shown_digest] = item.digest
     return Known(origins, originals)
+
+
+def pin_note(pins: Sequence[Pin]) -> CompactionRecord:
+    """Return a note of pinned messages."""
+    return _note([[pin.run, pin.digest] for pin in pins], pins=tuple(pins))
+
+
+def undo_note(record_ids: Iterable[str], cooldown_tokens: int, cooldown_window: int) -> CompactionRecord:
+    """Return a note of records that were undone.
+
+    Args:
+        cooldown_tokens: While the context is smaller than this (tokens), there is no threshold compaction; 0: no cooldown. The note
+            has it as `tokens_before`.
+        cooldown_window: The window for which the cooldown applies (tokens), as `tokens_after`.
+    """
+    ids, sizes = tuple(sorted(record_ids)), (cooldown_tokens, cooldown_window if cooldown_tokens else 0)
+    return _note([ids, sizes], takes_back=ids, tokens_before=sizes[0], tokens_after=sizes[1])
+
+
+def reasoning_note(record_id: str | None, stale: StaleRuns, models: Iterable[str | None]) -> CompactionRecord:
+    """Return a note of the reasoning that was made behind other views than a record's, and of the models that refused such."""
+    names = tuple(sorted(model or "" for model in models))
+    return _note([record_id, stale, names], parent=record_id, stale_runs=stale, binding_models=names)
+
+
+def issuer_note(name: str, model: str) -> CompactionRecord:
+    """Return a note of the model that made a sealed summary of the provider's own with this name."""
+    return _note([name, model], parent=name, binding_models=(model,))
+
+
+def _note(content: object, **fields: Any) -> CompactionRecord:
+    """Return a note that is named by its content."""
+    return CompactionRecord(
+        id=f"note-{text_digest(json.dumps(content))[:24]}",
+        reason=CompactionReason.MANUAL,
+        summary="",
+        rendered="",
+        compacted_message_count=0,
+        covered_runs=0,
+        covered_digest="",
+        compaction_count=0,
+        **fields,
+    )

@@ -15,12 +15,12 @@ from compaction_hooks.native import Issuer
 from compaction_hooks.tokens.budget import Budget
 from compaction_hooks.tokens.estimator import TokenEstimator
 from compaction_hooks.tokens.prices import Prices, find_prices
-from compaction_hooks.view.native import NativeStart, native_of
+from compaction_hooks.view.head import NativeStart, native_of, whole_step
 from compaction_hooks.view.parts import Reduction, still_true
 from compaction_hooks.view.projection import Projection
 from compaction_hooks.view.reasoning import NOT_STALE
 from compaction_hooks.view.record import CompactionRecord, StaleRuns
-from compaction_hooks.view.rows import join_rows
+from compaction_hooks.view.summary_message import join_rows
 
 
 class ViewKey(NamedTuple):
@@ -258,10 +258,19 @@ class Snapshot(NamedTuple, Generic[M]):
             found.update([index for index in here if history.base <= run == history.run_of(index)] or here)
         return found
 
+    def pinned_pieces(self, start: int) -> list[int]:
+        """Return the pieces before `start` that stay: the current request, and pinned messages with their calls and results."""
+        history = self.history
+        chosen = {history.request} if history.request is not None else set[int]()
+        for index in self.user_pinned_pieces():
+            if index < start:
+                chosen.update(whole_step(history, index))
+        return sorted(i for i in chosen if i < start)
+
     def neutral_view(self, projection: Projection[M]) -> list[Message]:
         """Return the neutral messages of a view; those of the host's objects, and their shorter copies, are not read again."""
         history = self.history
-        known = {id(history.host(index)): index for index in projection.reused}
+        known = {id(message): index for index, message in projection.reused}
         copies = {id(shown.message): shown.pieces for shown in projection.rewritten.values()}
         found: list[Message] = []
         for message in projection.prefix:
@@ -277,7 +286,9 @@ class Snapshot(NamedTuple, Generic[M]):
         history, shown = self.history, self.projection
         start = history.run_start(run)
         first = history.piece(start)
-        kept = history.host_count - max(first.host, shown.tail_start) + sum(host >= first.host for host in shown.reused)
+        kept = (
+            history.host_count - max(first.host, shown.tail_start) + sum(host >= first.host for host, _ in shown.reused)
+        )
         view = shown.view(history.hosts())
         before = view[: len(view) - kept]
         if first.number:

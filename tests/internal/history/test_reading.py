@@ -12,7 +12,7 @@ import pytest
 from compaction_hooks import CompactionController
 from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.history import HistoryReader, Known
-from compaction_hooks.history.reader import MAX_WATCHED
+from compaction_hooks.history.history import MAX_WATCHED
 from compaction_hooks.messages import Message, Text
 from tests.conversations import (
     PLAIN,

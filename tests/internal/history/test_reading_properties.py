@@ -165,7 +165,7 @@ def test_a_history_that_is_kept_is_the_one_that_is_read_from_scratch(data: Any, 
     for action in data.draw(st.lists(st.sampled_from(ACTIONS), min_size=1, max_size=14)):
         if action == "write_into":
             if history is not None:
-                host.write_into(history.log.watched_from)
+                host.write_into(history.watched_from)
         else:
             getattr(host, action)()
         if host.is_written_into:

@@ -14,9 +14,8 @@ from compaction_hooks.history import HistoryReader, Known
 from compaction_hooks.history.digests import message_digest
 from compaction_hooks.strategies.candidate import Goal, find_parts
 from compaction_hooks.strategies.clear_tool_results import ClearToolResults
-from compaction_hooks.strategies.drop_oldest import drop_marker
-from compaction_hooks.strategies.summarize import Summarize
-from compaction_hooks.strategies.summary_plan import Summarized, SummaryPlan, find_pinned, plan_summary
+from compaction_hooks.strategies.summarize import Summarize, drop_marker
+from compaction_hooks.strategies.summary_plan import Summarized, SummaryPlan, plan_summary
 from compaction_hooks.tokens.budget import Budget
 from compaction_hooks.view.parts import TEXTS
 from compaction_hooks.view.projection import Projection, apply_record
@@ -242,7 +241,7 @@ def test_a_marker_says_how_many_messages_were_dropped_by_role() -> None:
 def test_a_request_that_is_kept_is_no_pin() -> None:
     messages = [*talk(4), user("now")]
     assert plan(messages, keep=100).pins == ()
-    assert find_pinned(situation(messages)[0], start=len(messages) - 1) == []
+    assert situation(messages)[0].pinned_pieces(len(messages) - 1) == []
 
 
 def test_a_pinned_request_is_a_pin_of_the_user() -> None:
@@ -256,25 +255,25 @@ def test_a_pinned_result_keeps_the_whole_step_it_belongs_to() -> None:
     parallel = [assistant("look", call("a"), call("b")), tool("a", "one"), tool("b", "two")]
     messages = [user("go"), *steps(2), *parallel, *steps(8, first=2)]
     start = len(messages) - 4
-    assert find_pinned(situation(messages, pinned=[parallel[1]])[0], start) == [0, 5, 6, 7]
-    assert find_pinned(situation(messages, pinned=[parallel[0]])[0], start) == [0, 5, 6, 7]
+    assert situation(messages, pinned=[parallel[1]])[0].pinned_pieces(start) == [0, 5, 6, 7]
+    assert situation(messages, pinned=[parallel[0]])[0].pinned_pieces(start) == [0, 5, 6, 7]
 
 
 def test_a_pinned_result_keeps_the_step_it_answers_where_ids_are_used_again() -> None:
     again = [assistant("first", call("a")), tool("a", "one"), assistant("second", call("a")), tool("a", "two")]
     messages = [user("go"), *again, *steps(8)]
-    assert find_pinned(situation(messages, pinned=[again[3]])[0], len(messages) - 4) == [0, 3, 4]
+    assert situation(messages, pinned=[again[3]])[0].pinned_pieces(len(messages) - 4) == [0, 3, 4]
 
 
 @pytest.mark.parametrize("first", [user("go"), assistant("hello", call("x"))], ids=["a request", "a call"])
 def test_a_pinned_result_without_a_call_stays_alone(first: Chat) -> None:
     messages = [first, tool("nobody", "lost"), user("request"), *steps(8)]
-    assert find_pinned(situation(messages, pinned=[messages[1]])[0], len(messages) - 4) == [1, 2]
+    assert situation(messages, pinned=[messages[1]])[0].pinned_pieces(len(messages) - 4) == [1, 2]
 
 
 def test_a_pinned_text_keeps_no_other_message() -> None:
     messages = [user("first"), *steps(2), user("second"), *steps(8, first=2)]
-    assert find_pinned(situation(messages, pinned=[messages[0]])[0], len(messages) - 4) == [0, 5]
+    assert situation(messages, pinned=[messages[0]])[0].pinned_pieces(len(messages) - 4) == [0, 5]
 
 
 def test_a_pin_keeps_its_place_in_a_list_that_begins_with_the_summary() -> None:

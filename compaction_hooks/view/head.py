@@ -1,0 +1,206 @@
+"""The beginning of a view: the messages that stay from before the cut, and the provider's own summary in the host's list."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import takewhile
+from typing import Any, NamedTuple
+
+from compaction_hooks.history import History
+from compaction_hooks.history.digests import message_digest
+from compaction_hooks.history.history import is_only_reasoning
+from compaction_hooks.messages import M, Message, NativeSummary
+from compaction_hooks.native import Issuer, NativeItems
+from compaction_hooks.view.record import CompactionRecord, Pin
+from compaction_hooks.view.summary_message import SUMMARY_MARKER, render_summary
+
+MISSING = "The messages before this point are missing: another provider or model compacted them, and only it can read the summary."
+"""The words in place of a sealed summary that the request cannot send, and whose messages the list has not."""
+
+
+NOWHERE = -1
+"""The piece of no summary."""
+
+
+class NativeStart(NamedTuple):
+    """The provider's own summary at which a view begins.
+
+    Attributes:
+        piece: Index of the piece that holds it; `NOWHERE` if the request sends none, and the list has the messages that they cover.
+        is_sent: Whether the request sends it; otherwise its text takes its place.
+        text: Its text, which the next summary of ours updates; "" if it is sealed.
+        left_out: Pieces of other summaries that the request cannot send.
+        covered: Host messages that it covers.
+        pins: Messages before it that stay: of a sealed one the request that it came with an answer to, or all words of the user if
+            it is not sent; and messages that the host pinned.
+    """
+
+    piece: int
+    is_sent: bool = True
+    text: str = ""
+    covered: int = 0
+    left_out: tuple[int, ...] = ()
+    pins: tuple[Pin, ...] = ()
+
+    def is_newer(self, history: History[Any], record: CompactionRecord | None) -> bool:
+        """Whether neither a record's summary nor ours at the head of the list covers it."""
+        covered = record.covered_runs if record else 0
+        return self.piece >= max(covered_pieces(history, covered), history.summary_piece or 0)
+
+    @property
+    def rendered(self) -> str:
+        """The text of the message in its place."""
+        if not self.text:
+            return f"{SUMMARY_MARKER}\n{MISSING}"
+        return render_summary(self.text, file_tags="", continuation=False, covered=self.covered, unseen=0)
+
+
+def covered_pieces(history: History[Any], runs: int) -> int:
+    """Return how many pieces of the list are before this run; 0 if the summary at the head of the list covers it."""
+    return history.run_start(runs) if runs > history.base else 0
+
+
+def native_of(message: Message) -> NativeSummary:
+    """Return the newest of the provider's own summaries in a message that has one."""
+    return [part for part in message.parts if isinstance(part, NativeSummary)][-1]
+
+
+def find_start(
+    history: History[Any],
+    may_send: Callable[[int], bool] = lambda _: True,
+) -> NativeStart | None:
+    """Return the start of a view: the newest summary that the request may send; None if the list has no summary.
+
+    Without such a summary, a view begins at the text of the newest one whose messages the list has not.
+
+    Args:
+        may_send: Whether the request may send the summary in the piece with this index.
+    """
+    natives = history.natives()
+    if not natives:
+        return None
+    sent = [*filter(may_send, natives)]
+    start = [piece for piece in sent or natives if sent or not _is_whole(history, piece, natives)][-1:]
+    left_out = tuple(piece for piece in natives if piece not in sent)
+    if not start:
+        return NativeStart(NOWHERE, is_sent=False, left_out=left_out)
+    (piece,), item = start, native_of(history.piece(start[0]).message)
+    pins = _pins(history, piece, is_sent=bool(sent)) if item.sealed else ()
+    return NativeStart(piece, bool(sent), item.content, history.piece(piece).host, left_out, pins)
+
+
+def _pins(history: History[Any], piece: int, *, is_sent: bool) -> tuple[Pin, ...]:
+    """Return pins of the user's messages before a sealed summary: of the request that it came with an answer to, or of all."""
+    asked = history.pieces_of_user(piece)
+    if is_sent:
+        asked = [] if history.request_after(piece) == piece + 1 else asked[-1:]
+    return tuple(Pin(max(history.run_of(index), 0), message_digest(history.piece(index).message)) for index in asked)
+
+
+def _is_whole(history: History[Any], piece: int, natives: Sequence[int]) -> bool:
+    """Return whether the list has the messages that a summary covers, or our own summary of them.
+
+    Before a sealed one that is an answer: hosts that drop messages keep at most the user's words.
+    """
+    if piece < (history.summary_piece or 0):
+        return True
+    answers = takewhile(lambda index: index < piece, history.log.answers)
+    return bool(native_of(history.piece(piece).message).sealed) and any(index not in natives for index in answers)
+
+
+class Head(NamedTuple):
+    """The beginning of a view.
+
+    Attributes:
+        cut: The first piece after the covered ones; 0 if none are covered.
+        rendered: The text of the summary; "" if there is none.
+        pins: Messages before the cut that stay.
+        items: The native items in place of the summary, or None.
+    """
+
+    cut: int = 0
+    rendered: str = ""
+    pins: tuple[Pin, ...] = ()
+    items: NativeItems | None = None
+
+
+def find_head(
+    history: History[M], record: CompactionRecord | None, issuer: Issuer | None, start: NativeStart | None
+) -> tuple[Head, Sequence[int]]:
+    """Return the beginning of a view, and the pieces of the provider's own summary in it.
+
+    Such a summary that is newer than ours takes the place of ours. A sealed one that ours covers stays in front of it.
+    """
+    cut = covered_pieces(history, record.covered_runs) if record else 0
+    head = Head(cut, record.rendered, record.pins, record.native_for(issuer)) if record and cut else Head()
+    if start is None or start.piece == NOWHERE:
+        return head, ()
+    item = native_of(history.piece(start.piece).message)
+    if not start.is_newer(history, record):
+        is_carried = start.is_sent and item.sealed and start.piece < cut and head.items is None
+        return head, (start.piece,) if is_carried else ()
+    if not start.is_sent:
+        return Head(start.piece, start.rendered, start.pins), ()
+    if not item.is_first or not start.piece:
+        return head, ()
+    end = max(whole_step(history, start.piece)) + 1 if history.piece(start.piece).message.calls else start.piece + 1
+    kept = [index for index in range(start.piece, end) if history.piece(index).message.role != "system"]
+    return Head(end, pins=start.pins), kept
+
+
+def pin_pieces(history: History[M], pins: Iterable[Pin], cut: int) -> list[int]:
+    """Return the indexes of the pieces before `cut` that the pins name, in order. Pins whose message is gone are skipped.
+
+    The calls and results without which a pinned one cannot be shown stay with it: another format may cut a step into other
+    messages, whose digests no pin names.
+    """
+    found: set[int] = set()
+    for pin in pins:
+        within = history.run_pieces(pin.run) if pin.run >= history.base else range(history.run_start(history.base))
+        matches = [i for i in within if i < cut and pin.digest == message_digest(history.piece(i).message)]
+        found.update(i for match in matches[-1:] for i in whole_step(history, match) if i < cut)
+    return sorted(found)
+
+
+def whole_step(history: History[M], index: int) -> set[int]:
+    """Return a piece with all tool calls and results that belong to it, directly or through others.
+
+    One message may answer the calls of several messages (Anthropic's results of a step that was split).
+    """
+    step, waiting = {index}, [index]
+    while waiting:
+        fresh = {partner for partner in _partners(history, waiting.pop()) if partner not in step}
+        step |= fresh
+        waiting.extend(fresh)
+    return step
+
+
+def _partners(history: History[M], index: int) -> Iterator[int]:
+    """Yield the pieces that hold the calls this piece answers, and the results of the calls it makes; the nearest of each id.
+
+    And the other items of an answer with an item of reasoning: OpenAI refuses these apart.
+    """
+    message = history.piece(index).message
+    yield from _answer_items(history, index)
+    wanted = {result.call_id for result in message.results}
+    other = index
+    while wanted and other:
+        other -= 1
+        if found := wanted & {call.id for call in history.piece(other).message.calls}:
+            yield other
+            wanted -= found
+    open_calls = {call.id for call in message.calls}
+    other = index + 1
+    while open_calls and other < history.piece_count:
+        if found := open_calls & {result.call_id for result in history.piece(other).message.results}:
+            yield other
+            open_calls -= found
+        other += 1
+
+
+def _answer_items(history: History[M], index: int) -> list[int]:
+    run = history.run_of(index)
+    if run < history.base or history.run_side(run) != "assistant":
+        return []
+    items = [item for item in history.run_pieces(run) if history.piece(item).message.role == "assistant"]
+    return items if any(is_only_reasoning(history.piece(item).message) for item in items) else []
