@@ -17,7 +17,7 @@ from typing import Final, cast
 from compaction_hooks.formats._dict_format import DictFormat
 from compaction_hooks.formats._json import as_json_text, block_content
 from compaction_hooks.formats._media import media_from_base64, media_from_url
-from compaction_hooks.formats._recognition import KNOWN, recognize
+from compaction_hooks.formats._reading import KNOWN, recognize
 from compaction_hooks.formats._rewriting import last_cache_mark, marked_content, merge_rows, merged_content
 from compaction_hooks.formats.answers import read_answer
 from compaction_hooks.formats.anthropic import AnthropicFormat

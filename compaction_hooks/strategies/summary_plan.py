@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from compaction_hooks.files import FileOperations, merge
-from compaction_hooks.files.digest import MAX_LISTED, digest
-from compaction_hooks.files.operations import find_touched_files
-from compaction_hooks.files.tags import file_tags
+from compaction_hooks.files.lists import file_tags
+from compaction_hooks.files.operations import MAX_LISTED, digest, find_touched_files
 from compaction_hooks.history.digests import message_digest
 from compaction_hooks.history.history import History, is_only_reasoning
 from compaction_hooks.messages import M, Message, NativeSummary, Usage
