@@ -231,13 +231,6 @@ class Snapshot(NamedTuple, Generic[M]):
         start = self.key.start
         return start if start is not None and start.text and self.native_piece is not None else None
 
-    @property
-    def carried_piece(self) -> int | None:
-        """The piece with a sealed summary of the provider's own, which goes on in front of ours; None without one."""
-        start = self.key.start
-        is_carried = start is not None and start.is_sent and native_of(self.history.piece(start.piece).message).sealed
-        return start.piece if start is not None and is_carried else None
-
     def user_pinned_pieces(self) -> set[int]:
         """Return the pieces that the host pinned, so that they are neither cleared nor shortened.
 
@@ -266,6 +259,14 @@ class Snapshot(NamedTuple, Generic[M]):
             if index < start:
                 chosen.update(whole_step(history, index))
         return sorted(i for i in chosen if i < start)
+
+    def tokens_above(self, start: int) -> int:
+        """Return the tokens of the system messages, pins and the provider's sealed summary that stay from before piece `start`."""
+        history, native = self.history, self.key.start
+        pieces = [*history.systems(start), *self.pinned_pieces(start)]
+        if native is not None and native.is_sent and native_of(history.piece(native.piece).message).sealed:
+            pieces.append(native.piece)
+        return sum(history.piece(i).tokens for i in pieces if i < start)
 
     def neutral_view(self, projection: Projection[M]) -> list[Message]:
         """Return the neutral messages of a view; those of the host's objects, and their shorter copies, are not read again."""
