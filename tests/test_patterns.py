@@ -62,7 +62,10 @@ class Use(NamedTuple):
 
 
 def patterns_in(value: object, depth: int = 0) -> Iterator[re.Pattern[str]]:
-    """Yield the patterns in a module's value: also in tables, in fields, and behind a cached method of one."""
+    """Yield the patterns in a module's value: also in tables, in fields, behind a cached method, and compiled at a first call."""
+    cached = getattr(value, "__wrapped__", None)
+    if inspect.isfunction(cached) and "re.Pattern" in str(cached.__annotations__.get("return")):
+        value = cached()
     value = getattr(value, "__wrapped__", value)
     value = value if isinstance(value, re.Pattern) else getattr(value, "__self__", value)
     if isinstance(value, re.Pattern):
@@ -78,7 +81,8 @@ def patterns_in(value: object, depth: int = 0) -> Iterator[re.Pattern[str]]:
 
 
 def name_of(node: ast.expr) -> str:
-    return node.id if isinstance(node, ast.Name) else ""
+    named = node.func if isinstance(node, ast.Call) else node
+    return named.id if isinstance(named, ast.Name) else ""
 
 
 def methods_by_name(tree: ast.Module) -> dict[str, set[str]]:

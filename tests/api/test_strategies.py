@@ -333,7 +333,7 @@ def with_record(**fields: Any) -> Callable[[Snapshot[Any], Goal[Any]], Any]:
         Broken(with_record(digest={"not": object()})),
         Broken(with_record(summary=None)),
         BrokenSummary(lambda snapshot, goal: {"history": []}),
-        BrokenSummary(lambda snapshot, goal: replace(_plan(snapshot, goal), history=(*snapshot.messages,))),
+        BrokenSummary(lambda snapshot, goal: replace(_plan(snapshot, goal), messages=(*snapshot.messages,))),
         BrokenSummary(lambda snapshot, goal: _plan(snapshot, goal)),
     ],
 )
