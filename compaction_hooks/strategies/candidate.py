@@ -318,7 +318,8 @@ def _only_shortens(snapshot: Snapshot[M], projection: Projection[M]) -> bool:
 def largest_fixed_part(snapshot: Snapshot[M]) -> tuple[str, int]:
     """Return the name and size (tokens of the model) of the largest part that cannot shrink."""
     history = snapshot.history
-    last = history.run_start(max((*history.boundaries(snapshot.covered_runs), snapshot.covered_runs)))
+    later = reversed(range(snapshot.covered_runs + 1, history.run_count))
+    last = history.run_start(next(filter(history.is_boundary, later), snapshot.covered_runs))
     request = history.request
     sizes = {
         "system prompt": sum(history.piece(i).tokens for i in history.systems())

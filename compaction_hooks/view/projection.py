@@ -31,20 +31,6 @@ def is_true(history: History[M], record: CompactionRecord) -> bool:
     return record.covered_runs == history.base or history.is_boundary(record.covered_runs)
 
 
-class NativeHead(NamedTuple, Generic[M]):
-    """The native items of a view.
-
-    Attributes:
-        messages: The messages that begin the view.
-        place: Index in the prefix of the summary that is left out for them.
-        is_first: Whether they are in front of the system messages too.
-    """
-
-    messages: Sequence[M]
-    place: int
-    is_first: bool
-
-
 class MovedMark(NamedTuple, Generic[M]):
     """A cache mark that a summary has from a message that it covers.
 
@@ -80,7 +66,7 @@ class Projection(NamedTuple, Generic[M]):
             grow again.
         stale: The runs whose reasoning the view leaves out.
         moved_mark: The cache mark that the summary has from a message it covers, or None.
-        native: The native items in place of the summary, or None. `prefix` has the summary, `prefix_tokens` the items.
+        native: The prefix with native items in place of the summary, or None. `prefix` has the summary, `prefix_tokens` the items.
         start: The provider's own summary in the list, or None.
         unpinned_runs: Those of `find_unpinned_runs`; none in a candidate, whose answers are still to come.
     """
@@ -96,7 +82,7 @@ class Projection(NamedTuple, Generic[M]):
     is_settled: bool = True
     stale: StaleRuns = NOT_STALE
     moved_mark: MovedMark[M] | None = None
-    native: NativeHead[M] | None = None
+    native: Sequence[M] | None = None
     start: NativeStart | None = None
     unpinned_runs: StaleRuns = NOT_STALE
 
@@ -111,11 +97,7 @@ class Projection(NamedTuple, Generic[M]):
 
     def view(self, messages: Sequence[M]) -> list[M]:
         """Return the view of the list that the history was read from, or of a list with copies of the same messages."""
-        if self.native is None:
-            return self.portable(messages)
-        items, place, is_first = self.native
-        head = [*items, *self.prefix[:place]] if is_first else [*self.prefix[:place], *items]
-        return [*head, *self.prefix[place + 1 :], *messages[self.tail_start :]]
+        return self.portable(messages) if self.native is None else [*self.native, *messages[self.tail_start :]]
 
     def portable(self, messages: Sequence[M]) -> list[M]:
         """Return the view with the summary, whether or not there are native items."""
@@ -147,7 +129,7 @@ class _Builder(Generic[M]):
         self.tokens = 0
         self.saved: dict[int, int] = {}
         self.moved_mark: MovedMark[M] | None = None
-        self.native: NativeHead[M] | None = None
+        self.items: tuple[int, int, Sequence[M]] | None = None
 
     def add(self, pieces: Iterable[int], rewritten: Mapping[int, Rewritten[M]] = MappingProxyType({})) -> None:
         """Add single pieces: their messages, or new ones with only these pieces."""
@@ -203,10 +185,20 @@ class _Builder(Generic[M]):
         messages = self.format.native(deepcopy(native.items))
         # A client library takes the system prompt out of the list only if it comes first.
         is_raw = self.format.provider == native.issuer.provider
-        self.native = NativeHead(messages, len(self.messages), is_raw)
+        place = len(self.messages)
+        self.items = 0 if is_raw else place, place, messages
         read = (piece for message in messages for piece in self.format.read(message))
         kept = (piece for piece in read if not any(isinstance(part, NativeSummary) for part in piece.parts))
         self.tokens += (native.tokens or 0) + sum(map(estimate, kept))
+
+    @property
+    def native_prefix(self) -> Sequence[M] | None:
+        """The messages with the native items in place of the summary; None without any."""
+        if self.items is None:
+            return None
+        first, place, items = self.items
+        others = [*self.messages[:place], *self.messages[place + 1 :]]
+        return [*others[:first], *items, *others[first:]]
 
     def _hosts_with_marks(
         self, cut: int, pinned: Iterable[int], earlier_cut: int, earlier_mark: MovedMark[M] | None
@@ -319,7 +311,7 @@ def apply_record(
         is_settled,
         stale_runs,
         builder.moved_mark,
-        builder.native,
+        builder.native_prefix,
         start,
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Generic, NamedTuple
 
@@ -271,22 +271,20 @@ class Snapshot(NamedTuple, Generic[M]):
     def neutral_view(self, projection: Projection[M]) -> list[Message]:
         """Return the neutral messages of a view; those of the host's objects, and their shorter copies, are not read again."""
         history = self.history
-        known = {id(message): index for index, message in projection.reused}
-        copies = {id(shown.message): shown.pieces for shown in projection.rewritten.values()}
-        found: list[Message] = []
-        for message in projection.prefix:
-            index = known.get(id(message))
-            if index is None:
-                found += copies.get(id(message)) or self.format.read(message)
-            else:
-                found += [history.piece(number).message for number in history.host_pieces(index)]
-        return found + [piece.message for piece in history.pieces(history.first_piece(projection.tail_start))]
+        known = {id(message): self._read_host(index) for index, message in projection.reused}
+        known |= {id(shown.message): shown.pieces for shown in projection.rewritten.values()}
+        prefix = [
+            piece for message in projection.prefix for piece in known.get(id(message)) or self.format.read(message)
+        ]
+        return prefix + [piece.message for piece in history.pieces(history.first_piece(projection.tail_start))]
+
+    def _read_host(self, index: int) -> Sequence[Message]:
+        return [self.history.piece(number).message for number in self.history.host_pieces(index)]
 
     def view_before(self, run: int) -> list[M]:
         """Return the part of the view before a run that it keeps: of a message that the run begins in, the pieces before."""
         history, shown = self.history, self.projection
-        start = history.run_start(run)
-        first = history.piece(start)
+        first = history.piece(history.run_start(run))
         kept = (
             history.host_count - max(first.host, shown.tail_start) + sum(host >= first.host for host, _ in shown.reused)
         )
