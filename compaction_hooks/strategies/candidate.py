@@ -147,7 +147,7 @@ def reduce(
     chosen = [*reductions]
     if not chosen:
         return None
-    record = with_reductions(start_record(snapshot, goal), chosen)
+    record = with_reductions(goal.start.record if goal.start else next_record(snapshot, goal), chosen)
     least = 0
     if most_saved is not None and goal.start is None:
         least = snapshot.model_tokens(snapshot.estimated - most_saved)
@@ -194,11 +194,6 @@ def _may_shrink(history: History[M], part: Reducible) -> bool:
             role = history.piece(part.piece).message.role
             able = ("user", "assistant") if part.kind == "text" else ("user", "tool")
             return part.piece != history.request and role in able
-
-
-def start_record(snapshot: Snapshot[M], goal: Goal[M]) -> CompactionRecord:
-    """Return the record of the candidate so far; without one, a record that follows the active one and changes nothing yet."""
-    return goal.start.record if goal.start else next_record(snapshot, goal)
 
 
 def next_record(snapshot: Snapshot[M], goal: Goal[M]) -> CompactionRecord:

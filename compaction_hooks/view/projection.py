@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from itertools import chain, groupby
+from operator import is_
 from types import MappingProxyType
 from typing import Any, Generic, NamedTuple, cast
 
@@ -58,7 +59,8 @@ class Projection(NamedTuple, Generic[M]):
         prefix_tokens: Estimate of `prefix` in tokens, before calibration; less the tokens of messages that the provider ignores.
         pinned: Indexes of the pieces that stay from before the cut.
         cut: Index of the first of the recent pieces, which are kept.
-        reused: The host messages that the prefix holds, or holds copies of, with their indexes.
+        reused: Indexes of the host messages that the prefix holds, or holds copies of.
+        sources: These messages.
         unpinned_request: Index of a piece that is shown, or shown in full, only while it is the current request; None without one.
             It was not current when the record was made: the conversation was rewound to it since.
         rewritten: By index, the kept host messages that are shown smaller.
@@ -76,7 +78,8 @@ class Projection(NamedTuple, Generic[M]):
     prefix_tokens: int
     pinned: tuple[int, ...]
     cut: int
-    reused: Sequence[tuple[int, M]] = ()
+    reused: Sequence[int] = ()
+    sources: Sequence[M] = ()
     unpinned_request: int | None = None
     rewritten: Mapping[int, Rewritten[M]] = MappingProxyType({})
     is_settled: bool = True
@@ -93,7 +96,7 @@ class Projection(NamedTuple, Generic[M]):
 
     def is_of(self, history: History[M]) -> bool:
         """Whether the view was made from the objects of this history, not from equal ones that the host has replaced since."""
-        return all(history.host(index) is message for index, message in self.reused)
+        return all(map(is_, self.sources, map(history.log.hosts.__getitem__, self.reused)))
 
     def view(self, messages: Sequence[M]) -> list[M]:
         """Return the view of the list that the history was read from, or of a list with copies of the same messages."""
@@ -125,7 +128,7 @@ class _Builder(Generic[M]):
         self.format = format
         self.stale = stale
         self.messages: list[M] = []
-        self.reused: list[tuple[int, M]] = []
+        self.reused: list[int] = []
         self.tokens = 0
         self.saved: dict[int, int] = {}
         self.moved_mark: MovedMark[M] | None = None
@@ -140,7 +143,7 @@ class _Builder(Generic[M]):
                 message = self.format.take(message, [self.history.piece(index).number for index in chosen])
             shown, saved = self.stale.leave_out(message, chosen)
             if shown is not None:
-                self.reused.append((host, self.history.host(host)))
+                self.reused.append(host)
                 self.messages.append(shown)
             self.tokens += sum(self.history.piece(index).tokens for index in chosen)
             self.saved[host] = saved
@@ -227,7 +230,7 @@ class _Builder(Generic[M]):
             else:
                 kept[host] = left
         self.messages += kept.values()
-        self.reused += ((host, self.history.host(host)) for host in kept)
+        self.reused += kept
 
 
 def _move_mark(history: History[M], format: Format[M], summary: M, hosts: Iterable[int]) -> MovedMark[M] | None:
@@ -305,7 +308,8 @@ def apply_record(
         tokens,
         pinned,
         cut,
-        tuple(builder.reused),
+        builder.reused,
+        [*map(history.host, builder.reused)],
         unpinned_request,
         rewritten,
         is_settled,

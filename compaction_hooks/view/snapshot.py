@@ -271,7 +271,10 @@ class Snapshot(NamedTuple, Generic[M]):
     def neutral_view(self, projection: Projection[M]) -> list[Message]:
         """Return the neutral messages of a view; those of the host's objects, and their shorter copies, are not read again."""
         history = self.history
-        known = {id(message): self._read_host(index) for index, message in projection.reused}
+        known = {
+            id(message): self._read_host(index)
+            for index, message in zip(projection.reused, projection.sources, strict=True)
+        }
         known |= {id(shown.message): shown.pieces for shown in projection.rewritten.values()}
         prefix = [
             piece for message in projection.prefix for piece in known.get(id(message)) or self.format.read(message)
@@ -285,9 +288,7 @@ class Snapshot(NamedTuple, Generic[M]):
         """Return the part of the view before a run that it keeps: of a message that the run begins in, the pieces before."""
         history, shown = self.history, self.projection
         first = history.piece(history.run_start(run))
-        kept = (
-            history.host_count - max(first.host, shown.tail_start) + sum(host >= first.host for host, _ in shown.reused)
-        )
+        kept = history.host_count - max(first.host, shown.tail_start) + sum(host >= first.host for host in shown.reused)
         view = shown.view(history.hosts())
         before = view[: len(view) - kept]
         if first.number:
