@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final, Protocol
+from collections.abc import Iterator
+from functools import cache
+from importlib import import_module
+from typing import Final, Protocol, cast
 
 from compaction_hooks.arguments import package_of
 from compaction_hooks.errors import FormatError
@@ -25,14 +28,39 @@ class KnownFormat(Protocol):
         ...
 
 
-KNOWN: Final[list[KnownFormat]] = []
-"""The formats registered by `compaction_hooks.formats`; the first one that recognizes a message reads it."""
+MODULES: Final = {
+    "OpenAIChatFormat": "openai_chat",
+    "OpenAIResponsesFormat": "openai_responses",
+    "AnthropicFormat": "anthropic",
+    "GeminiFormat": "gemini",
+    "BedrockConverseFormat": "bedrock_converse",
+}
+"""The formats recognized by their messages, the first match first, each with its module; a new format is added here."""
 
 
 def recognize(message: object) -> KnownFormat | None:
     """Return the format that a message is surely written in; None for plain text."""
     fields = None if package_of(message, ADAPTERS) else fields_of(message)
-    return next((known for known in KNOWN if known.wrote(fields)), None) if fields is not None else None
+    if fields is None or _is_plain(fields):
+        return None
+    return next((known for known in _known_formats() if known.wrote(fields)), None)
+
+
+def _is_plain(fields: Fields) -> bool:
+    """Return whether a message is the same in all formats: then none of them is imported for it."""
+    role, content = fields.get("role"), fields.get("content")
+    return len(fields) == 2 and role in ("system", "user", "assistant") and isinstance(content, str)
+
+
+def _known_formats() -> Iterator[KnownFormat]:
+    """Yield one format of each class; a class is imported when it is asked for a message."""
+    return map(_known_format, MODULES)
+
+
+@cache
+def _known_format(name: str) -> KnownFormat:
+    module = import_module(f"compaction_hooks.formats.{MODULES[name]}")
+    return cast("KnownFormat", getattr(module, name)())
 
 
 def refuse_block(block: Fields) -> None:
@@ -45,7 +73,7 @@ def refuse_block(block: Fields) -> None:
         FormatError: another format owns the block.
     """
     kinds = {text_of(block["type"])} if "type" in block else block.keys()
-    owner = next((known for known in KNOWN if not known.own_blocks.isdisjoint(kinds)), None)
+    owner = next((known for known in _known_formats() if not known.own_blocks.isdisjoint(kinds)), None)
     if owner is not None:
         raise foreign_error(f"a content block of type {next(iter(kinds))!r}", owner)
 
