@@ -31,7 +31,7 @@ from compaction_hooks.runtime.effects import (
     Send,
     Success,
 )
-from compaction_hooks.runtime.streams import GuardedAsyncStream, GuardedStream
+from compaction_hooks.runtime.guards import GuardedAsyncStream, GuardedStream
 from compaction_hooks.tokens.windows import find_window
 from compaction_hooks.view.record import CompactionReason, CompactionRecord
 from compaction_hooks.view.snapshot import Snapshot, ViewKey

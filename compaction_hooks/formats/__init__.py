@@ -11,21 +11,24 @@ identity in all of them; `block_content` does the same for blocks of tools that 
 stop reason of a provider's response.
 """
 
-from collections.abc import Iterable, Sequence
-from typing import Final, cast
+from collections.abc import Iterable
+from importlib import import_module
+from typing import TYPE_CHECKING, cast
 
 from compaction_hooks.formats._dict_format import DictFormat
 from compaction_hooks.formats._json import as_json_text, block_content
 from compaction_hooks.formats._media import media_from_base64, media_from_url
-from compaction_hooks.formats._reading import KNOWN, recognize
+from compaction_hooks.formats._recognition import MODULES, recognize
 from compaction_hooks.formats._rewriting import last_cache_mark, marked_content, merge_rows, merged_content
 from compaction_hooks.formats.answers import read_answer
-from compaction_hooks.formats.anthropic import AnthropicFormat
-from compaction_hooks.formats.bedrock_converse import BedrockConverseFormat
-from compaction_hooks.formats.gemini import GeminiFormat
 from compaction_hooks.formats.openai_chat import OpenAIChatFormat
-from compaction_hooks.formats.openai_responses import OpenAIResponsesFormat
 from compaction_hooks.text.json_text import json_object
+
+if TYPE_CHECKING:  # a program needs one of them
+    from compaction_hooks.formats.anthropic import AnthropicFormat
+    from compaction_hooks.formats.bedrock_converse import BedrockConverseFormat
+    from compaction_hooks.formats.gemini import GeminiFormat
+    from compaction_hooks.formats.openai_responses import OpenAIResponsesFormat
 
 __all__ = [
     "AnthropicFormat",
@@ -45,19 +48,15 @@ __all__ = [
     "read_answer",
 ]
 
-FORMATS: Final[Sequence[DictFormat]] = (
-    OpenAIChatFormat(),
-    OpenAIResponsesFormat(),
-    AnthropicFormat(),
-    GeminiFormat(),
-    BedrockConverseFormat(),
-)
-"""The formats recognized by their messages, the first match first; a new format is added here."""
 
-KNOWN.extend(FORMATS)
+def __getattr__(name: str) -> object:
+    """Import a format when it is first used."""
+    if name not in MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{MODULES[name]}"), name)
 
 
 def format_of(messages: Iterable[object]) -> DictFormat | None:
     """Return the format of the first message that only one format can have written; None if there is none (plain text)."""
     found = next(filter(None, map(recognize, messages)), None)
-    return cast("DictFormat | None", found)  # only the formats above are registered
+    return cast("DictFormat | None", found)  # all known formats are of this class

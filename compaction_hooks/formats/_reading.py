@@ -6,11 +6,11 @@ Reading is lenient: a block whose shape is not the documented one becomes an `Op
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, TypeAlias
 
-from compaction_hooks.arguments import package_of
 from compaction_hooks.errors import FormatError
-from compaction_hooks.formats._json import ADAPTERS, Fields, block_content, fields_of, list_of, text_of, to_json
+from compaction_hooks.formats._json import Fields, block_content, fields_of, list_of, text_of, to_json
+from compaction_hooks.formats._recognition import refuse_block
 from compaction_hooks.formats.usage import read_usage
 from compaction_hooks.messages import (
     Media,
@@ -24,56 +24,6 @@ from compaction_hooks.messages import (
     Thinking,
     ToolResult,
 )
-
-
-class KnownFormat(Protocol):
-    """A format that can be recognized by its messages.
-
-    Attributes:
-        own_blocks: Types of content blocks of this format alone (calls, results, media), which no other format may ignore; keys
-            of blocks if these have no type.
-    """
-
-    name: str
-    own_blocks: frozenset[str]
-
-    def wrote(self, fields: Fields, /) -> bool:
-        """Return whether a message is surely in this format. False for plain text, which is the same in all formats."""
-        ...
-
-
-KNOWN: Final[list[KnownFormat]] = []
-"""The formats registered by `compaction_hooks.formats`; the first one that recognizes a message reads it."""
-
-
-def recognize(message: object) -> KnownFormat | None:
-    """Return the format that a message is surely written in; None for plain text."""
-    fields = None if package_of(message, ADAPTERS) else fields_of(message)
-    return next((known for known in KNOWN if known.wrote(fields)), None) if fields is not None else None
-
-
-def refuse_block(block: Fields) -> None:
-    """Refuse a block of another format than the conversation's.
-
-    Args:
-        block: A block that the conversation's format does not know.
-
-    Raises:
-        FormatError: another format owns the block.
-    """
-    kinds = {text_of(block["type"])} if "type" in block else block.keys()
-    owner = next((known for known in KNOWN if not known.own_blocks.isdisjoint(kinds)), None)
-    if owner is not None:
-        raise foreign_error(f"a content block of type {next(iter(kinds))!r}", owner)
-
-
-def foreign_error(subject: str, owner: KnownFormat) -> FormatError:
-    """Return the error for a part of another format; it names the `format` to set."""
-    return FormatError(
-        f"{subject} is of another format than its conversation: where all messages are like this one, write "
-        f"format={type(owner).__name__}(), from compaction_hooks.formats; else keep to one format"
-    )
-
 
 BlockReader: TypeAlias = Callable[[Fields], Part | None]
 """A function that reads one content block of a known type; it returns None if the block does not have that type's shape."""

@@ -35,8 +35,7 @@ from compaction_hooks.runtime.effects import (
     Write,
 )
 from compaction_hooks.runtime.guarded_call import GuardedCall, in_thread, is_async, run_to_completion, until_done
-from compaction_hooks.runtime.guards import Signal, system_clock
-from compaction_hooks.runtime.streams import guard_stream, guard_stream_sync
+from compaction_hooks.runtime.guards import Signal, guard_stream, guard_stream_sync, system_clock
 
 if TYPE_CHECKING:  # needed only when something is due
     import asyncio
@@ -128,7 +127,6 @@ class Driver:
         self._lock = lock
         self._summaries = GuardedCall("the summarizer", within=services.summaries)
         self._own_handler = GuardedCall("an event handler")
-        self._lost: InFlight | None = None
 
     async def run(self, flow: Flow[T], context: CallContext = NO_CONTEXT) -> T:
         """Run a flow to its end, and await the async functions of the host.
@@ -219,7 +217,8 @@ class Driver:
     async def _wait(self, flight: InFlight, signal: Signal | None, is_sync: bool) -> Outcome:
         """Wait for another caller's compaction; not in a thread in which a loop runs: that loop may be the one that compacts."""
         most_seconds = WAIT_SUMMARIES * self._services.summary_timeout_seconds + STORE_TIMEOUT_SECONDS
-        if self._is_lost(flight) or (is_sync and _loop_is_running_here()):
+        never_ends = not flight.done.done() and flight.pid != os.getpid()
+        if never_ends or (is_sync and _loop_is_running_here()):
             return "failed"
         done = flight.done if is_sync else _in_loop(flight.done)
         try:
@@ -229,16 +228,11 @@ class Driver:
 
         if flight.done.done():
             return flight.done.result()
-        return "aborted" if is_aborted else self._give_up(flight)
-
-    def _is_lost(self, flight: InFlight) -> bool:
-        """Whether a compaction never ends here: a wait for it timed out before, or it was begun before a fork."""
-        return not flight.done.done() and (flight is self._lost or flight.pid != os.getpid())
-
-    def _give_up(self, flight: InFlight) -> Outcome:
-        """Stop waiting for a compaction: if the loop that runs it was stopped, it never ends."""
+        if is_aborted:
+            return "aborted"
+        # The loop that runs it was stopped: it never ends, so no call waits for it again.
         logger.warning("a compaction by another caller does not end: going on without it")
-        self._lost = flight
+        flight.pid = None
         return "failed"
 
     def _choose_summarizer(self, context: CallContext) -> Summarizer:

@@ -60,11 +60,15 @@ def _new_future() -> Future[Outcome]:
 
 
 class InFlight:
-    """A running compaction, for which other callers of the same conversation wait; after a fork it does not run in the child."""
+    """A running compaction, for which other callers of the same conversation wait.
+
+    Attributes:
+        pid: The process in which it runs: not the child of a later fork. None after a wait for it timed out.
+    """
 
     def __init__(self) -> None:
         self.done = _new_future()
-        self.pid = os.getpid()
+        self.pid: int | None = os.getpid()
 
 
 Outcome: TypeAlias = Literal["settled", "failed", "aborted"]

@@ -3,22 +3,26 @@
 An `async def` runs in the caller's event loop, and for sync callers in the helper loop. Any other function runs in a daemon thread
 with the caller's context variables, for sync callers too: the call can go on without a function that hangs in its own thread.
 
+The helper loop runs in a daemon thread: one for a process. A client such as `AsyncOpenAI` keeps its connections for the event loop
+of its first request. In a loop for each call it would find connections of a loop that has ended, fail, and send a request again
+that was paid for.
+
 asyncio is imported where it is first needed, so that a sync program never loads it.
 """
 
 from __future__ import annotations
 
+import contextlib
 import contextvars
 import inspect
-import logging
 import math
+import os
 import threading
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 from compaction_hooks.runtime.effects import Aborted, Failure, Success
-from compaction_hooks.runtime.guards import GuardedSignal, Signal
-from compaction_hooks.runtime.helper_loop import helper_loops
+from compaction_hooks.runtime.guards import Signal
 
 if TYPE_CHECKING:  # slow to import, and needed only when something is due
     import asyncio
@@ -27,12 +31,12 @@ if TYPE_CHECKING:  # slow to import, and needed only when something is due
 R = TypeVar("R")
 AnyFuture: TypeAlias = "asyncio.Future[R] | Future[R]"
 
-logger = logging.getLogger("compaction_hooks")
-
 POLL_SECONDS = 0.05
-"""The interval at which a signal is read that cannot be awaited (a `threading.Event`, a flag)."""
+"""The interval at which the caller's signal is read: few kinds of signals can be awaited."""
 SYNC_HELPER = "compaction-sync-helper"
 """The name of a thread that calls a function for a sync caller: by it, the adapters' summarizers know to block."""
+BLOCKED_SECONDS, BLOCKED_RATIO = 1.0, 0.1
+"""A loop that does not answer for this long, or for this part of the time that a call has, is blocked by a coroutine."""
 
 
 class GuardedCall:
@@ -117,44 +121,20 @@ async def until_done(future: AnyFuture[Any], seconds: float, signal: Signal | No
     Args:
         future: A future of a thread if `is_sync`, else one of the loop.
     """
-    if not is_sync:
-        import asyncio
-
-        task, watch = cast("asyncio.Future[Any]", future), asyncio.ensure_future(_until_set(signal))
-        try:
-            await asyncio.wait((task, watch), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-            return watch.done()
-        finally:
-            watch.cancel()
-
-    from concurrent.futures import wait
-
     while not future.done() and seconds > 0:
         step = seconds if signal is None else min(seconds, POLL_SECONDS)
-        wait((cast("Future[Any]", future),), timeout=step)
+        if is_sync:
+            from concurrent.futures import wait
+
+            wait((cast("Future[Any]", future),), timeout=step)
+        else:
+            import asyncio
+
+            await asyncio.wait((cast("asyncio.Future[Any]", future),), timeout=step)
         if signal is not None and signal.is_set():
             return True
         seconds -= step
     return False
-
-
-async def _until_set(signal: Signal | None) -> None:
-    """Return when the signal is set; never without one."""
-    import asyncio
-
-    if signal is None:
-        await asyncio.Event().wait()
-        return
-    event = signal.signal if isinstance(signal, GuardedSignal) else signal
-    if isinstance(event, asyncio.Event):
-        try:
-            await event.wait()
-            return
-        except Exception:  # noqa: BLE001 - it is bound to another loop, so it can only be polled
-            logger.debug("an event of another loop is polled")
-
-    while not signal.is_set():  # noqa: ASYNC110 - such a signal cannot be awaited
-        await asyncio.sleep(POLL_SECONDS)
 
 
 def is_async(function: object) -> bool:
@@ -201,7 +181,7 @@ def _resolve(result: object, seconds: float) -> object:
     if not inspect.isawaitable(result):
         return result
     # A little longer than the caller waits, so that the host sees the caller's error.
-    return helper_loops().run(result, seconds + POLL_SECONDS)
+    return helper_loop().run(result, seconds + POLL_SECONDS)
 
 
 def in_thread(
@@ -226,3 +206,66 @@ def in_thread(
     except RuntimeError as error:  # too many threads, or the interpreter is shutting down
         future.set_result(Failure(error))
     return future
+
+
+class HelperLoop:
+    """The helper loop of one process. If a coroutine blocks it, a new one takes its place."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def run(self, awaitable: Awaitable[R], seconds: float) -> R:
+        """Return the result of an awaitable; block this thread for so many seconds at most, unless the awaitable blocks its loop.
+
+        Raises:
+            TimeoutError: the awaitable had no result in time; it is cancelled.
+            RuntimeError: no thread can be started.
+        """
+        import asyncio
+
+        async def in_time() -> R:
+            async with asyncio.timeout(seconds):
+                return await awaitable
+
+        patience = min(BLOCKED_SECONDS, seconds * BLOCKED_RATIO)
+        with self._lock:
+            if self._loop is None or not _answers(self._loop, patience):
+                self._loop = _start_loop()
+            loop = self._loop
+        return asyncio.run_coroutine_threadsafe(in_time(), loop).result()
+
+
+_LOOP_OF: dict[int, HelperLoop] = {}
+"""By process id: after a fork, the child has the loop of its parent and not its thread."""
+
+
+def helper_loop() -> HelperLoop:
+    """Return the helper loop of this process."""
+    return _LOOP_OF.setdefault(os.getpid(), HelperLoop())
+
+
+def _answers(loop: asyncio.AbstractEventLoop, patience: float) -> bool:
+    answered = threading.Event()
+    loop.call_soon_threadsafe(answered.set)
+    return answered.wait(patience)
+
+
+def _start_loop() -> asyncio.AbstractEventLoop:
+    import asyncio
+
+    loop = asyncio.new_event_loop()
+
+    def serve() -> None:
+        while True:
+            with contextlib.suppress(
+                BaseException
+            ):  # a `KeyboardInterrupt` of a task stops the loop; the caller gets it too
+                loop.run_forever()
+
+    try:
+        threading.Thread(target=serve, name="compaction-loop", daemon=True).start()
+    except RuntimeError:
+        loop.close()
+        raise
+    return loop

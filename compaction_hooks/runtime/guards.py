@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 import math
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import replace
-from typing import Protocol, SupportsFloat, TypeVar, cast
+from types import TracebackType
+from typing import Final, Generic, Protocol, Self, SupportsFloat, TypeVar, cast
 
 from compaction_hooks.errors import describe_error
 from compaction_hooks.foreign import read_attribute
@@ -16,8 +18,11 @@ from compaction_hooks.formats.usage import is_counted
 from compaction_hooks.messages import Message
 from compaction_hooks.runtime.effects import Instant
 from compaction_hooks.tokens.estimator import MOST_TOKENS, CharacterEstimator, TokenEstimator
+from compaction_hooks.triggers import AnyTrigger, Due, ReserveTrigger, SnapshotFigures, Trigger
+from compaction_hooks.triggers.thresholds import ThresholdTrigger, parts_of
 
 R = TypeVar("R")
+Stream = TypeVar("Stream")
 T = TypeVar("T")
 
 logger = logging.getLogger("compaction_hooks")
@@ -53,13 +58,13 @@ class GuardedSignal:
     """A signal of the host; its errors count as "not set"."""
 
     def __init__(self, signal: Signal) -> None:
-        self.signal = signal
+        self._signal = signal
         self._warn = FirstWarning("a signal failed (%s)")
 
     def is_set(self) -> bool:
         """Whether the caller gave up, as far as the signal can tell."""
         try:
-            return bool(self.signal.is_set())
+            return bool(self._signal.is_set())
         except Exception as error:  # noqa: BLE001 - a host's signal may raise anything
             self._warn(describe_error(error))
             return False
@@ -171,3 +176,128 @@ def guard_reader(read: Callable[[R], object]) -> Callable[[R], Message | None]:
         )
 
     return read_answer
+
+
+class GuardedTrigger:
+    """A trigger of the host that never fails a call: `ReserveTrigger` answers if it raises or answers something else."""
+
+    def __init__(self, trigger: Trigger) -> None:
+        self._trigger = trigger
+        self._warn = FirstWarning("trigger %s failed (%s): ReserveTrigger() decides")
+
+    def due(self, snapshot: SnapshotFigures, /) -> Due | None:
+        """Return the answer of the host's trigger, or that of `ReserveTrigger`; the first failure is logged."""
+        try:
+            due = cast("object", self._trigger.due(snapshot))
+            if due is None or isinstance(due, Due):
+                return due
+            why = f"due() answered {type(due).__name__}, neither Due(...) nor None"
+        except Exception as error:  # noqa: BLE001 - a host's trigger may raise anything
+            why = describe_error(error)
+        self._warn(type(self._trigger).__name__, why)
+        return ReserveTrigger().due(snapshot)
+
+
+def guard_trigger(trigger: Trigger) -> Trigger:
+    """Return a trigger with a guard around each part of the host; the parts of this package need none."""
+    parts = (part if isinstance(part, ThresholdTrigger) else GuardedTrigger(part) for part in parts_of(trigger))
+    return AnyTrigger(tuple(parts))
+
+
+# -- streamed answers, guarded up to their first chunk: a request that is rejected by then is compacted and sent again
+
+_END: Final = object()
+_CONSUMED: Final = object()
+
+
+class _Guarded(Generic[Stream]):
+    """A stream whose first chunk was read ahead. All attributes that do not iterate are those of the stream.
+
+    Attributes:
+        on_chunk: Called with every chunk that the host reads.
+    """
+
+    def __init__(self, stream: Stream, first: object) -> None:
+        self._stream = stream
+        self._first = first
+        self.on_chunk: Callable[[object], None] | None = None
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._stream, name)
+
+    def _take_first(self) -> object:
+        first, self._first = self._first, _CONSUMED
+        return first
+
+    def _report_chunk(self, chunk: object) -> object:
+        if self.on_chunk is not None:
+            self.on_chunk(chunk)
+        return chunk
+
+
+class GuardedStream(_Guarded[Iterator[object]]):
+    """A stream of an ordinary client. Also a context manager, as the clients' own streams are."""
+
+    def __iter__(self) -> Iterator[object]:
+        return self
+
+    def __next__(self) -> object:
+        first = self._take_first()
+        if first is _END:
+            raise StopIteration
+        return self._report_chunk(next(self._stream) if first is _CONSUMED else first)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        close = getattr(self._stream, "close", None)
+        if callable(close):
+            close()
+
+
+class GuardedAsyncStream(_Guarded[AsyncIterator[object]]):
+    """A stream of an async client. Also an async context manager, as the clients' own streams are."""
+
+    def __aiter__(self) -> AsyncIterator[object]:
+        return self
+
+    async def __anext__(self) -> object:
+        first = self._take_first()
+        if first is _END:
+            raise StopAsyncIteration
+        return self._report_chunk(await anext(self._stream) if first is _CONSUMED else first)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        close = getattr(self._stream, "aclose", None) or getattr(self._stream, "close", None)
+        if callable(close):
+            closing: object = close()
+            if inspect.isawaitable(closing):
+                await closing
+
+
+async def guard_stream(response: object) -> object:
+    """Return a guard of an async stream, with its first chunk read; return any other response as it is.
+
+    An error before the first chunk is raised here.
+    """
+    if hasattr(response, "__anext__") and hasattr(response, "__aiter__"):
+        stream = cast("AsyncIterator[object]", response)
+        return GuardedAsyncStream(stream, await anext(stream, _END))
+    return response
+
+
+def guard_stream_sync(response: object) -> object:
+    """Return a guard of a stream, with its first chunk read; return any other response as it is.
+
+    An error before the first chunk is raised here.
+    """
+    if hasattr(response, "__next__") and hasattr(response, "__iter__"):
+        stream = cast("Iterator[object]", response)
+        return GuardedStream(stream, next(stream, _END))
+    return response

@@ -18,8 +18,7 @@ from compaction_hooks.files import FileOperations
 from compaction_hooks.messages import M, MessageFormat, as_format, can
 from compaction_hooks.runtime.drivers import Driver, Services
 from compaction_hooks.runtime.effects import Instant
-from compaction_hooks.runtime.guards import GuardedClock, GuardedEstimator, system_clock
-from compaction_hooks.runtime.triggers import guard_trigger
+from compaction_hooks.runtime.guards import GuardedClock, GuardedEstimator, guard_trigger, system_clock
 from compaction_hooks.session.model_settings import ModelSettings
 from compaction_hooks.session.session import CompactionSession, ConversationMethods
 from compaction_hooks.settings import CompactionSettings

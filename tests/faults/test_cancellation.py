@@ -124,6 +124,7 @@ def test_a_run_may_be_cancelled_wherever_it_waits(name: str, kind: str) -> None:
     way = WAYS[name]
 
     async def walk() -> int:
+        await cancel_at(way, kind, 0)  # the first compaction of a process has one wait more: it imports modules
         _, _, waits, was_cancelled = await cancel_at(way, kind, 0)
         assert not was_cancelled
         for at in range(1, waits + 1):

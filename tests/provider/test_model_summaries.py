@@ -14,7 +14,7 @@ import anthropic
 import openai
 
 from compaction_hooks import CompactionController, Summary, SummaryRequest
-from compaction_hooks.runtime.helper_loop import helper_loops
+from compaction_hooks.runtime.guarded_call import helper_loop
 from tests.careless_model import check
 from tests.conversations import talk
 from tests.provider import LoopbackProvider
@@ -77,4 +77,4 @@ def test_sync_calls_pay_a_shared_async_client_once_for_a_summary(provider: Loopb
             assert hooks.session(str(number)).compact_sync(talk(20), keep_recent_tokens=300).record
         assert len(side.requests) == 7
     finally:
-        helper_loops().run(client.close(), 10.0)
+        helper_loop().run(client.close(), 10.0)

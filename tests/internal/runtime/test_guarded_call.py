@@ -110,14 +110,14 @@ def test_a_forked_worker_has_a_loop_of_its_own() -> None:
     script = """
 import asyncio, os
 from compaction_hooks.runtime.guarded_call import GuardedCall, run_to_completion
-from compaction_hooks.runtime.helper_loop import helper_loops
+from compaction_hooks.runtime.guarded_call import helper_loop
 async def answer():
     await asyncio.sleep(0)
     return os.getpid()
 def ask():
     return run_to_completion(GuardedCall("the helper").call(answer, seconds=5.0, is_sync=True))
 assert ask().value == os.getpid()
-with helper_loops()._lock:
+with helper_loop()._lock:
     child = os.fork()
     if not child:
         os._exit(getattr(ask(), "value", None) != os.getpid())

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from compaction_hooks.runtime.streams import guard_stream, guard_stream_sync
+from compaction_hooks.runtime.guards import guard_stream, guard_stream_sync
 from tests.conversations import Chat, Scripted, controller, steps, user
 from tests.too_long import TooLongError
 
