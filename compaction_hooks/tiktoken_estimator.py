@@ -23,8 +23,7 @@ from typing import Final, Protocol
 from compaction_hooks.errors import ConfigurationError, MissingExtraError
 from compaction_hooks.installed import package_folder
 from compaction_hooks.messages import Message
-from compaction_hooks.tokens.estimator import message_tokens
-from compaction_hooks.tokens.text_classes import text_tokens
+from compaction_hooks.tokens.estimator import message_tokens, text_tokens
 from compaction_hooks.tokens.windows import names_of
 
 _LOGGER: Final = logging.getLogger("compaction_hooks")
