@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import pytest
 
 import compaction_hooks
-from compaction_hooks.reasoning.refusals import REFUSALS
+from compaction_hooks.reasoning import REFUSALS
 
 parser: Any = importlib.import_module("re._parser")
 code: Any = importlib.import_module("re._constants")

@@ -28,6 +28,7 @@ if TYPE_CHECKING:  # needed only when something is due
     from compaction_hooks.engine.attempt import Attempt
     from compaction_hooks.events import CompactionStarted
 
+
 logger = logging.getLogger("compaction_hooks")
 
 ATTEMPT = "compaction_hooks.engine.attempt"

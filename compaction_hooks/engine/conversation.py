@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any, Final, Generic, cast
 from compaction_hooks.engine.cooldown import Cooldown
 from compaction_hooks.engine.natives import NativeSummaries, native_name
 from compaction_hooks.engine.reasoning import BoundReasoning
-from compaction_hooks.engine.records import Records
+from compaction_hooks.engine.records import Records, StoreQueue
 from compaction_hooks.engine.sizes import LastSent, Sizes
-from compaction_hooks.engine.store_queue import StoreQueue
 from compaction_hooks.files import FileOperations
 from compaction_hooks.foreign import are_equal
 from compaction_hooks.formats import format_of
@@ -37,7 +36,7 @@ from compaction_hooks.view.snapshot import Snapshot
 from compaction_hooks.view.summary_message import SUMMARY_MARKER, join_rows, part_row
 
 if TYPE_CHECKING:  # most programs recall nothing
-    from compaction_hooks.recall.listing import Listing
+    from compaction_hooks.recall.covered import Listing
 
 logger = logging.getLogger("compaction_hooks")
 

@@ -1,10 +1,11 @@
-"""The files that a conversation read and modified, from the shape of its tool calls."""
+"""The actions of tool calls: the files that they read and modified, by the shape of their arguments, and their counts."""
 
 from __future__ import annotations
 
 import json
 import posixpath
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from string import ascii_letters
@@ -259,3 +260,44 @@ def _paths(plain: Mapping[str, object]) -> Iterator[str]:
 
 def _plain_keys(fields: Mapping[str, object]) -> dict[str, object]:
     return {plain_key(key): value for key, value in fields.items()}
+
+
+MAX_LISTED = 50
+"""The most files, commands and hidden results each that a digest names, the newest: it is kept with the record."""
+MAX_TEXT_CHARS = 200
+"""The most that is kept of one command or replacement text, in characters."""
+
+
+def digest(
+    messages: Iterable[Message], calls: Sequence[CallMade], modified: Sequence[str], hidden: Sequence[tuple[str, str]]
+) -> dict[str, object]:
+    """Return the actions in these messages as plain JSON; its lists hold the newest `MAX_LISTED`, oldest first.
+
+    Args:
+        calls: The calls that the messages made.
+        modified: Paths of the files that the calls modified.
+        hidden: Of each result that the view shows smaller, the tool and the text in its place.
+
+    Returns:
+        The number of `messages` by role; of each of the `tools`, by first use, the calls and the errors; `files_written`;
+        `commands` and whether each succeeded, None if it was never answered; `hidden` results.
+    """
+    uses = Counter(made.call.name for made in calls)
+    errors = Counter(made.call.name for made in calls if made.has_failed)
+    commands = [
+        {"command": _shorten(made.command), "succeeded": None if made.result is None else not made.has_failed}
+        for made in calls
+        if made.command is not None
+    ]
+    return {
+        "messages": dict(Counter(message.role for message in messages)),
+        "tools": [{"tool": tool, "calls": count, "errors": errors[tool]} for tool, count in uses.items()],
+        "files_written": [*modified[-MAX_LISTED:]],
+        "commands": commands[-MAX_LISTED:],
+        "hidden": [{"tool": tool, "replacement": _shorten(text)} for tool, text in hidden[-MAX_LISTED:]],
+    }
+
+
+def _shorten(text: str) -> str:
+    text = " ".join(text[: 2 * MAX_TEXT_CHARS].split())
+    return text if len(text) <= MAX_TEXT_CHARS else text[: MAX_TEXT_CHARS - 3] + "..."

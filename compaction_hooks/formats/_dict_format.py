@@ -9,7 +9,7 @@ from typing import ClassVar, Final, cast
 
 from compaction_hooks import arguments
 from compaction_hooks.errors import ConfigurationError, FormatError
-from compaction_hooks.formats._fields import Fields, fields_of, list_of, message_fields, text_of
+from compaction_hooks.formats._json import Fields, fields_of, list_of, message_fields, text_of
 from compaction_hooks.formats._recognition import foreign_error, recognize
 from compaction_hooks.formats._rewriting import (
     check_pieces,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from compaction_hooks.formats._fields import Fields, fields_of, text_of
+from compaction_hooks.formats._json import Fields, fields_of, text_of
 from compaction_hooks.formats._media import media_from_base64, media_from_url
 from compaction_hooks.formats._reading import BlockReader, text_block, thinking_block
 from compaction_hooks.messages import Media, Text

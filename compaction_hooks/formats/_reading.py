@@ -9,8 +9,7 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any, Final, TypeAlias
 
 from compaction_hooks.errors import FormatError
-from compaction_hooks.formats._fields import Fields, fields_of, list_of, text_of
-from compaction_hooks.formats._json import block_content, to_json
+from compaction_hooks.formats._json import Fields, block_content, fields_of, list_of, text_of, to_json
 from compaction_hooks.formats._recognition import refuse_block
 from compaction_hooks.formats.usage import read_usage
 from compaction_hooks.messages import (

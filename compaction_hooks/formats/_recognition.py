@@ -9,7 +9,7 @@ from typing import Final, Protocol, cast
 
 from compaction_hooks.arguments import package_of
 from compaction_hooks.errors import FormatError
-from compaction_hooks.formats._fields import ADAPTERS, Fields, fields_of, text_of
+from compaction_hooks.formats._json import ADAPTERS, Fields, fields_of, text_of
 
 
 class KnownFormat(Protocol):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Container, Sequence
 from typing import Final
 
 from compaction_hooks.errors import ConfigurationError
-from compaction_hooks.formats._fields import fields_of, list_of, text_of
+from compaction_hooks.formats._json import fields_of, list_of, text_of
 from compaction_hooks.formats._reading import content_blocks
 from compaction_hooks.messages import M, Media, Message, PartAddress, Text, ToolCall, ToolResult
 

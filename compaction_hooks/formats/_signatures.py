@@ -9,7 +9,7 @@ from __future__ import annotations
 from operator import is_
 from typing import Final
 
-from compaction_hooks.formats._fields import Fields, fields_of, list_of, text_of
+from compaction_hooks.formats._json import Fields, fields_of, list_of, text_of
 from compaction_hooks.formats._media import base64_chars
 
 PLACEHOLDER: Final = "skip_thought_signature_validator"

@@ -9,8 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from compaction_hooks.formats._block_format import BlockFormat
-from compaction_hooks.formats._fields import Fields, fields_of, text_of
-from compaction_hooks.formats._json import as_json_text
+from compaction_hooks.formats._json import Fields, as_json_text, fields_of, text_of
 from compaction_hooks.formats._media import media_from_base64, media_from_url
 from compaction_hooks.formats._reading import (
     ROLES,

@@ -9,8 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from compaction_hooks.formats._block_format import BlockFormat
-from compaction_hooks.formats._fields import Fields, fields_of, list_of, text_of
-from compaction_hooks.formats._json import as_json_text, block_content, to_json
+from compaction_hooks.formats._json import Fields, as_json_text, block_content, fields_of, list_of, text_of, to_json
 from compaction_hooks.formats._media import media_from_data
 from compaction_hooks.formats._reading import ROLES, read_own_block
 from compaction_hooks.formats._signatures import sealed_chars

@@ -12,8 +12,16 @@ from operator import is_
 from typing import Any, Final
 
 from compaction_hooks.formats._block_format import BlockFormat, Located
-from compaction_hooks.formats._fields import Fields, fields_of, list_of, message_fields, text_of
-from compaction_hooks.formats._json import as_json_text, block_content, to_json
+from compaction_hooks.formats._json import (
+    Fields,
+    as_json_text,
+    block_content,
+    fields_of,
+    list_of,
+    message_fields,
+    text_of,
+    to_json,
+)
 from compaction_hooks.formats._media import media_from_data, media_from_url
 from compaction_hooks.formats._reading import content_blocks
 from compaction_hooks.formats._signatures import PLACEHOLDER, sealed_chars

@@ -7,8 +7,16 @@ from dataclasses import replace
 from typing import Any, Final, NamedTuple, cast
 
 from compaction_hooks.formats._dict_format import CHAT_ROLES, DictFormat
-from compaction_hooks.formats._fields import Fields, fields_of, list_of, message_fields, text_of
-from compaction_hooks.formats._json import as_json_text, block_content, to_json
+from compaction_hooks.formats._json import (
+    Fields,
+    as_json_text,
+    block_content,
+    fields_of,
+    list_of,
+    message_fields,
+    text_of,
+    to_json,
+)
 from compaction_hooks.formats._media import media_from_base64
 from compaction_hooks.formats._openai_parts import PARTS
 from compaction_hooks.formats._reading import (

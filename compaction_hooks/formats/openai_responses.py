@@ -10,8 +10,7 @@ from typing import Any, Final
 
 from compaction_hooks.errors import FormatError
 from compaction_hooks.formats._dict_format import DictFormat
-from compaction_hooks.formats._fields import Fields, fields_of, list_of, message_fields, text_of
-from compaction_hooks.formats._json import as_json_text
+from compaction_hooks.formats._json import Fields, as_json_text, fields_of, list_of, message_fields, text_of
 from compaction_hooks.formats._media import media_from_base64
 from compaction_hooks.formats._openai_parts import PARTS
 from compaction_hooks.formats._reading import ROLES, build_message, opaque, plain_texts, read_content, read_result

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from compaction_hooks.formats._fields import Fields, fields_of
+from compaction_hooks.formats._json import Fields, fields_of
 from compaction_hooks.messages import ClientUsage, StopReason, Usage
 
 

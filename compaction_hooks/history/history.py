@@ -199,11 +199,6 @@ class Log(Generic[M]):
 
     # -- reading
 
-    @property
-    def host_count(self) -> int:
-        """Number of host messages."""
-        return len(self.hosts)
-
     def run_side(self, run: int) -> Side:
         """Return the side of a run, counted from the first one of this list."""
         return "assistant" if self.pieces[self.run_starts[run]].message.role == "assistant" else "host"
@@ -298,10 +293,6 @@ class History(NamedTuple, Generic[M]):
         local = run - self.base
         bound = self.log.bound
         return local > 0 and not (local < len(bound) and bound[local])
-
-    def boundaries(self, after: int) -> Iterator[int]:
-        """Yield the runs above `after` before which a record may end, oldest first."""
-        return (run for run in range(max(after, self.base) + 1, self.run_count) if self.is_boundary(run))
 
     def starts_turn(self, run: int) -> bool:
         """Whether a user's words open this run."""

@@ -48,7 +48,7 @@ class HistoryReader(Generic[M]):
         log = previous.log
         count = previous.host_count
         listed: list[M] = cast("list[M]", messages) if type(messages) is list else list(messages)
-        is_longest = log.host_count == count
+        is_longest = len(log.hosts) == count
         if is_longest and log.is_prefix_of(listed) and self._are_unchanged(previous, listed, previous.watched_from):
             log.hosts[:] = listed[:count]  # some may be equal copies
             is_same = len(listed) == count and known is previous.known
@@ -57,7 +57,7 @@ class HistoryReader(Generic[M]):
         same = self._same_prefix(previous, listed)
         if same < count:
             return self._fork(previous, listed, same, known)
-        if log.host_count > count:  # another history has extended the log with other messages
+        if len(log.hosts) > count:  # another history has extended the log with other messages
             return self._extend(self._copy_facts(previous, listed, count, known), listed, count, known)
         log.hosts[:] = listed[:count]
         return self._extend(log, listed, count, known)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from compaction_hooks import arguments
 from compaction_hooks.engine.engine import Engine
 from compaction_hooks.messages import M
-from compaction_hooks.session.calls import check_call
+from compaction_hooks.session.options import check_call
 from compaction_hooks.view.projection import apply_record
 
 if TYPE_CHECKING:  # most programs recall nothing
@@ -58,9 +58,8 @@ class RecallMethods(Generic[M]):
         return RecallTool(lambda: self._find_recallable(messages()))
 
     def _find_recallable(self, messages: Sequence[T]) -> Recallable:
-        from compaction_hooks.recall.covered import Covered
+        from compaction_hooks.recall.covered import Covered, Listing
         from compaction_hooks.recall.facts import texts_of
-        from compaction_hooks.recall.listing import Listing
         from compaction_hooks.recall.tool import Recallable, count_answers
 
         engine = self.engine

@@ -13,9 +13,9 @@ from compaction_hooks.engine.engine import Engine
 from compaction_hooks.engine.learning import report_usage
 from compaction_hooks.engine.orders import Order
 from compaction_hooks.engine.persistence import report
+from compaction_hooks.engine.records import StoreQueue
 from compaction_hooks.engine.result import CompactionOutcome, CompactionResult
 from compaction_hooks.engine.send import recover, send_call
-from compaction_hooks.engine.store_queue import StoreQueue
 from compaction_hooks.engine.transform import transform
 from compaction_hooks.errors import ConfigurationError, RecordError
 from compaction_hooks.formats import OpenAIChatFormat
@@ -26,8 +26,7 @@ from compaction_hooks.runtime.drivers import CallContext, Services
 from compaction_hooks.runtime.effects import Flow
 from compaction_hooks.runtime.guarded_call import is_async
 from compaction_hooks.runtime.guards import GuardedSignal, Signal, guard_reader
-from compaction_hooks.session.calls import check_call
-from compaction_hooks.session.options import CallOptions
+from compaction_hooks.session.options import CallOptions, check_call
 from compaction_hooks.session.recalling import RecallMethods
 from compaction_hooks.session.state import SessionState
 from compaction_hooks.tokens.estimator import TokenEstimator

@@ -147,7 +147,7 @@ def reduce(
     chosen = [*reductions]
     if not chosen:
         return None
-    record = with_reductions(start_record(snapshot, goal), chosen)
+    record = with_reductions(goal.start.record if goal.start else next_record(snapshot, goal), chosen)
     least = 0
     if most_saved is not None and goal.start is None:
         least = snapshot.model_tokens(snapshot.estimated - most_saved)
@@ -194,11 +194,6 @@ def _may_shrink(history: History[M], part: Reducible) -> bool:
             role = history.piece(part.piece).message.role
             able = ("user", "assistant") if part.kind == "text" else ("user", "tool")
             return part.piece != history.request and role in able
-
-
-def start_record(snapshot: Snapshot[M], goal: Goal[M]) -> CompactionRecord:
-    """Return the record of the candidate so far; without one, a record that follows the active one and changes nothing yet."""
-    return goal.start.record if goal.start else next_record(snapshot, goal)
 
 
 def next_record(snapshot: Snapshot[M], goal: Goal[M]) -> CompactionRecord:
@@ -318,7 +313,8 @@ def _only_shortens(snapshot: Snapshot[M], projection: Projection[M]) -> bool:
 def largest_fixed_part(snapshot: Snapshot[M]) -> tuple[str, int]:
     """Return the name and size (tokens of the model) of the largest part that cannot shrink."""
     history = snapshot.history
-    last = history.run_start(max((*history.boundaries(snapshot.covered_runs), snapshot.covered_runs)))
+    later = reversed(range(snapshot.covered_runs + 1, history.run_count))
+    last = history.run_start(next(filter(history.is_boundary, later), snapshot.covered_runs))
     request = history.request
     sizes = {
         "system prompt": sum(history.piece(i).tokens for i in history.systems())

@@ -1,4 +1,4 @@
-"""The cut: the first run that is kept word for word."""
+"""The cut: the first run that is kept word for word, and the room of a summary next to it."""
 
 from __future__ import annotations
 
@@ -6,14 +6,83 @@ import logging
 from bisect import bisect_left
 from collections.abc import Callable
 from itertools import islice
+from typing import NamedTuple
 
 from compaction_hooks.history import History
 from compaction_hooks.messages import M
+from compaction_hooks.strategies.candidate import Goal, list_whole
+from compaction_hooks.tokens.budget import SUMMARY_LARGE_STEP_RATIO
+from compaction_hooks.view.snapshot import Snapshot
+from compaction_hooks.view.summary_message import render_summary
 
 logger = logging.getLogger("compaction_hooks")
 
 TURN_SLACK_RATIO = 0.25
 """The part of the kept tokens that may be lost so that the kept messages begin with a user's message, as in KDCube."""
+
+
+MINIMUM_SUMMARY_TOKENS = 160
+"""The least allowance of a summary: a shorter one is no better than a marker."""
+RENDERING_RATIO = 0.25
+"""The part by which a summary may grow when it is escaped, put next to the file lists, and sized as a whole, by samples."""
+CRAMPED_RATIO = 0.3
+"""A summary's share of the room in the window that is left by a system prompt larger than the threshold."""
+
+
+class Cut(NamedTuple):
+    """The place where a summary ends, and the room that it has.
+
+    Attributes:
+        run: The first run that is kept.
+        allowance: The most estimated tokens of the summary with its file lists, before calibration.
+        reaches_target: Whether the kept messages leave room under the target for a summary of the full allowance.
+    """
+
+    run: int
+    allowance: int
+    reaches_target: bool
+
+
+def choose_cut(snapshot: Snapshot[M], goal: Goal[M]) -> Cut | None:
+    """Choose the first run to keep, and the room of the summary next to it; None if nothing can be summarized.
+
+    The summary has its full allowance if that fits under the trigger next to the parts that cannot shrink. If those alone exceed
+    the trigger, it has a share of the room up to the window: the next steps need the other tokens.
+    """
+    history, budget = snapshot.history, goal.budget
+    full = int(budget.summary / snapshot.ratio)
+    wrapper = snapshot.text_tokens(
+        render_summary("", file_tags="", continuation=True, covered=0, unseen=0, has_recall=snapshot.has_recall)
+    )
+    target, trigger = snapshot.room(budget.target) - wrapper, snapshot.room(budget.trigger)
+
+    def stays(run: int) -> int:
+        start = history.run_start(run)
+        return snapshot.tokens_above(start) + history.tokens(start)
+
+    def fits(run: int) -> bool:
+        return stays(run) <= target - int(full * (1 + RENDERING_RATIO))
+
+    keep = int(goal.keep_tokens / snapshot.ratio)
+    run = find_cut(history, after=snapshot.covered_runs, keep_tokens=keep, fits=fits)
+    if run is None:
+        return None
+
+    spare = trigger - stays(run)
+    if spare < full + wrapper:  # otherwise there is room without shrinking any part
+        spare += sum(part.tokens for part in list_whole(snapshot, run))
+        if spare < MINIMUM_SUMMARY_TOKENS:
+            spare = int((spare + snapshot.room(budget.window) - trigger) * CRAMPED_RATIO)
+
+    left = target - stays(run)
+    is_large_step = (
+        history.run_count - run <= 2 and history.tokens(history.run_start(run)) > budget.keep / snapshot.ratio
+    )
+    if is_large_step and left > 0:
+        spare = min(spare, int(left * SUMMARY_LARGE_STEP_RATIO) + wrapper)
+    allowance = min(full, max(spare - wrapper, MINIMUM_SUMMARY_TOKENS))
+    logger.debug("the cut is before run %d of %d: at most %d tokens of summary", run, history.run_count, allowance)
+    return Cut(run, allowance, fits(run))
 
 
 def find_cut(history: History[M], *, after: int, keep_tokens: int, fits: Callable[[int], bool]) -> int | None:

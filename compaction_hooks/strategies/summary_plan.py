@@ -6,33 +6,25 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from compaction_hooks.files import FileOperations, merge
-from compaction_hooks.files.digest import MAX_LISTED, digest
-from compaction_hooks.files.operations import find_touched_files
-from compaction_hooks.files.tags import file_tags
+from compaction_hooks.files.lists import file_tags
+from compaction_hooks.files.operations import MAX_LISTED, digest, find_touched_files
 from compaction_hooks.history.digests import message_digest
 from compaction_hooks.history.history import History, is_only_reasoning
 from compaction_hooks.messages import M, Message, NativeSummary, Usage
 from compaction_hooks.native import NativeItems
-from compaction_hooks.strategies.candidate import Goal, list_whole
-from compaction_hooks.strategies.cut_point import find_cut
+from compaction_hooks.strategies.candidate import Goal
+from compaction_hooks.strategies.cut_point import choose_cut
 from compaction_hooks.summary.extractive.outline import Item
 from compaction_hooks.summary.facts import CoveredFacts
 from compaction_hooks.text.refusals import age_refusals
-from compaction_hooks.tokens.budget import SUMMARY_LARGE_STEP_RATIO, Budget
 from compaction_hooks.view.head import pin_pieces
 from compaction_hooks.view.parts import RESULTS, by_name, list_parts
 from compaction_hooks.view.record import Pin
 from compaction_hooks.view.snapshot import Snapshot
-from compaction_hooks.view.summary_message import parse_summary, render_summary
+from compaction_hooks.view.summary_message import parse_summary
 
 FILE_TAGS_RATIO = 0.2
 """The part of a summary's allowance that the file lists may take."""
-MINIMUM_SUMMARY_TOKENS = 160
-"""The least allowance of a summary: a shorter one is no better than a marker."""
-RENDERING_RATIO = 0.25
-"""The part by which a summary may grow when it is escaped, put next to the file lists, and sized as a whole, by samples."""
-CRAMPED_RATIO = 0.3
-"""A summary's share of the room in the window that is left by a system prompt larger than the threshold."""
 TAG_CHARS_PER_TOKEN = 2.5
 """Characters of a path for each token: paths are dense, agents' traces measure 2.6 and more."""
 
@@ -107,120 +99,66 @@ class Summarized:
 
 def plan_summary(snapshot: Snapshot[M], goal: Goal[M]) -> SummaryPlan | None:
     """Choose the cut and gather the messages before it; None if none of them may be left out."""
-    allowance = int(goal.budget.summary / snapshot.ratio)
-    wrapper = snapshot.text_tokens(
-        render_summary("", file_tags="", continuation=True, covered=0, unseen=0, has_recall=snapshot.has_recall)
-    )
-    room = snapshot.room(goal.budget.target) - int(allowance * (1 + RENDERING_RATIO)) - wrapper
-    keep = int(goal.keep_tokens / snapshot.ratio)
-
-    def fits(run: int) -> bool:
-        start = snapshot.history.run_start(run)
-        return tokens_above(snapshot, start) + snapshot.history.tokens(start) <= room
-
-    cut = find_cut(snapshot.history, after=snapshot.covered_runs, keep_tokens=keep, fits=fits)
+    cut = choose_cut(snapshot, goal)
     if cut is None:
         return None
-    spare = _spare_tokens(snapshot, goal.budget, cut, allowance + wrapper) - wrapper
-    start = snapshot.history.run_start(cut)
-    kept = snapshot.history.tokens(start)
-    left = snapshot.room(goal.budget.target) - tokens_above(snapshot, start) - kept - wrapper
-    is_large_step = snapshot.history.run_count - cut <= 2 and kept > goal.budget.keep / snapshot.ratio
-    if is_large_step and left > 0:
-        spare = min(spare, int(left * SUMMARY_LARGE_STEP_RATIO))
-    allowance = min(allowance, max(spare, MINIMUM_SUMMARY_TOKENS))
-    return _build_plan(snapshot, goal, cut, allowance, reaches_target=fits(cut))
 
-
-def tokens_above(snapshot: Snapshot[M], start: int) -> int:
-    """Return the estimate of the system messages, pins and the provider's sealed summary that stay from before piece `start`."""
-    carried = () if snapshot.carried_piece is None else (snapshot.carried_piece,)
-    pieces = (*snapshot.history.systems(start), *snapshot.pinned_pieces(start), *carried)
-    return sum(snapshot.history.piece(i).tokens for i in pieces if i < start)
-
-
-def _spare_tokens(snapshot: Snapshot[M], budget: Budget, cut: int, enough: int) -> int:
-    """Return the room for a summary next to the parts that cannot shrink: up to the trigger, but no more than `enough`.
-
-    If those parts alone exceed the trigger, it is a share of the room up to the window: the next steps need the other tokens.
-    """
-    start = snapshot.history.run_start(cut)
-    kept = tokens_above(snapshot, start) + snapshot.history.tokens(start)
-    if snapshot.room(budget.trigger) - kept >= enough:
-        return enough  # there is room without shrinking any part, so they need not be searched
-    rigid = kept - sum(part.tokens for part in list_whole(snapshot, cut))
-    spare = snapshot.room(budget.trigger) - rigid
-    if spare >= MINIMUM_SUMMARY_TOKENS:
-        return spare
-    return int((snapshot.room(budget.window) - rigid) * CRAMPED_RATIO)
-
-
-def _build_plan(
-    snapshot: Snapshot[M], goal: Goal[M], cut: int, allowance: int, *, reaches_target: bool
-) -> SummaryPlan | None:
-    history = snapshot.history
-    start = history.run_start(cut)
+    history, record = snapshot.history, snapshot.record
+    start = history.run_start(cut.run)
+    covered_runs = max(history.base, record.covered_runs if record else 0)
+    first = history.run_start(covered_runs) if covered_runs else 0
     pinned = snapshot.pinned_pieces(start)
     foreign = _foreign_summary(snapshot)
-    covered_runs = max(history.base, snapshot.record.covered_runs if snapshot.record else 0)
-    first = history.run_start(covered_runs) if covered_runs else 0
     new = enumerate(history.pieces(first, start), first)
-    covered = [i for i, piece in new if piece.message.role != "system" and i != foreign]
-    if set(pinned).issuperset(covered):
+    covered = {i: piece.message for i, piece in new if piece.message.role != "system" and i != foreign}
+    if covered.keys() <= {*pinned}:
         return None
-    messages = unread = [history.piece(i).message for i in covered]
-    previous = _previous_summary(snapshot, foreign)
+
     readable = snapshot.readable_native
     if readable is not None:  # it covers the messages before it, an earlier summary included
-        after = _read_after(snapshot, readable.piece, covered)
-        previous, covered, unread = readable.text, [*after], [*after.values()]
-        if not covered:
+        unread = _read_after(readable.piece, covered)
+        if not unread:
             return None
-    released = _find_released(snapshot, pinned, first) if readable is None else []
-    covered = released + covered
-    newly = (*(history.piece(i).message for i in released), *unread)
-    kept = _kept_messages(snapshot, pinned, start)
+    else:
+        # The pins that the active view still shows and the new one does not: no summary has them yet.
+        shown = pin_pieces(history, record.pins if record else (), first)
+        unread = {i: history.piece(i).message for i in shown if i not in pinned} | covered
+    previous = readable.text if readable is not None else _previous_summary(snapshot, foreign)
     previous = age_refusals(previous) if previous else None
-    facts = CoveredFacts(newly, previous, kept)
-    calls = facts.calls if readable is None else CoveredFacts(tuple(messages), None, ()).calls
+
+    facts = CoveredFacts(tuple(unread.values()), previous, _kept_messages(snapshot, pinned, start))
+    calls = facts.calls if readable is None else CoveredFacts(tuple(covered.values()), None, ()).calls
     touched = find_touched_files(calls)
-    record = snapshot.record
     known = FileOperations(read=record.read_files, modified=record.modified_files) if record else FileOperations()
     files = merge(merge(known, goal.host_files), touched)
+    tags = file_tags(files, max_chars=int(cut.allowance * FILE_TAGS_RATIO * TAG_CHARS_PER_TOKEN))
     # Of a stored view only those after the earlier cut: that summary, and the messages next to it, are counted already.
     uncounted = history.piece(first).host - record.compacted_message_count if record and history.base else 0
-    tags = file_tags(files, max_chars=int(allowance * FILE_TAGS_RATIO * TAG_CHARS_PER_TOKEN))
     return SummaryPlan(
-        cut=cut,
-        reaches_target=reaches_target,
+        cut=cut.run,
+        reaches_target=cut.reaches_target,
         pins=_pins(snapshot, pinned),
-        messages=newly,
-        kept=kept,
+        messages=facts.messages,
+        kept=facts.kept,
         facts=facts,
-        hosts=tuple(history.piece(i).host for i in covered),
+        hosts=tuple(history.piece(i).host for i in unread),
         previous_summary=previous,
-        allowance=allowance - (snapshot.text_tokens(tags) if tags else 0),
+        allowance=cut.allowance - (snapshot.text_tokens(tags) if tags else 0),
         tags=tags,
         files=files,
-        digest=digest(messages, calls, touched.modified, _reduced_results(snapshot)),
+        digest=digest([*covered.values()], calls, touched.modified, _reduced_results(snapshot)),
         host_messages=history.piece(start).host - uncounted,
         ends_with_user=history.piece(history.piece_count - 1).message.role == "user",
     )
 
 
-def _read_after(snapshot: Snapshot[M], native: int, covered: Iterable[int]) -> dict[int, Message]:
+def _read_after(native: int, covered: Mapping[int, Message]) -> dict[int, Message]:
     """Return the covered messages after the provider's own summary in piece `native`, by piece; its own message's rest included."""
-    found = {index: snapshot.history.piece(index).message for index in covered if index >= native}
+    found = {index: message for index, message in covered.items() if index >= native}
     message = found[native]
     place = max(place for place, part in enumerate(message.parts) if isinstance(part, NativeSummary))
     found[native] = replace(message, parts=message.parts[place + 1 :])
     return {index: message for index, message in found.items() if message.parts}
-
-
-def _find_released(snapshot: Snapshot[M], pinned: Sequence[int], first: int) -> list[int]:
-    """Return the pieces before `first` that the active view still shows and the new one does not: no summary has them yet."""
-    pins = snapshot.record.pins if snapshot.record else ()
-    return [index for index in pin_pieces(snapshot.history, pins, first) if index not in pinned]
 
 
 def _kept_messages(snapshot: Snapshot[M], pinned: Iterable[int], start: int) -> tuple[Message, ...]:

@@ -10,13 +10,12 @@ from compaction_hooks.history.history import UserWords
 from compaction_hooks.messages import M, Media, Message
 from compaction_hooks.recall.parts import find_handle
 from compaction_hooks.strategies.candidate import Goal
+from compaction_hooks.strategies.cut_point import MINIMUM_SUMMARY_TOKENS
 from compaction_hooks.strategies.shorten_parts import most_gain
 from compaction_hooks.strategies.summary_plan import (
-    MINIMUM_SUMMARY_TOKENS,
     Summarized,
     SummaryPlan,
     find_head_summary,
-    tokens_above,
 )
 from compaction_hooks.summary.extractive.outline import (
     LEFT_OUT,
@@ -111,7 +110,7 @@ def _find_limits(
     """
     start = snapshot.history.run_start(plan.cut)
     kept = snapshot.history.tokens(start)
-    most = snapshot.room(goal.budget.target) - tokens_above(snapshot, start) - kept
+    most = snapshot.room(goal.budget.target) - snapshot.tokens_above(start) - kept
     excess = message_tokens + HEADING_TOKENS - most
     if excess <= 0:
         return most, most

@@ -21,7 +21,7 @@ from compaction_hooks.summary.extractive.statements import (
 from compaction_hooks.summary.extractive.steps import Failures, is_reported, read_steps, step_items, tells_error
 from compaction_hooks.summary.extractive.tasks import task_items
 from compaction_hooks.summary.extractive.text import both_ends, sentences
-from compaction_hooks.summary.xml_calls import read_xml_calls
+from compaction_hooks.summary.harness import read_xml_calls
 from compaction_hooks.text.escaping import neutralize
 from compaction_hooks.text.refusals import told_refusals, words_of_refusal
 

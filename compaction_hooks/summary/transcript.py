@@ -29,8 +29,7 @@ from compaction_hooks.messages import (
     ToolCall,
     ToolResult,
 )
-from compaction_hooks.summary.harness import is_summary_message
-from compaction_hooks.summary.xml_calls import read_xml_calls
+from compaction_hooks.summary.harness import is_summary_message, read_xml_calls
 from compaction_hooks.text.escaping import neutralize, remove_noise
 from compaction_hooks.text.shortening import remove_blocks, shorten
 

@@ -1,8 +1,15 @@
 """Triggers: policies that decide when to compact, by the size of the context, the time and prices."""
 
 from compaction_hooks.tokens.prices import Prices
-from compaction_hooks.triggers.protocols import Due, SnapshotFigures, Trigger
-from compaction_hooks.triggers.thresholds import AnyTrigger, RatioTrigger, ReserveTrigger, TokensTrigger
+from compaction_hooks.triggers.thresholds import (
+    AnyTrigger,
+    Due,
+    RatioTrigger,
+    ReserveTrigger,
+    SnapshotFigures,
+    TokensTrigger,
+    Trigger,
+)
 
 __all__ = [
     "AnyTrigger",

@@ -95,18 +95,16 @@ def shorten_arguments(arguments: str, head_chars: int, tail_chars: int, handle: 
     except ValueError:
         value = None
     if isinstance(value, dict):
-        small = _dump(_shorten_strings(cast("dict[str, object]", value), head_chars, tail_chars, hint))
+        shortened = _shorten_strings(cast("dict[str, object]", value), head_chars, tail_chars, hint)
+        small = json.dumps(shortened, ensure_ascii=False)
         if len(small) <= max(2 * (head_chars + tail_chars), MINIMUM_KEPT_CHARS):
             return small
-    return _dump({"shortened_arguments": shorten(arguments, head_chars, tail_chars, hint=hint)})
+    wrapped = {"shortened_arguments": shorten(arguments, head_chars, tail_chars, hint=hint)}
+    return json.dumps(wrapped, ensure_ascii=False)
 
 
 def _hint(handle: str) -> str:
     return f'; {RECALL_TOOL}("{handle}") shows them' if handle else ""
-
-
-def _dump(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False)
 
 
 def _shorten_strings(value: object, head_chars: int, tail_chars: int, hint: str) -> object:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from itertools import chain, groupby
+from operator import is_
 from types import MappingProxyType
 from typing import Any, Generic, NamedTuple, cast
 
@@ -29,20 +30,6 @@ def is_true(history: History[M], record: CompactionRecord) -> bool:
         return False
     # A late result after the cut that answers a call before it would be an orphan.
     return record.covered_runs == history.base or history.is_boundary(record.covered_runs)
-
-
-class NativeHead(NamedTuple, Generic[M]):
-    """The native items of a view.
-
-    Attributes:
-        messages: The messages that begin the view.
-        place: Index in the prefix of the summary that is left out for them.
-        is_first: Whether they are in front of the system messages too.
-    """
-
-    messages: Sequence[M]
-    place: int
-    is_first: bool
 
 
 class MovedMark(NamedTuple, Generic[M]):
@@ -72,7 +59,8 @@ class Projection(NamedTuple, Generic[M]):
         prefix_tokens: Estimate of `prefix` in tokens, before calibration; less the tokens of messages that the provider ignores.
         pinned: Indexes of the pieces that stay from before the cut.
         cut: Index of the first of the recent pieces, which are kept.
-        reused: The host messages that the prefix holds, or holds copies of, with their indexes.
+        reused: Indexes of the host messages that the prefix holds, or holds copies of.
+        sources: These messages.
         unpinned_request: Index of a piece that is shown, or shown in full, only while it is the current request; None without one.
             It was not current when the record was made: the conversation was rewound to it since.
         rewritten: By index, the kept host messages that are shown smaller.
@@ -80,7 +68,7 @@ class Projection(NamedTuple, Generic[M]):
             grow again.
         stale: The runs whose reasoning the view leaves out.
         moved_mark: The cache mark that the summary has from a message it covers, or None.
-        native: The native items in place of the summary, or None. `prefix` has the summary, `prefix_tokens` the items.
+        native: The prefix with native items in place of the summary, or None. `prefix` has the summary, `prefix_tokens` the items.
         start: The provider's own summary in the list, or None.
         unpinned_runs: Those of `find_unpinned_runs`; none in a candidate, whose answers are still to come.
     """
@@ -90,13 +78,14 @@ class Projection(NamedTuple, Generic[M]):
     prefix_tokens: int
     pinned: tuple[int, ...]
     cut: int
-    reused: Sequence[tuple[int, M]] = ()
+    reused: Sequence[int] = ()
+    sources: Sequence[M] = ()
     unpinned_request: int | None = None
     rewritten: Mapping[int, Rewritten[M]] = MappingProxyType({})
     is_settled: bool = True
     stale: StaleRuns = NOT_STALE
     moved_mark: MovedMark[M] | None = None
-    native: NativeHead[M] | None = None
+    native: Sequence[M] | None = None
     start: NativeStart | None = None
     unpinned_runs: StaleRuns = NOT_STALE
 
@@ -107,15 +96,11 @@ class Projection(NamedTuple, Generic[M]):
 
     def is_of(self, history: History[M]) -> bool:
         """Whether the view was made from the objects of this history, not from equal ones that the host has replaced since."""
-        return all(history.host(index) is message for index, message in self.reused)
+        return all(map(is_, self.sources, map(history.log.hosts.__getitem__, self.reused)))
 
     def view(self, messages: Sequence[M]) -> list[M]:
         """Return the view of the list that the history was read from, or of a list with copies of the same messages."""
-        if self.native is None:
-            return self.portable(messages)
-        items, place, is_first = self.native
-        head = [*items, *self.prefix[:place]] if is_first else [*self.prefix[:place], *items]
-        return [*head, *self.prefix[place + 1 :], *messages[self.tail_start :]]
+        return self.portable(messages) if self.native is None else [*self.native, *messages[self.tail_start :]]
 
     def portable(self, messages: Sequence[M]) -> list[M]:
         """Return the view with the summary, whether or not there are native items."""
@@ -143,11 +128,11 @@ class _Builder(Generic[M]):
         self.format = format
         self.stale = stale
         self.messages: list[M] = []
-        self.reused: list[tuple[int, M]] = []
+        self.reused: list[int] = []
         self.tokens = 0
         self.saved: dict[int, int] = {}
         self.moved_mark: MovedMark[M] | None = None
-        self.native: NativeHead[M] | None = None
+        self.items: tuple[int, int, Sequence[M]] | None = None
 
     def add(self, pieces: Iterable[int], rewritten: Mapping[int, Rewritten[M]] = MappingProxyType({})) -> None:
         """Add single pieces: their messages, or new ones with only these pieces."""
@@ -158,7 +143,7 @@ class _Builder(Generic[M]):
                 message = self.format.take(message, [self.history.piece(index).number for index in chosen])
             shown, saved = self.stale.leave_out(message, chosen)
             if shown is not None:
-                self.reused.append((host, self.history.host(host)))
+                self.reused.append(host)
                 self.messages.append(shown)
             self.tokens += sum(self.history.piece(index).tokens for index in chosen)
             self.saved[host] = saved
@@ -203,10 +188,20 @@ class _Builder(Generic[M]):
         messages = self.format.native(deepcopy(native.items))
         # A client library takes the system prompt out of the list only if it comes first.
         is_raw = self.format.provider == native.issuer.provider
-        self.native = NativeHead(messages, len(self.messages), is_raw)
+        place = len(self.messages)
+        self.items = 0 if is_raw else place, place, messages
         read = (piece for message in messages for piece in self.format.read(message))
         kept = (piece for piece in read if not any(isinstance(part, NativeSummary) for part in piece.parts))
         self.tokens += (native.tokens or 0) + sum(map(estimate, kept))
+
+    @property
+    def native_prefix(self) -> Sequence[M] | None:
+        """The messages with the native items in place of the summary; None without any."""
+        if self.items is None:
+            return None
+        first, place, items = self.items
+        others = [*self.messages[:place], *self.messages[place + 1 :]]
+        return [*others[:first], *items, *others[first:]]
 
     def _hosts_with_marks(
         self, cut: int, pinned: Iterable[int], earlier_cut: int, earlier_mark: MovedMark[M] | None
@@ -235,7 +230,7 @@ class _Builder(Generic[M]):
             else:
                 kept[host] = left
         self.messages += kept.values()
-        self.reused += ((host, self.history.host(host)) for host in kept)
+        self.reused += kept
 
 
 def _move_mark(history: History[M], format: Format[M], summary: M, hosts: Iterable[int]) -> MovedMark[M] | None:
@@ -313,13 +308,14 @@ def apply_record(
         tokens,
         pinned,
         cut,
-        tuple(builder.reused),
+        builder.reused,
+        [*map(history.host, builder.reused)],
         unpinned_request,
         rewritten,
         is_settled,
         stale_runs,
         builder.moved_mark,
-        builder.native,
+        builder.native_prefix,
         start,
     )
 

@@ -87,11 +87,12 @@ class StaleReasoning(NamedTuple, Generic[M]):
     def hosts(self, first: int, end: int) -> list[int]:
         """Return the indexes of the host messages from `first` to `end` (excluded) that hold stale reasoning, in order."""
         history = self.history
-        start, stop = max(self._start, history.first_piece(first)), min(self._end, history.first_piece(end))
+        stale = self._pieces
+        start, stop = max(stale.start, history.first_piece(first)), min(stale.stop, history.first_piece(end))
         pieces = history.pieces(start, stop) if start < stop else []
-        stale = {piece.host for piece in pieces if self._is_affected(piece.message)}
+        hosts = {piece.host for piece in pieces if self._is_affected(piece.message)}
         native = {host for host in (history.piece(index).host for index in self.natives) if first <= host < end}
-        return sorted(stale | native)
+        return sorted(hosts | native)
 
     def leave_out(self, message: M, pieces: Sequence[int]) -> tuple[M | None, int]:
         """Return a shown message without its reasoning, or None if it has nothing else; and the tokens that this saves.
@@ -100,8 +101,8 @@ class StaleReasoning(NamedTuple, Generic[M]):
             message: A host message, or a copy with some of its pieces or with shorter parts.
             pieces: Indexes of the pieces in the message.
         """
-        start, end = self._start, self._end
-        is_stale = any(start <= at < end and self._is_affected(self.history.piece(at).message) for at in pieces)
+        stale = self._pieces
+        is_stale = any(at in stale and self._is_affected(self.history.piece(at).message) for at in pieces)
         if not is_stale and self.natives.isdisjoint(pieces):
             return message, 0
         saved = sum(self._tokens_saved(index, is_stale=is_stale) for index in pieces)
@@ -124,16 +125,11 @@ class StaleReasoning(NamedTuple, Generic[M]):
         return (is_stale and is_reasoning(part)) or (isinstance(part, NativeSummary) and index in self.natives)
 
     @property
-    def _start(self) -> int:
-        """The first piece whose reasoning is stale; what is before the first run goes with it."""
-        first = self.runs.first
-        return self.history.run_start(first) if first > self.history.base else 0
-
-    @property
-    def _end(self) -> int:
-        """The first piece after those whose reasoning is stale."""
-        end = self.runs.end
-        return self.history.run_start(max(end, self.history.base)) if end else 0
+    def _pieces(self) -> range:
+        """The pieces whose reasoning is stale; those before the first run go with it."""
+        (first, end), history = self.runs, self.history
+        start = history.run_start(first) if first > history.base else 0
+        return range(start, history.run_start(max(end, history.base)) if end else 0)
 
     def _tokens_saved(self, index: int, *, is_stale: bool) -> int:
         """Return the tokens that a piece saves without these parts."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Generic, NamedTuple
 
@@ -231,13 +231,6 @@ class Snapshot(NamedTuple, Generic[M]):
         start = self.key.start
         return start if start is not None and start.text and self.native_piece is not None else None
 
-    @property
-    def carried_piece(self) -> int | None:
-        """The piece with a sealed summary of the provider's own, which goes on in front of ours; None without one."""
-        start = self.key.start
-        is_carried = start is not None and start.is_sent and native_of(self.history.piece(start.piece).message).sealed
-        return start.piece if start is not None and is_carried else None
-
     def user_pinned_pieces(self) -> set[int]:
         """Return the pieces that the host pinned, so that they are neither cleared nor shortened.
 
@@ -267,28 +260,35 @@ class Snapshot(NamedTuple, Generic[M]):
                 chosen.update(whole_step(history, index))
         return sorted(i for i in chosen if i < start)
 
+    def tokens_above(self, start: int) -> int:
+        """Return the tokens of the system messages, pins and the provider's sealed summary that stay from before piece `start`."""
+        history, native = self.history, self.key.start
+        pieces = [*history.systems(start), *self.pinned_pieces(start)]
+        if native is not None and native.is_sent and native_of(history.piece(native.piece).message).sealed:
+            pieces.append(native.piece)
+        return sum(history.piece(i).tokens for i in pieces if i < start)
+
     def neutral_view(self, projection: Projection[M]) -> list[Message]:
         """Return the neutral messages of a view; those of the host's objects, and their shorter copies, are not read again."""
         history = self.history
-        known = {id(message): index for index, message in projection.reused}
-        copies = {id(shown.message): shown.pieces for shown in projection.rewritten.values()}
-        found: list[Message] = []
-        for message in projection.prefix:
-            index = known.get(id(message))
-            if index is None:
-                found += copies.get(id(message)) or self.format.read(message)
-            else:
-                found += [history.piece(number).message for number in history.host_pieces(index)]
-        return found + [piece.message for piece in history.pieces(history.first_piece(projection.tail_start))]
+        known = {
+            id(message): self._read_host(index)
+            for index, message in zip(projection.reused, projection.sources, strict=True)
+        }
+        known |= {id(shown.message): shown.pieces for shown in projection.rewritten.values()}
+        prefix = [
+            piece for message in projection.prefix for piece in known.get(id(message)) or self.format.read(message)
+        ]
+        return prefix + [piece.message for piece in history.pieces(history.first_piece(projection.tail_start))]
+
+    def _read_host(self, index: int) -> Sequence[Message]:
+        return [self.history.piece(number).message for number in self.history.host_pieces(index)]
 
     def view_before(self, run: int) -> list[M]:
         """Return the part of the view before a run that it keeps: of a message that the run begins in, the pieces before."""
         history, shown = self.history, self.projection
-        start = history.run_start(run)
-        first = history.piece(start)
-        kept = (
-            history.host_count - max(first.host, shown.tail_start) + sum(host >= first.host for host, _ in shown.reused)
-        )
+        first = history.piece(history.run_start(run))
+        kept = history.host_count - max(first.host, shown.tail_start) + sum(host >= first.host for host in shown.reused)
         view = shown.view(history.hosts())
         before = view[: len(view) - kept]
         if first.number:

@@ -6,11 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import is_
 
+from compaction_hooks.files.lists import remove_file_tags
 from compaction_hooks.files.operations import CallMade, find_touched_files, read_calls
-from compaction_hooks.files.tags import remove_file_tags
 from compaction_hooks.messages import Message, Opaque, Part, Text, ToolCall, ToolResult, Usage
 from compaction_hooks.summary.extractive.identifiers import collect_mentions, find_names, identifier_items
-from compaction_hooks.summary.extractive.notes import names_item, note_items
 from compaction_hooks.summary.extractive.outline import Item, Section, as_data, parse, render
 from compaction_hooks.summary.extractive.selection import select
 from compaction_hooks.summary.extractive.statements import (
@@ -22,10 +21,9 @@ from compaction_hooks.summary.extractive.statements import (
 from compaction_hooks.summary.extractive.steps import make_omitted_line, read_steps, step_items
 from compaction_hooks.summary.extractive.tasks import task_items
 from compaction_hooks.summary.extractive.text import both_ends, size
-from compaction_hooks.summary.extractive.told import fact_items
-from compaction_hooks.summary.harness import is_summary_message, strip_harness
+from compaction_hooks.summary.extractive.told import fact_items, names_item, note_items
+from compaction_hooks.summary.harness import is_summary_message, read_xml_calls, strip_harness
 from compaction_hooks.summary.request import Summary, SummaryRequest
-from compaction_hooks.summary.xml_calls import read_xml_calls
 from compaction_hooks.text.escaping import neutralize, remove_noise
 from compaction_hooks.tokens.estimator import CharacterEstimator, TokenEstimator
 
