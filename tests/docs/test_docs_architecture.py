@@ -62,3 +62,13 @@ def test_every_file_that_is_named_is_there() -> None:
     assert len(named) > 10
     places = (ROOT, ROOT / "compaction_hooks")
     assert not [name for name in named if not any((place / name).exists() for place in places)]
+
+
+def test_every_room_that_a_feature_touches_is_named() -> None:
+    core = ROOT / "compaction_hooks"
+    modules = {path: path.relative_to(core).parts[0].removesuffix(".py") for path in core.rglob("*.py")}
+    texts = [(room, path.read_text(encoding="utf-8")) for path, room in modules.items()]
+    for feature, word, begin, rooms in rows("What each feature touches"):
+        found = {room for room, text in texts if re.search(word.strip("`"), text, re.IGNORECASE)}
+        assert (feature, " ".join(sorted(found - {"replay", "testing"}))) == (feature, rooms)
+        assert (core / begin.strip("`")).exists()
