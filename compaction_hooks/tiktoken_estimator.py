@@ -21,11 +21,9 @@ from types import FunctionType
 from typing import Final, Protocol
 
 from compaction_hooks.errors import ConfigurationError, MissingExtraError
-from compaction_hooks.installed import package_folder
 from compaction_hooks.messages import Message
-from compaction_hooks.tokens.estimator import message_tokens
-from compaction_hooks.tokens.text_classes import text_tokens
-from compaction_hooks.tokens.windows import names_of
+from compaction_hooks.tokens.estimator import message_tokens, text_tokens
+from compaction_hooks.tokens.windows import names_of, package_folder
 
 _LOGGER: Final = logging.getLogger("compaction_hooks")
 _ENCODINGS: Final = ("o200k_base", "cl100k_base", "p50k_base", "p50k_edit", "r50k_base")

@@ -18,7 +18,7 @@ from typing import Any
 from compaction_hooks import CompactionController, SummaryRequest
 from compaction_hooks.stores import MemoryStore, SQLiteStore
 from compaction_hooks.tokens import CharacterEstimator
-from compaction_hooks.tokens.text_classes import WHOLE_CHARS
+from compaction_hooks.tokens.estimator import WHOLE_CHARS
 from tests.conversations import assistant, call, prose, system, tool, user
 
 Chat = Mapping[str, Any]

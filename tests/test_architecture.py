@@ -1,6 +1,6 @@
 """The rooms and the allowed imports between them.
 
-    foreign  errors  installed
+    foreign  errors
     messages  arguments  text
     formats  files  history  native  overflow  reasoning  stores  validity
     tokens  repair

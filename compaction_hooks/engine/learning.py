@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from compaction_hooks.engine.call import SMALLEST_WINDOW, Call, SharedState, budget_for
 from compaction_hooks.engine.conversation import Conversation
-from compaction_hooks.engine.model_names import same_model
 from compaction_hooks.engine.sizes import LastSent, UsageBaseline
 from compaction_hooks.formats.answers import is_cut_by_window
 from compaction_hooks.formats.usage import context_tokens, is_usable
@@ -18,6 +17,7 @@ from compaction_hooks.tokens.budget import MINIMUM_GAIN_RATIO, TARGET_RATIO, Bud
 from compaction_hooks.tokens.calibration import MAXIMUM_RATIO, UNTAUGHT, Calibration
 from compaction_hooks.tokens.estimator import OTHER_MEDIA_TOKENS
 from compaction_hooks.tokens.media import find_media
+from compaction_hooks.tokens.windows import same_model
 from compaction_hooks.view.snapshot import Snapshot, ViewKey
 
 if TYPE_CHECKING:  # needed only when something is due

@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
-from compaction_hooks.engine.model_names import same_model
 from compaction_hooks.history import History
 from compaction_hooks.history.digests import message_digest, text_digest
 from compaction_hooks.messages import NativeSummary
 from compaction_hooks.reasoning import find_family
+from compaction_hooks.tokens.windows import same_model
 from compaction_hooks.view.head import NOWHERE, NativeStart, find_start, native_of
 from compaction_hooks.view.record import NATIVE_MARK, UNKNOWN_RUN, CompactionRecord, Pin, issuer_note
 

@@ -16,7 +16,6 @@ from compaction_hooks.engine.call import Call, SharedState
 from compaction_hooks.engine.conversation import Conversation
 from compaction_hooks.engine.learning import is_impossible, report_usage
 from compaction_hooks.engine.measuring import take_snapshot
-from compaction_hooks.engine.model_names import same_model
 from compaction_hooks.engine.sizes import LastSent
 from compaction_hooks.foreign import are_equal
 from compaction_hooks.formats.usage import is_usable
@@ -28,6 +27,7 @@ from compaction_hooks.tokens.estimator import (
     TOOL_CALL_TOKENS,
     TOOL_RESULT_TOKENS,
 )
+from compaction_hooks.tokens.windows import same_model
 from compaction_hooks.triggers.thresholds import silent_below
 from compaction_hooks.view.reasoning import needs_open_turn
 from compaction_hooks.view.snapshot import Snapshot

@@ -11,7 +11,6 @@ from compaction_hooks.engine.compact import find_budget, new_attempt, run_compac
 from compaction_hooks.engine.conversation import Conversation
 from compaction_hooks.engine.learning import learn_from_answer, learn_from_overflow, report_usage
 from compaction_hooks.engine.measuring import take_snapshot
-from compaction_hooks.engine.model_names import same_model
 from compaction_hooks.engine.orders import Order
 from compaction_hooks.engine.persistence import flush, sync_store
 from compaction_hooks.engine.result import CompactionOutcome
@@ -32,7 +31,7 @@ from compaction_hooks.runtime.effects import (
     Success,
 )
 from compaction_hooks.runtime.guards import GuardedAsyncStream, GuardedStream
-from compaction_hooks.tokens.windows import find_window
+from compaction_hooks.tokens.windows import find_window, same_model
 from compaction_hooks.view.record import CompactionReason, CompactionRecord
 from compaction_hooks.view.snapshot import Snapshot, ViewKey
 

@@ -15,7 +15,6 @@ from compaction_hooks.engine.call import Call
 from compaction_hooks.errors import SummaryRefusedError, describe_error
 from compaction_hooks.messages import M, Usage
 from compaction_hooks.native import NativeItems
-from compaction_hooks.overflow import is_context_overflow
 from compaction_hooks.runtime.effects import Aborted, Failure, Flow, Instant, Now, Success, Summarize, Work
 from compaction_hooks.strategies.summary_plan import Summarized, SummaryPlan
 from compaction_hooks.summary.answers import asks_for_headings, read_summary_usage, refusal, unwrap_answer
@@ -165,8 +164,9 @@ def _ask(snapshot: Snapshot[M], asked: SummaryRequest, seconds: float) -> Flow[S
     """Send one request, with `seconds` as time-out; halve the transcript while it overflows the summarizer's own window."""
     answer: Success | Failure | Aborted = yield Summarize(asked, seconds)
     for _ in range(OVERFLOW_TRIES - 1):
-        has_overflowed = isinstance(answer, Failure) and is_context_overflow(answer.error)
-        smaller = halve(asked, snapshot.estimator.estimate_tokens) if has_overflowed else None
+        if not isinstance(answer, Failure):
+            break
+        smaller: SummaryRequest | None = yield Work(partial(_make_smaller, asked, answer.error, snapshot))
         if smaller is None:
             break
         asked = smaller
@@ -175,6 +175,15 @@ def _ask(snapshot: Snapshot[M], asked: SummaryRequest, seconds: float) -> Flow[S
         judged: Summarized | SummaryFailed = yield Work(partial(_check_answer, answer.value, asked, snapshot))
         return judged
     return answer if isinstance(answer, Aborted) else SummaryFailed(answer.error, None)
+
+
+def _make_smaller(asked: SummaryRequest, error: BaseException, snapshot: Snapshot[M]) -> SummaryRequest | None:
+    """Return a request with half of the transcript if the error says that it overflowed; else None."""
+    from compaction_hooks.overflow import (
+        is_context_overflow,
+    )  # few summarizers fail, and its patterns are slow to compile
+
+    return halve(asked, snapshot.estimator.estimate_tokens) if is_context_overflow(error) else None
 
 
 def _check_answer(value: object, request: SummaryRequest, snapshot: Snapshot[M]) -> Summarized | SummaryFailed:

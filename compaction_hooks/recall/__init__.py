@@ -1,13 +1,17 @@
 """Recall: what a view leaves out, readable again from the host's own list. The program, the user and the model use it."""
 
-from compaction_hooks.recall.covered import Covered
-from compaction_hooks.recall.diff import diff
-from compaction_hooks.recall.facts import find_facts
-from compaction_hooks.recall.loss import loss_of
-from compaction_hooks.recall.parts import CoveredKind, CoveredPart
-from compaction_hooks.recall.search import Found
-from compaction_hooks.recall.tool import RecallTool
-from compaction_hooks.view.loss import LossFigures
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # a compaction needs some of the modules, not these
+    from compaction_hooks.recall.comparison import diff
+    from compaction_hooks.recall.covered import Covered
+    from compaction_hooks.recall.facts import find_facts
+    from compaction_hooks.recall.loss import loss_of
+    from compaction_hooks.recall.parts import CoveredKind, CoveredPart
+    from compaction_hooks.recall.search import Found
+    from compaction_hooks.recall.tool import RecallTool
+    from compaction_hooks.view.loss import LossFigures
 
 __all__ = [
     "Covered",
@@ -20,3 +24,22 @@ __all__ = [
     "find_facts",
     "loss_of",
 ]
+
+_MODULE_OF = {
+    "Covered": "recall.covered",
+    "CoveredKind": "recall.parts",
+    "CoveredPart": "recall.parts",
+    "Found": "recall.search",
+    "LossFigures": "view.loss",
+    "RecallTool": "recall.tool",
+    "diff": "recall.comparison",
+    "find_facts": "recall.facts",
+    "loss_of": "recall.loss",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Import a public name when it is first used."""
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"compaction_hooks.{_MODULE_OF[name]}"), name)

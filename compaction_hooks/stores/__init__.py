@@ -3,9 +3,8 @@
 A store holds, for each session id, records as JSON texts, and does not read them.
 """
 
-from compaction_hooks.stores.key_value import KeyValueStore
-from compaction_hooks.stores.memory import MemoryStore
-from compaction_hooks.stores.protocols import KeyValue, RecordStore
+from compaction_hooks.stores.key_value import KeyValue, KeyValueStore
+from compaction_hooks.stores.memory import MemoryStore, RecordStore
 from compaction_hooks.stores.sqlite import SQLiteStore
 
 __all__ = ["KeyValue", "KeyValueStore", "MemoryStore", "RecordStore", "SQLiteStore"]

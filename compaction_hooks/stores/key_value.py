@@ -3,17 +3,36 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from hashlib import sha256
-from typing import Any, Final, TypeVar
-
-from compaction_hooks.stores.protocols import KeyValue
+from typing import Any, Final, Protocol, TypeVar
 
 T = TypeVar("T")
 
 _LONGEST: Final = 120
 """The most characters of an id in a key; a longer id becomes its beginning and a digest. Some stores have few bytes for a key:
 memcached 250, etcd and S3 thousands."""
+
+
+class KeyValue(Protocol):
+    """A store of texts under two keys: a folder for each conversation, a name for each record in it.
+
+    A hash, a table with two key columns, a partition key and a sort key; if keys are flat, `f"{folder}/{name}"`. Each method
+    may be sync or async, and each is one atomic step. Keys are safe to use as they are: after the prefix given to
+    `KeyValueStore` they hold ASCII letters, digits and `_-%`, at least one and at most 150.
+    """
+
+    def values(self, folder: str, /) -> Iterable[str | bytes] | Awaitable[Iterable[str | bytes]]:
+        """Return all values of a folder in any order, as they were added or as UTF-8; none for an unknown folder."""
+        ...
+
+    def add(self, folder: str, name: str, value: str, /) -> object:
+        """Keep a value, ASCII text, unless the folder has one under this name already. The returned or awaited value is ignored."""
+        ...
+
+    def delete(self, folder: str, name: str, /) -> object:
+        """Remove a value if it is there. The returned or awaited value is ignored."""
+        ...
 
 
 class KeyValueStore:

@@ -1,9 +1,30 @@
-"""Records in this process's memory."""
+"""The contract of a store, and a store in this process's memory."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
+from typing import Protocol
+
+
+class RecordStore(Protocol):
+    """Keeps compaction records. Each method may be sync or async. Errors never fail the agent; they are reported as events.
+
+    Several workers may use one store at once. None of them changes a record, so a store needs no lock across calls: it must only
+    never lose or tear an appended record.
+    """
+
+    def load(self, session_id: str, /) -> Sequence[str] | Awaitable[Sequence[str]]:
+        """Return the session's records as JSON texts, in any order; empty for an unknown session."""
+        ...
+
+    def append(self, session_id: str, record_id: str, record: str, /) -> Awaitable[None] | None:
+        """Add a record, which is ASCII text; does nothing when the session already has one with this id."""
+        ...
+
+    def remove(self, session_id: str, record_id: str, /) -> Awaitable[None] | None:
+        """Take a record out; does nothing when there is none with this id."""
+        ...
 
 
 class MemoryStore:

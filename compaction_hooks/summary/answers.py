@@ -13,8 +13,7 @@ from compaction_hooks.formats.answers import read_report
 from compaction_hooks.formats.usage import is_counted
 from compaction_hooks.messages import Usage
 from compaction_hooks.summary.request import Summary, SummaryRequest, read_instructions
-from compaction_hooks.text.escaping import find_turns
-from compaction_hooks.text.noise import remove_noise
+from compaction_hooks.text.escaping import find_turns, remove_noise
 
 logger = logging.getLogger("compaction_hooks")
 

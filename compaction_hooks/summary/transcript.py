@@ -30,8 +30,7 @@ from compaction_hooks.messages import (
     ToolResult,
 )
 from compaction_hooks.summary.harness import is_summary_message, read_xml_calls
-from compaction_hooks.text.escaping import neutralize
-from compaction_hooks.text.noise import remove_noise
+from compaction_hooks.text.escaping import neutralize, remove_noise
 from compaction_hooks.text.shortening import remove_blocks, shorten
 
 

@@ -1,7 +1,8 @@
-"""The size of a model's context window: given by the host, told by a provider's error, or from tables.
+"""What is known of a model by its name: the size of its context window, and its prices.
 
-genai-prices and litellm each hold one, and a small one of current models is part of this package. Nothing is downloaded, and
-litellm is not imported, for that takes seconds and goes to the network; its table is a JSON file in its wheel.
+A window is given by the host, told by a provider's error, or from tables. genai-prices and litellm each hold one, and a small one
+of current models is part of this package. Nothing is downloaded, and litellm is not imported, for that takes seconds and goes to
+the network; its table is a JSON file in its wheel.
 """
 
 from __future__ import annotations
@@ -12,9 +13,12 @@ import logging
 import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache, lru_cache
-from typing import Any, Final, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
 
 from compaction_hooks.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 T = TypeVar("T")
 
@@ -232,8 +236,6 @@ def _genai_prices_tokens(name: str) -> int | None:
 @cache
 def _litellm_tokens() -> Mapping[str, int]:
     """Return litellm's input limits in tokens by model name in lower case, for models that answer with text."""
-    from compaction_hooks.installed import package_folder  # importlib.util and pathlib are slow to import
-
     folder = package_folder("litellm")
     try:
         table: object = json.loads((folder / _LITELLM_TABLE).read_text("utf-8")) if folder else None
@@ -250,3 +252,73 @@ def _input_limit(entry: object) -> int | None:
         return None
     fields = cast("dict[str, object]", entry)
     return _positive_int(fields.get("max_input_tokens")) if fields.get("mode") in _TEXT_MODES else None
+
+
+def package_folder(name: str) -> Path | None:
+    """Return the folder of a top-level package, or None if it is not installed. No code of the package runs."""
+    import importlib.util  # slow to import, and so is pathlib
+    from pathlib import Path
+
+    try:
+        spec = importlib.util.find_spec(name)
+    except ValueError:
+        # It is imported already, and the module has no spec, such as a stub.
+        return None
+    locations = spec.submodule_search_locations if spec else None
+    return Path(next(iter(locations))) if locations else None
+
+
+# -- prices
+
+
+class Prices(NamedTuple):
+    """The prices of one model, in US dollars per million tokens; of a short request, if long ones cost more.
+
+    Attributes:
+        input: Of input that is not read from the cache.
+        cached_input: Of input that the provider reads from its cache; as `input` if it has no price of its own.
+        output: Of the answer.
+    """
+
+    input: float
+    cached_input: float
+    output: float
+
+
+@lru_cache(maxsize=1024)
+def find_prices(model: str) -> Prices | None:
+    """Return a model's prices at the time of the first call, by any of its names; None if no table that is installed has them."""
+    found = (genai_prices_of(name, _prices) for name in names_of(model.strip().lower()))
+    return next(filter(None, found), None)
+
+
+def _prices(entry: Any) -> Prices:
+    from datetime import UTC, datetime  # no call needs it before a trigger asks for prices
+
+    listed = entry.get_prices(datetime.now(UTC))
+    return Prices(
+        input=_dollars(listed.input_mtok),
+        cached_input=_dollars(getattr(listed, "cache_read_mtok", None) or listed.input_mtok),
+        output=_dollars(listed.output_mtok),
+    )
+
+
+def _dollars(price: Any) -> float:
+    """Return a price; of prices in tiers, that of the lowest."""
+    return float(getattr(price, "base", price))
+
+
+# -- names
+
+
+def same_model(one: str, other: str) -> bool:
+    """Whether two names mean one model: they differ at most in a provider's prefix and a date or version at the end.
+
+    >>> same_model("openai/gpt-5", "gpt-5-2025-08-07"), same_model("gpt-5", "gpt-5-mini")
+    (True, False)
+    """
+    short, long = sorted((one.rpartition("/")[2].lower(), other.rpartition("/")[2].lower()), key=len)
+    rest = long.removeprefix(short)
+    return rest == "" or (
+        rest != long and all(part.isdigit() or part in ("latest", "v1") for part in rest.strip("-@:.").split("-"))
+    )

@@ -1,6 +1,6 @@
 """Triggers: policies that decide when to compact, by the size of the context, the time and prices."""
 
-from compaction_hooks.tokens.prices import Prices
+from compaction_hooks.tokens.windows import Prices
 from compaction_hooks.triggers.thresholds import (
     AnyTrigger,
     Due,

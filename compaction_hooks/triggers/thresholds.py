@@ -7,7 +7,7 @@ from typing import Protocol, runtime_checkable
 
 from compaction_hooks import arguments
 from compaction_hooks.tokens.budget import RESERVE_RATIO, RESERVE_TOKENS
-from compaction_hooks.tokens.prices import Prices
+from compaction_hooks.tokens.windows import Prices
 
 
 class SnapshotFigures(Protocol):

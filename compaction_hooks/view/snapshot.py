@@ -14,7 +14,7 @@ from compaction_hooks.messages import Format, M, Message, Text
 from compaction_hooks.native import Issuer
 from compaction_hooks.tokens.budget import Budget
 from compaction_hooks.tokens.estimator import TokenEstimator
-from compaction_hooks.tokens.prices import Prices, find_prices
+from compaction_hooks.tokens.windows import Prices, find_prices
 from compaction_hooks.view.head import NativeStart, native_of, whole_step
 from compaction_hooks.view.parts import Reduction, still_true
 from compaction_hooks.view.projection import Projection

@@ -21,7 +21,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from compaction_hooks.installed import package_folder
+from compaction_hooks.tokens.windows import package_folder
 from tests.benchmarks.tables import digits, print_table
 
 PEERS = {

@@ -133,10 +133,10 @@ def test_a_rewound_list_that_grows_again_has_its_summary_as_soon_as_the_record_i
 
 def told(usage: int) -> list[Chat]:
     """Return steps whose answers carry their usage and reasoning."""
-    found = steps(30, 100)
-    for place, answer in enumerate(found[::2]):
-        answer["usage"] = {"prompt_tokens": usage * (place + 1) + 90 * (place % 4), "completion_tokens": 20}
-        answer["reasoning_content"] = "Next I read the file."
+    found: list[Chat] = []
+    for place, (answer, result) in enumerate(zip(*[iter(steps(30, 100))] * 2, strict=True)):
+        count = {"prompt_tokens": usage * (place + 1) + 90 * (place % 4), "completion_tokens": 20}
+        found += [{**answer, "usage": count, "reasoning_content": "Next I read the file."}, result]
     return found
 
 

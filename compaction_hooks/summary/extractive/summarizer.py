@@ -24,8 +24,7 @@ from compaction_hooks.summary.extractive.text import both_ends, size
 from compaction_hooks.summary.extractive.told import fact_items, names_item, note_items
 from compaction_hooks.summary.harness import is_summary_message, read_xml_calls, strip_harness
 from compaction_hooks.summary.request import Summary, SummaryRequest
-from compaction_hooks.text.escaping import neutralize
-from compaction_hooks.text.noise import remove_noise
+from compaction_hooks.text.escaping import neutralize, remove_noise
 from compaction_hooks.tokens.estimator import CharacterEstimator, TokenEstimator
 
 REQUESTS_SHARE = 0.36

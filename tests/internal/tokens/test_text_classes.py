@@ -7,7 +7,7 @@ from typing import SupportsIndex
 
 import pytest
 
-from compaction_hooks.tokens.text_classes import (
+from compaction_hooks.tokens.estimator import (
     CHARS_PER_STRETCH,
     LEAST_STRETCHES,
     MOST_CHARS_PER_TOKEN,

@@ -26,8 +26,8 @@ from compaction_hooks.tokens.estimator import (
     OTHER_MEDIA_TOKENS,
     TOOL_CALL_TOKENS,
     TOOL_RESULT_TOKENS,
+    text_tokens,
 )
-from compaction_hooks.tokens.text_classes import text_tokens
 from tests.cases import folded
 from tests.data import needs_data, sessions
 from tests.token_accuracy import (

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from compaction_hooks.messages import Message, Opaque, Text, Thinking, ToolCall, ToolResult
 from compaction_hooks.tokens import CharacterEstimator, is_usable, usage_from_anthropic, usage_from_openai
 from compaction_hooks.tokens.calibration import MAXIMUM_RATIO, MINIMUM_RATIO, Calibration
-from compaction_hooks.tokens.estimator import MESSAGE_TOKENS
-from compaction_hooks.tokens.text_classes import text_tokens
+from compaction_hooks.tokens.estimator import MESSAGE_TOKENS, text_tokens
 
 ANY_TEXT = st.text(st.characters())  # surrogates included
 CODE_LIKE = st.text("abcxyzAZ019 \n\t.,;:(){}=-_#→é中🚀")
