@@ -90,7 +90,7 @@ class Attempt(Generic[M]):
                 self._spent = record.usage
                 return (yield from self._commit(taken, start))
         if self._order.only_media:
-            return (yield from self._leave_media_out(goal, start))
+            return (yield from self._drop_media(goal, start))
 
         for strategy in self._strategies_to_try():
             if isinstance(strategy, SummaryStrategy):
@@ -145,7 +145,7 @@ class Attempt(Generic[M]):
         summaries = [place for place, strategy in enumerate(strategies) if isinstance(strategy, SummaryStrategy)]
         return strategies[summaries[0] :] if self._is_manual and summaries else strategies
 
-    def _leave_media_out(self, goal: Goal[M], start: Instant) -> Flow[CompactionResult[M]]:
+    def _drop_media(self, goal: Goal[M], start: Instant) -> Flow[CompactionResult[M]]:
         candidate = DropMedia().propose(self._snapshot, goal)
         if candidate is None or broken_rule(self._snapshot, candidate) is not None:
             return (yield from self._skip(start, CompactionOutcome.NOTHING_TO_COMPACT, "no media to leave out"))

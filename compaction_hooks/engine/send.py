@@ -181,7 +181,7 @@ def _recover_view(
     yield from sync_store(conversation, before_paying=True)
     others_end = yield from wait_for_others(conversation)
     if info.is_bytes:
-        return (yield from _leave_media_out_of(conversation, call, error, sent, info.limit_bytes))
+        return (yield from _send_without_media(conversation, call, error, sent, info.limit_bytes))
     if not _is_of_another_model(conversation, error, call):  # a `send` may fall back to another model by itself
         learn_from_overflow(conversation, call.shared, call, take_snapshot(conversation, call), sent, info)
 
@@ -206,7 +206,7 @@ def _recover_view(
     raise error
 
 
-def _leave_media_out_of(
+def _send_without_media(
     conversation: Conversation[M],
     call: Call[M],
     error: BaseException,

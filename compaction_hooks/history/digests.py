@@ -76,7 +76,7 @@ def run_digest(
                 ordinal, _ = answered.get(part.call_id, (-1, None))
                 digest = text_digest(part.text)
                 digest = originals.get(("result", run, ordinal, digest), digest)
-                results.append((ordinal, digest, *_error_atom(part)))
+                results.append((ordinal, digest, "error") if part.is_error else (ordinal, digest))
                 media += map(media_atom, part.media)
             elif isinstance(part, Text):
                 texts.append(part.text)
@@ -93,43 +93,18 @@ def run_digest(
         atoms.append(["text", text_digest(joined)])
     atoms += media + calls
     if blocks:  # joined, since frameworks write a call and its result as one block or as two
-        atoms.append(_block_atom("\n".join(blocks)))
+        atoms.append(["block", text_digest("\n".join(blocks))])
     return text_digest(before + _json(atoms))
 
 
 def message_digest(message: Message) -> str:
     """Return the digest of one message's atoms, at any place in a conversation: the name of a pin."""
-    atoms = [_part_atom(part) for part in message.parts]
-    return text_digest(json.dumps([atom for atom in atoms if atom is not None]))
-
-
-def _part_atom(part: object) -> object:
-    match part:
-        case Text(text=text):
-            return ["text", text_digest(text)]
-        case Media():
-            return media_atom(part)
-        case ToolCall():
-            return ["call", part.name, text_digest(canonical_arguments(part.arguments))]
-        case ToolResult():
-            return ["result", text_digest(part.text), *map(media_atom, part.media), *_error_atom(part)]
-        case Opaque(content=content) if content:
-            return _block_atom(content)
-        case _:
-            return None
-
-
-def _error_atom(result: ToolResult) -> list[str]:
-    return ["error"] if result.is_error else []
+    return run_digest("", "", 0, [message], {}, {})
 
 
 def media_atom(media: Media) -> list[str]:
     """Return the atom of an image, a document or a sound."""
     return ["media", media.media_type.partition("/")[0], media.identity]
-
-
-def _block_atom(content: str) -> list[str]:
-    return ["block", text_digest(content)]
 
 
 def canonical_arguments(arguments: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice, pairwise
+from itertools import islice
 from operator import attrgetter
 from types import MappingProxyType
 from typing import Final, Generic, Literal, NamedTuple, TypeAlias
@@ -269,13 +269,6 @@ class History(NamedTuple, Generic[M]):
         starts = self.log.run_starts
         return min(starts[local], self.piece_count) if local < len(starts) else self.piece_count
 
-    def run_starts(self, first: int, end: int) -> list[int]:
-        """Return the first pieces of runs `first` to `end` (included), as `run_start` does."""
-        count = self.piece_count
-        local = first - self.base
-        starts = [min(start, count) for start in self.log.run_starts[local : end - self.base + 1]]
-        return starts + [count] * (end - first + 1 - len(starts))
-
     def run_side(self, run: int) -> Side:
         """Return the side of a run."""
         return self.log.run_side(run - self.base)
@@ -410,15 +403,15 @@ class History(NamedTuple, Generic[M]):
         start = max(known for known in chain if known < local)
         digest = chain[start]
         first = self.base + start
-        starts = self.run_starts(first, run)
-        calls = self.run_calls(first - 1)
-        for number, (begin, end) in enumerate(pairwise(starts), first):
+        begin, calls = self.run_start(first), self.run_calls(first - 1)
+        for number in range(first, run):
+            end = self.run_start(number + 1)
             messages = [piece.message for piece in self.pieces(begin, end) if piece.side is not None]
             side: Side = "assistant" if messages[0].role == "assistant" else "host"
             digest = run_digest(digest, side, number, messages, calls, self.known.originals)
             if number + 1 == run or (number + 1 - self.base) % KEPT_DIGESTS == 0:
                 chain[number + 1 - self.base] = digest
-            calls = number_calls(messages) if side == "assistant" else {}
+            begin, calls = end, number_calls(messages) if side == "assistant" else {}
         return digest
 
     def run_calls(self, run: int) -> dict[str, tuple[int, ToolCall]]:

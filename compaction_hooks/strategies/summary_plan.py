@@ -104,11 +104,10 @@ def plan_summary(snapshot: Snapshot[M], goal: Goal[M]) -> SummaryPlan | None:
         return None
 
     history, record = snapshot.history, snapshot.record
-    start = history.run_start(cut.run)
     covered_runs = max(history.base, record.covered_runs if record else 0)
-    first = history.run_start(covered_runs) if covered_runs else 0
+    start, first = history.run_start(cut.run), history.run_start(covered_runs) if covered_runs else 0
     pinned = snapshot.pinned_pieces(start)
-    foreign = _foreign_summary(snapshot)
+    foreign, previous = _find_earlier(snapshot)
     new = enumerate(history.pieces(first, start), first)
     covered = {i: piece.message for i, piece in new if piece.message.role != "system" and i != foreign}
     if covered.keys() <= {*pinned}:
@@ -116,16 +115,15 @@ def plan_summary(snapshot: Snapshot[M], goal: Goal[M]) -> SummaryPlan | None:
 
     readable = snapshot.readable_native
     if readable is not None:  # it covers the messages before it, an earlier summary included
-        unread = _read_after(readable.piece, covered)
-        if not unread:
-            return None
+        unread, previous = _read_after(readable.piece, covered), readable.text
     else:
         # The pins that the active view still shows and the new one does not: no summary has them yet.
         shown = pin_pieces(history, record.pins if record else (), first)
         unread = {i: history.piece(i).message for i in shown if i not in pinned} | covered
-    previous = readable.text if readable is not None else _previous_summary(snapshot, foreign)
-    previous = age_refusals(previous) if previous else None
+    if not unread:
+        return None
 
+    previous = age_refusals(previous) if previous else None
     facts = CoveredFacts(tuple(unread.values()), previous, _kept_messages(snapshot, pinned, start))
     calls = facts.calls if readable is None else CoveredFacts(tuple(covered.values()), None, ()).calls
     touched = find_touched_files(calls)
@@ -183,11 +181,16 @@ def _pins(snapshot: Snapshot[M], pieces: Iterable[int]) -> tuple[Pin, ...]:
     return tuple(pins)
 
 
-def _foreign_summary(snapshot: Snapshot[M]) -> int | None:
-    """Return the piece at the head of a list that is a summary without a record here, or None."""
-    if snapshot.history.base or (snapshot.record is not None and snapshot.record.rendered):
-        return None
-    return find_head_summary(snapshot.history)
+def _find_earlier(snapshot: Snapshot[M]) -> tuple[int | None, str | None]:
+    """Return the piece at the head of the list that is a summary without a record here, and the summary to update, or None."""
+    history, record = snapshot.history, snapshot.record
+    summary = record.summary if record else ""
+    is_ours = history.base > 0 or (record is not None and record.rendered != "")
+    foreign = None if is_ours else find_head_summary(history)
+    if foreign is not None and not summary:
+        text = history.piece(foreign).message.text
+        summary = parse_summary(text) or text
+    return foreign, summary or None
 
 
 def find_head_summary(history: History[M]) -> int | None:
@@ -196,15 +199,6 @@ def find_head_summary(history: History[M]) -> int | None:
     message = history.piece(first).message
     is_summary = message.role == "user" and (message.is_summary or parse_summary(message.text) is not None)
     return first if is_summary else None
-
-
-def _previous_summary(snapshot: Snapshot[M], foreign: int | None) -> str | None:
-    if snapshot.record is not None and snapshot.record.summary:
-        return snapshot.record.summary
-    if foreign is None:
-        return None
-    text = snapshot.history.piece(foreign).message.text
-    return parse_summary(text) or text
 
 
 def _reduced_results(snapshot: Snapshot[M]) -> list[tuple[str, str]]:

@@ -59,13 +59,6 @@ class ViewKey(NamedTuple):
         )
 
 
-class Frozen(NamedTuple, Generic[M]):
-    """The list of a call, which the host may change, and a copy of it at one moment."""
-
-    given: list[M]
-    copied: list[M]
-
-
 class Snapshot(NamedTuple, Generic[M]):
     """One conversation at one moment: its history, the active record, the view and its size.
 
@@ -115,12 +108,12 @@ class Snapshot(NamedTuple, Generic[M]):
     issuer: Issuer | None
     merges_user_messages: bool
     learned: Mapping[str, object] = MappingProxyType({})
-    frozen: Frozen[M] | None = None
+    frozen: tuple[list[M], list[M]] | None = None
 
     def freeze(self, given: list[M]) -> Snapshot[M]:
         """Return the snapshot with a copy of the call's list: the host may change its list while the call waits."""
-        frozen = Frozen(given, [*given])
-        return self._replace(frozen=frozen, messages=frozen.copied if self.messages is given else self.messages)
+        copied = [*given]
+        return self._replace(frozen=(given, copied), messages=copied if self.messages is given else self.messages)
 
     @property
     def is_current(self) -> bool:
@@ -215,21 +208,19 @@ class Snapshot(NamedTuple, Generic[M]):
     @property
     def covered_runs(self) -> int:
         """Runs at the beginning that are no longer in the view, or weigh nothing in it."""
-        native = self.native_piece
-        runs = self.record.covered_runs if self.record else 0
-        return max(self.history.base, runs, 0 if native is None else self.history.run_of(native))
+        native, runs = self.native, self.record.covered_runs if self.record else 0
+        return max(self.history.base, runs, 0 if native is None else self.history.run_of(native.piece))
 
     @property
-    def native_piece(self) -> int | None:
-        """The piece with the provider's own summary that the view begins with, if it is newer than ours; else None."""
+    def native(self) -> NativeStart | None:
+        """The provider's own summary that the view begins with, if it is newer than ours; else None."""
         start = self.key.start
-        return start.piece if start is not None and start.is_newer(self.history, self.record) else None
+        return start if start is not None and start.is_newer(self.history, self.record) else None
 
     @property
     def readable_native(self) -> NativeStart | None:
-        """The summary of `native_piece`, if it is readable."""
-        start = self.key.start
-        return start if start is not None and start.text and self.native_piece is not None else None
+        """The same, if its text is readable."""
+        return self.native if self.native is not None and self.native.text else None
 
     def user_pinned_pieces(self) -> set[int]:
         """Return the pieces that the host pinned, so that they are neither cleared nor shortened.
