@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast, get_args
@@ -44,7 +44,11 @@ def _is_strategy_list(value: object) -> bool:
     return isinstance(value, Sequence) and not isinstance(value, str) and len(cast("Sequence[object]", value)) > 0
 
 
-_PART = "be a part of the window above 0 and up to 0.9"
+def _are_texts(value: object) -> bool:
+    is_several = isinstance(value, Collection) and not isinstance(value, str | bytes)
+    return is_several and all(isinstance(text, str) for text in cast("Collection[object]", value))
+
+
 _RULE = arguments.Kind(_is_rule, 'be "never", "first" or a number of results')
 
 
@@ -52,41 +56,41 @@ def _is_prompt(value: object) -> bool:
     return isinstance(value, str) and bool(value.strip()) and "{messages}" not in value
 
 
-_PROMPT = arguments.Kind(
-    _is_prompt,
-    "be a text that says how to write a summary, without {messages}: the conversation is added by itself",
-)
 _KINDS = {
+    **arguments.KINDS,
     "reserve_tokens": arguments.TOKENS,
-    "keep_recent_tokens": arguments.TOKENS.or_none(),
-    "keep_recent_ratio": arguments.Kind(lambda value: arguments.is_number(value) and 0 < value <= 0.9, _PART).or_none(),
-    "keep_turns": arguments.whole("turns").or_none(),
-    "trigger_ratio": arguments.RATIO.or_none(),
-    "trigger_tokens": arguments.TOKENS.or_none(),
-    "trigger": arguments.TRIGGER.or_none(),
-    "max_output_tokens": arguments.TOKENS.or_none(),
-    "default_context_window": arguments.WINDOW.or_none(),
+    "keep_recent_tokens": arguments.TOKENS,
+    "keep_turns": arguments.whole("turns"),
+    "trigger": arguments.with_methods(
+        "be a trigger with due(snapshot), such as RatioTrigger(0.8) of compaction_hooks.triggers", "due"
+    ),
+    "default_context_window": arguments.WINDOW,
     "auto_compact": arguments.SWITCH,
     "compact_on_overflow": arguments.SWITCH,
-    "overflow_patterns": arguments.TEXTS,
+    "overflow_patterns": arguments.Kind(_are_texts, "be several texts, such as a tuple of them"),
     "is_subagent": arguments.SWITCH,
     "clear_tool_results": arguments.SWITCH,
-    "strategies": arguments.Kind(
-        _is_strategy_list, "be a list of strategies, such as [ClearToolResults(), Summarize()]"
-    ).or_none(),
     "tool_rules": arguments.Kind(lambda value: isinstance(value, Mapping), "be a dict of rules by tool name"),
-    "max_result_tokens": arguments.TOKENS.or_none(),
+    "max_result_tokens": arguments.TOKENS,
     "max_summary_tokens": arguments.TOKENS,
-    "summary_prompt": _PROMPT.or_none(),
-    "summarizer_window": arguments.TOKENS.or_none(),
+    "summarizer_window": arguments.TOKENS,
     "summary_timeout_seconds": arguments.SECONDS,
-    "repair": arguments.SWITCH,
     "merge_user_messages": arguments.SWITCH,
-    "sealed_reasoning": arguments.Kind(lambda value: value in get_args(SealedReasoning), 'be "auto", "drop" or "keep"'),
     "add_continuation": arguments.SWITCH,
     "ledger_tokens": arguments.whole("tokens", least=0),
     "breaker_failures": arguments.whole("failures"),
     "breaker_cooldown_seconds": arguments.SECONDS,
+    "keep_recent_ratio": arguments.Kind(
+        lambda value: arguments.is_number(value) and 0 < value <= 0.9, "be a part of the window above 0 and up to 0.9"
+    ),
+    "strategies": arguments.Kind(
+        _is_strategy_list, "be a list of strategies, such as [ClearToolResults(), Summarize()]"
+    ),
+    "summary_prompt": arguments.Kind(
+        _is_prompt,
+        "be a text that says how to write a summary, without {messages}: the conversation is added by itself",
+    ),
+    "sealed_reasoning": arguments.Kind(lambda value: value in get_args(SealedReasoning), 'be "auto", "drop" or "keep"'),
 }
 _SHORTHAND = {
     "reserve_tokens": ("trigger", "write trigger=... | ReserveTrigger(...)"),

@@ -42,24 +42,13 @@ MAX_SESSIONS = 1_000
 automatic compactions are lost: the records of conversations with pins or with compactions or undos by hand stay in memory."""
 DEFAULT_SESSION = "default"
 
-_SETTINGS = (
-    'be CompactionSettings(...), or a dict of such by model, as in {"gpt-5*": CompactionSettings(...), "*": ...}'
+_SETTINGS = arguments.Kind(
+    lambda value: isinstance(value, CompactionSettings | Mapping),
+    'be CompactionSettings(...), or a dict of such by model, as in {"gpt-5*": CompactionSettings(...), "*": ...}',
 )
-_KINDS = {
-    "model": arguments.MODEL_NAME.or_none(),
-    "context_window": arguments.WINDOW.or_none(),
-    "summarizer": arguments.SUMMARIZER.or_none(),
-    "settings": arguments.Kind(lambda value: isinstance(value, CompactionSettings | Mapping), _SETTINGS).or_none(),
-    "format": arguments.FORMAT.or_none(),
-    "store": arguments.STORE.or_none(),
-    "estimator": arguments.ESTIMATOR.or_none(),
-    "host_files": arguments.FUNCTION.or_none(),
-    "clock": arguments.FUNCTION.or_none(),
-}
-_ID = {"id": arguments.SESSION_ID}
 
 
-@arguments.validate(_KINDS)
+@arguments.validate({**arguments.KINDS, "settings": _SETTINGS})
 class CompactionController(ConversationMethods[M]):
     """Keeps conversations inside the context window. One controller serves many conversations, threads and event loops.
 
@@ -191,7 +180,7 @@ class CompactionController(ConversationMethods[M]):
         self, id: str, format: MessageFormat[N], *, host_files: Callable[[], FileOperations] | None = None
     ) -> CompactionSession[N]: ...
 
-    @arguments.validate({**_ID, "format": _KINDS["format"], "host_files": _KINDS["host_files"]})
+    @arguments.validate(arguments.KINDS)
     def session(
         self,
         id: str,
@@ -268,7 +257,7 @@ class CompactionController(ConversationMethods[M]):
         Raises:
             ConfigurationError: the id is no text.
         """
-        arguments.check(_ID, {"id": id})
+        arguments.check(arguments.KINDS, {"id": id})
         with self._lock:
             self._manual_records.pop(id, None)
             self._sessions.pop(id, None)
@@ -297,7 +286,7 @@ class CompactionController(ConversationMethods[M]):
 
     def _forget_in_memory(self, id: str) -> Driver:
         """Remove a conversation from memory; return the driver that removes it from the store."""
-        arguments.check(_ID, {"id": id})
+        arguments.check(arguments.KINDS, {"id": id})
         with self._lock:
             held = [*self._sessions.get(id, {}).values(), *(old for key, old in self._evicted.items() if key[0] == id)]
         for session in held:
