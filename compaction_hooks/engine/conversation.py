@@ -301,6 +301,12 @@ class Conversation(Generic[M]):
             history = self.history = self.reader.verify(history, messages, start)
             record = self.records.find_active(history)
 
+        if self.projected and self.projected[0][1] is history.log and not self.projected[1].is_of(messages):
+            history.log.hosts[:] = (
+                messages  # the view is made from the host's present objects, not from equal ones of before
+            )
+            self.projected = None
+
         self.records.active_id = record.id if record else None
         return messages, history, record
 
@@ -336,9 +342,7 @@ class Conversation(Generic[M]):
         """Return the projection of a history with a record. It is cached, and reused for histories that grow from this one."""
         name = (record.as_shown_to(issuer, 0).id if record else None, history.log)
         made_of, projected = self.projected or (None, None)
-        earlier = (
-            projected if projected and made_of and made_of[1] is history.log and projected.is_of(history) else None
-        )
+        earlier = projected if made_of is not None and made_of[1] is history.log else None
         if (
             earlier is not None
             and made_of == name

@@ -414,7 +414,7 @@ class History(NamedTuple, Generic[M]):
         calls = self.run_calls(first - 1)
         for number, (begin, end) in enumerate(pairwise(starts), first):
             messages = [piece.message for piece in self.pieces(begin, end) if piece.side is not None]
-            side = self.run_side(number)
+            side: Side = "assistant" if messages[0].role == "assistant" else "host"
             digest = run_digest(digest, side, number, messages, calls, self.known.originals)
             if number + 1 == run or (number + 1 - self.base) % KEPT_DIGESTS == 0:
                 chain[number + 1 - self.base] = digest

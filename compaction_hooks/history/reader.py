@@ -50,7 +50,6 @@ class HistoryReader(Generic[M]):
         listed: list[M] = cast("list[M]", messages) if type(messages) is list else list(messages)
         is_longest = len(log.hosts) == count
         if is_longest and log.is_prefix_of(listed) and self._are_unchanged(previous, listed, previous.watched_from):
-            log.hosts[:] = listed[:count]  # some may be equal copies
             is_same = len(listed) == count and known is previous.known
             return previous if is_same else self._extend(log, listed, count, known)
 
@@ -91,8 +90,7 @@ class HistoryReader(Generic[M]):
 
     def _are_unchanged(self, history: History[M], messages: Sequence[M], start: int, end: int | None = None) -> bool:
         listed = messages[start : history.host_count if end is None else end]
-        are_recognized = all(map(self._is_read_as, listed, history.readings(start)))
-        return are_recognized or all(map(self._still_reads_as, listed, history.readings(start)))
+        return all(map(self._still_reads_as, listed, history.readings(start)))
 
     def _is_unchanged(self, history: History[M], index: int, message: M) -> bool:
         return self._still_reads_as(message, [history.piece(place).message for place in history.host_pieces(index)])

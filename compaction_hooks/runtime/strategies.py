@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, cast
 
 from compaction_hooks.errors import describe_error
 from compaction_hooks.messages import M, Message
@@ -51,7 +51,9 @@ class GuardedStrategy:
                 raise TypeError(f"it proposed {type(proposal).__name__}, neither a {wanted.__name__} nor None")
             if isinstance(proposal, SummaryPlan):
                 _check_plan(proposal)
-            return _renew(snapshot, proposal) if isinstance(proposal, Candidate) else proposal
+            if isinstance(proposal, Candidate):
+                return _renew(snapshot, cast("Candidate[M]", proposal))
+            return proposal
         except Exception as error:  # noqa: BLE001 - a host's strategy may raise anything
             self._warn(type(self._strategy).__name__, describe_error(error))
             return None
@@ -102,7 +104,7 @@ def _check_plan(plan: SummaryPlan) -> None:
     Raises:
         TypeError: it covers no message or leaves the summary no room.
     """
-    parts: Sequence[object] = plan.messages
+    parts = cast("Sequence[object]", plan.messages)  # of the host
     are_messages = all(isinstance(message, Message) for message in parts)
     if not are_messages or len(plan.hosts) != len(parts) or not parts or not plan.allowance > 0:
         raise TypeError(

@@ -179,7 +179,8 @@ def list_parts(
             start, before = history.run_start(run), history.run_calls(run - 1)
         end = history.run_start(run + 1)
         pieces = history.pieces(start, end)
-        own = number_calls(piece.message for piece in pieces)
+        is_called = bool(pieces) and pieces[0].message.role == "assistant"
+        own = number_calls(piece.message for piece in pieces) if is_called else {}
         handles = RunHandles(history, run) if has_recall else None
         yield from _list_run(pieces, run, start, own or before, kinds, handles)
         last, start, before = run, end, own

@@ -94,9 +94,9 @@ class Projection(NamedTuple, Generic[M]):
         """Whether the view is the host's own list."""
         return not self.prefix and self.tail_start == 0
 
-    def is_of(self, history: History[M]) -> bool:
-        """Whether the view was made from the objects of this history, not from equal ones that the host has replaced since."""
-        return all(map(is_, self.sources, map(history.log.hosts.__getitem__, self.reused)))
+    def is_of(self, messages: Sequence[M]) -> bool:
+        """Whether the view was made from the objects of this list, not from equal ones that the host has replaced since."""
+        return all(map(is_, self.sources, map(messages.__getitem__, self.reused)))
 
     def view(self, messages: Sequence[M]) -> list[M]:
         """Return the view of the list that the history was read from, or of a list with copies of the same messages."""

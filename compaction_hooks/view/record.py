@@ -297,7 +297,7 @@ def _read(kind: Any, value: Any, name: str, owner: str) -> Any:
     if isinstance(kind, type) and (hasattr(kind, "_fields") or dataclasses.is_dataclass(kind)):
         return _read_fields(kind, _mapping(value, name), name)
     if origin is tuple or not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-        wanted = "a list" if origin is tuple else kind.__name__
+        wanted = "a list" if origin is tuple else cast("type", kind).__name__
         raise RecordError(f"{name} must be {wanted}, not {type(value).__name__}")
     return value
 
