@@ -14,7 +14,7 @@ from compaction_hooks.engine.learning import report_usage
 from compaction_hooks.engine.orders import Order
 from compaction_hooks.engine.persistence import report
 from compaction_hooks.engine.records import StoreQueue
-from compaction_hooks.engine.result import CompactionOutcome, CompactionResult
+from compaction_hooks.engine.result import CompactionOutcome, CompactionResult, SessionState
 from compaction_hooks.engine.send import recover, send_call
 from compaction_hooks.engine.transform import transform
 from compaction_hooks.errors import ConfigurationError, RecordError
@@ -28,7 +28,6 @@ from compaction_hooks.runtime.guarded_call import is_async
 from compaction_hooks.runtime.guards import GuardedSignal, Signal, guard_reader
 from compaction_hooks.session.options import CallOptions, check_call
 from compaction_hooks.session.recalling import RecallMethods
-from compaction_hooks.session.state import SessionState
 from compaction_hooks.tokens.estimator import TokenEstimator
 from compaction_hooks.tokens.media import LearnedMedia
 from compaction_hooks.view.record import CompactionReason, CompactionRecord
