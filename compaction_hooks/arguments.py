@@ -12,7 +12,7 @@ import os
 import reprlib
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from itertools import islice
-from typing import Any, Final, NamedTuple, TypeGuard, TypeVar, cast
+from typing import Any, Final, TypeGuard, TypeVar, cast
 
 from compaction_hooks.errors import ConfigurationError
 
@@ -27,7 +27,7 @@ NEAR_ENOUGH: Final = 0.5
 NOTHING: Final[Mapping[str, str]] = {}
 
 
-class Kind(NamedTuple):
+class Kind:
     """One kind of argument.
 
     Attributes:
@@ -35,8 +35,9 @@ class Kind(NamedTuple):
         wanted: The requirement, as it follows "must" in the error.
     """
 
-    fits: Callable[[object], bool]
-    wanted: str
+    def __init__(self, fits: Callable[[object], bool], wanted: str) -> None:
+        self.fits = fits
+        self.wanted = wanted
 
 
 def _is_whole(value: object) -> TypeGuard[int]:
