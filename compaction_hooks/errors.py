@@ -11,8 +11,6 @@ CompactionError
 
 from __future__ import annotations
 
-from compaction_hooks.foreign import read_text
-
 
 class CompactionError(Exception):
     """The root of every error this package raises."""
@@ -60,9 +58,3 @@ class ContextOverflowError(CompactionError):
         self.tokens = tokens
         self.window = window
         self.part = part
-
-
-def describe_error(error: BaseException) -> str:
-    """Return an error's type and text in one line, for events and logs, at most 300 characters."""
-    text = " ".join(read_text(error).split())
-    return f"{type(error).__name__}: {text}"[:300] if text else type(error).__name__

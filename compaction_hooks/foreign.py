@@ -28,3 +28,9 @@ def are_equal(one: object, other: object) -> bool:
         return bool(one == other)
     except Exception:  # noqa: BLE001 - `__eq__` runs foreign code
         return False
+
+
+def describe_error(error: BaseException) -> str:
+    """Return an error's type and text in one line, for events and logs, at most 300 characters."""
+    text = " ".join(read_text(error).split())
+    return f"{type(error).__name__}: {text}"[:300] if text else type(error).__name__

@@ -11,7 +11,7 @@
     engine
     session
     __init__
-    adapters  replay  testing  __main__
+    adapters  replay  testing
 
 Each row may import from its own row and the rows above it, never from a row below. The rooms of the last row use public names
 only, and no adapter imports another. The tests below read this map; it is not repeated elsewhere.

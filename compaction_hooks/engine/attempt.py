@@ -18,8 +18,9 @@ from compaction_hooks.engine.persistence import reload, write
 from compaction_hooks.engine.result import CompactionOutcome, CompactionResult
 from compaction_hooks.engine.sizes import LastSent
 from compaction_hooks.engine.summarizing import SummaryFailed, summarize, summarize_without_model
-from compaction_hooks.errors import ContextOverflowError, describe_error
+from compaction_hooks.errors import ContextOverflowError
 from compaction_hooks.events import CompactionEvent, CompactionFailed, CompactionFinished, CompactionSkipped
+from compaction_hooks.foreign import describe_error
 from compaction_hooks.messages import M, Usage
 from compaction_hooks.recall.loss import loss_of
 from compaction_hooks.runtime.effects import Aborted, Emit, Flow, Instant, Now, Work

@@ -14,8 +14,9 @@ from compaction_hooks.engine.measuring import take_snapshot
 from compaction_hooks.engine.orders import Order
 from compaction_hooks.engine.persistence import sync_store
 from compaction_hooks.engine.result import CompactionOutcome, CompactionResult
-from compaction_hooks.errors import ContextOverflowError, describe_error
+from compaction_hooks.errors import ContextOverflowError
 from compaction_hooks.files import FileOperations, merge
+from compaction_hooks.foreign import describe_error
 from compaction_hooks.history.digests import message_digest
 from compaction_hooks.messages import M
 from compaction_hooks.runtime.effects import Emit, Flow, InFlight, Instant, IsAborted, Now, Outcome, Wait, Work

@@ -10,7 +10,8 @@ from compaction_hooks.engine.call import Call, budget_for
 from compaction_hooks.engine.conversation import Conversation
 from compaction_hooks.engine.learning import find_calibration, learn_from_embedded_usage
 from compaction_hooks.engine.sizes import UsageBaseline
-from compaction_hooks.errors import ConfigurationError, describe_error
+from compaction_hooks.errors import ConfigurationError
+from compaction_hooks.foreign import describe_error
 from compaction_hooks.history import History
 from compaction_hooks.messages import M, can
 from compaction_hooks.native import Issuer

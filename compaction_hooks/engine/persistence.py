@@ -15,7 +15,8 @@ from collections.abc import Sequence
 from typing import Literal, cast
 
 from compaction_hooks.engine.conversation import Conversation
-from compaction_hooks.errors import RecordError, describe_error
+from compaction_hooks.errors import RecordError
+from compaction_hooks.foreign import describe_error
 from compaction_hooks.history.digests import text_digest
 from compaction_hooks.messages import M
 from compaction_hooks.runtime.effects import Emit, Failure, Flow, Instant, Load, Now, Success, Write

@@ -12,7 +12,8 @@ from functools import cache, partial
 from typing import NamedTuple
 
 from compaction_hooks.engine.call import Call
-from compaction_hooks.errors import SummaryRefusedError, describe_error
+from compaction_hooks.errors import SummaryRefusedError
+from compaction_hooks.foreign import describe_error
 from compaction_hooks.messages import M, Usage
 from compaction_hooks.native import NativeItems
 from compaction_hooks.runtime.effects import Aborted, Failure, Flow, Instant, Now, Success, Summarize, Work

@@ -125,13 +125,6 @@ def _read_part(history: History[M], part: Reducible, handle: str, *, is_shortene
     )
 
 
-def find_handle(history: History[M], piece: int) -> str:
-    """Return the handle of the first part of a piece; empty if it has none."""
-    run = history.run_of(piece)
-    parts = (part for part in list_parts(history, [run]) if part.piece == piece)
-    return next(map(RunHandles(history, run).find, parts), "")
-
-
 def is_product(history: History[M], part: Reducible) -> bool:
     """Return whether the list has only our shortened form of a part."""
     if part.kind == "media":

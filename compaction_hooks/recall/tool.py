@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
-from compaction_hooks.errors import describe_error
+from compaction_hooks.foreign import describe_error
 from compaction_hooks.history import History
 from compaction_hooks.messages import M
 from compaction_hooks.recall.covered import MOST_CHARS, Covered

@@ -15,7 +15,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
-from compaction_hooks.errors import ConfigurationError, RecordError, describe_error
+from compaction_hooks.errors import ConfigurationError, RecordError
+from compaction_hooks.foreign import describe_error
 from compaction_hooks.runtime.effects import (
     Effect,
     Emit,

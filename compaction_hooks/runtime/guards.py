@@ -12,8 +12,7 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Final, Generic, Protocol, Self, SupportsFloat, TypeVar, cast
 
-from compaction_hooks.errors import describe_error
-from compaction_hooks.foreign import read_attribute
+from compaction_hooks.foreign import describe_error, read_attribute
 from compaction_hooks.formats.usage import is_counted
 from compaction_hooks.messages import Message
 from compaction_hooks.runtime.effects import Instant

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Final, cast
 
-from compaction_hooks.errors import describe_error
+from compaction_hooks.foreign import describe_error
 from compaction_hooks.messages import M, Message
 from compaction_hooks.runtime.guards import FirstWarning
 from compaction_hooks.strategies import (

@@ -8,7 +8,6 @@ from functools import partial
 from compaction_hooks.files.operations import read_calls
 from compaction_hooks.history.history import UserWords
 from compaction_hooks.messages import M, Media, Message
-from compaction_hooks.recall.parts import find_handle
 from compaction_hooks.strategies.candidate import Goal
 from compaction_hooks.strategies.cut_point import MINIMUM_SUMMARY_TOKENS
 from compaction_hooks.strategies.shorten_parts import most_gain
@@ -35,6 +34,7 @@ from compaction_hooks.summary.extractive.text import one_line
 from compaction_hooks.summary.facts import correct_failures, first_fitting, newest_fitting
 from compaction_hooks.tokens.media import name_media
 from compaction_hooks.view.markers import RECALL_TOOL
+from compaction_hooks.view.parts import find_handle
 from compaction_hooks.view.snapshot import Snapshot
 
 SAID_RATIO = 0.25

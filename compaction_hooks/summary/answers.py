@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import cast
 
-from compaction_hooks.errors import describe_error
+from compaction_hooks.foreign import describe_error
 from compaction_hooks.formats.answers import read_report
 from compaction_hooks.formats.usage import is_counted
 from compaction_hooks.messages import Usage

@@ -303,6 +303,13 @@ class RunHandles:
         return handles, taken
 
 
+def find_handle(history: History[M], piece: int) -> str:
+    """Return the handle of the first part of a piece; empty if it has none."""
+    run = history.run_of(piece)
+    parts = (part for part in list_parts(history, [run]) if part.piece == piece)
+    return next(map(RunHandles(history, run).find, parts), "")
+
+
 def still_true(history: History[M], reductions: Sequence[Reduction]) -> tuple[Reduction, ...]:
     """Return the reductions whose texts are in this history, in full or as the view shows them."""
     digests = {part.name: part.digest for part in list_parts(history, {item.run for item in reductions})}

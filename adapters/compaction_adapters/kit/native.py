@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from compaction_hooks import LiveCall, Summary, SummaryRequest, Usage
-from compaction_hooks.errors import SummaryRefusedError, describe_error
+from compaction_hooks.errors import SummaryRefusedError
 from compaction_hooks.formats import OpenAIResponsesFormat
 from compaction_hooks.native import Issuer, NativeItems
 
@@ -91,8 +91,8 @@ class NativeSummaries:
 
 
 def refused(error: Exception) -> Summary:
-    """Return the answer without a summary, for which the core makes one by rule."""
-    return Summary(text="", fallback_reason=describe_error(error))
+    """Return the answer without a summary, for which the core makes one by rule; it tells the error in at most 300 characters."""
+    return Summary(text="", fallback_reason=f"{type(error).__name__}: {error}"[:300])
 
 
 def address_of(url: _Url) -> str:
