@@ -1,4 +1,4 @@
-"""Entry points: the command `compaction-hooks`, `python -m compaction_hooks`, and `python -m compaction_hooks.replay FILE...`."""
+"""Entry points: the command `compaction-hooks`, and `python -m compaction_hooks.replay FILE...`."""
 
 from __future__ import annotations
 

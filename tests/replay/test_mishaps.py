@@ -103,7 +103,7 @@ def test_a_long_log_that_is_no_session_is_refused_at_once(line: str, problem: st
 @pytest.mark.skipif(not FULL_DISK.exists(), reason="needs /dev/full")
 @pytest.mark.parametrize("options", sampled([[], ["--json"], ["--help"]], 1))
 def test_a_full_disk_is_told(options: list[str], file: Path) -> None:
-    done = command("replay", file, *options, output=FULL_DISK)
+    done = command(file, *options, output=FULL_DISK)
     assert done.stderr == "error: the report cannot be written (No space left on device)\n"
     assert done.returncode == 1
 
