@@ -2,13 +2,12 @@
 
 import typing
 
-from compaction_hooks.engine.result import CompactionOutcome, CompactionResult
+from compaction_hooks.engine.result import CompactionOutcome, CompactionResult, SessionState
 from compaction_hooks.errors import CompactionError, ConfigurationError, ContextOverflowError
 from compaction_hooks.messages import Format, Message, MessageFormat, Usage
 from compaction_hooks.session.controller import CompactionController
 from compaction_hooks.session.options import CallOptions
 from compaction_hooks.session.session import CompactionSession
-from compaction_hooks.session.state import SessionState
 from compaction_hooks.settings import CompactionSettings
 from compaction_hooks.tokens.estimator import TokenEstimator
 from compaction_hooks.view.projection import project

@@ -1,6 +1,7 @@
 """The check of arguments: unknown ones and wrong kinds are refused; the error names the argument, its value and the fix.
 
-A table names the kind of each argument: `settings.py`, `options.py` and `controller.py` have one for theirs.
+`KINDS` has the kinds of arguments that several functions have: a name means the same everywhere. Those of one function alone are in
+a table next to it. An argument whose default is None may be None.
 """
 
 from __future__ import annotations
@@ -38,10 +39,6 @@ class Kind:
         self.fits = fits
         self.wanted = wanted
 
-    def or_none(self) -> Kind:
-        """Return the same kind for an argument that may be left out."""
-        return Kind(lambda value: value is None or self.fits(value), self.wanted)
-
 
 def _is_whole(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool)
@@ -50,11 +47,6 @@ def _is_whole(value: object) -> TypeGuard[int]:
 def is_number(value: object) -> TypeGuard[float]:
     """Return whether a value is a number and no boolean."""
     return _is_whole(value) or isinstance(value, float)
-
-
-def _are_texts(value: object) -> bool:
-    is_several = isinstance(value, Collection) and not isinstance(value, str | bytes)
-    return is_several and all(isinstance(text, str) for text in cast("Collection[object]", value))
 
 
 def whole(unit: str, *, least: int = 1) -> Kind:
@@ -77,51 +69,63 @@ def with_methods(wanted: str, *methods: str) -> Kind:
 
 
 TEXT: Final = Kind(lambda value: isinstance(value, str), "be a text")
-SESSION_ID: Final = Kind(TEXT.fits, 'be a text that names the conversation, such as "thread-1"')
-TEXTS: Final = Kind(_are_texts, "be several texts, such as a tuple of them")
 SWITCH: Final = Kind(lambda value: isinstance(value, bool), "be True or False")
 TOKENS: Final = whole("tokens")
+RATIO: Final = Kind(lambda value: is_number(value) and 0.1 <= value <= 1.0, "be a number between 0.1 and 1.0")
+SECONDS: Final = Kind(lambda value: is_number(value) and value > 0, "be a number of seconds above zero")  # nan is not
 WINDOW: Final = Kind(
-    lambda value: (
-        _is_whole(value) and value >= 1_024
-    ),  # the smallest window that errors are believed, too (engine/call.py)
+    # The smallest window that errors are believed, too (engine/call.py).
+    lambda value: _is_whole(value) and value >= 1_024,
     "be a whole number of tokens from 1,024 on, such as 128_000",
 )
-SECONDS: Final = Kind(lambda value: is_number(value) and value > 0, "be a number of seconds above zero")  # nan is not
-RATIO: Final = Kind(lambda value: is_number(value) and 0.1 <= value <= 1.0, "be a number between 0.1 and 1.0")
-ERROR: Final = Kind(lambda value: isinstance(value, BaseException), "be the exception that the model call raised")
-PATH: Final = Kind(lambda value: isinstance(value, str | os.PathLike), "be the path of a file")
-MODEL_NAME: Final = Kind(TEXT.fits, 'be the name of a model, such as "gpt-5"')
 FUNCTION: Final = Kind(callable, "be a function")
-SIGNAL: Final = with_methods("be an event with is_set(), such as an asyncio.Event", "is_set")
-SUMMARIZER: Final = with_methods(
-    "be a callable that answers a SummaryRequest; an adapter's summarizer(model) makes one of a model", "__call__"
-)
 HANDLER: Final = with_methods("be a callable that takes an event", "__call__")
-STORE: Final = with_methods(
-    "have load, append and remove: SQLiteStore(path) of compaction_hooks.stores keeps records in a file",
-    "load",
-    "append",
-    "remove",
-)
-ESTIMATOR: Final = with_methods(
-    "have estimate_tokens and estimate_message_tokens, as compaction_hooks.TokenEstimator says",
-    "estimate_tokens",
-    "estimate_message_tokens",
-)
-TRIGGER: Final = with_methods(
-    "be a trigger with due(snapshot), such as RatioTrigger(0.8) of compaction_hooks.triggers", "due"
-)
 STRATEGY: Final = with_methods(
     "be a strategy with propose(snapshot, goal), such as ClearToolResults() of compaction_hooks.strategies", "propose"
 )
-FORMAT: Final = with_methods(
-    "be a MessageFormat, such as AnthropicFormat() of compaction_hooks.formats",
-    "read",
-    "summary",
-    "take",
-    "rewrite",
-)
+
+KINDS: Final[Mapping[str, Kind]] = {
+    # of a controller and its conversations
+    "id": Kind(TEXT.fits, 'be a text that names the conversation, such as "thread-1"'),
+    "model": Kind(TEXT.fits, 'be the name of a model, such as "gpt-5"'),
+    "context_window": WINDOW,
+    "summarizer": with_methods(
+        "be a callable that answers a SummaryRequest; an adapter's summarizer(model) makes one of a model", "__call__"
+    ),
+    "format": with_methods(
+        "be a MessageFormat, such as AnthropicFormat() of compaction_hooks.formats",
+        "read",
+        "summary",
+        "take",
+        "rewrite",
+    ),
+    "store": with_methods(
+        "have load, append and remove: SQLiteStore(path) of compaction_hooks.stores keeps records in a file",
+        "load",
+        "append",
+        "remove",
+    ),
+    "path": Kind(lambda value: isinstance(value, str | os.PathLike), "be the path of a file"),
+    "estimator": with_methods(
+        "have estimate_tokens and estimate_message_tokens, as compaction_hooks.TokenEstimator says",
+        "estimate_tokens",
+        "estimate_message_tokens",
+    ),
+    "host_files": FUNCTION,
+    "clock": FUNCTION,
+    # of a call
+    "signal": with_methods("be an event with is_set(), such as an asyncio.Event", "is_set"),
+    "request": Kind(lambda value: isinstance(value, Mapping), "be a dict of the model call's options"),
+    "send": FUNCTION,
+    "answer": FUNCTION,
+    "focus": TEXT,
+    "error": Kind(lambda value: isinstance(value, BaseException), "be the exception that the model call raised"),
+    "max_output_tokens": TOKENS,
+    "trigger_tokens": TOKENS,
+    "trigger_ratio": RATIO,
+    "repair": SWITCH,
+}
+"""The kinds of arguments that several functions have, by their names."""
 
 _WRAPPERS: Final[Mapping[str, str]] = {
     "langgraph": "BaseStoreRecordStore(...) of compaction_adapters.langgraph",
@@ -134,15 +138,19 @@ _WRAPPERS: Final[Mapping[str, str]] = {
 """The record store to suggest in place of another package's store, by the name of that package."""
 
 
-def check(kinds: Mapping[str, Kind], given: Mapping[str, object]) -> None:
+def check(kinds: Mapping[str, Kind], given: Mapping[str, object], optional: Collection[str] = ()) -> None:
     """Refuse the first argument that is not of its kind; skip arguments without a kind.
+
+    Args:
+        optional: The arguments that may be None.
 
     Raises:
         ConfigurationError: an argument is of the wrong kind.
     """
-    for name, kind in kinds.items():
-        if name in given and not kind.fits(given[name]):
-            raise refusal(name, given[name], kind.wanted)
+    for name, value in given.items():
+        is_left_out = value is None and name in optional
+        if name in kinds and not is_left_out and not kinds[name].fits(value):
+            raise refusal(name, value, kinds[name].wanted)
 
 
 def validate(kinds: Mapping[str, Kind], others: Mapping[str, str] = NOTHING) -> Callable[[C], C]:
@@ -168,13 +176,14 @@ def validate(kinds: Mapping[str, Kind], others: Mapping[str, str] = NOTHING) -> 
 
 def _wrap(function: Callable[..., R], kinds: Mapping[str, Kind], others: Mapping[str, str]) -> Callable[..., R]:
     parameters = inspect.signature(function).parameters
+    optional = {name for name, parameter in parameters.items() if parameter.default is None}
 
     @functools.wraps(function)
     def call(self: object, *positional: Any, **keywords: Any) -> R:
         if keywords:
             is_constructor = function.__name__ == "__init__"
             check_names(type(self).__name__ if is_constructor else function.__name__, keywords, parameters, others)
-        check(kinds, dict(zip(islice(parameters, 1, None), positional, strict=False)) | keywords)
+        check(kinds, dict(zip(islice(parameters, 1, None), positional, strict=False)) | keywords, optional)
         return function(self, *positional, **keywords)
 
     return call

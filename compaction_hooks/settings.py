@@ -1,8 +1,8 @@
-"""The policy of a controller, and the budget that it computes for one context window."""
+"""The policy of a controller, the budget that it computes for one context window, and the settings of each model."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast, get_args
@@ -25,6 +25,7 @@ from compaction_hooks.tokens.budget import (
     Budget,
     default_keep_tokens,
 )
+from compaction_hooks.tokens.windows import names_of
 from compaction_hooks.triggers import AnyTrigger, RatioTrigger, ReserveTrigger, TokensTrigger, Trigger
 from compaction_hooks.triggers.thresholds import parts_of, threshold_of
 from compaction_hooks.view.parts import ToolRule
@@ -44,7 +45,11 @@ def _is_strategy_list(value: object) -> bool:
     return isinstance(value, Sequence) and not isinstance(value, str) and len(cast("Sequence[object]", value)) > 0
 
 
-_PART = "be a part of the window above 0 and up to 0.9"
+def _are_texts(value: object) -> bool:
+    is_several = isinstance(value, Collection) and not isinstance(value, str | bytes)
+    return is_several and all(isinstance(text, str) for text in cast("Collection[object]", value))
+
+
 _RULE = arguments.Kind(_is_rule, 'be "never", "first" or a number of results')
 
 
@@ -52,41 +57,41 @@ def _is_prompt(value: object) -> bool:
     return isinstance(value, str) and bool(value.strip()) and "{messages}" not in value
 
 
-_PROMPT = arguments.Kind(
-    _is_prompt,
-    "be a text that says how to write a summary, without {messages}: the conversation is added by itself",
-)
 _KINDS = {
+    **arguments.KINDS,
     "reserve_tokens": arguments.TOKENS,
-    "keep_recent_tokens": arguments.TOKENS.or_none(),
-    "keep_recent_ratio": arguments.Kind(lambda value: arguments.is_number(value) and 0 < value <= 0.9, _PART).or_none(),
-    "keep_turns": arguments.whole("turns").or_none(),
-    "trigger_ratio": arguments.RATIO.or_none(),
-    "trigger_tokens": arguments.TOKENS.or_none(),
-    "trigger": arguments.TRIGGER.or_none(),
-    "max_output_tokens": arguments.TOKENS.or_none(),
-    "default_context_window": arguments.WINDOW.or_none(),
+    "keep_recent_tokens": arguments.TOKENS,
+    "keep_turns": arguments.whole("turns"),
+    "trigger": arguments.with_methods(
+        "be a trigger with due(snapshot), such as RatioTrigger(0.8) of compaction_hooks.triggers", "due"
+    ),
+    "default_context_window": arguments.WINDOW,
     "auto_compact": arguments.SWITCH,
     "compact_on_overflow": arguments.SWITCH,
-    "overflow_patterns": arguments.TEXTS,
+    "overflow_patterns": arguments.Kind(_are_texts, "be several texts, such as a tuple of them"),
     "is_subagent": arguments.SWITCH,
     "clear_tool_results": arguments.SWITCH,
-    "strategies": arguments.Kind(
-        _is_strategy_list, "be a list of strategies, such as [ClearToolResults(), Summarize()]"
-    ).or_none(),
     "tool_rules": arguments.Kind(lambda value: isinstance(value, Mapping), "be a dict of rules by tool name"),
-    "max_result_tokens": arguments.TOKENS.or_none(),
+    "max_result_tokens": arguments.TOKENS,
     "max_summary_tokens": arguments.TOKENS,
-    "summary_prompt": _PROMPT.or_none(),
-    "summarizer_window": arguments.TOKENS.or_none(),
+    "summarizer_window": arguments.TOKENS,
     "summary_timeout_seconds": arguments.SECONDS,
-    "repair": arguments.SWITCH,
     "merge_user_messages": arguments.SWITCH,
-    "sealed_reasoning": arguments.Kind(lambda value: value in get_args(SealedReasoning), 'be "auto", "drop" or "keep"'),
     "add_continuation": arguments.SWITCH,
     "ledger_tokens": arguments.whole("tokens", least=0),
     "breaker_failures": arguments.whole("failures"),
     "breaker_cooldown_seconds": arguments.SECONDS,
+    "keep_recent_ratio": arguments.Kind(
+        lambda value: arguments.is_number(value) and 0 < value <= 0.9, "be a part of the window above 0 and up to 0.9"
+    ),
+    "strategies": arguments.Kind(
+        _is_strategy_list, "be a list of strategies, such as [ClearToolResults(), Summarize()]"
+    ),
+    "summary_prompt": arguments.Kind(
+        _is_prompt,
+        "be a text that says how to write a summary, without {messages}: the conversation is added by itself",
+    ),
+    "sealed_reasoning": arguments.Kind(lambda value: value in get_args(SealedReasoning), 'be "auto", "drop" or "keep"'),
 }
 _SHORTHAND = {
     "reserve_tokens": ("trigger", "write trigger=... | ReserveTrigger(...)"),
@@ -291,3 +296,80 @@ def _trigger_of(reserve_tokens: int, ratio: float | None, tokens: int | None) ->
     if tokens is not None:
         parts.append(TokensTrigger(tokens))
     return AnyTrigger(tuple(parts))
+
+
+ALL_MODELS = "*"
+
+
+class ModelSettings:
+    """The settings by patterns of model names; the first pattern that fits a model counts, and "*" is last.
+
+    A pattern is written as for file names (`*`, `?`, `[...]`). Upper and lower case are alike, and a name fits with or without the
+    provider in front of it ("openai/gpt-5", "anthropic:claude-opus-4-5").
+
+    Args:
+        given: The settings of all models, or those of each pattern. Without a "*", other models have the default settings.
+
+    Raises:
+        ConfigurationError: a key is no pattern, a value no settings, or a pattern is behind "*" and so never counts.
+    """
+
+    def __init__(self, given: CompactionSettings | Mapping[str, CompactionSettings] | None) -> None:
+        self._is_one = not isinstance(given, Mapping)
+        given = given if isinstance(given, Mapping) else {ALL_MODELS: given or CompactionSettings()}
+        self._by_pattern = {**given, ALL_MODELS: given.get(ALL_MODELS) or CompactionSettings()}
+        self._found: dict[str | None, tuple[str, CompactionSettings]] = {}
+        self._check()
+
+    def _check(self) -> None:
+        for pattern, settings in self._by_pattern.items():
+            arguments.check({"settings": _PATTERN}, {"settings": pattern})
+            name = f"settings[{pattern!r}]"
+            arguments.check({name: _SETTINGS}, {name: settings})
+        patterns = [*self._by_pattern]
+        if ALL_MODELS in patterns[:-1]:
+            late = patterns[patterns.index(ALL_MODELS) + 1]
+            raise ConfigurationError(
+                f"settings[{late!r}] never counts: '*' in front of it fits all models; put '*' last"
+            )
+
+    @property
+    def all(self) -> Collection[CompactionSettings]:
+        """The settings of all patterns."""
+        return self._by_pattern.values()
+
+    def find(self, model: str | None) -> CompactionSettings:
+        """Return the settings of a model; a model without a name fits "*" alone."""
+        return self._find(model)[1]
+
+    def error_prefix(self, model: str | None) -> str:
+        """Return the beginning of an error about a model's settings: the key they have, if there are several."""
+        return "" if self._is_one else f"settings[{self._find(model)[0]!r}]: "
+
+    def _find(self, model: str | None) -> tuple[str, CompactionSettings]:
+        found = self._found.get(model)
+        if found is None:
+            from fnmatch import fnmatchcase  # once for each model
+
+            names = [*names_of(model.strip().lower())] if model is not None else [""]
+            fitting = (
+                (pattern, settings)
+                for pattern, settings in self._by_pattern.items()
+                if any(fnmatchcase(name, pattern.lower()) for name in names)
+            )
+            found = self._found[model] = next(fitting)
+        return found
+
+    def map_settings(self, change: Callable[[CompactionSettings], CompactionSettings]) -> ModelSettings:
+        """Return the same patterns with changed settings."""
+        return ModelSettings({pattern: change(settings) for pattern, settings in self._by_pattern.items()})
+
+
+_PATTERN = arguments.Kind(
+    lambda value: isinstance(value, str) and bool(value.strip()),
+    'have names of models as keys, such as "gpt-5*" or "*"',
+)
+_SETTINGS = arguments.Kind(
+    lambda value: isinstance(value, CompactionSettings),
+    "be CompactionSettings(...): a dict has the settings of several models, by their names",
+)

@@ -46,7 +46,7 @@ class RedisClient(Protocol):
         ...
 
 
-@arguments.validate({"prefix": arguments.TEXT, "ttl_seconds": arguments.whole("seconds").or_none()})
+@arguments.validate({"prefix": arguments.TEXT, "ttl_seconds": arguments.whole("seconds")})
 class RedisStore(KeyValueStore):
     """Records in Redis, for many processes on many machines.
 

@@ -308,8 +308,9 @@ def _record_response(
     if answer is not None and answer.usage is not None and answer.stop_reason not in ("error", "aborted"):
         report_usage(conversation, call.shared, answer.usage, sent, answer.model)
         learn_from_answer(call.shared, sent.key.model, answer, sent.budget)
-    # A plain text is the model's own, and may speak of overflows without being one.
-    if not isinstance(response, str) and _find_overflow(call, response, sent.key.model) is not None:
+    # A plain text is the model's own, and may speak of overflows without being one; an answer that ended by itself is none.
+    has_ended = answer is not None and answer.stop_reason in ("complete", "tool_calls")
+    if not isinstance(response, str) and not has_ended and _find_overflow(call, response, sent.key.model) is not None:
         conversation.cooldown.has_overflowed = True
     return answer
 

@@ -49,7 +49,8 @@ def recognize(message: object) -> KnownFormat | None:
 def _is_plain(fields: Fields) -> bool:
     """Return whether a message is the same in all formats: then none of them is imported for it."""
     role, content = fields.get("role"), fields.get("content")
-    return len(fields) == 2 and role in ("system", "user", "assistant") and isinstance(content, str)
+    is_text = role in ("system", "user", "assistant") and isinstance(content, str)
+    return is_text and fields.keys() <= {"role", "content", "name"}
 
 
 def _known_formats() -> Iterator[KnownFormat]:

@@ -11,7 +11,8 @@ from compaction_hooks.files.operations import find_touched_files, is_failure, re
 from compaction_hooks.formats import OpenAIChatFormat, format_of
 from compaction_hooks.history import History, HistoryReader
 from compaction_hooks.history.history import Known
-from compaction_hooks.messages import M, Message, MessageFormat, Opaque, Part, Text, ToolCall, ToolResult, as_format
+from compaction_hooks.messages import M, Message, MessageFormat, Part, Text, ToolCall, ToolResult, as_format
+from compaction_hooks.recall.parts import texts_of
 from compaction_hooks.summary.extractive.identifiers import kind_of
 from compaction_hooks.summary.extractive.statements import constraint_items, request_texts
 from compaction_hooks.summary.extractive.tasks import task_items
@@ -84,17 +85,6 @@ def read_words_of_user(history: History[M], hosts: Container[int]) -> Mapping[st
         "constraint": dict.fromkeys(item.text for requests in said for item in constraint_items(requests, ())),
         "request": dict.fromkeys(text for requests in said for text in requests),
     }
-
-
-def texts_of(messages: Iterable[Message]) -> Iterator[str]:
-    """Yield each text, result and argument of these messages, and the blocks of tools that a provider ran."""
-    for message in messages:
-        for part in message.parts:
-            match part:
-                case Text(text=text) | ToolResult(text=text) | ToolCall(arguments=text) | Opaque(content=text):
-                    yield text
-                case _:
-                    pass
 
 
 def read_words(texts: Iterable[str]) -> dict[str, None]:

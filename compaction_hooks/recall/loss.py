@@ -8,8 +8,8 @@ from typing import Any
 
 from compaction_hooks.history import History
 from compaction_hooks.messages import M, Message, MessageFormat
-from compaction_hooks.recall.facts import SIGNS, WORD, read_facts, read_words, read_words_of_user, texts_of
-from compaction_hooks.recall.parts import is_product
+from compaction_hooks.recall.facts import SIGNS, WORD, read_facts, read_words, read_words_of_user
+from compaction_hooks.recall.parts import is_product, texts_of
 from compaction_hooks.view.loss import LossFigures
 from compaction_hooks.view.parts import list_parts
 from compaction_hooks.view.projection import read_projection

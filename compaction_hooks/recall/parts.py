@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Set
+from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from compaction_hooks.history import History
 from compaction_hooks.history.digests import text_digest
-from compaction_hooks.messages import M, Opaque, Role, ToolCall
-from compaction_hooks.recall.facts import texts_of
+from compaction_hooks.messages import M, Message, Opaque, Role, Text, ToolCall, ToolResult
 from compaction_hooks.tokens.media import find_media
 from compaction_hooks.view.markers import quote_call
 from compaction_hooks.view.parts import Reducible, RunHandles, by_name, list_parts, run_texts
@@ -106,6 +105,17 @@ def _read_head(history: History[M], projection: Projection[M]) -> Iterator[Cover
         text = "\n".join(texts_of([piece.message]))
         handle = handles.add("text", text_digest(text))
         yield CoveredPart(handle=handle, kind="text", role=piece.message.role, text=text, message=piece.host)
+
+
+def texts_of(messages: Iterable[Message]) -> Iterator[str]:
+    """Yield each text, result and argument of these messages, and the blocks of tools that a provider ran."""
+    for message in messages:
+        for part in message.parts:
+            match part:
+                case Text(text=text) | ToolResult(text=text) | ToolCall(arguments=text) | Opaque(content=text):
+                    yield text
+                case _:
+                    pass
 
 
 def _read_part(history: History[M], part: Reducible, handle: str, *, is_shortened: bool) -> CoveredPart:

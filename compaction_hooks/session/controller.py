@@ -19,9 +19,8 @@ from compaction_hooks.messages import M, MessageFormat, as_format, can
 from compaction_hooks.runtime.drivers import Driver, Services
 from compaction_hooks.runtime.effects import Instant
 from compaction_hooks.runtime.guards import GuardedClock, GuardedEstimator, guard_trigger, system_clock
-from compaction_hooks.session.model_settings import ModelSettings
 from compaction_hooks.session.session import CompactionSession, ConversationMethods
-from compaction_hooks.settings import CompactionSettings
+from compaction_hooks.settings import CompactionSettings, ModelSettings
 from compaction_hooks.tokens.estimator import CharacterEstimator, TokenEstimator
 from compaction_hooks.tokens.windows import Windows, find_window, unknown_window_error
 from compaction_hooks.triggers import RatioTrigger, TokensTrigger
@@ -42,24 +41,13 @@ MAX_SESSIONS = 1_000
 automatic compactions are lost: the records of conversations with pins or with compactions or undos by hand stay in memory."""
 DEFAULT_SESSION = "default"
 
-_SETTINGS = (
-    'be CompactionSettings(...), or a dict of such by model, as in {"gpt-5*": CompactionSettings(...), "*": ...}'
+_SETTINGS = arguments.Kind(
+    lambda value: isinstance(value, CompactionSettings | Mapping),
+    'be CompactionSettings(...), or a dict of such by model, as in {"gpt-5*": CompactionSettings(...), "*": ...}',
 )
-_KINDS = {
-    "model": arguments.MODEL_NAME.or_none(),
-    "context_window": arguments.WINDOW.or_none(),
-    "summarizer": arguments.SUMMARIZER.or_none(),
-    "settings": arguments.Kind(lambda value: isinstance(value, CompactionSettings | Mapping), _SETTINGS).or_none(),
-    "format": arguments.FORMAT.or_none(),
-    "store": arguments.STORE.or_none(),
-    "estimator": arguments.ESTIMATOR.or_none(),
-    "host_files": arguments.FUNCTION.or_none(),
-    "clock": arguments.FUNCTION.or_none(),
-}
-_ID = {"id": arguments.SESSION_ID}
 
 
-@arguments.validate(_KINDS)
+@arguments.validate({**arguments.KINDS, "settings": _SETTINGS})
 class CompactionController(ConversationMethods[M]):
     """Keeps conversations inside the context window. One controller serves many conversations, threads and event loops.
 
@@ -191,7 +179,7 @@ class CompactionController(ConversationMethods[M]):
         self, id: str, format: MessageFormat[N], *, host_files: Callable[[], FileOperations] | None = None
     ) -> CompactionSession[N]: ...
 
-    @arguments.validate({**_ID, "format": _KINDS["format"], "host_files": _KINDS["host_files"]})
+    @arguments.validate(arguments.KINDS)
     def session(
         self,
         id: str,
@@ -268,7 +256,7 @@ class CompactionController(ConversationMethods[M]):
         Raises:
             ConfigurationError: the id is no text.
         """
-        arguments.check(_ID, {"id": id})
+        arguments.check(arguments.KINDS, {"id": id})
         with self._lock:
             self._manual_records.pop(id, None)
             self._sessions.pop(id, None)
@@ -297,7 +285,7 @@ class CompactionController(ConversationMethods[M]):
 
     def _forget_in_memory(self, id: str) -> Driver:
         """Remove a conversation from memory; return the driver that removes it from the store."""
-        arguments.check(_ID, {"id": id})
+        arguments.check(arguments.KINDS, {"id": id})
         with self._lock:
             held = [*self._sessions.get(id, {}).values(), *(old for key, old in self._evicted.items() if key[0] == id)]
         for session in held:

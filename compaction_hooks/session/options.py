@@ -52,19 +52,7 @@ class CallOptions(TypedDict, total=False):
 
 OPTION_NAMES: Final = CallOptions.__optional_keys__
 
-_KINDS: Final = {
-    "model": arguments.MODEL_NAME.or_none(),
-    "context_window": arguments.WINDOW.or_none(),
-    "max_output_tokens": arguments.TOKENS.or_none(),
-    "trigger_tokens": arguments.TOKENS.or_none(),
-    "trigger_ratio": arguments.RATIO.or_none(),
-    "repair": arguments.SWITCH.or_none(),
-    "request": arguments.Kind(
-        lambda value: isinstance(value, Mapping), "be a dict of the model call's options"
-    ).or_none(),
-    "summarizer": arguments.SUMMARIZER.or_none(),
-    "on_event": arguments.HANDLER.or_none(),
-}
+_KINDS: Final = {**arguments.KINDS, "on_event": arguments.HANDLER}
 
 _OTHERS: Final = {
     "keep_recent_tokens": "keep_recent_tokens of compact()",
@@ -83,7 +71,7 @@ def check_options(options: CallOptions) -> None:
         ConfigurationError: a value is of the wrong kind.
     """
     arguments.check_names("the call", options, OPTION_NAMES, _OTHERS)
-    arguments.check(_KINDS, options)
+    arguments.check(_KINDS, options, OPTION_NAMES)
 
 
 T = TypeVar("T")

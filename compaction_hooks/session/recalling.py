@@ -59,7 +59,7 @@ class RecallMethods(Generic[M]):
 
     def _find_recallable(self, messages: Sequence[T]) -> Recallable:
         from compaction_hooks.recall.covered import Covered, Listing
-        from compaction_hooks.recall.facts import texts_of
+        from compaction_hooks.recall.parts import texts_of
         from compaction_hooks.recall.tool import Recallable, count_answers
 
         engine = self.engine

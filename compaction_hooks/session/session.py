@@ -14,7 +14,7 @@ from compaction_hooks.engine.learning import report_usage
 from compaction_hooks.engine.orders import Order
 from compaction_hooks.engine.persistence import report
 from compaction_hooks.engine.records import StoreQueue
-from compaction_hooks.engine.result import CompactionOutcome, CompactionResult
+from compaction_hooks.engine.result import CompactionOutcome, CompactionResult, SessionState
 from compaction_hooks.engine.send import recover, send_call
 from compaction_hooks.engine.transform import transform
 from compaction_hooks.errors import ConfigurationError, RecordError
@@ -28,7 +28,6 @@ from compaction_hooks.runtime.guarded_call import is_async
 from compaction_hooks.runtime.guards import GuardedSignal, Signal, guard_reader
 from compaction_hooks.session.options import CallOptions, check_call
 from compaction_hooks.session.recalling import RecallMethods
-from compaction_hooks.session.state import SessionState
 from compaction_hooks.tokens.estimator import TokenEstimator
 from compaction_hooks.tokens.media import LearnedMedia
 from compaction_hooks.view.record import CompactionReason, CompactionRecord
@@ -112,7 +111,7 @@ class ConversationMethods(RecallMethods[M]):
             ContextOverflowError: it still overflows, or nothing smaller is valid; the provider's error is its cause.
             Exception: any other error of `send`, unchanged.
         """
-        arguments.check(_KINDS, {"send": send, "answer": answer})
+        arguments.check(arguments.KINDS, {"send": send, "answer": answer}, ["answer"])
         engine = self.engine
         call = check_call(engine, messages, options, engine.begin_call())
         flow = send_call(engine.conversation, call, _guard_reader(answer))
@@ -128,7 +127,7 @@ class ConversationMethods(RecallMethods[M]):
         **options: Unpack[CallOptions],
     ) -> R:
         """As `call`, for callers without an event loop; a stream is any object with `__next__`."""
-        arguments.check(_KINDS, {"send": send, "answer": answer})
+        arguments.check(arguments.KINDS, {"send": send, "answer": answer}, ["answer"])
         if is_async(send):
             raise ConfigurationError(
                 f"send={arguments.format_value(send)} is async: write `await call(messages, send)`"
@@ -220,7 +219,7 @@ class ConversationMethods(RecallMethods[M]):
                 if the settings exclude recovery, or if the caller aborted.
             ContextOverflowError: nothing smaller is valid; `error` is its cause.
         """
-        arguments.check(_KINDS, {"error": error})
+        arguments.check(arguments.KINDS, {"error": error})
         flow = recover(self.engine.conversation, check_call(self.engine, messages, options), error)
         return (await self.engine.driver.run(flow, _build_caller(signal, options))).view
 
@@ -228,7 +227,7 @@ class ConversationMethods(RecallMethods[M]):
         self, error: BaseException, messages: list[T], signal: Signal | None = None, **options: Unpack[CallOptions]
     ) -> list[T]:
         """As `recover`, for callers without an event loop."""
-        arguments.check(_KINDS, {"error": error})
+        arguments.check(arguments.KINDS, {"error": error})
         flow = recover(self.engine.conversation, check_call(self.engine, messages, options), error)
         return self.engine.driver.run_sync(flow, _build_caller(signal, options)).view
 
@@ -473,7 +472,8 @@ class CompactionSession(ConversationMethods[M]):
 
 
 def _order(keep_recent_tokens: int | None, focus: str | None, preview: CompactionResult[Any] | None = None) -> Order:
-    arguments.check(_KINDS, {"keep_recent_tokens": keep_recent_tokens, "focus": focus, "preview": preview})
+    given = {"keep_recent_tokens": keep_recent_tokens, "focus": focus, "preview": preview}
+    arguments.check(_KINDS, given, given)
     previewed = preview.record if preview and preview.outcome is CompactionOutcome.PREVIEWED else None
     return Order(CompactionReason.MANUAL, keep_recent_tokens, focus=focus, must_fit=True, previewed=previewed)
 
@@ -483,7 +483,7 @@ def _build_caller(
 ) -> CallContext:
     guarded = None
     if signal is not None:
-        arguments.check(_KINDS, {"signal": signal})
+        arguments.check(arguments.KINDS, {"signal": signal})
         guarded = GuardedSignal(signal)
     return CallContext(
         signal=guarded, send=send, summarizer=options.get("summarizer"), on_event=options.get("on_event")
@@ -491,13 +491,9 @@ def _build_caller(
 
 
 _KINDS = {
-    "signal": arguments.SIGNAL.or_none(),
-    "send": arguments.FUNCTION,
-    "answer": arguments.FUNCTION.or_none(),
-    "keep_recent_tokens": arguments.whole("tokens", least=0).or_none(),
-    "focus": arguments.TEXT.or_none(),
-    "error": arguments.ERROR,
-    "preview": arguments.instance_of(CompactionResult).or_none(),
+    **arguments.KINDS,
+    "keep_recent_tokens": arguments.whole("tokens", least=0),
+    "preview": arguments.instance_of(CompactionResult),
 }
 
 

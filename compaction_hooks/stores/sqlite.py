@@ -41,7 +41,7 @@ _REMEDIES = {
 """Remedies, by a part of SQLite's message."""
 
 
-@arguments.validate({"path": arguments.PATH})
+@arguments.validate(arguments.KINDS)
 class SQLiteStore:
     """Records in one SQLite file, shared by threads and processes on one machine. Each call is atomic.
 

@@ -14,7 +14,7 @@ from compaction_hooks.view.parts import Reducible, ToolRule
 from compaction_hooks.view.reasoning import newest_reasoning
 from compaction_hooks.view.snapshot import Snapshot
 
-_TOKENS = arguments.whole("tokens", least=0).or_none()
+_TOKENS = arguments.whole("tokens", least=0)
 
 
 @arguments.validate({"protect_tokens": _TOKENS, "minimum_gain_tokens": _TOKENS})

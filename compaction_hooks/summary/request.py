@@ -6,13 +6,15 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 from operator import attrgetter
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from compaction_hooks.messages import Message, Provider, UsageReport
 from compaction_hooks.native import NativeItems
 from compaction_hooks.summary.prompts import SYSTEM_PROMPT, Prompt, make_user_prompt
 from compaction_hooks.summary.prompts import SummaryKind as SummaryKind
-from compaction_hooks.summary.transcript import Transcript, transcript
+
+if TYPE_CHECKING:  # needed only when a prompt is read
+    from compaction_hooks.summary.transcript import Transcript
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,6 +204,8 @@ class _Texts:
 
     def _show_below(self, kept: str) -> tuple[Prompt, Transcript]:
         """Return the prompt with this text of the kept messages, and the transcript that has room in it."""
+        from compaction_hooks.summary.transcript import transcript  # most programs that name a request show none
+
         frame = make_prompt(self._blank, kept, self.name_facts())
         return frame, transcript(self._blank.messages, max_tokens=self._room(frame), estimate=self._estimate)
 
@@ -279,6 +283,8 @@ def read_instructions(request: SummaryRequest) -> str:
 
 def _show_newest(messages: Sequence[Message], max_tokens: int, estimate: Callable[[str], int]) -> str:
     """Return a transcript of at least the newest messages that fit, each cut alike; empty if not even the last one fits."""
+    from compaction_hooks.summary.transcript import transcript  # see `_Texts`
+
     while messages:
         shown = transcript(messages, max_tokens=max_tokens, estimate=estimate)
         if shown.shown_messages == len(messages):

@@ -54,7 +54,7 @@ class SnapshotFigures(Protocol):
         ...
 
 
-@arguments.validate({"reason": arguments.TEXT, "target_tokens": arguments.TOKENS.or_none()})
+@arguments.validate({"reason": arguments.TEXT, "target_tokens": arguments.TOKENS})
 @dataclass(frozen=True, slots=True)
 class Due:
     """The answer of a trigger when a compaction is due.

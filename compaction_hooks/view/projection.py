@@ -388,7 +388,8 @@ def read_projection(
         FormatError: a message cannot be read.
     """
     arguments.check_messages(messages)
-    arguments.check(_KINDS, {"record": record, "format": format, "model": model})
+    given = {"record": record, "format": format, "model": model}
+    arguments.check(_KINDS, given, given)
     chosen = as_format(cast("MessageFormat[M]", format or format_of(messages) or OpenAIChatFormat()))  # it reads these
     known = collect_products([] if record is None else [record])
     listed = [part for message in messages[:1] for part in part_row(message, chosen, known)] + [*messages[1:]]
@@ -400,8 +401,4 @@ def read_projection(
     return history, apply_record(history, record, chosen, lambda _: 0, stale_runs=stale_runs, start=start), chosen
 
 
-_KINDS = {
-    "record": arguments.instance_of(CompactionRecord).or_none(),
-    "format": arguments.FORMAT.or_none(),
-    "model": arguments.MODEL_NAME.or_none(),
-}
+_KINDS = {**arguments.KINDS, "record": arguments.instance_of(CompactionRecord)}

@@ -86,16 +86,21 @@ def count_floors() -> int:
     return max(map(height, imports))
 
 
-def fields(value: object, path: str = "") -> Iterator[str]:
-    """Yield the names of an object's fields, and of those of each changeable object of ours in them, also inside a value."""
+def fields(value: object, path: str = "", seen: set[int] | None = None) -> Iterator[str]:
+    """Yield the names of an object's fields, and of those of each changeable object of ours in them, also inside a value.
+
+    An object that is held in two places counts once.
+    """
+    seen = set() if seen is None else seen
     for name, held in vars(value).items():
         parts: dict[str, object] = {name: held} if _is_owner(held) else _parts(held)
         inner = [part for part in parts.values() if _is_owner(part)]
-        if inner:
-            for part in inner:
-                yield from fields(part, f"{path}{name}.")
-        else:
+        new = [part for part in inner if id(part) not in seen]
+        seen.update(map(id, new))
+        if not new:
             yield f"{path}{name}"
+        for part in new:
+            yield from fields(part, f"{path}{name}.", seen)
 
 
 def _parts(value: object) -> dict[str, object]:

@@ -33,7 +33,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def command(*arguments: object, output: Path | None = None) -> subprocess.CompletedProcess[str]:
-    line = [sys.executable, "-m", "compaction_hooks", *map(str, arguments)]
+    line = [sys.executable, "-m", "compaction_hooks.replay", *map(str, arguments)]
     if output is None:
         return subprocess.run(line, capture_output=True, text=True, check=False)
     with output.open("w") as stream:

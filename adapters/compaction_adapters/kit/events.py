@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from compaction_hooks import CompactionFailed, CompactionFinished, CompactionSkipped, CompactionStarted
-from compaction_hooks.events import CompactionEvent, HostFilesFailed, PinMissing, StoreFailed
+if TYPE_CHECKING:  # no quiet call has an event
+    from compaction_hooks.events import CompactionEvent
 
 Stage: TypeAlias = Literal["started", "finished", "skipped", "failed"]
 
@@ -38,44 +38,45 @@ class Status:
 
 def status_of(event: CompactionEvent) -> Status:
     """Return an event in a few words."""
+    from compaction_hooks import events
+
     session = event.session_id
     match event:
-        case CompactionStarted():
+        case events.CompactionStarted():
             return Status("started", str(event.reason), session, event.tokens_before)
-        case CompactionFinished():
+        case events.CompactionFinished():
             reason, seconds = str(event.reason), event.duration_seconds
             return Status("finished", reason, session, event.tokens_after, "", seconds, event.tokens_before)
-        case CompactionSkipped():
+        case events.CompactionSkipped():
             return Status("skipped", str(event.reason), session, event.tokens, event.why, event.duration_seconds)
-        case CompactionFailed():
+        case events.CompactionFailed():
             return Status("failed", str(event.reason), session, event.tokens, event.error, event.duration_seconds)
-        case StoreFailed():
+        case events.StoreFailed():
             return Status("failed", "store", session, detail=f"{event.action}: {event.error}")
-        case PinMissing():
+        case events.PinMissing():
             return Status("skipped", "pin", session, detail=f"pinned messages that are not in the list: {event.count}")
-        case HostFilesFailed():
+        case events.HostFilesFailed():
             return Status("failed", "host files", session, detail=event.error)
 
 
-_NAMES: Final[Mapping[type[object], str]] = {
-    CompactionStarted: "started",
-    CompactionFinished: "finished",
-    CompactionSkipped: "skipped",
-    CompactionFailed: "failed",
-    StoreFailed: "store_failed",
-    PinMissing: "pin_missing",
-    HostFilesFailed: "host_files_failed",
+_NAMES: Final[Mapping[str, str]] = {
+    "CompactionStarted": "started",
+    "CompactionFinished": "finished",
+    "CompactionSkipped": "skipped",
+    "CompactionFailed": "failed",
+    "StoreFailed": "store_failed",
+    "PinMissing": "pin_missing",
+    "HostFilesFailed": "host_files_failed",
 }
+"""By class of event: its name in a framework's stream."""
 
 
 def fields_of(event: CompactionEvent) -> dict[str, object]:
     """Return an event as plain JSON, with all its figures and without its record."""
     # What `repr` leaves out is no figure: the record, and the report that counts the loss.
     values = {one.name: getattr(event, one.name) for one in fields(event) if one.repr and one.name != "usage"}
-    found: dict[str, object] = {"type": "compaction", "status": _NAMES[type(event)], **values}
-    if isinstance(event, StoreFailed | PinMissing | HostFilesFailed):
-        return found
-    found["reason"] = str(event.reason)
-    if not isinstance(event, CompactionStarted):
-        found["usage"] = None if event.usage is None else asdict(event.usage)
-    return found
+    found: dict[str, object] = {"type": "compaction", "status": _NAMES[type(event).__name__], **values}
+    if "reason" in found:
+        found["reason"] = str(found["reason"])
+    usage = getattr(event, "usage", None)
+    return {**found, "usage": usage and asdict(usage)} if hasattr(event, "usage") else found

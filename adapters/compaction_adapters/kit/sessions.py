@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Generic, TypeVar
 from weakref import WeakKeyDictionary
 
-from compaction_hooks import CallOptions, CompactionController, CompactionSession, MessageFormat, parse_overflow
+from compaction_hooks import CallOptions, CompactionController, CompactionSession, MessageFormat
 from compaction_hooks.validity import is_reasoning_refusal
 
 N = TypeVar("N")
@@ -49,6 +49,8 @@ class Sessions(Generic[N]):
 
         Whether another view could succeed is the controller's decision.
         """
+        from compaction_hooks import parse_overflow  # needed only when a call failed
+
         info = parse_overflow(error, patterns=self.controller.settings_for(model).overflow_patterns)
         is_too_large = info is not None and (info.kind == "context_overflow" or info.is_bytes)
         return is_too_large or is_reasoning_refusal(error)

@@ -8,7 +8,6 @@ from langchain_core.runnables import RunnableConfig
 
 from compaction_adapters.langchain_core.conversations import Conversations
 from compaction_adapters.langchain_core.tasks import Task
-from compaction_hooks.recall import RecallTool
 
 if TYPE_CHECKING:  # slow to import, and no graph without tools needs it
     from langchain_core.tools import BaseTool
@@ -21,6 +20,8 @@ def recall_tool(conversations: Conversations, messages_key: str) -> BaseTool:
         messages_key: The state's key for messages.
     """
     from langchain_core.tools import StructuredTool
+
+    from compaction_hooks.recall import RecallTool
 
     def recall(config: RunnableConfig, **arguments: Any) -> str:
         task = Task(config, is_tool=True)

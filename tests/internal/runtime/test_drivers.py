@@ -17,28 +17,6 @@ from tests.faults.harness import SIDES, Chat, Rig, Side, above_threshold, fallba
 BOTH = pytest.mark.parametrize("side", SIDES)
 
 
-# -- the caller's signal
-
-
-def test_an_event_of_another_loop_aborts_nothing() -> None:
-    """An `asyncio.Event` belongs to the loop that waited on it first; in any other one it is looked at now and then."""
-
-    async def summarize(request: SummaryRequest) -> str:
-        await asyncio.sleep(0.01)
-        return works(request)
-
-    driven = rig("async", summarizer=summarize, settings=fallback_settings())
-    signal = asyncio.Event()
-
-    async def wait_in_vain() -> None:
-        with pytest.raises(TimeoutError):
-            await asyncio.wait_for(signal.wait(), 0.01)
-
-    asyncio.run(wait_in_vain())
-    messages = above_threshold()
-    assert driven.transform(messages, signal) is not messages
-
-
 # -- another caller's compaction
 
 
