@@ -153,15 +153,13 @@ class _Builder(Generic[M]):
         head: Head,
         native: Sequence[int],
         estimate: Callable[[Message], int],
-        earlier_cut: int,
-        earlier_mark: MovedMark[M] | None,
+        earlier: Projection[M] | None,
     ) -> tuple[int, ...]:
         """Add the beginning of a view: system messages, summaries and pins; return the pieces that stay from before the cut.
 
         Args:
             native: The pieces of a summary of the provider's own, which the view begins with.
-            earlier_cut: The cut of another view of this history, or of one that it grew from; 0 if there is none.
-            earlier_mark: The cache mark that the summary of that view has.
+            earlier: Another view of this history, or of one that it grew from.
         """
         history, cut = self.history, head.cut
         # After a rewind the current request may lie before the cut.
@@ -173,7 +171,7 @@ class _Builder(Generic[M]):
         self.add([*native, *systems] if is_sealed else [*systems, *native])
         if head.rendered:
             summary = self.format.summary(head.rendered)
-            hosts = self._hosts_with_marks(cut, pinned, earlier_cut, earlier_mark)
+            hosts = self._hosts_with_marks(cut, pinned, earlier)
             self.moved_mark = _move_mark(history, self.format, summary, hosts)
             if head.items is not None:
                 self._add_native(head.items, estimate)
@@ -203,19 +201,17 @@ class _Builder(Generic[M]):
         others = [*self.messages[:place], *self.messages[place + 1 :]]
         return [*others[:first], *items, *others[first:]]
 
-    def _hosts_with_marks(
-        self, cut: int, pinned: Iterable[int], earlier_cut: int, earlier_mark: MovedMark[M] | None
-    ) -> Iterator[int]:
+    def _hosts_with_marks(self, cut: int, pinned: Iterable[int], earlier: Projection[M] | None) -> Iterator[int]:
         """Yield the covered host messages that may have a cache mark, the newest first.
 
         Those before an earlier cut are not searched again: the earlier view knows their mark.
         """
-        history = self.history
-        is_known = 0 < earlier_cut <= cut and earlier_cut < history.piece_count
-        start = history.piece(earlier_cut).host if is_known else 0
+        history, start, marked = self.history, 0, list[int]()
+        if earlier is not None and 0 < earlier.cut <= cut and earlier.cut < history.piece_count:
+            start = history.piece(earlier.cut).host
+            marked = [earlier.moved_mark.host] if earlier.moved_mark else []
         end = history.host_of(cut)
         shown = {history.piece(index).host for index in (*history.systems(cut), *pinned)}
-        marked = [earlier_mark.host] if is_known and earlier_mark else []
         yield from (host for host in chain(reversed(range(start, end)), marked) if host not in shown)
 
     def add_hosts(self, first: int, end: int, rewritten: Mapping[int, Rewritten[M]]) -> None:
@@ -274,19 +270,21 @@ def apply_record(
         start: The provider's own summary in the list at which the view begins, if it is newer than the record's; None without one.
         large: Reductions of results that are too large for any view, made of this history; those of the record take precedence.
     """
-    large = tuple(large)
+    large, reductions = tuple(large), record.reductions if record else ()
     if record is None and stale_runs == NOT_STALE and start is None and not large:
         return Projection((), 0, 0, (), 0)
+
     natives = frozenset(start.left_out) if start else frozenset[int]()
     stale = StaleReasoning(history, format, estimate, stale_runs, natives, can(format, "untie"))
     builder = _Builder(history, format, stale)
     head, native = find_head(history, record, issuer, start)
     cut = head.cut
-    searched = (earlier.cut, earlier.moved_mark) if earlier else (0, None)
-    pinned = builder.add_head(head, native, estimate, *searched) if cut or head.rendered else ()
-    wanted = by_name((*large, *(record.reductions if record else ())))
+    pinned = builder.add_head(head, native, estimate, earlier) if cut or head.rendered else ()
+
+    wanted = by_name((*large, *reductions))
     reusable = earlier.rewritten if earlier and earlier.is_settled else dict[int, Rewritten[M]]()
     rewritten = rewrite_parts(history, wanted, cut, format, estimate, reusable)
+
     first = history.host_of(cut)
     is_partial = cut < history.piece_count and history.first_piece(first) != cut
     changed = [*rewritten, *stale.hosts(first, history.host_count)]
@@ -294,7 +292,7 @@ def apply_record(
     if is_partial:
         builder.add(range(cut, history.first_piece(first + 1)), rewritten)
     builder.add_hosts(first + is_partial, tail_start, rewritten)
-    reductions = record.reductions if record else ()
+
     unpinned_request = _find_unpinned_request(history, head.pins, reductions, cut)
     is_settled = stale.is_settled and all(item.run < history.run_count - 1 for item in wanted.values())
     saved = Counter(builder.saved)
@@ -324,12 +322,11 @@ def _find_unpinned_request(
     history: History[M], pins: Iterable[Pin], reductions: Iterable[Reduction], cut: int
 ) -> int | None:
     request = history.request
-    if request is None:
+    if request is None or (request < cut and request in pin_pieces(history, pins, cut)):
         return None
-    if request < cut:
-        return None if request in pin_pieces(history, pins, cut) else request
     run = history.run_of(request)
-    return request if any(item.kind in OF_A_REQUEST and item.run == run for item in reductions) else None
+    is_smaller = any(item.kind in OF_A_REQUEST and item.run == run for item in reductions)
+    return request if request < cut or is_smaller else None
 
 
 def find_unpinned_runs(history: History[Any], projection: Projection[Any]) -> StaleRuns:
