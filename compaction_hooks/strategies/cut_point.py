@@ -19,8 +19,8 @@ logger = logging.getLogger("compaction_hooks")
 
 TURN_SLACK_RATIO = 0.25
 """The part of the kept tokens that may be lost so that the kept messages begin with a user's message, as in KDCube."""
-
-
+LARGE_STEP_RUNS = 8
+"""At most so many runs above those of the summary before, the steps since then were large too: `SUMMARY_LARGE_STEP_RATIO` holds."""
 MINIMUM_SUMMARY_TOKENS = 160
 """The least allowance of a summary: a shorter one is no better than a marker."""
 RENDERING_RATIO = 0.25
@@ -79,7 +79,9 @@ def choose_cut(snapshot: Snapshot[M], goal: Goal[M]) -> Cut | None:
         history.run_count - run <= 2 and history.tokens(history.run_start(run)) > budget.keep / snapshot.ratio
     )
     if is_large_step and left > 0:
-        spare = min(spare, int(left * SUMMARY_LARGE_STEP_RATIO) + wrapper)
+        follows_another = history.base < snapshot.covered_runs and run - snapshot.covered_runs <= LARGE_STEP_RUNS
+        share = SUMMARY_LARGE_STEP_RATIO if follows_another else 1
+        spare = min(spare, int(left * share) + wrapper)
     allowance = min(full, max(spare - wrapper, MINIMUM_SUMMARY_TOKENS))
     logger.debug("the cut is before run %d of %d: at most %d tokens of summary", run, history.run_count, allowance)
     return Cut(run, allowance, fits(run))

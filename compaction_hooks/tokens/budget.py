@@ -36,8 +36,8 @@ SUMMARY_TARGET_RATIO = 0.25
 SUMMARY_SUMMARIZER_RATIO = 0.20
 """The most a summary may take of the summarizer's window: its request holds the one before and leaves room for the new one."""
 SUMMARY_LARGE_STEP_RATIO = 0.25
-"""A summary's share of what the target leaves next to a present step that is larger than what is kept: the rest is for the
-markers of the next such steps, so that not each of them pays for a summary."""
+"""A second summary's share of what the target leaves next to a present step that is larger than what is kept: the rest is for
+the markers of the next such steps, so that not each of them pays for a summary."""
 LEDGER_TOKENS = 200
 """The most tokens of identifiers that are added to a summary which lacks them: about 25 paths and ids."""
 MINIMUM_GAIN_RATIO = 0.10
