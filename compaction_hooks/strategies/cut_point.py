@@ -78,10 +78,10 @@ def choose_cut(snapshot: Snapshot[M], goal: Goal[M]) -> Cut | None:
     is_large_step = (
         history.run_count - run <= 2 and history.tokens(history.run_start(run)) > budget.keep / snapshot.ratio
     )
-    if is_large_step and left > 0:
+    share = int(left * SUMMARY_LARGE_STEP_RATIO)
+    if is_large_step and share >= MINIMUM_SUMMARY_TOKENS:
         follows_another = history.base < snapshot.covered_runs and run - snapshot.covered_runs <= LARGE_STEP_RUNS
-        share = SUMMARY_LARGE_STEP_RATIO if follows_another else 1
-        spare = min(spare, int(left * share) + wrapper)
+        spare = min(spare, (share if follows_another else left) + wrapper)
     allowance = min(full, max(spare - wrapper, MINIMUM_SUMMARY_TOKENS))
     logger.debug("the cut is before run %d of %d: at most %d tokens of summary", run, history.run_count, allowance)
     return Cut(run, allowance, fits(run))
