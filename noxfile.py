@@ -110,7 +110,7 @@ def bare(session: nox.Session) -> None:
 def core(session: nox.Session) -> None:
     """All tests of the core: with generated examples, the replay command, tokenizers, and a provider on loopback."""
     session.log(
-        "The fast suite takes about four minutes on two cores. It uses servers that are installed, and installs none."
+        "The fast suite takes about three minutes on two free cores. It uses servers that are installed, and installs none."
     )
     _run_core(session)
 
