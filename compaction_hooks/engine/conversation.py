@@ -23,7 +23,7 @@ from compaction_hooks.runtime.effects import InFlight
 from compaction_hooks.settings import CompactionSettings
 from compaction_hooks.tokens.media import LearnedMedia
 from compaction_hooks.view.head import NativeStart, native_of
-from compaction_hooks.view.parts import Reduction
+from compaction_hooks.view.parts import Reduction, shorten_large_results
 from compaction_hooks.view.projection import Projection, apply_record, find_unpinned_runs
 from compaction_hooks.view.record import (
     UNKNOWN_RUN,
@@ -373,8 +373,6 @@ class Conversation(Generic[M]):
         """
         if settings.max_result_tokens is None:
             return ()
-        from compaction_hooks.view.smaller import shorten_large_results  # few programs set it
-
         pins = frozenset(self.records.find_settled_pins(record))
         made_for = (history.log, settings.max_result_tokens, self.has_recall, pins)
         known, found, count = self._large or (None, (), 0)

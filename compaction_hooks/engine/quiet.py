@@ -28,7 +28,7 @@ from compaction_hooks.tokens.estimator import (
     TOOL_RESULT_TOKENS,
 )
 from compaction_hooks.tokens.windows import same_model
-from compaction_hooks.triggers.thresholds import silent_below
+from compaction_hooks.triggers import silent_below
 from compaction_hooks.view.reasoning import needs_open_turn
 from compaction_hooks.view.snapshot import Snapshot
 

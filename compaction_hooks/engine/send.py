@@ -214,7 +214,7 @@ def _send_without_media(
     limit_bytes: int | None,
 ) -> Flow[LastSent[M]]:
     """Leave media out after `error` rejected a request for its bytes, and remember its size; raise `error` without media."""
-    from compaction_hooks.strategies.shorten_parts import chars_within, view_chars  # few requests are refused so
+    from compaction_hooks.strategies.reduce_parts import chars_within, view_chars  # few requests are refused so
 
     snapshot = take_snapshot(conversation, call)
     if _is_another_view(snapshot, sent):

@@ -154,7 +154,7 @@ def _exceeds_byte_limit(conversation: Conversation[M], snapshot: Snapshot[M]) ->
     most = conversation.cooldown.max_chars
     if most is None:
         return False
-    from compaction_hooks.strategies.shorten_parts import view_chars  # few requests are refused for their bytes
+    from compaction_hooks.strategies.reduce_parts import view_chars  # few requests are refused for their bytes
 
     return view_chars(snapshot, snapshot.projection) > most
 

@@ -9,13 +9,8 @@ from compaction_hooks.files.operations import read_calls
 from compaction_hooks.history.history import UserWords
 from compaction_hooks.messages import M, Media, Message
 from compaction_hooks.strategies.candidate import Goal
-from compaction_hooks.strategies.cut_point import MINIMUM_SUMMARY_TOKENS
-from compaction_hooks.strategies.shorten_parts import most_gain
-from compaction_hooks.strategies.summary_plan import (
-    Summarized,
-    SummaryPlan,
-    find_head_summary,
-)
+from compaction_hooks.strategies.reduce_parts import most_gain
+from compaction_hooks.strategies.summary_plan import MINIMUM_SUMMARY_TOKENS, Summarized, SummaryPlan, find_head_summary
 from compaction_hooks.summary.extractive.outline import (
     LEFT_OUT,
     PARENTS,
