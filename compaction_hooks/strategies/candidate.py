@@ -64,7 +64,7 @@ class Candidate(Generic[M]):
         now, record, active = self.snapshot, self.record, self.snapshot.record
         head = (active.rendered, active.covered_runs) if active else ("", now.history.base)
         newest = newest_reasoning(now.history, now.projection.stale)
-        changed = {*record.reductions} ^ {*(active.reductions if active else ()), *now.projection.reductions}
+        changed = {*record.reductions} ^ {*now.reductions}
         return head == (record.rendered, record.covered_runs) and all(item.run > newest for item in changed)
 
     @cached_property
@@ -215,13 +215,12 @@ def next_record(snapshot: Snapshot[M], goal: Goal[M]) -> CompactionRecord:
             compaction_count=0,
             last_compacted_at=goal.at,
         )
-    # Results that are large for the settings are shortened without a record; from now on the record says so.
-    reductions = dict.fromkeys((*active.reductions, *snapshot.projection.reductions))
     pinned = find_pinned_results(snapshot)
     return replace(
         active,
         parent=active.id or None,
-        reductions=tuple(item for item in reductions if item not in pinned),
+        # Results that are large for the settings are shortened without a record; from now on the record says so.
+        reductions=tuple(item for item in snapshot.reductions if item not in pinned),
         reason=goal.reason,
         base=_parent_summary(snapshot),
         seen_runs=history.run_count,

@@ -219,10 +219,10 @@ def find_head_summary(history: History[M]) -> int | None:
 
 def _reduced_results(snapshot: Snapshot[M]) -> list[tuple[str, str]]:
     """Return the tool of the newest results that the active view shows smaller, and the text in their place."""
-    active = by_name(item for item in snapshot.reductions if item.kind == "result")
-    runs = sorted(run for _, run, _ in active if run >= snapshot.covered_runs)[-MAX_LISTED:]
+    shown = by_name(item for item in snapshot.projection.reductions if item.kind == "result")
+    runs = sorted(run for _, run, _ in shown)[-MAX_LISTED:]
     parts = list_parts(snapshot.history, {*runs}, RESULTS)
-    return [(part.tool, active[part.name].apply(part.text)) for part in parts if part.name in active]
+    return [(part.tool, shown[part.name].apply(part.text)) for part in parts if part.name in shown]
 
 
 class Cut(NamedTuple):

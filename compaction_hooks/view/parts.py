@@ -317,12 +317,6 @@ def find_handle(history: History[M], piece: int) -> str:
     return next(map(RunHandles(history, run).find, parts), "")
 
 
-def still_true(history: History[M], reductions: Sequence[Reduction]) -> tuple[Reduction, ...]:
-    """Return the reductions whose texts are in this history, in full or as the view shows them."""
-    digests = {part.name: part.digest for part in list_parts(history, {item.run for item in reductions})}
-    return tuple(item for item in reductions if digests.get(item.name) in (item.digest, item.shown_digest))
-
-
 def rewrite_parts(
     history: History[M],
     wanted: Mapping[PartName, Reduction],

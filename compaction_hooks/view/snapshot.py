@@ -16,7 +16,7 @@ from compaction_hooks.tokens.budget import Budget
 from compaction_hooks.tokens.estimator import TokenEstimator
 from compaction_hooks.tokens.windows import Prices, find_prices
 from compaction_hooks.view.head import NativeStart, native_of, whole_step
-from compaction_hooks.view.parts import Reduction, still_true
+from compaction_hooks.view.parts import Reduction
 from compaction_hooks.view.projection import Projection
 from compaction_hooks.view.reasoning import NOT_STALE
 from compaction_hooks.view.record import CompactionRecord, StaleRuns
@@ -187,13 +187,12 @@ class Snapshot(NamedTuple, Generic[M]):
 
     @property
     def reductions(self) -> tuple[Reduction, ...]:
-        """The reductions that the active view shows; not those of before a rewind or an edit."""
-        shown = dict.fromkeys(self.projection.reductions)
-        if self.record is None:
-            return tuple(shown)
-        unsure = [item for item in self.record.reductions if item not in shown]
-        gone = {*unsure} - {*still_true(self.history, unsure)}
-        return tuple(dict.fromkeys([item for item in (*self.record.reductions, *shown) if item not in gone]))
+        """The reductions of the active record, and those that its view shows: a later record goes on with them.
+
+        One whose part was edited meanwhile, or went in a rewind, is applied to nothing.
+        """
+        recorded = self.record.reductions if self.record else ()
+        return tuple(dict.fromkeys((*recorded, *self.projection.reductions)))
 
     @property
     def estimated(self) -> int:
