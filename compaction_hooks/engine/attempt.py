@@ -324,7 +324,7 @@ class Attempt(Generic[M]):
         if self._order.reason is CompactionReason.OVERFLOW:
             return False
         sent, key = self._conversation.last_sent, self._snapshot.key
-        if sent is not None and sent.key.is_prefix_of(key) and sent.key.piece_count == key.piece_count:
+        if sent is not None and sent.snapshot.key._replace(estimated=key.estimated) == key:
             return True
         if sent is not None and self._order.reason is not CompactionReason.MANUAL:
             return False

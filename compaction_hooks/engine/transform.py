@@ -130,7 +130,7 @@ def _check_trigger(conversation: Conversation[M], call: Call[M]) -> None:
         ConfigurationError: no window is known.
     """
     last = conversation.last_sent
-    if call.server_compaction or (last is not None and last.budget is not None):
+    if call.server_compaction or (last is not None and last.snapshot.budget is not None):
         return
     for written, part in call.settings.triggers.items():
         if isinstance(part, RatioTrigger):

@@ -74,13 +74,10 @@ class HistoryReader(Generic[M]):
         Once there are records, a copy is compared with the reading of the original, not with the original itself: the host may have
         changed that in place since, and a record is valid for the messages that were read.
         """
-        known, watched = previous.known, previous.watched_from
+        watched, trusts_copies = previous.watched_from, previous.known == Known()
         for index, (old, message) in enumerate(zip(previous.hosts(), messages, strict=False)):
-            is_kept = index < watched and (
-                old is message
-                or (not known.origins and not known.originals and type(old) is type(message) and are_equal(old, message))
-            )
-            if not is_kept and not self._is_unchanged(previous, index, message):
+            is_equal = old is message or (trusts_copies and type(old) is type(message) and are_equal(old, message))
+            if not (index < watched and is_equal) and not self._is_unchanged(previous, index, message):
                 return index
         return min(previous.host_count, len(messages))
 

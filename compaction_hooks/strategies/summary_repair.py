@@ -18,7 +18,6 @@ from compaction_hooks.summary.extractive.outline import (
     Section,
     as_data,
     headed_sections,
-    parse,
     render,
 )
 from compaction_hooks.summary.extractive.selection import select
