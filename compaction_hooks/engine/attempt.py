@@ -54,7 +54,7 @@ class Attempt(Generic[M]):
         self._cooldown = conversation.cooldown.copy() if order.is_preview else conversation.cooldown
         self._call = call
         self._settings = call.settings
-        self._snapshot = snapshot._replace(learned=conversation.export_calibration(snapshot.key.model))
+        self._snapshot = snapshot
         keep = order.keep_tokens(snapshot, budget)
         self._budget = budget.with_keep(keep).with_target(order.due.target_tokens if order.due else None)
         self._keep_tokens = keep
@@ -266,7 +266,7 @@ class Attempt(Generic[M]):
     def _commit(self, candidate: Candidate[M], start: Instant) -> Flow[CompactionResult[M]]:
         """Make the record active, store it, and emit the event."""
         conversation = self._conversation
-        made = candidate.record_with_size()
+        made = candidate.complete_record(conversation.export_calibration(self._snapshot.model))
         if self._order.is_preview:
             return (yield from self._preview(candidate, made, start))
         if made.parent in conversation.records.undone:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import Generic, NamedTuple
 
 from compaction_hooks.foreign import are_equal
@@ -78,7 +77,6 @@ class Snapshot(NamedTuple, Generic[M]):
         tools_tokens: The tools' part of `fixed_tokens`.
         estimator: Sizes texts and messages, before calibration.
         user_pins: By digest, the run of each message that the host pinned; `UNKNOWN_RUN` if that is not known.
-        learned: The calibration learned from usage, as a record keeps it; empty without one.
         binds_reasoning: Whether the model refuses reasoning that it made after other messages.
         has_recall: Whether the model has the recall tool, so that markers name handles.
         issuer: The API and the model whose native items the view may have; None: no items.
@@ -107,7 +105,6 @@ class Snapshot(NamedTuple, Generic[M]):
     has_recall: bool
     issuer: Issuer | None
     merges_user_messages: bool
-    learned: Mapping[str, object] = MappingProxyType({})
     frozen: tuple[list[M], list[M]] | None = None
 
     def freeze(self, given: list[M]) -> Snapshot[M]:
