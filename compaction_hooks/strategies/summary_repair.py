@@ -9,13 +9,8 @@ from compaction_hooks.files.operations import read_calls
 from compaction_hooks.history.history import UserWords
 from compaction_hooks.messages import M, Media, Message
 from compaction_hooks.strategies.candidate import Goal
-from compaction_hooks.strategies.cut_point import MINIMUM_SUMMARY_TOKENS
-from compaction_hooks.strategies.shorten_parts import most_gain
-from compaction_hooks.strategies.summary_plan import (
-    Summarized,
-    SummaryPlan,
-    find_head_summary,
-)
+from compaction_hooks.strategies.reduce_parts import most_gain
+from compaction_hooks.strategies.summary_plan import MINIMUM_SUMMARY_TOKENS, Summarized, SummaryPlan, find_head_summary
 from compaction_hooks.summary.extractive.outline import (
     LEFT_OUT,
     PARENTS,
@@ -23,7 +18,6 @@ from compaction_hooks.summary.extractive.outline import (
     Section,
     as_data,
     headed_sections,
-    parse,
     render,
 )
 from compaction_hooks.summary.extractive.selection import select
@@ -70,7 +64,7 @@ def repair_summary(
         show: Returns the text of a summary's message.
     """
     start = snapshot.history.run_start(plan.cut)
-    words = _find_words(snapshot, start)
+    words = _find_words(snapshot, plan, start)
     said = _said(snapshot, plan, words)
     wanted = _lacking(summary.text, said, Section.CONSTRAINTS)
     media = _lacking(summary.text, _left_out(plan, words), Section.USER_FACTS)
@@ -175,8 +169,7 @@ def _said(snapshot: Snapshot[M], plan: SummaryPlan, words: Mapping[int, UserWord
     said: dict[str, int | None] = {}
     if history.base or snapshot.readable_native is not None or find_head_summary(history) is not None:
         # The list lacks older messages: their words are in the earlier summary, among those of its writer.
-        earlier = parse(plan.previous_summary or "")
-        said = {item.text: None for item in earlier if item.section is Section.CONSTRAINTS}
+        said = {item.text: None for item in plan.facts.earlier if item.section is Section.CONSTRAINTS}
     for index, found in words.items():
         said |= dict.fromkeys(found.constraints, index)
     return said
@@ -184,26 +177,28 @@ def _said(snapshot: Snapshot[M], plan: SummaryPlan, words: Mapping[int, UserWord
 
 def _left_out(plan: SummaryPlan, words: Mapping[int, UserWords]) -> list[str]:
     """Return a line for each of the user's images and documents, oldest first."""
-    lines = [item.text for item in parse(plan.previous_summary or "") if item.text.startswith(MEDIA_LEFT_OUT)]
+    lines = [item.text for item in plan.facts.earlier if item.text.startswith(MEDIA_LEFT_OUT)]
     lines += (line for found in words.values() for line in found.media)
     return [*dict.fromkeys(lines)][-MOST_MEDIA:]
 
 
-def _find_words(snapshot: Snapshot[M], start: int) -> Mapping[int, UserWords]:
+def _find_words(snapshot: Snapshot[M], plan: SummaryPlan, start: int) -> Mapping[int, UserWords]:
     """Return the user's words before piece `start`, oldest first, by piece; those in messages that stay are in view.
 
     Each piece is read once.
     """
     history, pinned = snapshot.history, {*snapshot.pinned_pieces(start)}
     first, known = history.log.user_words
-    read = {index: _read_words(history.piece(index).message) for index in history.pieces_of_user(start, first)}
+    read = {index: _read_words(history.piece(index).message, plan) for index in history.pieces_of_user(start, first)}
     known = {**known, **{index: found for index, found in read.items() if any(found)}}
     history.log.user_words = max(first, start), known
     return {index: found for index, found in known.items() if index < start and index not in pinned}
 
 
-def _read_words(message: Message) -> UserWords:
-    constraints = constraint_items(request_texts([message]), ())
+def _read_words(message: Message, plan: SummaryPlan) -> UserWords:
+    constraints = plan.facts.constraints.get(id(message))
+    if constraints is None:  # covered by an earlier record
+        constraints = constraint_items(request_texts([message]), ())
     media = (f"{MEDIA_LEFT_OUT}{name_media(part)}]" for part in message.parts if isinstance(part, Media))
     return UserWords(tuple(item.text for item in constraints), tuple(media))
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import Generic, NamedTuple
 
 from compaction_hooks.foreign import are_equal
@@ -16,7 +15,7 @@ from compaction_hooks.tokens.budget import Budget
 from compaction_hooks.tokens.estimator import TokenEstimator
 from compaction_hooks.tokens.windows import Prices, find_prices
 from compaction_hooks.view.head import NativeStart, native_of, whole_step
-from compaction_hooks.view.parts import Reduction, still_true
+from compaction_hooks.view.parts import Reduction
 from compaction_hooks.view.projection import Projection
 from compaction_hooks.view.reasoning import NOT_STALE
 from compaction_hooks.view.record import CompactionRecord, StaleRuns
@@ -78,7 +77,6 @@ class Snapshot(NamedTuple, Generic[M]):
         tools_tokens: The tools' part of `fixed_tokens`.
         estimator: Sizes texts and messages, before calibration.
         user_pins: By digest, the run of each message that the host pinned; `UNKNOWN_RUN` if that is not known.
-        learned: The calibration learned from usage, as a record keeps it; empty without one.
         binds_reasoning: Whether the model refuses reasoning that it made after other messages.
         has_recall: Whether the model has the recall tool, so that markers name handles.
         issuer: The API and the model whose native items the view may have; None: no items.
@@ -107,7 +105,6 @@ class Snapshot(NamedTuple, Generic[M]):
     has_recall: bool
     issuer: Issuer | None
     merges_user_messages: bool
-    learned: Mapping[str, object] = MappingProxyType({})
     frozen: tuple[list[M], list[M]] | None = None
 
     def freeze(self, given: list[M]) -> Snapshot[M]:
@@ -187,13 +184,12 @@ class Snapshot(NamedTuple, Generic[M]):
 
     @property
     def reductions(self) -> tuple[Reduction, ...]:
-        """The reductions that the active view shows; not those of before a rewind or an edit."""
-        shown = dict.fromkeys(self.projection.reductions)
-        if self.record is None:
-            return tuple(shown)
-        unsure = [item for item in self.record.reductions if item not in shown]
-        gone = {*unsure} - {*still_true(self.history, unsure)}
-        return tuple(dict.fromkeys([item for item in (*self.record.reductions, *shown) if item not in gone]))
+        """The reductions of the active record, and those that its view shows: a later record goes on with them.
+
+        One whose part was edited meanwhile, or went in a rewind, is applied to nothing.
+        """
+        recorded = self.record.reductions if self.record else ()
+        return tuple(dict.fromkeys((*recorded, *self.projection.reductions)))
 
     @property
     def estimated(self) -> int:

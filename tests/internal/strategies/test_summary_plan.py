@@ -13,7 +13,7 @@ from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.history import HistoryReader, Known
 from compaction_hooks.history.digests import message_digest
 from compaction_hooks.strategies.candidate import Goal, find_parts
-from compaction_hooks.strategies.clear_tool_results import ClearToolResults
+from compaction_hooks.strategies.reduce_parts import ClearToolResults
 from compaction_hooks.strategies.summarize import Summarize, drop_marker
 from compaction_hooks.strategies.summary_plan import Summarized, SummaryPlan, plan_summary
 from compaction_hooks.tokens.budget import Budget
