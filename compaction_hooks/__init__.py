@@ -2,7 +2,6 @@
 
 import typing
 
-from compaction_hooks.engine.result import CompactionOutcome, CompactionResult, SessionState
 from compaction_hooks.errors import CompactionError, ConfigurationError, ContextOverflowError
 from compaction_hooks.messages import Format, Message, MessageFormat, Usage
 from compaction_hooks.session.controller import CompactionController
@@ -14,6 +13,7 @@ from compaction_hooks.view.projection import project
 from compaction_hooks.view.record import CompactionReason, CompactionRecord
 
 if typing.TYPE_CHECKING:
+    from compaction_hooks.engine.result import CompactionOutcome, CompactionResult, SessionState
     from compaction_hooks.events import (
         CompactionEvent,
         CompactionFailed,
@@ -72,6 +72,9 @@ __all__ = [
 ]
 
 _MODULE_OF = {
+    "CompactionOutcome": "engine.result",
+    "CompactionResult": "engine.result",
+    "SessionState": "engine.result",
     "CompactionEvent": "events",
     "CompactionFailed": "events",
     "CompactionFinished": "events",

@@ -14,10 +14,10 @@ from compaction_hooks.engine.measuring import take_snapshot
 from compaction_hooks.engine.orders import Order
 from compaction_hooks.engine.persistence import sync_store
 from compaction_hooks.engine.result import CompactionOutcome, CompactionResult
+from compaction_hooks.engine.transform import report_missing_pins
 from compaction_hooks.errors import ContextOverflowError
 from compaction_hooks.files import FileOperations, merge
 from compaction_hooks.foreign import describe_error
-from compaction_hooks.history.digests import message_digest
 from compaction_hooks.messages import M
 from compaction_hooks.runtime.effects import Emit, Flow, InFlight, Instant, IsAborted, Now, Outcome, Wait, Work
 from compaction_hooks.tokens.budget import Budget
@@ -176,22 +176,6 @@ def wait_for_others(conversation: Conversation[M]) -> Flow[Outcome | None]:
         if end != "settled":
             break
     return end
-
-
-def report_missing_pins(conversation: Conversation[M], call: Call[M]) -> Flow[None]:
-    """Report messages that were pinned before a list had them, if this list does not have them either."""
-    if not conversation.records.unseen_pins:
-        return
-    history = take_snapshot(conversation, call).history
-    digests = {message_digest(history.piece(index).message) for index in range(history.piece_count)}
-    unseen = conversation.records.unseen_pins
-    conversation.records.unseen_pins = []
-    count = sum(not digests.issuperset(pinned) for pinned in unseen)
-    if count:
-        from compaction_hooks.events import PinMissing  # needed only when something happens
-
-        logger.warning("session %s: the list has not %d of the messages that were pinned", conversation.id, count)
-        yield Emit(PinMissing(session_id=conversation.id, count=count))
 
 
 def _build_started_event(session_id: str, snapshot: Snapshot[M], order: Order) -> CompactionStarted:

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Any, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast
 
 from compaction_hooks import arguments
 from compaction_hooks.engine.call import SharedState
-from compaction_hooks.engine.compact import compact
 from compaction_hooks.engine.conversation import Conversation
 from compaction_hooks.engine.engine import Engine
 from compaction_hooks.engine.learning import report_usage
-from compaction_hooks.engine.orders import Order
 from compaction_hooks.engine.persistence import report
 from compaction_hooks.engine.records import StoreQueue
-from compaction_hooks.engine.result import CompactionOutcome, CompactionResult, SessionState
-from compaction_hooks.engine.send import recover, send_call
 from compaction_hooks.engine.transform import transform
 from compaction_hooks.errors import ConfigurationError, RecordError
 from compaction_hooks.formats import OpenAIChatFormat
@@ -32,6 +28,12 @@ from compaction_hooks.tokens.estimator import TokenEstimator
 from compaction_hooks.tokens.media import LearnedMedia
 from compaction_hooks.view.record import CompactionReason, CompactionRecord
 from compaction_hooks.view.summary_message import SUMMARY_MARKER
+
+if TYPE_CHECKING:  # needed only when something is due, or is asked for
+    from compaction_hooks.engine.call import Call
+    from compaction_hooks.engine.orders import Order
+    from compaction_hooks.engine.result import CompactionResult, SessionState
+    from compaction_hooks.engine.sizes import LastSent
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -114,7 +116,7 @@ class ConversationMethods(RecallMethods[M]):
         arguments.check(arguments.KINDS, {"send": send, "answer": answer}, ["answer"])
         engine = self.engine
         call = check_call(engine, messages, options, engine.begin_call())
-        flow = send_call(engine.conversation, call, _guard_reader(answer))
+        flow = _send(engine, call, answer)
         return cast("R", await engine.driver.run(flow, _build_caller(signal, options, send)))  # what `send` gave
 
     def call_sync(
@@ -134,7 +136,7 @@ class ConversationMethods(RecallMethods[M]):
             )
         engine = self.engine
         call = check_call(engine, messages, options, engine.begin_call())
-        flow = send_call(engine.conversation, call, _guard_reader(answer))
+        flow = _send(engine, call, answer)
         return cast("R", engine.driver.run_sync(flow, _build_caller(signal, options, send)))  # what `send` gave
 
     async def compact(
@@ -159,7 +161,7 @@ class ConversationMethods(RecallMethods[M]):
             ContextOverflowError: the list does not fit the window and cannot be made to fit.
         """
         order = _order(keep_recent_tokens, focus, preview)
-        flow = compact(self.engine.conversation, check_call(self.engine, messages, options), order)
+        flow = self._compact(messages, options, order)
         return await self.engine.driver.run(flow, _build_caller(signal, options))
 
     def compact_sync(
@@ -174,7 +176,7 @@ class ConversationMethods(RecallMethods[M]):
     ) -> CompactionResult[T]:
         """As `compact`, for callers without an event loop."""
         order = _order(keep_recent_tokens, focus, preview)
-        flow = compact(self.engine.conversation, check_call(self.engine, messages, options), order)
+        flow = self._compact(messages, options, order)
         return self.engine.driver.run_sync(flow, _build_caller(signal, options))
 
     async def preview(
@@ -193,7 +195,7 @@ class ConversationMethods(RecallMethods[M]):
             ContextOverflowError: the list does not fit the window and cannot be made to fit.
         """
         order = _order(keep_recent_tokens, focus)._replace(is_preview=True)
-        flow = compact(self.engine.conversation, check_call(self.engine, messages, options), order)
+        flow = self._compact(messages, options, order)
         return await self.engine.driver.run(flow, _build_caller(signal, options))
 
     def preview_sync(
@@ -206,7 +208,7 @@ class ConversationMethods(RecallMethods[M]):
     ) -> CompactionResult[T]:
         """As `preview`, for callers without an event loop."""
         order = _order(keep_recent_tokens, focus)._replace(is_preview=True)
-        flow = compact(self.engine.conversation, check_call(self.engine, messages, options), order)
+        flow = self._compact(messages, options, order)
         return self.engine.driver.run_sync(flow, _build_caller(signal, options))
 
     async def recover(
@@ -219,17 +221,26 @@ class ConversationMethods(RecallMethods[M]):
                 if the settings exclude recovery, or if the caller aborted.
             ContextOverflowError: nothing smaller is valid; `error` is its cause.
         """
-        arguments.check(arguments.KINDS, {"error": error})
-        flow = recover(self.engine.conversation, check_call(self.engine, messages, options), error)
+        flow = self._recover(error, messages, options)
         return (await self.engine.driver.run(flow, _build_caller(signal, options))).view
 
     def recover_sync(
         self, error: BaseException, messages: list[T], signal: Signal | None = None, **options: Unpack[CallOptions]
     ) -> list[T]:
         """As `recover`, for callers without an event loop."""
-        arguments.check(arguments.KINDS, {"error": error})
-        flow = recover(self.engine.conversation, check_call(self.engine, messages, options), error)
+        flow = self._recover(error, messages, options)
         return self.engine.driver.run_sync(flow, _build_caller(signal, options)).view
+
+    def _compact(self, messages: list[T], options: CallOptions, order: Order) -> Flow[CompactionResult[T]]:
+        from compaction_hooks.engine.compact import compact
+
+        return compact(self.engine.conversation, check_call(self.engine, messages, options), order)
+
+    def _recover(self, error: BaseException, messages: list[T], options: CallOptions) -> Flow[LastSent[T]]:
+        from compaction_hooks.engine.send import recover
+
+        arguments.check(arguments.KINDS, {"error": error})
+        return recover(self.engine.conversation, check_call(self.engine, messages, options), error)
 
     # -- usage, pins, undo, state
 
@@ -315,6 +326,8 @@ class ConversationMethods(RecallMethods[M]):
 
     def state(self) -> SessionState:
         """Return how full the context is, as of the list last handed out; before the first one, of the list given to `load`."""
+        from compaction_hooks.engine.result import SessionState
+
         conversation = self.engine.conversation
         with conversation.lock:
             last = conversation.newest_snapshot
@@ -472,10 +485,20 @@ class CompactionSession(ConversationMethods[M]):
 
 
 def _order(keep_recent_tokens: int | None, focus: str | None, preview: CompactionResult[Any] | None = None) -> Order:
+    from compaction_hooks.engine.orders import Order
+    from compaction_hooks.engine.result import CompactionOutcome, CompactionResult
+
     given = {"keep_recent_tokens": keep_recent_tokens, "focus": focus, "preview": preview}
-    arguments.check(_KINDS, given, given)
+    arguments.check({**_KINDS, "preview": arguments.instance_of(CompactionResult)}, given, given)
     previewed = preview.record if preview and preview.outcome is CompactionOutcome.PREVIEWED else None
     return Order(CompactionReason.MANUAL, keep_recent_tokens, focus=focus, must_fit=True, previewed=previewed)
+
+
+def _send(engine: Engine[Any], call: Call[T], answer: Callable[[R], Message | None] | None) -> Flow[object]:
+    from compaction_hooks.engine.send import send_call
+
+    reader = cast("Callable[[object], object]", answer or read_answer)  # it reads the responses of `send`
+    return send_call(engine.conversation, call, guard_reader(reader))
 
 
 def _build_caller(
@@ -490,18 +513,10 @@ def _build_caller(
     )
 
 
-_KINDS = {
-    **arguments.KINDS,
-    "keep_recent_tokens": arguments.whole("tokens", least=0),
-    "preview": arguments.instance_of(CompactionResult),
-}
+_KINDS = {**arguments.KINDS, "keep_recent_tokens": arguments.whole("tokens", least=0)}
 
 
 def _is_known(conversation: Conversation[M], fields: object) -> bool:
     return isinstance(fields, Mapping) and conversation.records.knows(
         str(cast("Mapping[str, object]", fields).get("id"))
     )
-
-
-def _guard_reader(answer: Callable[[R], Message | None] | None) -> Callable[[object], Message | None]:
-    return guard_reader(cast("Callable[[object], object]", answer or read_answer))  # it reads the responses of `send`
