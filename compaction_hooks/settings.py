@@ -35,8 +35,7 @@ from compaction_hooks.triggers import (
     parts_of,
     threshold_of,
 )
-from compaction_hooks.view.parts import ToolRule
-from compaction_hooks.view.reasoning import SealedReasoning
+from compaction_hooks.view import SealedReasoning, ToolRule
 
 if TYPE_CHECKING:  # needed only when something is due
     from compaction_hooks.strategies import AnyStrategy

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Generic, NamedTuple
+from typing import TYPE_CHECKING, Generic, NamedTuple
 
-from compaction_hooks.engine.conversation import Conversation
-from compaction_hooks.files import FileOperations
 from compaction_hooks.messages import M
-from compaction_hooks.native import Issuer
-from compaction_hooks.settings import CompactionSettings
-from compaction_hooks.tokens.budget import Budget
-from compaction_hooks.tokens.calibration import Calibration
-from compaction_hooks.tokens.windows import ModelWindow, Windows
+
+if TYPE_CHECKING:
+    from compaction_hooks.engine.conversation import Conversation
+    from compaction_hooks.files import FileOperations
+    from compaction_hooks.native import Issuer
+    from compaction_hooks.settings import CompactionSettings
+    from compaction_hooks.tokens.budget import Budget
+    from compaction_hooks.tokens.calibration import Calibration
+    from compaction_hooks.tokens.windows import ModelWindow, Windows
 
 SMALLEST_WINDOW = 1_024
 """The smallest window in tokens that is believed, since an error text may be misread."""

@@ -4,21 +4,31 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
-from typing import Generic
+from typing import TYPE_CHECKING, Generic, cast
 
 from compaction_hooks.engine.call import Call, SharedState, budget_for
 from compaction_hooks.engine.conversation import UNDONE, Conversation
+from compaction_hooks.engine.learning import report_usage
 from compaction_hooks.engine.measuring import take_snapshot
 from compaction_hooks.engine.persistence import load, write
 from compaction_hooks.engine.quiet import Quiet, begin, learned_elsewhere, settle
+from compaction_hooks.engine.records import StoreQueue
+from compaction_hooks.engine.transform import transform
 from compaction_hooks.foreign import are_equal
-from compaction_hooks.history import History
-from compaction_hooks.messages import M, MessageFormat, Usage
+from compaction_hooks.formats import OpenAIChatFormat
+from compaction_hooks.history import History, HistoryReader
+from compaction_hooks.messages import M, MessageFormat, Usage, as_format
 from compaction_hooks.runtime.drivers import Driver, Services
 from compaction_hooks.runtime.effects import Flow
 from compaction_hooks.tokens.budget import UNDO_GROWTH_RATIO, Budget
+from compaction_hooks.tokens.estimator import TokenEstimator
+from compaction_hooks.tokens.media import LearnedMedia
 from compaction_hooks.view.record import NATIVE_MARK, CompactionRecord, undo_note
 from compaction_hooks.view.snapshot import Snapshot
+from compaction_hooks.view.summary_message import SUMMARY_MARKER
+
+if TYPE_CHECKING:
+    from compaction_hooks.engine.sizes import LastSent
 
 logger = logging.getLogger("compaction_hooks")
 
@@ -38,6 +48,10 @@ class Engine(Generic[M]):
             now = self.services.seconds()
             last, self.conversation.called_at = self.conversation.called_at, now
         return None if last is None else now - last
+
+    def transform(self, call: Call[M]) -> Flow[LastSent[M]]:
+        """Return the flow of a regular call."""
+        return transform(self.conversation, call)
 
     def find_quiet_view(self, messages: list[M], options: Mapping[str, object]) -> list[M] | None:
         """Return the view of a call in which nothing can be due; None if the call must take the regular way."""
@@ -61,6 +75,13 @@ class Engine(Generic[M]):
         """Note a usage report of quiet calls for later; return whether it is noted."""
         with self.conversation.lock:
             return self._quiet is not None and self._quiet.report(usage, view, model)
+
+    def report_usage(self, usage: Usage, view: list[M] | None, model: str | None) -> None:
+        """Learn from a usage report; ignore that of a list other than the one last handed out."""
+        with self.conversation.lock:
+            last = self.conversation.last_sent
+            if view is None or (last is not None and (view is last.view or view is last.unmerged)):
+                report_usage(self.conversation, self.shared, usage, last and last.snapshot, model)
 
     def settle(self) -> None:
         """Read what quiet calls left unread, and learn from their usage reports; the next call takes the regular way."""
@@ -150,3 +171,16 @@ class Engine(Generic[M]):
         """Write the queued changes, unless the store belongs to the event loop that runs in this thread."""
         if self.conversation.queue.unwritten and self.driver.can_store_here:
             self.driver.run_sync(write(self.conversation))
+
+
+def make_engine(
+    id: str, format: MessageFormat[M] | None, estimator: TokenEstimator, shared: SharedState, services: Services
+) -> Engine[M]:
+    """Return the engine of a new conversation; without a format, the first list that tells one decides."""
+    # Without a format M is the dicts of providers, and OpenAI's reads plain text until a list tells the format.
+    first = as_format(format or cast("MessageFormat[M]", OpenAIChatFormat()))
+    sizes = LearnedMedia(estimator)
+    reader = HistoryReader(first, sizes.estimate_message_tokens, SUMMARY_MARKER)
+    queue = StoreQueue(id, has_store=services.store is not None)
+    conversation = Conversation(id, first, sizes, reader, queue, is_format_open=format is None)
+    return Engine(conversation, shared, services)

@@ -9,7 +9,8 @@ from typing import Any, Final
 from compaction_hooks.history import History
 from compaction_hooks.messages import Format, M, Message, Part, can
 from compaction_hooks.reasoning import binds_reasoning, find_family, is_reasoning
-from compaction_hooks.view.reasoning import ALL_RUNS, NOT_STALE, SealedReasoning, newest_reasoning, stale_runs_of
+from compaction_hooks.view import SealedReasoning
+from compaction_hooks.view.reasoning import ALL_RUNS, NOT_STALE, newest_reasoning, stale_runs_of
 from compaction_hooks.view.record import NATIVE_MARK, CompactionRecord, StaleRuns, other_view, reasoning_note
 
 

@@ -11,27 +11,28 @@ from weakref import WeakValueDictionary
 
 from compaction_hooks import arguments
 from compaction_hooks.engine.call import SharedState
-from compaction_hooks.engine.engine import Engine
-from compaction_hooks.engine.persistence import remove_all
 from compaction_hooks.errors import ConfigurationError
-from compaction_hooks.files import FileOperations
 from compaction_hooks.messages import M, MessageFormat, as_format, can
 from compaction_hooks.runtime.drivers import Driver, Services
-from compaction_hooks.runtime.effects import Instant
 from compaction_hooks.runtime.guards import GuardedClock, GuardedEstimator, guard_trigger, system_clock
+from compaction_hooks.session import Later
 from compaction_hooks.session.session import CompactionSession, ConversationMethods
 from compaction_hooks.settings import CompactionSettings, ModelSettings
 from compaction_hooks.tokens.estimator import CharacterEstimator, TokenEstimator
 from compaction_hooks.tokens.windows import Windows, find_window, unknown_window_error
 from compaction_hooks.triggers import RatioTrigger, TokensTrigger
-from compaction_hooks.view.record import CompactionRecord
 
 if TYPE_CHECKING:  # needed only when something is due
+    from compaction_hooks.engine.engine import Engine
     from compaction_hooks.events import EventHandler
+    from compaction_hooks.files import FileOperations
+    from compaction_hooks.runtime.effects import Flow, Instant
     from compaction_hooks.stores import RecordStore
     from compaction_hooks.summary.request import Summarizer
+    from compaction_hooks.view.record import CompactionRecord
 else:
-    EventHandler = RecordStore = Summarizer = Any  # for `typing.get_type_hints`
+    EventHandler = FileOperations = Instant = RecordStore = Summarizer = Any  # for `typing.get_type_hints`
+    Engine = Later
 
 N = TypeVar("N")
 ChatMessage: TypeAlias = Mapping[str, object]
@@ -224,7 +225,8 @@ class CompactionController(ConversationMethods[M]):
 
         for old in evicted:
             self._keep_manual_records(old)
-        session.engine.import_records(by_hand)
+        if by_hand:
+            session.engine.import_records(by_hand)
         for sibling in siblings:
             session.engine.conversation.merge_from(sibling.engine.conversation)
         if host_files is not None:
@@ -273,25 +275,24 @@ class CompactionController(ConversationMethods[M]):
             RecordError: the store failed, or has entries that cannot be read; the memory is free already, call it again.
             ConfigurationError: the id is no text.
         """
-        driver = self._forget_in_memory(id)
-        if self._services.store is not None:
-            await driver.run(remove_all(id))
+        await Driver(self._services, threading.RLock()).run(self._forget(id))
 
     def forget_sync(self, id: str) -> None:
         """As `forget`, for callers without an event loop."""
-        driver = self._forget_in_memory(id)
-        if self._services.store is not None:
-            driver.run_sync(remove_all(id))
+        Driver(self._services, threading.RLock()).run_sync(self._forget(id))
 
-    def _forget_in_memory(self, id: str) -> Driver:
-        """Remove a conversation from memory; return the driver that removes it from the store."""
+    def _forget(self, id: str) -> Flow[None]:
+        """Remove a conversation from memory, then from the store."""
+        from compaction_hooks.engine.persistence import remove_all
+
         arguments.check(arguments.KINDS, {"id": id})
         with self._lock:
             held = [*self._sessions.get(id, {}).values(), *(old for key, old in self._evicted.items() if key[0] == id)]
         for session in held:
             session.begin_anew()
         self.close(id)
-        return Driver(self._services, threading.RLock())
+        if self._services.store is not None:
+            yield from remove_all(id)
 
     @property
     def engine(self) -> Engine[Any]:

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeVar
 
 from compaction_hooks import arguments
 from compaction_hooks.engine.call import Call, SharedState
-from compaction_hooks.engine.engine import Engine
-from compaction_hooks.native import find_server_compaction, issuer_of
-from compaction_hooks.settings import CompactionSettings
 
 if TYPE_CHECKING:  # needed only when something is due
+    from compaction_hooks.engine.engine import Engine
     from compaction_hooks.events import EventHandler
+    from compaction_hooks.settings import CompactionSettings
     from compaction_hooks.summary.request import Summarizer
 else:
     EventHandler = Summarizer = Any  # for `typing.get_type_hints`
@@ -85,6 +84,8 @@ def check_call(
     Raises:
         ConfigurationError, TypeError: the messages or the options are invalid.
     """
+    from compaction_hooks.native import find_server_compaction, issuer_of
+
     arguments.check_messages(messages)
     if options:
         check_options(options)

@@ -6,16 +6,17 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from compaction_hooks import arguments
-from compaction_hooks.engine.engine import Engine
 from compaction_hooks.messages import M
+from compaction_hooks.session import Later
 from compaction_hooks.session.options import check_call
-from compaction_hooks.view.projection import apply_record
 
 if TYPE_CHECKING:  # most programs recall nothing
+    from compaction_hooks.engine.engine import Engine
     from compaction_hooks.recall import Covered, RecallTool
     from compaction_hooks.recall.tool import Recallable
 else:
     Covered = RecallTool = Recallable = Any  # for `typing.get_type_hints`
+    Engine = Later
 
 T = TypeVar("T")
 
@@ -61,6 +62,7 @@ class RecallMethods(Generic[M]):
         from compaction_hooks.recall.covered import Covered, Listing
         from compaction_hooks.recall.parts import texts_of
         from compaction_hooks.recall.tool import Recallable, count_answers
+        from compaction_hooks.view.projection import apply_record
 
         engine = self.engine
         conversation, shared = engine.conversation, engine.shared

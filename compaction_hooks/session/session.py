@@ -2,38 +2,34 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast
 
 from compaction_hooks import arguments
-from compaction_hooks.engine.call import SharedState
-from compaction_hooks.engine.conversation import Conversation
-from compaction_hooks.engine.engine import Engine
-from compaction_hooks.engine.learning import report_usage
-from compaction_hooks.engine.persistence import report
-from compaction_hooks.engine.records import StoreQueue
-from compaction_hooks.engine.transform import transform
 from compaction_hooks.errors import ConfigurationError, RecordError
-from compaction_hooks.formats import OpenAIChatFormat
-from compaction_hooks.formats.answers import read_answer, read_report
-from compaction_hooks.history import HistoryReader
-from compaction_hooks.messages import M, Message, MessageFormat, UsageReport, as_format
+from compaction_hooks.messages import M, Message, MessageFormat, UsageReport
 from compaction_hooks.runtime.drivers import CallContext, Services
-from compaction_hooks.runtime.effects import Flow
 from compaction_hooks.runtime.guarded_call import is_async
 from compaction_hooks.runtime.guards import GuardedSignal, Signal, guard_reader
+from compaction_hooks.session import Later
 from compaction_hooks.session.options import CallOptions, check_call
 from compaction_hooks.session.recalling import RecallMethods
 from compaction_hooks.tokens.estimator import TokenEstimator
-from compaction_hooks.tokens.media import LearnedMedia
-from compaction_hooks.view.record import CompactionReason, CompactionRecord
-from compaction_hooks.view.summary_message import SUMMARY_MARKER
 
 if TYPE_CHECKING:  # needed only when something is due, or is asked for
-    from compaction_hooks.engine.call import Call
+    from compaction_hooks.engine.call import Call, SharedState
+    from compaction_hooks.engine.conversation import Conversation
+    from compaction_hooks.engine.engine import Engine
     from compaction_hooks.engine.orders import Order
     from compaction_hooks.engine.result import CompactionResult, SessionState
     from compaction_hooks.engine.sizes import LastSent
+    from compaction_hooks.runtime.effects import Flow
+    from compaction_hooks.view.record import CompactionRecord
+else:
+    CompactionRecord = SessionState = SharedState = Any  # for `typing.get_type_hints`
+    CompactionResult = Engine = Later
+
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -73,7 +69,7 @@ class ConversationMethods(RecallMethods[M]):
             return view
         engine = self.engine
         call = check_call(engine, messages, options, engine.begin_call())
-        sent = await engine.driver.run(transform(engine.conversation, call), _build_caller(signal, options))
+        sent = await engine.driver.run(engine.transform(call), _build_caller(signal, options))
         engine.begin_quiet(call, options)
         return sent.view
 
@@ -86,7 +82,7 @@ class ConversationMethods(RecallMethods[M]):
             return view
         engine = self.engine
         call = check_call(engine, messages, options, engine.begin_call())
-        sent = engine.driver.run_sync(transform(engine.conversation, call), _build_caller(signal, options))
+        sent = engine.driver.run_sync(engine.transform(call), _build_caller(signal, options))
         engine.begin_quiet(call, options)
         return sent.view
 
@@ -256,16 +252,11 @@ class ConversationMethods(RecallMethods[M]):
         Raises:
             TypeError: `usage` has another type.
         """
+        from compaction_hooks.formats.answers import read_report
+
         counted = read_report(usage, "report_usage")
-        if counted is None:
-            return
-        if self.quiet_engine.note_usage(counted, view, model):
-            return
-        conversation = self.engine.conversation
-        with conversation.lock:
-            last = conversation.last_sent
-            if view is None or (last is not None and (view is last.view or view is last.unmerged)):
-                report_usage(conversation, self.engine.shared, counted, last and last.snapshot, model)
+        if counted is not None and not self.quiet_engine.note_usage(counted, view, model):
+            self.engine.report_usage(counted, view, model)
 
     async def load(self, messages: list[T] | None = None, **options: Unpack[CallOptions]) -> None:
         """Load the store's records, including new ones of other workers, if there is a store.
@@ -350,6 +341,10 @@ class ConversationMethods(RecallMethods[M]):
         )
 
 
+_BEGINNING = threading.Lock()
+"""Held while a session gets its engine: two threads get the same."""
+
+
 class CompactionSession(ConversationMethods[M]):
     """One conversation of a controller. Safe to use from several threads and event loops at once.
 
@@ -365,28 +360,13 @@ class CompactionSession(ConversationMethods[M]):
         shared: SharedState,
         services: Services,
     ) -> None:
-        # Without a format M is the dicts of providers, and OpenAI's reads plain text until a list tells the format.
-        first = as_format(format or cast("MessageFormat[M]", OpenAIChatFormat()))
-
-        def make_engine() -> Engine[M]:
-            sizes = LearnedMedia(estimator)
-            reader = HistoryReader(first, sizes.estimate_message_tokens, SUMMARY_MARKER)
-            conversation = Conversation(
-                id,
-                first,
-                sizes,
-                reader,
-                StoreQueue(id, has_store=services.store is not None),
-                is_format_open=format is None,
-            )
-            return Engine(conversation, shared, services)
-
-        self._make_engine = make_engine
-        self._own = make_engine()
+        self._id = id
+        self._parts = format, estimator, shared, services
+        self._own: Engine[M] | None = None
 
     def __repr__(self) -> str:
         """Return the id and how full the context is."""
-        if self._own.conversation.newest_snapshot is None:
+        if self.quiet_engine.conversation.newest_snapshot is None:
             return f"CompactionSession({self.id!r}, no call yet)"
         state = self.state()
         window = "" if state.context_window is None else f" of {state.context_window:,}"
@@ -396,26 +376,37 @@ class CompactionSession(ConversationMethods[M]):
     @property
     def id(self) -> str:
         """The session's name."""
-        return self._own.conversation.id
+        return self._id
 
     @property
     def engine(self) -> Engine[Any]:
         """The engine of this conversation, with all read that quiet calls left unread."""
-        self._own.settle()
-        return self._own
+        engine = self.quiet_engine
+        engine.settle()
+        return engine
 
     @property
     def quiet_engine(self) -> Engine[Any]:
         """The engine of this conversation as it is."""
-        return self._own
+        own = self._own
+        return own if own is not None else self._begin()
+
+    def _begin(self) -> Engine[M]:
+        """Make the engine, at its first use: it is half of the package, and no turn of an event loop should import both halves."""
+        from compaction_hooks.engine.engine import make_engine
+
+        new = make_engine(self._id, *self._parts)
+        with _BEGINNING:
+            self._own = self._own or new
+            return self._own
 
     def begin_anew(self) -> None:
         """Discard all state, for `CompactionController.forget`; calls under way write nothing more."""
-        with self._own.conversation.lock:
-            self._own.conversation.queue.is_forgotten = True
-        has_recall = self._own.conversation.has_recall
-        self._own = self._make_engine()
-        self._own.conversation.has_recall = has_recall
+        old = self.quiet_engine.conversation
+        with old.lock:
+            old.queue.is_forgotten = True
+        self._own = None
+        self.quiet_engine.conversation.has_recall = old.has_recall
 
     # -- records and views, for adapters and stores of the host's own
 
@@ -425,14 +416,16 @@ class CompactionSession(ConversationMethods[M]):
 
         Before the first list, the record made last, of the loaded ones: see `load`.
         """
-        with self.engine.conversation.lock:
-            return self._own.conversation.find_current()
+        conversation = self.engine.conversation
+        with conversation.lock:
+            return conversation.find_current()
 
     @property
     def records(self) -> list[CompactionRecord]:
         """All loaded records, of every branch, with the notes of pins and of undone compactions."""
-        with self.engine.conversation.lock:
-            return self._own.conversation.export_all()
+        conversation = self.engine.conversation
+        with conversation.lock:
+            return conversation.export_all()
 
     def unmerged(self, view: list[T]) -> list[T]:
         """Return the view last handed out as a host should store it; any other list as it is.
@@ -440,7 +433,7 @@ class CompactionSession(ConversationMethods[M]):
         With `settings.merge_user_messages`, a view has adjacent user messages as one. A summary is only recognized later if it is
         stored apart from the words of the user.
         """
-        last = self._own.conversation.last_sent
+        last = self.quiet_engine.conversation.last_sent
         return cast("list[T]", last.unmerged) if last is not None and last.view is view else view
 
     def keep(self, message: object) -> None:
@@ -448,8 +441,9 @@ class CompactionSession(ConversationMethods[M]):
 
         For messages that the host itself keeps in every list.
         """
-        with self.engine.conversation.lock:
-            self._own.conversation.keep(cast("M", message))
+        conversation = self.engine.conversation
+        with conversation.lock:
+            conversation.keep(message)
 
     def export_records(self) -> list[dict[str, object]]:
         """Return all records of this conversation as plain JSON, with its pins and undos.
@@ -457,7 +451,7 @@ class CompactionSession(ConversationMethods[M]):
         Raises:
             RecordError: the records of the store are not loaded yet.
         """
-        if not self._own.conversation.queue.was_loaded:
+        if not self.quiet_engine.conversation.queue.was_loaded:
             raise RecordError(
                 f"the records of session {self.id!r} are not read from the store yet: `await session.load()` or "
                 "`session.load_sync()` first; if the store fails, a StoreFailed event says why"
@@ -471,22 +465,27 @@ class CompactionSession(ConversationMethods[M]):
         here is not added again. The new ones are written to the store at once; to an async store, inside a running loop, with the
         next call.
         """
+        from compaction_hooks.engine.persistence import report
+        from compaction_hooks.view.record import CompactionRecord
+
         readable: list[CompactionRecord] = []
-        with self.engine.conversation.lock:
-            unknown = [fields for fields in records if not _is_known(self._own.conversation, fields)]
+        engine = self.engine
+        with engine.conversation.lock:
+            unknown = [fields for fields in records if not _is_known(engine.conversation, fields)]
         for fields in unknown:
             try:
                 readable.append(CompactionRecord.from_dict(fields))
             except RecordError as error:
-                self._own.driver.run_sync(report(self._own.conversation, "read", error))
-        count = self._own.import_records(readable)
-        self._own.save_in_this_thread()
+                engine.driver.run_sync(report(engine.conversation, "read", error))
+        count = engine.import_records(readable)
+        engine.save_in_this_thread()
         return count
 
 
 def _order(keep_recent_tokens: int | None, focus: str | None, preview: CompactionResult[Any] | None = None) -> Order:
     from compaction_hooks.engine.orders import Order
     from compaction_hooks.engine.result import CompactionOutcome, CompactionResult
+    from compaction_hooks.view.record import CompactionReason
 
     given = {"keep_recent_tokens": keep_recent_tokens, "focus": focus, "preview": preview}
     arguments.check({**_KINDS, "preview": arguments.instance_of(CompactionResult)}, given, given)
@@ -496,6 +495,7 @@ def _order(keep_recent_tokens: int | None, focus: str | None, preview: Compactio
 
 def _send(engine: Engine[Any], call: Call[T], answer: Callable[[R], Message | None] | None) -> Flow[object]:
     from compaction_hooks.engine.send import send_call
+    from compaction_hooks.formats.answers import read_answer
 
     reader = cast("Callable[[object], object]", answer or read_answer)  # it reads the responses of `send`
     return send_call(engine.conversation, call, guard_reader(reader))

@@ -14,13 +14,13 @@ from compaction_hooks.history.digests import text_digest
 from compaction_hooks.messages import M
 from compaction_hooks.tokens.budget import MINIMUM_GAIN_RATIO, Budget
 from compaction_hooks.validity import is_alike, needs_merging, problems, worsened
+from compaction_hooks.view import ToolRule
 from compaction_hooks.view.parts import (
     OF_TOOLS,
     RESULTS,
     PartKind,
     Reducible,
     Reduction,
-    ToolRule,
     by_name,
     list_parts,
     measure,

@@ -15,6 +15,7 @@ from compaction_hooks.history import History, Piece
 from compaction_hooks.history.digests import canonical_arguments, message_digest, number_calls, text_digest
 from compaction_hooks.messages import Format, M, Message, Part, PartAddress, Text, ToolCall, ToolResult
 from compaction_hooks.tokens.media import describe_left_out, find_media
+from compaction_hooks.view import ToolRule
 from compaction_hooks.view.markers import (
     HEAD_RATIO,
     clearing_marker,
@@ -28,8 +29,6 @@ PartKind: TypeAlias = Literal["result", "arguments", "text", "media"]
 Estimate: TypeAlias = Callable[[Message], int]
 PartName: TypeAlias = tuple[PartKind, int, int]
 """The kind, run and ordinal of a part."""
-ToolRule: TypeAlias = Literal["never", "first"] | int
-"""The rule for the results of one tool: never cleared, cleared first, or the newest n kept."""
 RESULTS: Final[tuple[PartKind, ...]] = ("result",)
 OF_TOOLS: Final[tuple[PartKind, ...]] = ("result", "arguments")
 TEXTS: Final[tuple[PartKind, ...]] = ("text",)

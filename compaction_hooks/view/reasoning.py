@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence, Set
 from dataclasses import replace
-from typing import Any, Final, Generic, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Generic, NamedTuple
 
 from compaction_hooks.history import History
 from compaction_hooks.messages import (
@@ -18,9 +18,6 @@ from compaction_hooks.messages import (
 )
 from compaction_hooks.reasoning import find_family, is_reasoning
 from compaction_hooks.view.record import CompactionRecord, StaleRuns
-
-SealedReasoning: TypeAlias = Literal["auto", "drop", "keep"]
-"""Whether views leave out stale reasoning: for models that are known to bind it or have refused it, for all models, or never."""
 
 NOT_STALE: Final = StaleRuns()
 ALL_RUNS: Final = StaleRuns(0, sys.maxsize)

@@ -10,6 +10,7 @@ from compaction_hooks.history import History, HistoryReader, Known
 from compaction_hooks.messages import Message, ToolResult
 from compaction_hooks.strategies.reduce_parts import choose_shortened, results_to_clear
 from compaction_hooks.text.shortening import shorten
+from compaction_hooks.view import ToolRule
 from compaction_hooks.view.markers import MINIMUM_KEPT_CHARS, clearing_marker, shorten_arguments
 from compaction_hooks.view.parts import (
     OF_TOOLS,
@@ -18,7 +19,6 @@ from compaction_hooks.view.parts import (
     PartKind,
     Reducible,
     Reduction,
-    ToolRule,
     by_name,
     list_parts,
     measure,
