@@ -31,7 +31,7 @@ from compaction_hooks.session.recalling import RecallMethods
 from compaction_hooks.tokens.estimator import TokenEstimator
 from compaction_hooks.tokens.media import LearnedMedia
 from compaction_hooks.view.record import CompactionReason, CompactionRecord
-from compaction_hooks.view.summary_message import SUMMARY_MARKER
+from compaction_hooks.view.texts import SUMMARY_MARKER
 
 R = TypeVar("R")
 T = TypeVar("T")

@@ -41,10 +41,9 @@ from compaction_hooks.summary.extractive.text import one_line
 from compaction_hooks.summary.facts import correct_failures, first_fitting, newest_fitting, next_identifiers
 from compaction_hooks.tokens.budget import LEDGER_TOKENS
 from compaction_hooks.tokens.media import name_media
-from compaction_hooks.view.markers import RECALL_TOOL
 from compaction_hooks.view.parts import find_handle
 from compaction_hooks.view.snapshot import Snapshot
-from compaction_hooks.view.summary_message import PROMPT_VERSION, render_summary
+from compaction_hooks.view.texts import PROMPT_VERSION, RECALL_TOOL, render_summary
 
 SAID_RATIO = 0.25
 """The most of the target that the user's words may take which a summary lacks; beyond it the newest are put back."""

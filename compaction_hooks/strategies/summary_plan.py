@@ -25,7 +25,7 @@ from compaction_hooks.view.head import pin_pieces
 from compaction_hooks.view.parts import RESULTS, by_name, list_parts
 from compaction_hooks.view.record import Pin
 from compaction_hooks.view.snapshot import Snapshot
-from compaction_hooks.view.summary_message import parse_summary, render_summary
+from compaction_hooks.view.texts import parse_summary, render_summary
 
 logger = logging.getLogger("compaction_hooks")
 

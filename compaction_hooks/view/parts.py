@@ -15,7 +15,7 @@ from compaction_hooks.history import History, Piece
 from compaction_hooks.history.digests import canonical_arguments, message_digest, number_calls, text_digest
 from compaction_hooks.messages import Format, M, Message, Part, PartAddress, Text, ToolCall, ToolResult
 from compaction_hooks.tokens.media import describe_left_out, find_media
-from compaction_hooks.view.markers import (
+from compaction_hooks.view.texts import (
     HEAD_RATIO,
     clearing_marker,
     make_handle,

@@ -19,7 +19,7 @@ from compaction_hooks.view.parts import Reduction
 from compaction_hooks.view.projection import Projection
 from compaction_hooks.view.reasoning import NOT_STALE
 from compaction_hooks.view.record import CompactionRecord, StaleRuns
-from compaction_hooks.view.summary_message import join_rows
+from compaction_hooks.view.texts import join_rows
 
 
 class ViewKey(NamedTuple):
