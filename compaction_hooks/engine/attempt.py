@@ -34,7 +34,7 @@ from compaction_hooks.view.loss import LossReport
 from compaction_hooks.view.projection import is_true
 from compaction_hooks.view.record import CompactionReason, CompactionRecord
 from compaction_hooks.view.snapshot import Snapshot
-from compaction_hooks.view.summary_message import join_rows
+from compaction_hooks.view.texts import join_rows
 
 logger = logging.getLogger("compaction_hooks")
 

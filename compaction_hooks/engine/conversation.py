@@ -33,7 +33,7 @@ from compaction_hooks.view.record import (
     undo_note,
 )
 from compaction_hooks.view.snapshot import Snapshot
-from compaction_hooks.view.summary_message import SUMMARY_MARKER, join_rows, part_row
+from compaction_hooks.view.texts import SUMMARY_MARKER, join_rows, part_row
 
 if TYPE_CHECKING:  # most programs recall nothing
     from compaction_hooks.recall.covered import Listing

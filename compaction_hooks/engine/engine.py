@@ -25,7 +25,7 @@ from compaction_hooks.tokens.estimator import TokenEstimator
 from compaction_hooks.tokens.media import LearnedMedia
 from compaction_hooks.view.record import NATIVE_MARK, CompactionRecord, undo_note
 from compaction_hooks.view.snapshot import Snapshot
-from compaction_hooks.view.summary_message import SUMMARY_MARKER
+from compaction_hooks.view.texts import SUMMARY_MARKER
 
 if TYPE_CHECKING:
     from compaction_hooks.engine.sizes import LastSent

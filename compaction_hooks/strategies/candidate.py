@@ -29,7 +29,7 @@ from compaction_hooks.view.projection import Projection, apply_record
 from compaction_hooks.view.reasoning import NOT_STALE, newest_reasoning, spare_open_turn
 from compaction_hooks.view.record import CompactionReason, CompactionRecord, ParentSummary, StaleRuns, record_id
 from compaction_hooks.view.snapshot import Snapshot
-from compaction_hooks.view.summary_message import PROMPT_VERSION
+from compaction_hooks.view.texts import PROMPT_VERSION
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -12,11 +12,11 @@ from compaction_hooks.messages import M, ToolCall
 from compaction_hooks.strategies.candidate import Candidate, Goal, find_parts, list_whole, reduce, unpinned_parts
 from compaction_hooks.tokens.media import find_media
 from compaction_hooks.view import ToolRule
-from compaction_hooks.view.markers import HEAD_RATIO, HINT_TOKENS, MARKER_CHARS, MINIMUM_KEPT_CHARS, clearing_marker
 from compaction_hooks.view.parts import MEDIA, OF_TOOLS, TEXTS, Reducible, Reduction
 from compaction_hooks.view.projection import Projection
 from compaction_hooks.view.reasoning import newest_reasoning
 from compaction_hooks.view.snapshot import Snapshot
+from compaction_hooks.view.texts import HEAD_RATIO, HINT_TOKENS, MARKER_CHARS, MINIMUM_KEPT_CHARS, clearing_marker
 
 BYTES_SLACK = 0.1
 """The part of a limit in bytes for the content that neutral messages do not have: JSON's own characters, tools, reasoning."""

@@ -25,7 +25,7 @@ from compaction_hooks.view.head import pin_pieces
 from compaction_hooks.view.parts import RESULTS, by_name, list_parts
 from compaction_hooks.view.record import Pin
 from compaction_hooks.view.snapshot import Snapshot
-from compaction_hooks.view.summary_message import parse_summary, render_summary
+from compaction_hooks.view.texts import parse_summary, render_summary
 
 logger = logging.getLogger("compaction_hooks")
 
@@ -140,7 +140,9 @@ def plan_summary(snapshot: Snapshot[M], goal: Goal[M]) -> SummaryPlan | None:
         return None
 
     previous = age_refusals(previous) if previous else None
-    facts = CoveredFacts(tuple(unread.values()), previous, _kept_messages(snapshot, pinned, start))
+    kept = (history.piece(i).message for i in (*pinned, *range(start, history.piece_count)))
+    own = tuple(message for message in kept if message.role != "system")
+    facts = CoveredFacts(tuple(unread.values()), previous, own)
     calls = facts.calls if readable is None else CoveredFacts(tuple(covered.values()), None, ()).calls
     touched = find_touched_files(calls)
     known = FileOperations(read=record.read_files, modified=record.modified_files) if record else FileOperations()
@@ -173,12 +175,6 @@ def _read_after(native: int, covered: Mapping[int, Message]) -> dict[int, Messag
     place = max(place for place, part in enumerate(message.parts) if isinstance(part, NativeSummary))
     found[native] = replace(message, parts=message.parts[place + 1 :])
     return {index: message for index, message in found.items() if message.parts}
-
-
-def _kept_messages(snapshot: Snapshot[M], pinned: Iterable[int], start: int) -> tuple[Message, ...]:
-    kept = (*pinned, *range(start, snapshot.history.piece_count))
-    messages = (snapshot.history.piece(i).message for i in kept)
-    return tuple(message for message in messages if message.role != "system")
 
 
 def _pins(snapshot: Snapshot[M], pieces: Iterable[int]) -> tuple[Pin, ...]:

@@ -16,7 +16,7 @@ from compaction_hooks.history.digests import canonical_arguments, message_digest
 from compaction_hooks.messages import Format, M, Message, Part, PartAddress, Text, ToolCall, ToolResult
 from compaction_hooks.tokens.media import describe_left_out, find_media
 from compaction_hooks.view import ToolRule
-from compaction_hooks.view.markers import (
+from compaction_hooks.view.texts import (
     HEAD_RATIO,
     clearing_marker,
     make_handle,
@@ -122,10 +122,6 @@ class Reducible(NamedTuple):
     def digest(self) -> str:
         """The digest of its text, or of a call's arguments in canonical form."""
         return _digest(self.kind, self.text)
-
-    def text_under(self, reduction: Reduction) -> str:
-        """Return the text that a view shows in its place under a reduction."""
-        return describe_left_out(self.content) if self.kind == "media" else reduction.apply(self.text)
 
     def reduction(self, head_chars: int = 0, tail_chars: int = 0) -> Reduction:
         """Return the reduction that clears this part, or keeps these many characters of it."""
@@ -251,10 +247,7 @@ def measure(
 def _find_shown(part: Reducible, piece: Piece, rewritten: Mapping[int, Rewritten[Any]]) -> Part:
     """Return the content of a part as a view shows it."""
     message = rewritten.get(piece.host)
-    if message is None or piece.number >= len(message.pieces):
-        return part.content
-    parts = message.pieces[piece.number].parts
-    return parts[part.part] if part.part < len(parts) else part.content
+    return message.pieces[piece.number].parts[part.part] if message else part.content
 
 
 def _size(part: Part, estimate: Estimate) -> int:
@@ -342,8 +335,7 @@ def rewrite_parts(
         message = format.rewrite(history.host(host), {address: text for address, (text, _) in new.items()})
         read = tuple(format.read(message))
         pieces = [history.piece(index) for index in history.host_pieces(host)]
-        changed = {number for number, _ in new if number < len(read)}
-        saved = sum(pieces[number].tokens - estimate(read[number]) for number in changed)
+        saved = sum(pieces[number].tokens - estimate(read[number]) for number in {number for number, _ in new})
         rewritten[host] = Rewritten(message, read, tuple(item for _, item in new.values()), saved)
     return rewritten
 
@@ -366,7 +358,8 @@ def _new_texts(
         address = piece.number, part.part
         # The reduction of a result comes before that of its media: it has dropped them already.
         if part.digest == reduction.digest and address not in texts.get(piece.host, ()):
-            texts.setdefault(piece.host, {})[address] = part.text_under(reduction), reduction
+            text = describe_left_out(part.content) if part.kind == "media" else reduction.apply(part.text)
+            texts.setdefault(piece.host, {})[address] = text, reduction
     return texts
 
 
@@ -389,19 +382,16 @@ def shorten_large_results(
         first_piece: The first piece to look at.
         pins: Digests of the messages that the host pinned.
     """
-    large = {
-        index
-        for index, piece in enumerate(history.pieces(first_piece), first_piece)
-        if piece.tokens > most_tokens and piece.side == "host" and piece.message.results
-    }
-    if pins:
-        large = {index for index in large if message_digest(history.piece(index).message) not in pins}
-    listed = list_parts(history, {history.run_of(index) for index in large}, RESULTS, has_recall=has_recall)
-    named = (part for part in listed if part.piece in large and part.ordinal >= 0 and rules.get(part.tool) != "never")
+    runs = range(history.run_of(first_piece), history.run_count)
+    named = (
+        part
+        for part in list_parts(history, runs, RESULTS, has_recall=has_recall)
+        if part.piece >= first_piece and part.ordinal >= 0 and rules.get(part.tool) != "never"
+    )
     made = [
         (part, _shorten(part, most_tokens, estimate))
         for part in measure(history, named, estimate)
-        if part.tokens > most_tokens
+        if part.tokens > most_tokens and not (pins and message_digest(history.piece(part.piece).message) in pins)
     ]
     return tuple(reduction for part, reduction in made if len(reduction.apply(part.text)) < len(part.text))
 

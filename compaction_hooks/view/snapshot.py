@@ -19,7 +19,7 @@ from compaction_hooks.view.parts import Reduction
 from compaction_hooks.view.projection import Projection
 from compaction_hooks.view.reasoning import NOT_STALE
 from compaction_hooks.view.record import CompactionRecord, StaleRuns
-from compaction_hooks.view.summary_message import join_rows
+from compaction_hooks.view.texts import join_rows
 
 
 class ViewKey(NamedTuple):
@@ -258,8 +258,8 @@ class Snapshot(NamedTuple, Generic[M]):
     def neutral_view(self, projection: Projection[M]) -> list[Message]:
         """Return the neutral messages of a view; those of the host's objects, and their shorter copies, are not read again."""
         history = self.history
-        known = {
-            id(message): self._read_host(index)
+        known: dict[int, Sequence[Message]] = {
+            id(message): [history.piece(number).message for number in history.host_pieces(index)]
             for index, message in zip(projection.reused, projection.sources, strict=True)
         }
         known |= {id(shown.message): shown.pieces for shown in projection.rewritten.values()}
@@ -267,9 +267,6 @@ class Snapshot(NamedTuple, Generic[M]):
             piece for message in projection.prefix for piece in known.get(id(message)) or self.format.read(message)
         ]
         return prefix + [piece.message for piece in history.pieces(history.first_piece(projection.tail_start))]
-
-    def _read_host(self, index: int) -> Sequence[Message]:
-        return [self.history.piece(number).message for number in self.history.host_pieces(index)]
 
     def view_before(self, run: int) -> list[M]:
         """Return the part of the view before a run that it keeps: of a message that the run begins in, the pieces before."""

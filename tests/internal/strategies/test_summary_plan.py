@@ -21,7 +21,7 @@ from compaction_hooks.view.parts import TEXTS
 from compaction_hooks.view.projection import Projection, apply_record
 from compaction_hooks.view.record import UNKNOWN_RUN, CompactionReason, collect_products
 from compaction_hooks.view.snapshot import Snapshot, ViewKey
-from compaction_hooks.view.summary_message import SUMMARY_MARKER, render_summary
+from compaction_hooks.view.texts import SUMMARY_MARKER, render_summary
 from tests.conversations import Chat, assistant, call, step, steps, system, talk, tool, user
 
 WRAPPER = len(render_summary("", file_tags="", continuation=True, covered=0, unseen=0))

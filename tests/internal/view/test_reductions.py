@@ -11,7 +11,6 @@ from compaction_hooks.messages import Message, ToolResult
 from compaction_hooks.strategies.reduce_parts import choose_shortened, results_to_clear
 from compaction_hooks.text.shortening import shorten
 from compaction_hooks.view import ToolRule
-from compaction_hooks.view.markers import MINIMUM_KEPT_CHARS, clearing_marker, shorten_arguments
 from compaction_hooks.view.parts import (
     OF_TOOLS,
     RESULTS,
@@ -24,6 +23,7 @@ from compaction_hooks.view.parts import (
     measure,
     rewrite_parts,
 )
+from compaction_hooks.view.texts import MINIMUM_KEPT_CHARS, clearing_marker, shorten_arguments
 from tests.conversations import Chat, assistant, call, system, tool, user
 
 TWO_TEXTS = [{"type": "text", "text": "a"}, {"type": "text", "text": ""}, {"type": "text", "text": "b"}]
