@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING
 
 from compaction_hooks.engine.call import Call
 from compaction_hooks.engine.conversation import Conversation, first_uncovered
-from compaction_hooks.engine.measuring import take_snapshot
+from compaction_hooks.engine.measuring import report_missing_pins, take_snapshot
 from compaction_hooks.engine.orders import Order
 from compaction_hooks.engine.persistence import sync_store
 from compaction_hooks.engine.result import CompactionOutcome, CompactionResult
-from compaction_hooks.engine.transform import report_missing_pins
 from compaction_hooks.errors import ContextOverflowError
 from compaction_hooks.files import FileOperations, merge
 from compaction_hooks.foreign import describe_error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from copy import copy
 from typing import Any
 
@@ -13,8 +14,10 @@ from compaction_hooks.engine.sizes import UsageBaseline
 from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.foreign import describe_error
 from compaction_hooks.history import History
+from compaction_hooks.history.digests import message_digest
 from compaction_hooks.messages import M, can
 from compaction_hooks.native import Issuer
+from compaction_hooks.runtime.effects import Emit, Flow
 from compaction_hooks.settings import CompactionSettings
 from compaction_hooks.tokens.calibration import Calibration
 from compaction_hooks.view.head import NativeStart
@@ -22,6 +25,8 @@ from compaction_hooks.view.projection import Projection
 from compaction_hooks.view.reasoning import NOT_STALE, spare_open_turn
 from compaction_hooks.view.record import CompactionRecord
 from compaction_hooks.view.snapshot import Snapshot, ViewKey
+
+logger = logging.getLogger("compaction_hooks")
 
 
 def take_snapshot(conversation: Conversation[M], call: Call[M]) -> Snapshot[M]:
@@ -172,3 +177,19 @@ def _as_text(value: object) -> str:
         return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     except (TypeError, ValueError, RecursionError) as error:  # odd keys, circular, nested too deeply
         raise ConfigurationError(f"`system` and `tools` must be text or JSON: {describe_error(error)}") from error
+
+
+def report_missing_pins(conversation: Conversation[M], call: Call[M]) -> Flow[None]:
+    """Report messages that were pinned before a list had them, if this list does not have them either."""
+    if not conversation.records.unseen_pins:
+        return
+    history = take_snapshot(conversation, call).history
+    digests = {message_digest(history.piece(index).message) for index in range(history.piece_count)}
+    unseen = conversation.records.unseen_pins
+    conversation.records.unseen_pins = []
+    count = sum(not digests.issuperset(pinned) for pinned in unseen)
+    if count:
+        from compaction_hooks.events import PinMissing  # needed only when something happens
+
+        logger.warning("session %s: the list has not %d of the messages that were pinned", conversation.id, count)
+        yield Emit(PinMissing(session_id=conversation.id, count=count))

@@ -10,10 +10,9 @@ import logging
 
 from compaction_hooks.engine.call import Call
 from compaction_hooks.engine.conversation import Conversation
-from compaction_hooks.engine.measuring import take_snapshot
+from compaction_hooks.engine.measuring import report_missing_pins, take_snapshot
 from compaction_hooks.engine.persistence import flush, sync_store
 from compaction_hooks.engine.sizes import LastSent
-from compaction_hooks.history.digests import message_digest
 from compaction_hooks.messages import M
 from compaction_hooks.runtime.effects import Emit, Flow, IsAborted, Outcome, Wait
 from compaction_hooks.tokens.windows import unknown_window_error
@@ -70,22 +69,6 @@ def transform(conversation: Conversation[M], call: Call[M]) -> Flow[LastSent[M]]
         attempt, _ = yield from run_compaction(conversation, call, order)
         conversation.cooldown.has_overflowed = False
         return attempt.last_sent or (yield from hand_out(conversation, call, take_snapshot(conversation, call)))
-
-
-def report_missing_pins(conversation: Conversation[M], call: Call[M]) -> Flow[None]:
-    """Report messages that were pinned before a list had them, if this list does not have them either."""
-    if not conversation.records.unseen_pins:
-        return
-    history = take_snapshot(conversation, call).history
-    digests = {message_digest(history.piece(index).message) for index in range(history.piece_count)}
-    unseen = conversation.records.unseen_pins
-    conversation.records.unseen_pins = []
-    count = sum(not digests.issuperset(pinned) for pinned in unseen)
-    if count:
-        from compaction_hooks.events import PinMissing  # needed only when something happens
-
-        logger.warning("session %s: the list has not %d of the messages that were pinned", conversation.id, count)
-        yield Emit(PinMissing(session_id=conversation.id, count=count))
 
 
 def hand_out(conversation: Conversation[M], call: Call[M], snapshot: Snapshot[M]) -> Flow[LastSent[M]]:
