@@ -12,7 +12,6 @@ from compaction_hooks.engine.natives import NativeSummaries, native_name
 from compaction_hooks.engine.reasoning import BoundReasoning
 from compaction_hooks.engine.records import Records, StoreQueue
 from compaction_hooks.engine.sizes import LastSent, Sizes
-from compaction_hooks.files import FileOperations
 from compaction_hooks.foreign import are_equal
 from compaction_hooks.formats import format_of
 from compaction_hooks.history import History, HistoryReader, Known
@@ -35,7 +34,8 @@ from compaction_hooks.view.record import (
 from compaction_hooks.view.snapshot import Snapshot
 from compaction_hooks.view.texts import SUMMARY_MARKER, join_rows, part_row
 
-if TYPE_CHECKING:  # most programs recall nothing
+if TYPE_CHECKING:  # most programs recall nothing, and files matter when something is due
+    from compaction_hooks.files import FileOperations
     from compaction_hooks.recall.covered import Listing
 
 logger = logging.getLogger("compaction_hooks")
