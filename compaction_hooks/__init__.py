@@ -9,6 +9,7 @@ from compaction_hooks.session.options import CallOptions
 from compaction_hooks.session.session import CompactionSession
 from compaction_hooks.settings import CompactionSettings
 from compaction_hooks.tokens.estimator import TokenEstimator
+from compaction_hooks.view.record import CompactionReason, CompactionRecord
 
 if typing.TYPE_CHECKING:
     from compaction_hooks.engine.result import CompactionOutcome, CompactionResult, SessionState
@@ -28,7 +29,6 @@ if typing.TYPE_CHECKING:
     from compaction_hooks.summary.extractive import ExtractiveSummarizer
     from compaction_hooks.summary.request import LiveCall, Summarizer, Summary, SummaryRequest
     from compaction_hooks.view.projection import project
-    from compaction_hooks.view.record import CompactionReason, CompactionRecord
 
 __version__ = "0.2.0.dev0"
 
@@ -93,8 +93,6 @@ _MODULE_OF = {
     "Summarizer": "summary.request",
     "Summary": "summary.request",
     "SummaryRequest": "summary.request",
-    "CompactionReason": "view.record",
-    "CompactionRecord": "view.record",
     "project": "view.projection",
 }
 """Names that no call needs before something is due. With the patterns behind them they take half of the time of an import."""

@@ -14,6 +14,7 @@ from compaction_hooks.engine.call import SharedState
 from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.messages import M, MessageFormat, as_format, can
 from compaction_hooks.runtime.drivers import Driver, Services
+from compaction_hooks.runtime.effects import Instant
 from compaction_hooks.runtime.guards import GuardedClock, GuardedEstimator, guard_trigger, system_clock
 from compaction_hooks.session import Later
 from compaction_hooks.session.session import CompactionSession, ConversationMethods
@@ -21,17 +22,17 @@ from compaction_hooks.settings import CompactionSettings, ModelSettings
 from compaction_hooks.tokens.estimator import CharacterEstimator, TokenEstimator
 from compaction_hooks.tokens.windows import Windows, find_window, unknown_window_error
 from compaction_hooks.triggers import RatioTrigger, TokensTrigger
+from compaction_hooks.view.record import CompactionRecord
 
 if TYPE_CHECKING:  # needed only when something is due
     from compaction_hooks.engine.engine import Engine
     from compaction_hooks.events import EventHandler
     from compaction_hooks.files import FileOperations
-    from compaction_hooks.runtime.effects import Flow, Instant
+    from compaction_hooks.runtime.effects import Flow
     from compaction_hooks.stores import RecordStore
     from compaction_hooks.summary.request import Summarizer
-    from compaction_hooks.view.record import CompactionRecord
 else:
-    EventHandler = FileOperations = Instant = RecordStore = Summarizer = Any  # for `typing.get_type_hints`
+    EventHandler = FileOperations = RecordStore = Summarizer = Any  # for `typing.get_type_hints`
     Engine = Later
 
 N = TypeVar("N")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeVar
 
 from compaction_hooks import arguments
 from compaction_hooks.engine.call import Call, SharedState
+from compaction_hooks.native import find_server_compaction, issuer_of
 
 if TYPE_CHECKING:  # needed only when something is due
     from compaction_hooks.engine.engine import Engine
@@ -84,8 +85,6 @@ def check_call(
     Raises:
         ConfigurationError, TypeError: the messages or the options are invalid.
     """
-    from compaction_hooks.native import find_server_compaction, issuer_of
-
     arguments.check_messages(messages)
     if options:
         check_options(options)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast
 
 from compaction_hooks import arguments
 from compaction_hooks.errors import ConfigurationError, RecordError
+from compaction_hooks.formats.answers import read_answer, read_report
 from compaction_hooks.messages import M, Message, MessageFormat, UsageReport
 from compaction_hooks.runtime.drivers import CallContext, Services
 from compaction_hooks.runtime.guarded_call import is_async
@@ -16,6 +17,7 @@ from compaction_hooks.session import Later
 from compaction_hooks.session.options import CallOptions, check_call
 from compaction_hooks.session.recalling import RecallMethods
 from compaction_hooks.tokens.estimator import TokenEstimator
+from compaction_hooks.view.record import CompactionReason, CompactionRecord
 
 if TYPE_CHECKING:  # needed only when something is due, or is asked for
     from compaction_hooks.engine.call import Call, SharedState
@@ -25,9 +27,8 @@ if TYPE_CHECKING:  # needed only when something is due, or is asked for
     from compaction_hooks.engine.result import CompactionResult, SessionState
     from compaction_hooks.engine.sizes import LastSent
     from compaction_hooks.runtime.effects import Flow
-    from compaction_hooks.view.record import CompactionRecord
 else:
-    CompactionRecord = SessionState = SharedState = Any  # for `typing.get_type_hints`
+    SessionState = SharedState = Any  # for `typing.get_type_hints`
     CompactionResult = Engine = Later
 
 
@@ -252,8 +253,6 @@ class ConversationMethods(RecallMethods[M]):
         Raises:
             TypeError: `usage` has another type.
         """
-        from compaction_hooks.formats.answers import read_report
-
         counted = read_report(usage, "report_usage")
         if counted is not None and not self.quiet_engine.note_usage(counted, view, model):
             self.engine.report_usage(counted, view, model)
@@ -466,7 +465,6 @@ class CompactionSession(ConversationMethods[M]):
         next call.
         """
         from compaction_hooks.engine.persistence import report
-        from compaction_hooks.view.record import CompactionRecord
 
         readable: list[CompactionRecord] = []
         engine = self.engine
@@ -485,7 +483,6 @@ class CompactionSession(ConversationMethods[M]):
 def _order(keep_recent_tokens: int | None, focus: str | None, preview: CompactionResult[Any] | None = None) -> Order:
     from compaction_hooks.engine.orders import Order
     from compaction_hooks.engine.result import CompactionOutcome, CompactionResult
-    from compaction_hooks.view.record import CompactionReason
 
     given = {"keep_recent_tokens": keep_recent_tokens, "focus": focus, "preview": preview}
     arguments.check({**_KINDS, "preview": arguments.instance_of(CompactionResult)}, given, given)
@@ -495,7 +492,6 @@ def _order(keep_recent_tokens: int | None, focus: str | None, preview: Compactio
 
 def _send(engine: Engine[Any], call: Call[T], answer: Callable[[R], Message | None] | None) -> Flow[object]:
     from compaction_hooks.engine.send import send_call
-    from compaction_hooks.formats.answers import read_answer
 
     reader = cast("Callable[[object], object]", answer or read_answer)  # it reads the responses of `send`
     return send_call(engine.conversation, call, guard_reader(reader))
