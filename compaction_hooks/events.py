@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
-from compaction_hooks.messages import Usage
+from compaction_hooks.messages import Usage, Value
 from compaction_hooks.view.loss import LossFigures, LossReport
 from compaction_hooks.view.record import CompactionReason, CompactionRecord
 
@@ -22,8 +22,8 @@ LINE_CHARS: Final = 80
 SHORTEST_ID_CHARS: Final = 12
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompactionStarted:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class CompactionStarted(Value):
     """A compaction begins; the host may show "compacting...".
 
     Attributes:
@@ -48,8 +48,8 @@ class CompactionStarted:
         return _line(self.session_id, f"compacting ({self.reason}), {size}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompactionFinished:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class CompactionFinished(Value):
     """A compaction succeeded and its record was made.
 
     Attributes:
@@ -97,8 +97,8 @@ class CompactionFinished:
         return _line(self.session_id, f"compacted ({self.reason}), {tokens} in {self.duration_seconds:,.1f} s")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompactionSkipped:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class CompactionSkipped(Value):
     """A compaction was due and was not made; unless the caller aborted it, the context still fits the window by estimate.
 
     Attributes:
@@ -121,8 +121,8 @@ class CompactionSkipped:
         return _line(self.session_id, f"not compacted ({self.reason}), {self.tokens:,} tokens: {self.why}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompactionFailed:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class CompactionFailed(Value):
     """A compaction failed.
 
     Attributes:
@@ -147,8 +147,8 @@ class CompactionFailed:
         return _line(self.session_id, f"compaction failed ({self.reason}), {self.tokens:,} tokens{over}: {self.error}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoreFailed:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class StoreFailed(Value):
     """The store failed, or held a record that cannot be read; the agent's run goes on.
 
     Attributes:
@@ -166,8 +166,8 @@ class StoreFailed:
         return _line(self.session_id, f"{happened}: {self.error}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PinMissing:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class PinMissing(Value):
     """The list does not have all pinned messages. The pins stay: they apply as soon as a list has the messages.
 
     Attributes:
@@ -182,8 +182,8 @@ class PinMissing:
         return _line(self.session_id, f"{self.count:,} pinned messages are not in the list")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HostFilesFailed:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class HostFilesFailed(Value):
     """The host's function that lists files failed; the compaction goes on without its files.
 
     Attributes:

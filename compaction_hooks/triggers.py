@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from compaction_hooks import arguments
+from compaction_hooks.messages import Value
 from compaction_hooks.tokens.budget import RESERVE_RATIO, RESERVE_TOKENS
 from compaction_hooks.tokens.windows import Prices
 
@@ -66,8 +67,8 @@ class SnapshotFigures(Protocol):
 
 
 @arguments.validate({"reason": arguments.TEXT, "target_tokens": arguments.TOKENS})
-@dataclass(frozen=True, slots=True)
-class Due:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Due(Value):
     """The answer of a trigger when a compaction is due.
 
     Attributes:
@@ -92,7 +93,7 @@ class Trigger(Protocol):
         ...
 
 
-class Combinable:
+class Combinable(Value):
     """A trigger that can be combined with another by `|`."""
 
     __slots__ = ()
@@ -124,7 +125,7 @@ class ThresholdTrigger(Combinable):
 
 
 @arguments.validate({"tokens": arguments.TOKENS})
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ReserveTrigger(ThresholdTrigger):
     """Due when less than a reserve is left of the window.
 
@@ -140,7 +141,7 @@ class ReserveTrigger(ThresholdTrigger):
 
 
 @arguments.validate({"ratio": arguments.RATIO})
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class RatioTrigger(ThresholdTrigger):
     """Due above a part of the window.
 
@@ -156,7 +157,7 @@ class RatioTrigger(ThresholdTrigger):
 
 
 @arguments.validate({"tokens": arguments.TOKENS})
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class TokensTrigger(ThresholdTrigger):
     """Due above a number of tokens, in any window.
 
@@ -171,7 +172,7 @@ class TokensTrigger(ThresholdTrigger):
         return min(self.tokens, window)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class AnyTrigger(Combinable):
     """Several triggers as one: due if one of them is.
 

@@ -191,7 +191,7 @@ import sys
 before = set(sys.modules)
 from compaction_hooks import CompactionController
 session = CompactionController(context_window=200_000).session("one")
-assert not {"compaction_hooks.engine.engine", "compaction_hooks.formats", "compaction_hooks.view.record"} & set(sys.modules)
+assert not {"compaction_hooks.engine.engine", "compaction_hooks.view.projection"} & set(sys.modules)
 session.transform_context_sync([{"role": "user", "content": "Please fix the bug."}])
 print(*sorted(set(sys.modules) - before))
 """
@@ -203,7 +203,8 @@ def test_a_call_with_nothing_to_do_loads_only_modules_that_every_program_needs()
     assert {name.split(".")[0] for name in loaded} - {"compaction_hooks"} <= sys.stdlib_module_names
     assert not {"asyncio", "sqlite3", "urllib.request"} & loaded
     rare = (
-        "engine.attempt", "engine.compact", "engine.result", "engine.send", "events", "files", "formats.anthropic", "formats.bedrock_converse", "formats.gemini",
+        "engine.attempt", "engine.compact", "engine.result", "engine.send", "events", "files",
+        "formats.anthropic", "formats.bedrock_converse", "formats.gemini",
         "formats.openai_responses", "overflow", "recall", "repair", "stores", "strategies", "summary", "text.escaping", "validity",
     )  # fmt: skip
     assert not {f"compaction_hooks.{module}" for module in rare} & loaded

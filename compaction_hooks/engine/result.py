@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Generic
 
-from compaction_hooks.messages import M
+from compaction_hooks.messages import M, Value
 from compaction_hooks.view.loss import LossFigures, LossReport
 from compaction_hooks.view.record import CompactionReason, CompactionRecord
 
@@ -23,8 +23,8 @@ class CompactionOutcome(StrEnum):
     ABORTED = "aborted"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompactionResult(Generic[M]):
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class CompactionResult(Value, Generic[M]):
     """The result of an attempt to compact.
 
     Attributes:
@@ -58,8 +58,8 @@ class CompactionResult(Generic[M]):
         return f"CompactionResult({str(self.outcome)!r}, {size})"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionState:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class SessionState(Value):
     """How full the context is, for a status line.
 
     Attributes:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from compaction_hooks.messages import Value
+
 RESERVE_TOKENS = 16_384
 """Left free for the answer. klaude-code, pi and TunaCode use this number."""
 RESERVE_RATIO = 0.25
@@ -53,8 +55,8 @@ def default_keep_tokens(window: int) -> int:
     return min(KEEP_RECENT_TOKENS, int(window * KEEP_RECENT_RATIO))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Budget:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Budget(Value):
     """The limits of one context window, in tokens unless another unit is named.
 
     Attributes:
