@@ -21,7 +21,7 @@ from compaction_hooks.summary.extractive.statements import (
 from compaction_hooks.summary.extractive.steps import Failures, is_reported, read_steps, step_items, tells_error
 from compaction_hooks.summary.extractive.tasks import task_items
 from compaction_hooks.summary.extractive.text import both_ends, sentences
-from compaction_hooks.summary.harness import read_xml_calls
+from compaction_hooks.summary.harness import is_summary_message, read_xml_calls
 from compaction_hooks.text.escaping import neutralize
 from compaction_hooks.text.refusals import told_refusals, words_of_refusal
 
@@ -150,9 +150,12 @@ def name_facts(facts: CoveredFacts, identifiers: Iterable[Item], max_tokens: int
         size: Size of a text in tokens.
     """
     said = int(max_tokens * NAMED_RATIO)
-    constraints = {item.text: item for found in facts.constraints.values() for item in found}
+    if any(map(is_summary_message, facts.messages)):  # it may quote a request that is there too
+        constraints = constraint_items(request_texts(facts.messages), ())
+    else:
+        constraints = [*{item.text: item for found in facts.constraints.values() for item in found}.values()]
     items = [
-        *newest_fitting([*constraints.values()], said, size),
+        *newest_fitting(constraints, said, size),
         *newest_fitting(facts.failures.mended_items(), said // 2, size),
         *newest_fitting(facts.tasks, said // 2, size),
         *identifiers,
