@@ -289,7 +289,7 @@ class Conversation(Generic[M]):
         """
         messages = messages if self._head is None else self.part_head(messages)
         history = self.history = self.reader.sync(self.history, messages, self.records.known)
-        if history.log.has_unknown_summary and self._head is None:
+        if history.has_summary and history.origin is None and self._head is None:
             messages = self.part_head(messages)
             history = self.history = self.reader.sync(self.history, messages, self.records.known)
         record = self.records.find_active(history)

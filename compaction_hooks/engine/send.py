@@ -221,7 +221,7 @@ def _send_without_media(
     if _is_another_view(snapshot, sent):
         return (yield from hand_out(conversation, call, snapshot))
 
-    refused = view_chars(snapshot, snapshot.projection)
+    refused = view_chars(snapshot)
     order = Order(reason=CompactionReason.OVERFLOW, only_media=True, limit_bytes=limit_bytes)
     compacted = yield from _compact_view(conversation, call, order)
     if compacted is None:

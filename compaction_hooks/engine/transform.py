@@ -156,7 +156,7 @@ def _exceeds_byte_limit(conversation: Conversation[M], snapshot: Snapshot[M]) ->
         return False
     from compaction_hooks.strategies.reduce_parts import view_chars  # few requests are refused for their bytes
 
-    return view_chars(snapshot, snapshot.projection) > most
+    return view_chars(snapshot) > most
 
 
 def _skip(conversation: Conversation[M], snapshot: Snapshot[M], reason: CompactionReason, why: str) -> Flow[None]:

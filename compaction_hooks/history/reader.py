@@ -31,7 +31,7 @@ class HistoryReader(Generic[M]):
     def read(self, messages: Sequence[M], known: Known) -> History[M]:
         """Read a whole list."""
         history = self._extend(Log(), messages, 0, known)
-        if history.log.has_unknown_summary:
+        if history.has_summary and history.origin is None:
             # The usage in these messages counted the original ones too, which the summary replaced.
             del history.log.counted[:]
         return history
