@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from compaction_hooks.engine.call import SMALLEST_WINDOW, Call, SharedState, budget_for
 from compaction_hooks.engine.conversation import Conversation
-from compaction_hooks.engine.sizes import LastSent, UsageBaseline
+from compaction_hooks.engine.sizes import KnownModel, LastSent, UsageBaseline
 from compaction_hooks.formats.answers import is_cut_by_window
 from compaction_hooks.formats.usage import context_tokens, is_usable
 from compaction_hooks.history import History
@@ -38,7 +38,7 @@ def report_usage(
         return
     if is_impossible(usage, sent.key.estimated, sent.budget):
         conversation.sizes.baseline = conversation.sizes.last_checked = None
-        conversation.sizes.calibrations.pop(sent.key.model, None)
+        conversation.sizes.learn(sent.key.model, None)
         return
     _observe(conversation, shared, UsageBaseline(sent.key, usage.input_tokens, usage.cache_read_tokens))
     # Only a compaction resets this: the answer itself may have reported an overflow before its usage came. If the view was replaced
@@ -93,7 +93,7 @@ def learn_from_overflow(
     if sent is None or budget is None:
         return
     actual = _read_input_tokens(info) or budget.window + 1
-    excess = actual - sent.tokens
+    excess = actual - sent.snapshot.tokens
     if excess <= 0:
         return
 
@@ -140,26 +140,22 @@ def _observe(conversation: Conversation[M], shared: SharedState, baseline: Usage
             estimated=estimated - previous.key.estimated, counted=baseline.input_tokens - previous.input_tokens
         )
 
-    if baseline.key.has_native:
-        del conversation.natives.refusals[model]  # it accepted them
+    known = conversation.sizes.known_model(model)
+    observed = calibration.observe(estimated=estimated, counted=baseline.input_tokens)
+    refusals = 0 if baseline.key.has_native else known.native_refusals  # it accepted them
     conversation.sizes.baseline = baseline
-    conversation.sizes.calibrations[model] = calibration.observe(estimated=estimated, counted=baseline.input_tokens)
-    shared.calibrations[model] = conversation.sizes.calibrations[model].for_another_conversation()
+    conversation.sizes.models[model] = KnownModel(observed, refusals)
+    shared.calibrations[model] = observed.for_another_conversation()
 
 
 def find_calibration(conversation: Conversation[M], shared: SharedState, model: str | None) -> Calibration:
     """Return the calibration of a model from this conversation and its records, else the ratio that other conversations learned."""
-    own = conversation.sizes.calibrations
-    learned = own.get(model)
-    if learned is None and own:
-        learned = _find_alias(own, model)
+    learned = conversation.sizes.calibration_of(model)
+    if learned is None and model is not None:  # perhaps under another name of the model
+        own = conversation.sizes.models.items()
+        aliases = (known.calibration for name, known in own if name is not None and same_model(name, model))
+        learned = next(filter(None, aliases), None)
     return learned or shared.calibrations.get(model) or UNTAUGHT
-
-
-def _find_alias(known: Mapping[str | None, Calibration], model: str | None) -> Calibration | None:
-    """Return the calibration of a model under another of its names, or None."""
-    names = (name for name in known if name is not None and model is not None and same_model(name, model))
-    return next((known[name] for name in names), None)
 
 
 def learn_from_embedded_usage(

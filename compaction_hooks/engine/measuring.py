@@ -34,14 +34,14 @@ def take_snapshot(conversation: Conversation[M], call: Call[M]) -> Snapshot[M]:
     is_mended = settings.repair if call.repair is None else call.repair
     messages = conversation.repair(call.messages, model) if is_mended else call.messages
     messages, history, record = conversation.read(messages)
-    conversation.reasoning.compare_list(history, (call.system, call.tools))
+    system, tools, has_changed = _measure_fixed(conversation, call)
+    conversation.reasoning.compare_list(history, is_other_prefix=has_changed)
 
     issuer = _find_issuer(conversation, call, model)
     is_bound = conversation.reasoning.binds(model, conversation.format, settings.sealed_reasoning)
     projection = _project(conversation, settings, history, record, model, issuer, is_bound=is_bound)
     is_changed = is_mended or not projection.is_identity or history.has_summary
 
-    system, tools = _fixed_tokens(conversation, call)
     key = _name_view(history, record, projection, model, system + tools)
     budget = budget_for(conversation, call)
     if budget is None:
@@ -150,21 +150,20 @@ def _measure_view(
     return counted.input_tokens + max(0, later.predict_growth(key.estimated - counted.key.estimated))
 
 
-def _fixed_tokens(conversation: Conversation[M], call: Call[M]) -> tuple[int, int]:
-    """Return the estimates of a system prompt and of tools outside the list. They are cached until they change."""
-    held = conversation.sizes.fixed
-    if held is None or held[0] != call.system or held[1] != call.tools:
-        system, tools = (
-            conversation.estimator.estimate_tokens(_as_text(value)) if value else 0
-            for value in (call.system, call.tools)
-        )
-        held = conversation.sizes.fixed = (
-            copy(call.system),
-            copy(call.tools),
-            system,
-            tools,
-        )  # hosts add tools in place
-    return held[2], held[3]
+def _measure_fixed(conversation: Conversation[M], call: Call[M]) -> tuple[int, int, bool]:
+    """Return the estimates of a system prompt and of tools outside the list, and whether one of them is another than before.
+
+    The estimates are cached until a call brings another prompt or other tools.
+    """
+    known, sizes, has_changed = conversation.sizes.fixed, [0, 0], False
+    for place, value in enumerate((call.system, call.tools)):
+        old, tokens = known[place]
+        if value and value != old:
+            has_changed |= bool(old)
+            tokens = conversation.estimator.estimate_tokens(_as_text(value))
+            known[place] = copy(value), tokens  # hosts add tools in place
+        sizes[place] = tokens if value else 0
+    return sizes[0], sizes[1], has_changed
 
 
 def _as_text(value: object) -> str:

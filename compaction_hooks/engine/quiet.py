@@ -180,7 +180,7 @@ def begin(
 ) -> Quiet[M] | None:
     """Return the quiet way for the next calls; None if more than the size of new messages can make a compaction due."""
     sent = conversation.last_sent
-    if sent is None or sent.snapshot is None or sent.snapshot.messages is not call.messages:
+    if sent is None or sent.snapshot.messages is not call.messages:
         return None
     snapshot = sent.snapshot
     limit, bound, format = _find_limit(call, snapshot), conversation.estimator.upper_bound, conversation.format
@@ -204,7 +204,8 @@ def _is_quiet(conversation: Conversation[M], call: Call[M], snapshot: Snapshot[M
         and cooldown.max_chars is None
         and conversation.flight is None
         and not conversation.records.unseen_pins
-        and (not queue.has_store or (queue.is_loaded and not queue.unwritten))
+        and queue.is_loaded
+        and not queue.unwritten
         and call.settings.max_result_tokens is None
         and call.server_compaction is None
         and not (call.settings.repair if call.repair is None else call.repair)  # a new message may break the history
@@ -222,7 +223,8 @@ def _is_quiet(conversation: Conversation[M], call: Call[M], snapshot: Snapshot[M
 
 def learned_elsewhere(conversation: Conversation[M], shared: SharedState, model: str | None) -> object:
     """Return what other conversations have taught: a change ends the quiet way."""
-    has_own = model in conversation.sizes.calibrations
+    own = conversation.sizes.models.get(model)
+    has_own = own is not None and own.calibration is not None
     return shared.windows.revision, None if has_own else shared.calibrations.get(model)
 
 
@@ -238,11 +240,11 @@ def settle(quiet: Quiet[M], conversation: Conversation[M], shared: SharedState) 
         end = snapshot.history.first_piece(count)
         later = snapshot.history.tokens(end)
         key = snapshot.key._replace(piece_count=end, estimated=snapshot.key.estimated - later)
-        sent = LastSent(quiet.view, quiet.view, key, 0, snapshot.budget)
+        sent = LastSent(snapshot._replace(key=key), quiet.view, quiet.view)
         report_usage(conversation, shared, usage, sent, None)
     if quiet.reports:
         snapshot = take_snapshot(conversation, call)
-    conversation.last_sent = conversation.hand_out(snapshot)._replace(view=quiet.view, unmerged=quiet.view)
+    conversation.newest_view = conversation.hand_out(snapshot)._replace(view=quiet.view, unmerged=quiet.view)
 
 
 def _replay(conversation: Conversation[M], call: Call[M]) -> None:

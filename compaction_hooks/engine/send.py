@@ -144,10 +144,11 @@ def _drop_native(
         notes = [conversation.refuse_natives(snapshot.history)]
     elif record is not None and record.native is not None:  # another caller may have been refused too
         notes = [conversation.records.refuse_natives(record.native.issuer)]
-        conversation.natives.refusals[refused.model] += 1
+        conversation.sizes.count_native_refusal(refused.model)
     if with_reasoning:
         conversation.reasoning.record_refusal(call.model or call.shared.model)
-    conversation.queue.replace([], notes)
+    for note in notes:
+        conversation.queue.save(note)
     logger.warning("session %s: the provider refused its own summary: going on without it", conversation.id)
     return (yield from transform(conversation, call))  # without it the messages that it covers may be too many
 

@@ -11,6 +11,7 @@ import logging
 from compaction_hooks.engine.call import Call
 from compaction_hooks.engine.compact import report_missing_pins, run_compaction
 from compaction_hooks.engine.conversation import Conversation
+from compaction_hooks.engine.cooldown import Pause
 from compaction_hooks.engine.measuring import take_snapshot
 from compaction_hooks.engine.orders import Order
 from compaction_hooks.engine.persistence import flush, sync_store
@@ -96,7 +97,11 @@ def _take_informed_snapshot(
         snapshot = take_snapshot(conversation, call)
         if reasoning.record_call(snapshot.history, snapshot.shown_record):
             pass  # other reasoning is stale now
-        elif snapshot.binds_reasoning and not is_fresh and reasoning.has_answer_of_another(snapshot.history):
+        elif (
+            snapshot.binds_reasoning
+            and not is_fresh
+            and reasoning.has_answer_of_another(snapshot.history, conversation.sent_runs)
+        ):
             is_fresh = yield from sync_store(conversation, before_paying=True)
         else:
             return snapshot, is_fresh
@@ -144,9 +149,10 @@ def _reason_to_wait(conversation: Conversation[M], snapshot: Snapshot[M], reason
 
 def _leave_to_server(conversation: Conversation[M], snapshot: Snapshot[M], option: str) -> Flow[None]:
     """Skip the threshold, because an option of the request makes the server compact; report it once."""
-    if conversation.server_compaction != option:
-        conversation.server_compaction = option
-        yield from _skip(conversation, snapshot, CompactionReason.THRESHOLD, f"left to the server ({option})")
+    why = f"left to the server ({option})"
+    if conversation.cooldown.pause is None or conversation.cooldown.pause.why != why:
+        conversation.cooldown.pause = Pause(0, why, snapshot.window)
+        yield from _skip(conversation, snapshot, CompactionReason.THRESHOLD, why)
 
 
 def _exceeds_byte_limit(conversation: Conversation[M], snapshot: Snapshot[M]) -> bool:

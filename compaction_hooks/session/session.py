@@ -18,10 +18,8 @@ from compaction_hooks.engine.result import CompactionOutcome, CompactionResult, 
 from compaction_hooks.engine.send import recover, send_call
 from compaction_hooks.engine.transform import transform
 from compaction_hooks.errors import ConfigurationError, RecordError
-from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.formats.answers import read_answer, read_report
-from compaction_hooks.history import HistoryReader
-from compaction_hooks.messages import M, Message, MessageFormat, UsageReport, as_format
+from compaction_hooks.messages import M, Message, MessageFormat, UsageReport
 from compaction_hooks.runtime.drivers import CallContext, Services
 from compaction_hooks.runtime.effects import Flow
 from compaction_hooks.runtime.guarded_call import is_async
@@ -31,7 +29,6 @@ from compaction_hooks.session.recalling import RecallMethods
 from compaction_hooks.tokens.estimator import TokenEstimator
 from compaction_hooks.tokens.media import LearnedMedia
 from compaction_hooks.view.record import CompactionReason, CompactionRecord
-from compaction_hooks.view.summary_message import SUMMARY_MARKER
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -320,11 +317,11 @@ class ConversationMethods(RecallMethods[M]):
             last = conversation.newest_view
             baseline = conversation.sizes.baseline
             counted = baseline.input_tokens if last and baseline and baseline.key == last.key else None
-            tokens = last.tokens if last and counted is None else counted
+            tokens = last.snapshot.tokens if last and counted is None else counted
             budget = self.engine.last_budget()
             record = conversation.find_current()
             breaker = conversation.cooldown.breaker
-            is_loaded = conversation.queue.was_loaded
+            is_loaded = conversation.queue.state != "unread"
         return SessionState(
             context_tokens=tokens,
             context_window=budget.window if budget else None,
@@ -352,21 +349,9 @@ class CompactionSession(ConversationMethods[M]):
         shared: SharedState,
         services: Services,
     ) -> None:
-        # Without a format M is the dicts of providers, and OpenAI's reads plain text until a list tells the format.
-        first = as_format(format or cast("MessageFormat[M]", OpenAIChatFormat()))
-
         def make_engine() -> Engine[M]:
-            sizes = LearnedMedia(estimator)
-            reader = HistoryReader(first, sizes.estimate_message_tokens, SUMMARY_MARKER)
-            conversation = Conversation(
-                id,
-                first,
-                sizes,
-                reader,
-                StoreQueue(id, has_store=services.store is not None),
-                is_format_open=format is None,
-            )
-            return Engine(conversation, shared, services)
+            queue = StoreQueue(has_store=services.store is not None)
+            return Engine(Conversation(id, format, LearnedMedia(estimator), queue), shared, services)
 
         self._make_engine = make_engine
         self._own = make_engine()
@@ -399,7 +384,7 @@ class CompactionSession(ConversationMethods[M]):
     def begin_anew(self) -> None:
         """Discard all state, for `CompactionController.forget`; calls under way write nothing more."""
         with self._own.conversation.lock:
-            self._own.conversation.queue.is_forgotten = True
+            self._own.conversation.queue.state = "none"
         has_recall = self._own.conversation.has_recall
         self._own = self._make_engine()
         self._own.conversation.has_recall = has_recall
@@ -444,7 +429,7 @@ class CompactionSession(ConversationMethods[M]):
         Raises:
             RecordError: the records of the store are not loaded yet.
         """
-        if not self._own.conversation.queue.was_loaded:
+        if self._own.conversation.queue.state == "unread":
             raise RecordError(
                 f"the records of session {self.id!r} are not read from the store yet: `await session.load()` or "
                 "`session.load_sync()` first; if the store fails, a StoreFailed event says why"
