@@ -11,7 +11,7 @@ from compaction_hooks.engine.conversation import UNDONE, Conversation
 from compaction_hooks.engine.cooldown import Pause
 from compaction_hooks.engine.measuring import take_snapshot
 from compaction_hooks.engine.persistence import load, write
-from compaction_hooks.engine.quiet import Quiet, begin, learned_elsewhere, settle
+from compaction_hooks.engine.quiet import Quiet, begin, learned_elsewhere, measure, settle
 from compaction_hooks.engine.sizes import LastSent
 from compaction_hooks.foreign import are_equal
 from compaction_hooks.history import History
@@ -63,6 +63,16 @@ class Engine(Generic[M]):
         """Note a usage report of quiet calls for later; return whether it is noted."""
         with self.conversation.lock:
             return self._quiet is not None and self._quiet.report(usage, view, model)
+
+    def measure_unread(self) -> int | None:
+        """Return the tokens of the view last sent if quiet calls left messages unread; else None. Learn from reports before."""
+        quiet = self._quiet
+        if quiet is None or not quiet.is_unread:
+            return None
+        tokens = measure(quiet, self.conversation, self.shared)
+        if tokens is None:
+            self.settle()
+        return tokens
 
     def settle(self) -> None:
         """Read what quiet calls left unread, and learn from their usage reports; the next call takes the regular way."""

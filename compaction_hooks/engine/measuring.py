@@ -57,8 +57,8 @@ def take_snapshot(conversation: Conversation[M], call: Call[M]) -> Snapshot[M]:
         record=record,
         projection=projection,
         key=key,
-        tokens=_measure_view(calibration, key, counted),
-        most_tokens=_measure_view(calibration, key, counted, least_ratio=1.0),
+        tokens=measure_view(calibration, key, counted),
+        most_tokens=measure_view(calibration, key, counted, least_ratio=1.0),
         budget=budget,
         cached_tokens=counted.cached_tokens if counted is not None else None,
         seconds_since_last_call=call.seconds_since_last_call,
@@ -140,7 +140,7 @@ def _find_issuer(conversation: Conversation[M], call: Call[M], model: str | None
     return call.issuer._replace(model=model)
 
 
-def _measure_view(
+def measure_view(
     calibration: Calibration, key: ViewKey, counted: UsageBaseline | None, least_ratio: float = 0.0
 ) -> int:
     """Return the size of a view in tokens of the model: counted up to the baseline, estimated beyond with `least_ratio` or more."""

@@ -14,8 +14,8 @@ from typing import Any, Generic
 
 from compaction_hooks.engine.call import Call, SharedState
 from compaction_hooks.engine.conversation import Conversation
-from compaction_hooks.engine.learning import is_impossible, report_usage
-from compaction_hooks.engine.measuring import take_snapshot
+from compaction_hooks.engine.learning import find_calibration, is_impossible, report_usage
+from compaction_hooks.engine.measuring import measure_view, take_snapshot
 from compaction_hooks.engine.sizes import LastSent
 from compaction_hooks.foreign import are_equal
 from compaction_hooks.formats.usage import is_usable
@@ -50,6 +50,9 @@ class Quiet(Generic[M]):
         reports: The usage reports, each with the length of its list.
         replays: The lengths of the lists whose new answer carried usage or reasoning.
         learned: What other conversations had taught about the model and its window.
+        estimated: The estimate of the view up to message `estimated_until` of the list, before calibration.
+        open: The messages from the last answer on, as the last call read them.
+        measured: The open messages that were last estimated, and their estimate.
     """
 
     def __init__(
@@ -76,6 +79,10 @@ class Quiet(Generic[M]):
         self.first_open = history.watched_from
         self.limit = limit
         self.available = (limit - snapshot.tokens - 1) / snapshot.ratio + history.tokens(first_piece)
+        self.estimated = snapshot.key.estimated - history.tokens(first_piece)
+        self.estimated_until = self.first_open
+        self.open: list[PlainMessage] = []
+        self.measured: tuple[list[PlainMessage], int] = [], 0
         self.calls = {call.id for piece in history.pieces(first_piece) for call in piece.message.calls}
         self.reports: list[tuple[int, Usage]] = []
         self.replays: list[int] = []
@@ -103,6 +110,7 @@ class Quiet(Generic[M]):
         The first message after the `known` ones answers the view last sent: it may carry reasoning, and the usage of that view.
         """
         read, bound, available = self.format.read_plain, self.bound, self.available
+        plains: list[PlainMessage] = []
         settled: list[str] = []
         texts: list[str] = []
         last_answer, has_more = self.first_open, False
@@ -118,6 +126,7 @@ class Quiet(Generic[M]):
                         return False
                     settled, texts = [], []
                     available = (self.limit - usage.input_tokens - 1) / MAXIMUM_RATIO
+            plains.append(plain)
             is_answer, found, calls, results = plain
             if is_answer:
                 last_answer = index
@@ -130,6 +139,12 @@ class Quiet(Generic[M]):
         spent = bound("".join(settled)) + FRAME_TOKENS * len(settled)
         if spent + bound("".join(texts)) + FRAME_TOKENS * len(texts) > available:
             return False
+        # Messages that were measured while they were open are not estimated again, if they still read the same.
+        measured, tokens = self.measured
+        if measured and len(measured) == last_answer - self.first_open and measured == plains[: len(measured)]:
+            self.estimated, self.estimated_until = self.estimated + tokens, last_answer
+        self.measured = [], 0
+        self.open = plains[last_answer - self.first_open :]
         self.first_open = last_answer
         self.available = available - spent
         if has_more:
@@ -162,6 +177,23 @@ class Quiet(Generic[M]):
         budget = self.snapshot.budget
         is_over = budget is not None and usage.input_tokens > budget.window
         return is_usable(usage) and not is_over and not is_impossible(usage, self.snapshot.key.estimated, budget)
+
+    def estimate(self) -> int:
+        """Return the estimate of the view of the last call, which a snapshot of it would have."""
+        self.estimated += self._estimate(self.estimated_until, self.first_open)
+        self.estimated_until = self.first_open
+        tokens = self._estimate(self.first_open, len(self.seen))
+        self.measured = self.open, tokens
+        return self.estimated + tokens
+
+    def _estimate(self, start: int, end: int) -> int:
+        read, estimate = self.format.read, self.snapshot.estimator.estimate_message_tokens
+        return sum(estimate(piece) for message in self.seen[start:end] for piece in read(message))
+
+    @property
+    def is_unread(self) -> bool:
+        """Whether there are messages or reports that the last snapshot does not know."""
+        return len(self.seen) > self.snapshot.history.host_count or bool(self.reports)
 
     def report(self, usage: Usage, view: list[Any] | None, model: str | None) -> bool:
         """Note a usage report for later; return whether it fits: no other list and model, not impossible, not above the window."""
@@ -228,9 +260,18 @@ def learned_elsewhere(conversation: Conversation[M], shared: SharedState, model:
     return shared.windows.revision, None if has_own else shared.calibrations.get(model)
 
 
+def measure(quiet: Quiet[M], conversation: Conversation[M], shared: SharedState) -> int | None:
+    """Return the tokens of the view of the last call; None if there is something to learn from before."""
+    model = quiet.snapshot.model
+    if quiet.reports or quiet.replays or quiet.learned != learned_elsewhere(conversation, shared, model):
+        return None
+    key = quiet.snapshot.key._replace(estimated=quiet.estimate())
+    return measure_view(find_calibration(conversation, shared, model), key, conversation.sizes.baseline_of(key))
+
+
 def settle(quiet: Quiet[M], conversation: Conversation[M], shared: SharedState) -> None:
     """Read what the quiet calls left unread, and learn from their reports."""
-    if len(quiet.seen) == quiet.snapshot.history.host_count and not quiet.reports:
+    if not quiet.is_unread:
         return
     call = quiet.call._replace(messages=quiet.seen)
     for count in quiet.replays:

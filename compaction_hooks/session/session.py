@@ -312,13 +312,15 @@ class ConversationMethods(RecallMethods[M]):
 
     def state(self) -> SessionState:
         """Return how full the context is, as of the list last handed out; before the first one, of the list given to `load`."""
-        conversation = self.engine.conversation
+        engine = self.quiet_engine
+        conversation = engine.conversation
         with conversation.lock:
-            last = conversation.newest_view
-            baseline = conversation.sizes.baseline
-            counted = baseline.input_tokens if last and baseline and baseline.key == last.key else None
-            tokens = last.snapshot.tokens if last and counted is None else counted
-            budget = self.engine.last_budget()
+            tokens = engine.measure_unread()
+            last, baseline = conversation.newest_view, conversation.sizes.baseline
+            is_estimate = tokens is not None or last is None or baseline is None or baseline.key != last.key
+            if tokens is None and last is not None:
+                tokens = last.snapshot.tokens if is_estimate or baseline is None else baseline.input_tokens
+            budget = engine.last_budget()
             record = conversation.find_current()
             breaker = conversation.cooldown.breaker
             is_loaded = conversation.queue.state != "unread"
@@ -327,7 +329,7 @@ class ConversationMethods(RecallMethods[M]):
             context_window=budget.window if budget else None,
             trigger_tokens=budget.trigger if budget else None,
             fraction=tokens / budget.window if tokens is not None and budget else None,
-            is_estimate=counted is None,
+            is_estimate=is_estimate,
             compaction_count=record.compaction_count if record else 0,
             breaker="closed" if breaker.opened_at is None else f"open: {breaker.why}",
             is_loaded=is_loaded,
