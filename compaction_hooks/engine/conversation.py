@@ -25,7 +25,7 @@ from compaction_hooks.runtime.effects import InFlight
 from compaction_hooks.settings import CompactionSettings
 from compaction_hooks.tokens.media import LearnedMedia
 from compaction_hooks.view.head import NativeStart, native_of
-from compaction_hooks.view.parts import Reduction
+from compaction_hooks.view.parts import Reduction, shorten_large_results
 from compaction_hooks.view.projection import Projection, apply_record, find_unpinned_runs
 from compaction_hooks.view.record import (
     UNKNOWN_RUN,
@@ -35,7 +35,7 @@ from compaction_hooks.view.record import (
     undo_note,
 )
 from compaction_hooks.view.snapshot import Snapshot
-from compaction_hooks.view.summary_message import SUMMARY_MARKER, join_rows, part_row
+from compaction_hooks.view.texts import SUMMARY_MARKER, join_rows, part_row
 
 if TYPE_CHECKING:  # most programs recall nothing
     from compaction_hooks.recall.covered import Listing
@@ -125,6 +125,11 @@ class Conversation(Generic[M]):
         """The view last sent, or None before the first one."""
         newest = self.newest_view
         return newest if newest is not None and newest.is_sent else None
+
+    @property
+    def newest_snapshot(self) -> Snapshot[M] | None:
+        """The snapshot of the view last sent; before the first one that of the list given to `load`, or None."""
+        return self.newest_view.snapshot if self.newest_view is not None else None
 
     @property
     def sent_runs(self) -> int:
@@ -235,7 +240,7 @@ class Conversation(Generic[M]):
         # The size is that of the unmerged messages: a merge saves a few tokens each, so if they fit, the merged view fits.
         merged = self.format.merge(view) if snapshot.merges_user_messages else view
         start = snapshot.key.start
-        if start is not None and start.left_out and (last is None or last.key.start != start):
+        if start is not None and start.left_out and (last is None or last.snapshot.key.start != start):
             logger.warning("session %s: a summary that only another provider or model can read is left out", self.id)
         stored = snapshot.stored_view if snapshot.key.has_native or merged is not view else view
         self.sizes.drop_other_lists(snapshot.key)
@@ -404,8 +409,6 @@ class Conversation(Generic[M]):
         """
         if settings.max_result_tokens is None:
             return Large()
-        from compaction_hooks.view.smaller import shorten_large_results  # few programs set it
-
         pins = frozenset(self.records.find_settled_pins(record))
         made_for = (history.log, settings.max_result_tokens, self.has_recall, pins)
         known = self.projected.large if self.projected is not None else Large()
@@ -427,7 +430,7 @@ class Conversation(Generic[M]):
         if not history.natives():
             return None
         issuers, last = self.records.issuers, self.last_sent
-        for note in note_issuers(history, issuers, last.key.model if last else model):
+        for note in note_issuers(history, issuers, last.snapshot.model if last else model):
             self.records.add_note(note)
             self.queue.save(note)
             issuers[note.parent] = note.binding_models[0]

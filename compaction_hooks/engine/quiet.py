@@ -28,7 +28,7 @@ from compaction_hooks.tokens.estimator import (
     TOOL_RESULT_TOKENS,
 )
 from compaction_hooks.tokens.windows import same_model
-from compaction_hooks.triggers.thresholds import silent_below
+from compaction_hooks.triggers import silent_below
 from compaction_hooks.view.reasoning import needs_open_turn
 from compaction_hooks.view.snapshot import Snapshot
 
@@ -50,6 +50,7 @@ class Quiet(Generic[M]):
         reports: The usage reports, each with the length of its list.
         replays: The lengths of the lists whose new answer carried usage or reasoning.
         learned: What other conversations had taught about the model and its window.
+        is_plain: Whether no new message has reasoning or usage, which may be learned from.
         estimated: The estimate of the view up to message `estimated_until` of the list, before calibration.
         open: The messages from the last answer on, as the last call read them.
         measured: The open messages that were last estimated, and their estimate.
@@ -87,6 +88,7 @@ class Quiet(Generic[M]):
         self.reports: list[tuple[int, Usage]] = []
         self.replays: list[int] = []
         self.learned = learned
+        self.is_plain = True
 
     def show(self, messages: list[M]) -> list[M] | None:
         """Return the view of a list that goes on from the last one; None if something about it is not plain, or too large."""
@@ -113,10 +115,11 @@ class Quiet(Generic[M]):
         plains: list[PlainMessage] = []
         settled: list[str] = []
         texts: list[str] = []
-        last_answer, has_more = self.first_open, False
+        last_answer, has_more, is_plain = self.first_open, False, self.is_plain
         for index in range(last_answer, len(messages)):
             plain = read(messages[index])
             if plain is None:
+                is_plain = False
                 plain, usage = self._read_answer(messages[index])
                 if plain is None or index > known or len(self.replays) == MOST_REPLAYS:
                     return False
@@ -144,6 +147,7 @@ class Quiet(Generic[M]):
         if measured and len(measured) == last_answer - self.first_open and measured == plains[: len(measured)]:
             self.estimated, self.estimated_until = self.estimated + tokens, last_answer
         self.measured = [], 0
+        self.is_plain = is_plain
         self.open = plains[last_answer - self.first_open :]
         self.first_open = last_answer
         self.available = available - spent
@@ -263,7 +267,7 @@ def learned_elsewhere(conversation: Conversation[M], shared: SharedState, model:
 def measure(quiet: Quiet[M], conversation: Conversation[M], shared: SharedState) -> int | None:
     """Return the tokens of the view of the last call; None if there is something to learn from before."""
     model = quiet.snapshot.model
-    if quiet.reports or quiet.replays or quiet.learned != learned_elsewhere(conversation, shared, model):
+    if quiet.reports or not quiet.is_plain or quiet.learned != learned_elsewhere(conversation, shared, model):
         return None
     key = quiet.snapshot.key._replace(estimated=quiet.estimate())
     return measure_view(find_calibration(conversation, shared, model), key, conversation.sizes.baseline_of(key))
@@ -281,8 +285,7 @@ def settle(quiet: Quiet[M], conversation: Conversation[M], shared: SharedState) 
         end = snapshot.history.first_piece(count)
         later = snapshot.history.tokens(end)
         key = snapshot.key._replace(piece_count=end, estimated=snapshot.key.estimated - later)
-        sent = LastSent(snapshot._replace(key=key), quiet.view, quiet.view)
-        report_usage(conversation, shared, usage, sent, None)
+        report_usage(conversation, shared, usage, snapshot._replace(key=key), None)
     if quiet.reports:
         snapshot = take_snapshot(conversation, call)
     conversation.newest_view = conversation.hand_out(snapshot)._replace(view=quiet.view, unmerged=quiet.view)

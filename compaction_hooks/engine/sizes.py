@@ -30,16 +30,6 @@ class LastSent(NamedTuple, Generic[M]):
     is_by_hand: bool = False
     is_sent: bool = True
 
-    @property
-    def key(self) -> ViewKey:
-        """The key of the view."""
-        return self.snapshot.key
-
-    @property
-    def budget(self) -> Budget | None:
-        """The budget of the call, or None if the window was unknown."""
-        return self.snapshot.budget
-
 
 class UsageBaseline(NamedTuple):
     """The provider's own count of a view.

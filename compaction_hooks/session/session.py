@@ -251,7 +251,7 @@ class ConversationMethods(RecallMethods[M]):
         with conversation.lock:
             last = conversation.last_sent
             if view is None or (last is not None and (view is last.view or view is last.unmerged)):
-                report_usage(conversation, self.engine.shared, counted, last, model)
+                report_usage(conversation, self.engine.shared, counted, last and last.snapshot, model)
 
     async def load(self, messages: list[T] | None = None, **options: Unpack[CallOptions]) -> None:
         """Load the store's records, including new ones of other workers, if there is a store.
@@ -316,10 +316,10 @@ class ConversationMethods(RecallMethods[M]):
         conversation = engine.conversation
         with conversation.lock:
             tokens = engine.measure_unread()
-            last, baseline = conversation.newest_view, conversation.sizes.baseline
+            last, baseline = conversation.newest_snapshot, conversation.sizes.baseline
             is_estimate = tokens is not None or last is None or baseline is None or baseline.key != last.key
             if tokens is None and last is not None:
-                tokens = last.snapshot.tokens if is_estimate or baseline is None else baseline.input_tokens
+                tokens = last.tokens if is_estimate or baseline is None else baseline.input_tokens
             budget = engine.last_budget()
             record = conversation.find_current()
             breaker = conversation.cooldown.breaker
@@ -360,7 +360,7 @@ class CompactionSession(ConversationMethods[M]):
 
     def __repr__(self) -> str:
         """Return the id and how full the context is."""
-        if self._own.conversation.newest_view is None:
+        if self._own.conversation.newest_snapshot is None:
             return f"CompactionSession({self.id!r}, no call yet)"
         state = self.state()
         window = "" if state.context_window is None else f" of {state.context_window:,}"
