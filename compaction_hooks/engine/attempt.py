@@ -9,12 +9,11 @@ from dataclasses import replace
 from functools import partial
 from typing import Generic
 
-from compaction_hooks.engine.call import Call
+from compaction_hooks.engine.call import Call, Order
 from compaction_hooks.engine.conversation import Conversation
 from compaction_hooks.engine.cooldown import Breaker, Pause
 from compaction_hooks.engine.measuring import take_snapshot
 from compaction_hooks.engine.natives import MOST_REFUSALS
-from compaction_hooks.engine.orders import Order
 from compaction_hooks.engine.persistence import reload, write
 from compaction_hooks.engine.result import CompactionOutcome, CompactionResult
 from compaction_hooks.engine.sizes import LastSent

@@ -14,8 +14,7 @@ from typing import Any, Generic
 
 from compaction_hooks.engine.call import Call, SharedState
 from compaction_hooks.engine.conversation import Conversation
-from compaction_hooks.engine.learning import find_calibration, is_impossible, report_usage
-from compaction_hooks.engine.measuring import measure_view, take_snapshot
+from compaction_hooks.engine.measuring import find_calibration, is_impossible, measure_view, report_usage, take_snapshot
 from compaction_hooks.engine.sizes import LastSent
 from compaction_hooks.foreign import are_equal
 from compaction_hooks.formats.usage import is_usable

@@ -33,7 +33,6 @@ class Records:
         undone: Ids of undone records, which are not added again from elsewhere; `native_id` of refused native items, and
             `native_name` of refused summaries of the provider's own in the list.
         user_pins: By digest, the run of each message that the host pinned; `UNKNOWN_RUN` if it is unknown.
-        early_pins: Digests of the messages that were pinned before a list had them.
         unseen_pins: The digests of each message that was pinned while it was not in the list, until the next list is read.
     """
 
@@ -43,7 +42,6 @@ class Records:
         self.active_id: str | None = None
         self.undone: set[str] = set()
         self.user_pins: dict[str, int] = {}
-        self.early_pins: set[str] = set()
         self.unseen_pins: list[Set[str]] = []
 
     def find(self, record_id: str | None) -> CompactionRecord | None:
@@ -139,8 +137,6 @@ class Records:
 
     def keep_pins(self, pins: Iterable[Pin]) -> None:
         """Pin messages in the views of this process, until a record holds the pins."""
-        pins = [*pins]
-        self.early_pins.update(pin.digest for pin in pins if pin.run == UNKNOWN_RUN)
         self.user_pins.update({pin.digest: pin.run for pin in pins})
 
     def find_competing(self, record: CompactionRecord, history: History[M] | None) -> list[CompactionRecord]:
@@ -160,9 +156,9 @@ class Records:
         return is_gone
 
     def find_settled_pins(self, record: CompactionRecord | None) -> Set[str]:
-        """Return the digests of the pins that a view of this record shows: those of before the first view or the record."""
+        """Return the digests of the pins that a view of this record shows: those from before the first view or the record."""
         seen_runs = record.seen_runs if record else 0
-        return self.early_pins.union(digest for digest, run in self.user_pins.items() if run < seen_runs)
+        return {digest for digest, run in self.user_pins.items() if run < seen_runs}
 
     def forget_pins(self) -> None:
         """Forget the pins that no record holds."""

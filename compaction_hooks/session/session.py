@@ -6,12 +6,11 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, TypeVar, Unpack, cast
 
 from compaction_hooks import arguments
-from compaction_hooks.engine.call import SharedState
+from compaction_hooks.engine.call import Order, SharedState
 from compaction_hooks.engine.compact import compact
 from compaction_hooks.engine.conversation import Conversation
 from compaction_hooks.engine.engine import Engine
-from compaction_hooks.engine.learning import report_usage
-from compaction_hooks.engine.orders import Order
+from compaction_hooks.engine.measuring import report_usage
 from compaction_hooks.engine.persistence import report
 from compaction_hooks.engine.records import StoreQueue
 from compaction_hooks.engine.result import CompactionOutcome, CompactionResult, SessionState
