@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 import threading
-from collections.abc import Callable, Iterable, Sequence, Set
+from collections.abc import Callable, Iterable, Set
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, cast
 
 from compaction_hooks.engine.cooldown import Cooldown, Pause
@@ -147,21 +147,15 @@ class Conversation(Generic[M]):
                 self.sizes.forget_calibrations()
                 self._learn_from_records()
 
-    def detect_format(self, messages: Sequence[M]) -> None:
+    def detect_format(self, messages: list[M]) -> None:
         """Detect the format from the new messages of a list, if it is still unknown."""
-        found = None
-        if self.format is GUESSED_FORMAT:
-            found = format_of(messages[self._count_known_head(messages) :])
+        if self.format is not GUESSED_FORMAT:
+            return
+        log = self.history.log if self.history is not None else None
+        known = len(log.hosts) if log is not None and log.is_prefix_of(messages) else 0
+        found = format_of(messages[known:])
         if found is not None:
             self.use_format(cast("Format[M]", found))  # M is what these messages are
-
-    def _count_known_head(self, messages: Sequence[M]) -> int:
-        """Return how many messages at the head of a list were read before, judged by the first and the last of them."""
-        count = self.history.host_count if self.history else 0
-        if self.history is None or not 0 < count <= len(messages):
-            return 0
-        is_same = messages[0] is self.history.host(0) and messages[count - 1] is self.history.host(count - 1)
-        return count if is_same else 0
 
     def add_records(self, records: Iterable[CompactionRecord]) -> list[CompactionRecord]:
         """Add records from elsewhere and return the new ones. If there are any, the next list is read from the start.

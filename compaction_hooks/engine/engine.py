@@ -47,7 +47,7 @@ class Engine(Generic[M]):
             quiet = self._quiet
             if quiet is None or messages.__class__ is not list or not are_equal(quiet.options, options):
                 return None
-            if quiet.learned != learned_elsewhere(self.conversation, self.shared, quiet.snapshot.model):
+            if quiet.learned != learned_elsewhere(self.conversation, self.shared, quiet.snapshot.key.model):
                 return None
             view = quiet.show(messages)
             if view is not None:

@@ -39,8 +39,18 @@ class ConversationMethods(RecallMethods[M]):
 
     @property
     def quiet_engine(self) -> Engine[Any]:
-        """The engine of the conversation, which may have left messages of quiet calls unread."""
+        """The engine of the conversation, which may have left messages of quiet calls unread; no part of it is public.
+
+        It has no single type of messages: the list of each call has its own type, and the view has the same.
+        """
         raise NotImplementedError
+
+    @property
+    def engine(self) -> Engine[Any]:
+        """The same, with all read that quiet calls left unread."""
+        engine = self.quiet_engine
+        engine.settle()
+        return engine
 
     # -- the hook
 
@@ -370,12 +380,6 @@ class CompactionSession(ConversationMethods[M]):
     def id(self) -> str:
         """The session's name."""
         return self._own.conversation.id
-
-    @property
-    def engine(self) -> Engine[Any]:
-        """The engine of this conversation, with all read that quiet calls left unread."""
-        self._own.settle()
-        return self._own
 
     @property
     def quiet_engine(self) -> Engine[Any]:
