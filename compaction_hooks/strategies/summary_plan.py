@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from compaction_hooks.files import FileOperations, merge
-from compaction_hooks.files.lists import file_tags
+from compaction_hooks.files import FileOperations, file_tags, merge
 from compaction_hooks.files.operations import MAX_LISTED, digest, find_touched_files
 from compaction_hooks.history.digests import message_digest
 from compaction_hooks.history.history import History, is_only_reasoning
@@ -15,8 +14,8 @@ from compaction_hooks.native import NativeItems
 from compaction_hooks.strategies.candidate import Goal
 from compaction_hooks.strategies.cut_point import choose_cut
 from compaction_hooks.summary.extractive.outline import Item
+from compaction_hooks.summary.extractive.steps import age_refusals
 from compaction_hooks.summary.facts import CoveredFacts
-from compaction_hooks.text.refusals import age_refusals
 from compaction_hooks.view.head import pin_pieces
 from compaction_hooks.view.parts import RESULTS, by_name, list_parts
 from compaction_hooks.view.record import Pin

@@ -16,6 +16,7 @@ from compaction_hooks.strategies.summary_plan import (
     SummaryPlan,
     find_head_summary,
 )
+from compaction_hooks.summary.extractive import REQUESTS_SHARE, WORK_SHARES, select
 from compaction_hooks.summary.extractive.outline import (
     LEFT_OUT,
     PARENTS,
@@ -26,10 +27,8 @@ from compaction_hooks.summary.extractive.outline import (
     parse,
     render,
 )
-from compaction_hooks.summary.extractive.selection import select
 from compaction_hooks.summary.extractive.statements import constraint_items, request_texts
 from compaction_hooks.summary.extractive.steps import Failures, refused_items
-from compaction_hooks.summary.extractive.summarizer import REQUESTS_SHARE, WORK_SHARES
 from compaction_hooks.summary.extractive.text import one_line
 from compaction_hooks.summary.facts import correct_failures, first_fitting, newest_fitting
 from compaction_hooks.tokens.media import name_media

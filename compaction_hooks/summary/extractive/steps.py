@@ -19,13 +19,13 @@ from compaction_hooks.files.operations import (
     as_items,
     plain_key,
     reads_files,
+    words_of_refusal,
 )
 from compaction_hooks.files.shell import simple_commands, split_heredocs
 from compaction_hooks.summary.extractive.identifiers import kind_of
 from compaction_hooks.summary.extractive.outline import Item, Section
 from compaction_hooks.summary.extractive.text import both_ends, defuse, one_line, size
 from compaction_hooks.text.escaping import neutralize
-from compaction_hooks.text.refusals import SAYS, words_of_refusal
 from compaction_hooks.view.markers import RECALL_TOOL
 
 NAME_CHARS = 60
@@ -92,6 +92,11 @@ _COUNT = re.compile(r" \(x(\d{1,9})\)$")
 _OMITTED = re.compile(r"\d+ more steps?, not listed: (.+)$")
 _OMITTED_TOOL = re.compile(r"([^;()]+) (\d{1,9})(?: \(([^()]*)\))?")
 _FAILED, _LATER_OK = "FAILED: ", "; later ok"
+
+SAYS, SAID, REFUSED = "its result says: ", "its result said: ", "refused"
+"""The outcome of such a call in the first summary and in the next, in front of the words; and in all later ones, without them."""
+_TOLD = re.compile(rf"^(.* -> FAILED: )(?:{SAYS}|({SAID}))(.*?)((?:; later ok)?(?: \(x\d{{1,9}}\))?)$", re.MULTILINE)
+"""The line of such a call in a summary."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -230,6 +235,22 @@ def refused_items(calls: Iterable[CallMade]) -> list[Item]:
     """Return an item for each refused call whose result gives words as the user's, oldest first."""
     refused = [made for made in calls if made.has_failed and made.result and words_of_refusal(made.result.text)]
     return step_items((), read_steps(refused))
+
+
+def age_refusals(summary: str) -> str:
+    """Return an earlier summary for the next one to carry on: words of refusals that it had from the one before are left out.
+
+    >>> age_refusals("- [ ] push() -> FAILED: its result says: Not main!")
+    '- [ ] push() -> FAILED: its result said: Not main!'
+    >>> age_refusals("- [ ] push() -> FAILED: its result said: Not main!")
+    '- [ ] push() -> FAILED: refused'
+    """
+    return _TOLD.sub(lambda line: line[1] + (REFUSED if line[2] else SAID + line[3]) + line[4], summary)
+
+
+def told_refusals(summary: str) -> list[str]:
+    """Return the words of refusals that a summary tells."""
+    return [line[3] for line in _TOLD.finditer(summary)]
 
 
 def is_reported(mended: Item, text: str) -> bool:
