@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import groupby
@@ -72,8 +72,6 @@ escaped, because escaping takes seconds for tens of megabytes."""
 _NOISE_CHARS = 50_000
 """Characters read at each end of a text in addition to those it may show, in case noise is removed; a pattern that runs over
 100 MB stops every thread for seconds."""
-_PLAINLY_OVER = 1.25
-"""Caps are not tried if the text is larger than the bound by this factor, at the tokens a character of the last try."""
 _SEPARATOR = "\n\n"
 _SEPARATOR_TOKENS = 1
 """An empty line is one token in the cl100k and o200k vocabularies."""
@@ -108,22 +106,14 @@ def transcript(messages: Sequence[Message], *, max_tokens: int, estimate: Callab
     """
     messages = read_xml_calls(messages)
     most_chars = max(max_tokens, 1) * _MOST_CHARS_PER_TOKEN
-    density, last_chars = 0.0, -1  # tokens a character, 0 while unknown; and the characters of the last try
     for step in _STEPS:
         caps = _Caps(step.result_chars, min(step.text_chars, most_chars))
-        least_chars = _least_chars(messages, caps)
-        if least_chars == last_chars or least_chars * density > max_tokens * _PLAINLY_OVER:
-            continue
-
-        last_chars = least_chars
         pieces = _begin([piece for message in messages for piece in _block(message, caps)])
-        chars = sum(map(len, pieces))
-        if chars <= most_chars:
+        if sum(map(len, pieces)) <= most_chars:
             # Joined for this alone: kept, it would be held in addition to the prompt.
             tokens = estimate("".join(pieces))
             if tokens <= max_tokens:
                 return Transcript(pieces=pieces, tokens=tokens, shown_messages=len(messages))
-            density = tokens / max(chars, 1)
     return _oldest(messages, max_tokens, estimate)
 
 
@@ -167,21 +157,6 @@ def _fill(groups: Sequence[Sequence[Message]], room: int, cost: Callable[[str], 
             pieces += (_SEPARATOR, text)
             room -= cost(text)
     return _begin(pieces), shown
-
-
-def _least_chars(messages: Iterable[Message], caps: _Caps) -> int:
-    """Return about the fewest characters that these caps show."""
-    chars = 0
-    for message in messages:
-        for part in message.parts:
-            match part:
-                case ToolResult(text=text) | ToolCall(arguments=text) | Opaque(content=text):
-                    chars += min(len(text), caps.result_chars)
-                case Text(text):
-                    chars += min(len(text), caps.text_chars)
-                case _:
-                    pass
-    return chars
 
 
 def _squeeze(group: Sequence[Message], room: int, cost: Callable[[str], int], steps: Sequence[_Caps]) -> str | None:

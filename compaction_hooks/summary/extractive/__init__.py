@@ -98,10 +98,8 @@ def summarize_by_rule(
     previous_summary: str | None,
     max_tokens: int,
     kept: tuple[Message, ...] = (),
-    *,
-    with_names: bool = True,
 ) -> str:
-    """Return a summary made without a model, which replaces the previous one; finding names takes half of its time."""
+    """Return a summary made without a model, which replaces the previous one."""
     request = SummaryRequest(
         system="",
         prompt="",
@@ -113,10 +111,10 @@ def summarize_by_rule(
         messages=tuple(messages),
         kept_messages=kept,
     )
-    return _summarize(request, CharacterEstimator(), with_names=with_names)
+    return _summarize(request, CharacterEstimator())
 
 
-def _summarize(request: SummaryRequest, estimator: TokenEstimator, *, with_names: bool = True) -> str:
+def _summarize(request: SummaryRequest, estimator: TokenEstimator) -> str:
     messages = [_prepare(message) for message in read_xml_calls(request.messages) if message.role != "system"]
     previous = remove_file_tags(request.previous_summary or "")
     told = parse(previous)
@@ -126,14 +124,14 @@ def _summarize(request: SummaryRequest, estimator: TokenEstimator, *, with_names
     is_chat = not any(message.calls or message.results for message in messages)
     is_chat = is_chat and not _items_under(earlier, Section.DONE, Section.IDENTIFIERS)
 
-    found = _collect_items(messages, earlier, request, is_chat=is_chat, with_names=with_names and not is_chat)
+    found = _collect_items(messages, earlier, request, is_chat=is_chat)
     items = [as_data(item) for item in names_item(previous, told, request.max_tokens) + found]
     if request.focus:
         items = _weigh_by_focus(items, request.focus)
     text = _write(items, earlier, request, estimator, CHAT_SHARES if is_chat else WORK_SHARES)
     if not text and request.kept_messages:  # an empty summary is refused: rather repeat kept messages
         shown = replace(request, prompt="", transcript="", omitted_items=0, kept_messages=())
-        return _summarize(shown, estimator, with_names=with_names)
+        return _summarize(shown, estimator)
     return text
 
 
@@ -190,7 +188,7 @@ def _prepare_part(part: Part) -> Part:
 
 
 def _collect_items(
-    messages: Sequence[Message], earlier: Sequence[Item], request: SummaryRequest, *, is_chat: bool, with_names: bool
+    messages: Sequence[Message], earlier: Sequence[Item], request: SummaryRequest, *, is_chat: bool
 ) -> list[Item]:
     """Return all items, in the order of the text's sections, identifiers last."""
     calls, kept = read_calls(messages), request.kept_messages
@@ -212,7 +210,7 @@ def _collect_items(
         *task_items(messages, calls, _items_under(earlier, Section.IN_PROGRESS), kept, kept_calls),
         *fact_items(messages if is_chat else (), facts),
         *note_items(_items_under(earlier, Section.NOTES)),
-        *(_find_identifiers(messages, calls, earlier, kept) if with_names else ()),
+        *(_find_identifiers(messages, calls, earlier, kept) if not is_chat else ()),
     ]
     requests = request_items(asked, request.max_tokens * REQUESTS_SHARE)
     spare = FULL * request.max_tokens - sum(size(item.text) + LINE_TOKENS for item in (*items, *requests))
@@ -238,7 +236,7 @@ def _weigh_by_focus(items: Iterable[Item], focus: str) -> list[Item]:
     """Return the items, with a higher value for those that share a longer word with the focus."""
     words = [word for word in focus.casefold().split() if len(word) > 3 or not word.isascii()]
     return [
-        replace(item, value=item.value * FOCUS_FACTOR) if any(word in item.text.casefold() for word in words) else item
+        item._replace(value=item.value * FOCUS_FACTOR) if any(word in item.text.casefold() for word in words) else item
         for item in items
     ]
 

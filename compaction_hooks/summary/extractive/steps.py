@@ -7,7 +7,6 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -99,8 +98,7 @@ _TOLD = re.compile(rf"^(.* -> FAILED: )(?:{SAYS}|({SAID}))(.*?)((?:; later ok)?(
 """The line of such a call in a summary."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class Step(NamedTuple):
     """One call, or several with the same outcome.
 
     Attributes:
@@ -112,13 +110,13 @@ class Step:
     outcome: str
     failed: bool
     kind: Kind
-    count: int = 1
+    times: int = 1
 
     @property
     def text(self) -> str:
         """The line that `parse_step` reads back."""
         outcome = f" -> {_FAILED if self.failed else ''}{self.outcome}" if self.outcome or self.failed else ""
-        return f"{self.call}{outcome}{f' (x{self.count})' if self.count > 1 else ''}"
+        return f"{self.call}{outcome}{f' (x{self.times})' if self.times > 1 else ''}"
 
     @property
     def signature(self) -> str:
@@ -157,7 +155,7 @@ def parse_step(text: str) -> Step:
         outcome=outcome.removeprefix(_FAILED),
         failed=outcome.startswith(_FAILED),
         kind=_kind_of(name, arguments[:-1], is_command=_SHELL_NAME.search(name) is not None),
-        count=int(count[1]) if count else 1,
+        times=int(count[1]) if count else 1,
     )
 
 
@@ -181,7 +179,7 @@ def step_items(earlier: Sequence[Item], new: Iterable[Step], later: Iterable[Ste
         is_mended = step.failed and succeeded.get(step.signature, -1) > at
         item = _make_item(step, (at + 1) / len(done), is_mended=is_mended)
         value = item.value * REPEATED if step.call in calls else item.value
-        items.append(replace(item, value=value, must=at in refused))
+        items.append(item._replace(value=value, must=at in refused))
     return items
 
 
@@ -215,7 +213,7 @@ class Failures(NamedTuple):
                 failed[name] = _read_step(made)
                 mended.pop(name, None)
             elif before := failed.get(name):
-                mended[name] = replace(before, outcome=before.outcome.removesuffix(_LATER_OK) + _LATER_OK)
+                mended[name] = before._replace(outcome=before.outcome.removesuffix(_LATER_OK) + _LATER_OK)
         for name in [*failed][:-MOST_FAILURES]:
             del failed[name]
             mended.pop(name, None)
@@ -283,7 +281,7 @@ def make_omitted_line(dropped: Iterable[Item], earlier: Iterable[Item], max_size
     for item in dropped:
         step = parse_step(item.text)
         name = "other" if step.kind == "told" else re.sub(r"[;()]", "", step.call.partition("(")[0])
-        counts[name] += step.count
+        counts[name] += step.times
         if step.kind == "action" and not step.failed and (found := _find_objects(step.call)):
             objects.setdefault(name, {})[found] = None
     lines = (_count_line(counts, objects, tools, calls) for tools, calls in DETAILS)
@@ -306,14 +304,14 @@ def _count_line(counts: Counter[str], objects: Mapping[str, Mapping[str, None]],
 
 def _make_item(step: Step, age: float, *, is_mended: bool) -> Item:
     """Return the item of a step. The newest is worth three times as much as the oldest."""
-    value = VALUES[step.kind] * (0.5 + age) * (1 + math.log2(step.count)) / (LEAST_COST + size(step.text))
+    value = VALUES[step.kind] * (0.5 + age) * (1 + math.log2(step.times)) / (LEAST_COST + size(step.text))
     if not step.failed:
         # The file lists name the files that were read, and names found in results are listed: a plain read says nothing else.
         is_plain = step.kind == "read" and not step.outcome
         return Item(section=Section.DONE, text=step.text, value=0.0 if is_plain else value)
     if is_mended:
         outcome = step.outcome.removesuffix(_LATER_OK) + _LATER_OK
-        return Item(section=Section.DONE, text=replace(step, outcome=outcome).text, value=value * MENDED)
+        return Item(section=Section.DONE, text=step._replace(outcome=outcome).text, value=value * MENDED)
     section = Section.DONE if step.kind in ("look", "read") or step.outcome.endswith(_LATER_OK) else Section.BLOCKED
     return Item(section=section, text=step.text, value=value * FAILING)
 
@@ -322,9 +320,9 @@ def _merge_repeats(done: Iterable[Step]) -> list[Step]:
     """Return the steps with repetitions of one line counted, in the place of the last repetition."""
     merged: dict[str, Step] = {}
     for step in done:
-        line = replace(step, count=1).text
+        line = step._replace(times=1).text
         before = merged.pop(line, None)
-        merged[line] = replace(step, count=step.count + before.count) if before else step
+        merged[line] = step._replace(times=step.times + before.times) if before else step
     return list(merged.values())
 
 
@@ -356,7 +354,7 @@ def _read_step(made: CallMade) -> Step:
         outcome = "" if reads_files(made) else _short_answer(result.text)
     else:
         outcome = _outcome_line(result.text, step.kind)
-    return replace(step, outcome=_make_safe(outcome)) if outcome else step
+    return step._replace(outcome=_make_safe(outcome)) if outcome else step
 
 
 def _kind_of(name: str, arguments: str, *, is_command: bool) -> Kind:
