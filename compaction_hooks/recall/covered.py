@@ -17,8 +17,8 @@ from compaction_hooks.history import History, HistoryReader
 from compaction_hooks.history.history import Known
 from compaction_hooks.messages import M
 from compaction_hooks.recall.parts import MOST_LINE_CHARS, CoveredPart, list_covered
-from compaction_hooks.view.markers import RECALL_TOOL
 from compaction_hooks.view.projection import Projection
+from compaction_hooks.view.texts import RECALL_TOOL
 
 MOST_QUERY_CHARS = 40_000
 """The most characters of a query that are read: a long answer of a model."""

@@ -20,7 +20,7 @@ from compaction_hooks.view.loss import LossFigures
 from compaction_hooks.view.parts import list_parts
 from compaction_hooks.view.projection import read_projection
 from compaction_hooks.view.record import CompactionRecord
-from compaction_hooks.view.summary_message import SUMMARY_MARKER
+from compaction_hooks.view.texts import SUMMARY_MARKER
 
 MOST_WORD_CHARS: Final = 200
 """A longer word is data rather than a name."""
