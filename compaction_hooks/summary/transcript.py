@@ -10,11 +10,10 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from itertools import groupby
 from operator import itemgetter
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from compaction_hooks.files.operations import call_arguments
 from compaction_hooks.messages import (
@@ -34,18 +33,15 @@ from compaction_hooks.text.escaping import neutralize, remove_noise
 from compaction_hooks.text.shortening import remove_blocks, shorten
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Transcript:
+class Transcript(NamedTuple):
     """Messages as labelled text, in the pieces it is joined from: most are the host's own strings, and take no memory.
 
     Attributes:
         pieces: The parts of the text, to be joined without a separator.
-        tokens: Size of the text by the estimate.
         shown_messages: Number of messages, from the oldest on, that the text shows; the others did not fit.
     """
 
     pieces: Sequence[str]
-    tokens: int
     shown_messages: int
 
     @property
@@ -54,8 +50,7 @@ class Transcript:
         return "".join(self.pieces)
 
 
-@dataclass(frozen=True, slots=True)
-class _Caps:
+class _Caps(NamedTuple):
     """The most characters one tool result or argument, and one text of a speaker, may show."""
 
     result_chars: int
@@ -109,11 +104,9 @@ def transcript(messages: Sequence[Message], *, max_tokens: int, estimate: Callab
     for step in _STEPS:
         caps = _Caps(step.result_chars, min(step.text_chars, most_chars))
         pieces = _begin([piece for message in messages for piece in _block(message, caps)])
-        if sum(map(len, pieces)) <= most_chars:
-            # Joined for this alone: kept, it would be held in addition to the prompt.
-            tokens = estimate("".join(pieces))
-            if tokens <= max_tokens:
-                return Transcript(pieces=pieces, tokens=tokens, shown_messages=len(messages))
+        # Joined for this alone: kept, it would be held in addition to the prompt.
+        if sum(map(len, pieces)) <= most_chars and estimate("".join(pieces)) <= max_tokens:
+            return Transcript(pieces, len(messages))
     return _oldest(messages, max_tokens, estimate)
 
 
@@ -135,11 +128,10 @@ def _oldest(messages: Sequence[Message], max_tokens: int, estimate: Callable[[st
     budget = max_tokens - overhead
     while budget > 0:
         pieces, shown = _fill(_groups(messages), budget, cost)
-        tokens = estimate("".join(pieces))
-        if tokens <= max_tokens:
-            return Transcript(pieces=pieces, tokens=tokens, shown_messages=shown)
+        if estimate("".join(pieces)) <= max_tokens:
+            return Transcript(pieces, shown)
         budget = budget * 9 // 10
-    return Transcript(pieces=(), tokens=overhead, shown_messages=0)
+    return Transcript((), 0)
 
 
 def _fill(groups: Sequence[Sequence[Message]], room: int, cost: Callable[[str], int]) -> tuple[_Block, int]:
