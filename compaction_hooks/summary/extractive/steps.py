@@ -21,7 +21,6 @@ from compaction_hooks.files.operations import (
     words_of_refusal,
 )
 from compaction_hooks.files.shell import simple_commands, split_heredocs
-from compaction_hooks.summary.extractive.identifiers import kind_of
 from compaction_hooks.summary.extractive.outline import Item, Section
 from compaction_hooks.summary.extractive.text import both_ends, defuse, one_line, size
 from compaction_hooks.text.escaping import neutralize
@@ -38,13 +37,11 @@ SIGNATURE_WORDS = 3
 """Words of a command, options left out, that make it another attempt at the same: `mise run test`, `python -m pytest x.py`."""
 SCAN_CHARS = 4_000
 """Characters of a result that are read at each end for its outcome: compilers and test runners state it there."""
-DETAILS = ((8, 30), (8, 12), (4, 12), (2, 6), (1, 6), (1, 2), (1, 0))
-"""The most tools, and calls of each, that the line of counted steps names; tried in order until the line fits."""
+MOST_TOOLS = (8, 4, 2, 1)
+"""The most tools that the line of counted steps names; tried in order until the line fits."""
 REFUSAL_CHARS, MOST_REFUSALS = 400, 8
 """The most characters of the words that the result of a refused call gives as the user's, and the most such calls, the newest,
 that are never dropped. Recorded words are shorter, and recorded conversations have at most six: more are from no user."""
-MAX_VALUES = 3
-"""The most values of such a call."""
 MOST_FAILURES = 1_000
 """The most things that failed that are remembered: half a megabyte. A summary has room for about ten that were mended."""
 
@@ -89,7 +86,7 @@ _LEADING_CD = re.compile(r"(?:\s*cd\s+\S+\s*(?:&&|;)\s*)+")
 _FIRST_COMMAND = re.compile(r"[^|;&<>]*")
 _COUNT = re.compile(r" \(x(\d{1,9})\)$")
 _OMITTED = re.compile(r"\d+ more steps?, not listed: (.+)$")
-_OMITTED_TOOL = re.compile(r"([^;()]+) (\d{1,9})(?: \(([^()]*)\))?")
+_OMITTED_TOOL = re.compile(r"([^; ()]+) (\d{1,9})")
 _FAILED, _LATER_OK = "FAILED: ", "; later ok"
 
 SAYS, SAID, REFUSED = "its result says: ", "its result said: ", "refused"
@@ -265,41 +262,25 @@ def tells_error(text: str) -> bool:
 
 
 def make_omitted_line(dropped: Iterable[Item], earlier: Iterable[Item], max_size: float) -> str:
-    """Return a line that counts the steps that were left out, those of earlier rounds included; empty when there are none.
-
-    The line names the objects of steps that changed the outside world too, as far as `max_size` allows.
-    """
+    """Return a line that counts the steps that were left out, those of earlier rounds included; empty when there are none."""
     counts: Counter[str] = Counter()
-    objects: dict[str, dict[str, None]] = {}
     for item in earlier:
         match = _OMITTED.match(item.text)
-        for entry in match[1].split("; ") if match else ():
-            if tool := _OMITTED_TOOL.fullmatch(entry):
-                counts[tool[1]] += int(tool[2])
-                objects.setdefault(tool[1], {}).update(dict.fromkeys(filter(None, (tool[3] or "").split(", "))))
-
+        for name, times in _OMITTED_TOOL.findall(match[1]) if match else ():
+            counts[name] += int(times)
     for item in dropped:
         step = parse_step(item.text)
-        name = "other" if step.kind == "told" else re.sub(r"[;()]", "", step.call.partition("(")[0])
-        counts[name] += step.times
-        if step.kind == "action" and not step.failed and (found := _find_objects(step.call)):
-            objects.setdefault(name, {})[found] = None
-    lines = (_count_line(counts, objects, tools, calls) for tools, calls in DETAILS)
-    return next((line for line in lines if size(line) <= max_size), "")
+        counts["other" if step.kind == "told" else re.sub(r"[;()]", "", step.call.partition("(")[0])] += step.times
 
-
-def _count_line(counts: Counter[str], objects: Mapping[str, Mapping[str, None]], max_tools: int, max_calls: int) -> str:
-    if not counts:
-        return ""
-    shown = sorted(counts, key=lambda name: (not objects.get(name), -counts[name]))[:max_tools]
-    listed: list[str] = []
-    for name in shown:
-        named = ", ".join(list(objects.get(name, ()))[-max_calls:] if max_calls else ())
-        listed.append(f"{name} {counts[name]}" + (f" ({named})" if named else ""))
-    total = sum(counts.values())
-    if rest := total - sum(counts[name] for name in shown):
-        listed.append(f"other {rest}")
-    return f"{total} more step{'s' if total > 1 else ''}, not listed: {'; '.join(listed)}"
+    total = counts.total()
+    for most_tools in MOST_TOOLS if total else ():
+        shown = counts.most_common(most_tools)
+        rest = total - sum(times for _, times in shown)
+        listed = "; ".join(f"{name} {times}" for name, times in (*shown, *([("other", rest)] if rest else ())))
+        line = f"{total} more step{'s' if total > 1 else ''}, not listed: {listed}"
+        if size(line) <= max_size:
+            return line
+    return ""
 
 
 def _make_item(step: Step, age: float, *, is_mended: bool) -> Item:
@@ -416,12 +397,6 @@ def _argument_text(value: object) -> str:
         return one_line(str(value), ARGUMENT_CHARS)
     compact = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return one_line(compact.replace('\\"', "'").replace('"', ""), ARGUMENT_CHARS)
-
-
-def _find_objects(call: str) -> str:
-    """Return the objects of a call: its first arguments that look like identifiers, or an empty text."""
-    values = (argument.partition("=")[2] for argument in call.partition("(")[2][:-1].split(", "))
-    return " ".join([value for value in values if kind_of(value)][:MAX_VALUES])
 
 
 def _outcome_line(text: str, kind: Kind) -> str:
