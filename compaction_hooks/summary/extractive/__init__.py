@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import is_
 
 from compaction_hooks.files import remove_file_tags
-from compaction_hooks.files.operations import CallMade, find_touched_files, read_calls
+from compaction_hooks.files.operations import find_touched_files, read_calls
 from compaction_hooks.messages import Message, Opaque, Part, Text, ToolCall, ToolResult, Usage
 from compaction_hooks.summary.extractive.identifiers import collect_mentions, find_names, identifier_items
 from compaction_hooks.summary.extractive.outline import (
@@ -210,22 +210,17 @@ def _collect_items(
         *task_items(messages, calls, _items_under(earlier, Section.IN_PROGRESS), kept, kept_calls),
         *fact_items(messages if is_chat else (), facts),
         *note_items(_items_under(earlier, Section.NOTES)),
-        *(_find_identifiers(messages, calls, earlier, kept) if not is_chat else ()),
     ]
+    if not is_chat:
+        # Names that are not elsewhere in the context: the file lists have modified paths.
+        mentions = collect_mentions(messages, calls, earlier)
+        items += identifier_items(mentions, find_names(kept, mentions).union(find_touched_files(calls).modified))
     requests = request_items(asked, request.max_tokens * REQUESTS_SHARE)
     spare = FULL * request.max_tokens - sum(size(item.text) + LINE_TOKENS for item in (*items, *requests))
     if spare > 0:
         requests = request_items(asked, request.max_tokens * REQUESTS_SHARE, spare)
     # In a chat the others are facts.
     return (requests[:1] + requests[1:][-1:] if is_chat else requests) + items
-
-
-def _find_identifiers(
-    messages: Sequence[Message], calls: Sequence[CallMade], earlier: Sequence[Item], kept: Sequence[Message]
-) -> Iterator[Item]:
-    """Return the names that are not elsewhere in the context: the file lists have modified paths."""
-    mentions = collect_mentions(messages, calls, earlier)
-    return identifier_items(mentions, find_names(kept, mentions).union(find_touched_files(calls).modified))
 
 
 def _items_under(items: Iterable[Item], *sections: Section) -> list[Item]:
@@ -288,7 +283,6 @@ class _Budget:
         self.room = max_size
         self._spent: dict[Section, float] = {}
         self._groups: set[tuple[Section, str]] = set()
-        self._parents: set[str | None] = {None}
         self._text: str = ""
         self._text_of_user: str = ""
 
@@ -308,7 +302,6 @@ class _Budget:
         self.room -= cost
         self._spent[item.section] = spent + cost
         self._groups.add((item.section, item.group))
-        self._parents.add(PARENTS.get(item.section))
         self._text += item.text + "\n"
         self._text_of_user += item.text + "\n" if is_users else ""
 
@@ -323,5 +316,6 @@ class _Budget:
             lead = OPEN_REQUEST + CLOSE_REQUEST + "\n"
         if item.section not in self._spent:
             parent = PARENTS.get(item.section)
-            lead += item.section.value + "\n" + ("" if parent in self._parents else f"{parent}\n")
+            is_above = parent is None or parent in map(PARENTS.get, self._spent)
+            lead += item.section.value + "\n" + ("" if is_above else f"{parent}\n")
         return size(lead + item.text)
