@@ -7,7 +7,7 @@ from collections.abc import Set as AbstractSet
 from functools import cached_property, partial
 from itertools import islice
 
-from compaction_hooks.files.operations import CallMade, read_calls
+from compaction_hooks.files.operations import CallMade, read_calls, words_of_refusal
 from compaction_hooks.messages import Message
 from compaction_hooks.summary.extractive.identifiers import collect_mentions, identifier_items
 from compaction_hooks.summary.extractive.outline import OF_USER, Item, Section, as_data, parse, render, without_bullet
@@ -18,12 +18,18 @@ from compaction_hooks.summary.extractive.statements import (
     request_items,
     request_texts,
 )
-from compaction_hooks.summary.extractive.steps import Failures, is_reported, read_steps, step_items, tells_error
+from compaction_hooks.summary.extractive.steps import (
+    Failures,
+    is_reported,
+    read_steps,
+    step_items,
+    tells_error,
+    told_refusals,
+)
 from compaction_hooks.summary.extractive.tasks import task_items
 from compaction_hooks.summary.extractive.text import both_ends, sentences
 from compaction_hooks.summary.harness import is_summary_message, read_xml_calls
 from compaction_hooks.text.escaping import neutralize
-from compaction_hooks.text.refusals import told_refusals, words_of_refusal
 
 NAMED_RATIO = 0.25
 """The most of a summary's tokens that a prompt names of what the user said; of tasks and of mended failures half as much each."""
