@@ -47,20 +47,18 @@ from compaction_hooks import (
     CallOptions,
     CompactionController,
     ContextOverflowError,
-    Summarizer,
-    Summary,
-    SummaryRequest,
     TokenEstimator,
     arguments,
 )
 from compaction_hooks.errors import ConfigurationError
 
 if TYPE_CHECKING:  # needed only when something is due
+    from compaction_hooks import Summarizer, Summary, SummaryRequest
     from compaction_hooks.events import EventHandler
     from compaction_hooks.recall import RecallTool
     from compaction_hooks.stores import RecordStore
 else:
-    EventHandler = RecallTool = RecordStore = Any  # for `typing.get_type_hints`
+    EventHandler = RecallTool = RecordStore = Summarizer = Summary = SummaryRequest = Any  # for `typing.get_type_hints`
 
 _KEYWORDS = ControllerKeywords.__optional_keys__ - {"on_event"}
 """The keywords of a controller that are fields of `Compaction` with the same names."""
