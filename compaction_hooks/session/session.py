@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast
 
 from compaction_hooks import arguments
+from compaction_hooks.engine.call import Order
 from compaction_hooks.errors import ConfigurationError, RecordError
 from compaction_hooks.formats.answers import read_answer, read_report
 from compaction_hooks.messages import M, Message, MessageFormat, UsageReport
@@ -23,7 +24,6 @@ if TYPE_CHECKING:  # needed only when something is due, or is asked for
     from compaction_hooks.engine.call import Call, SharedState
     from compaction_hooks.engine.conversation import Conversation
     from compaction_hooks.engine.engine import Engine
-    from compaction_hooks.engine.orders import Order
     from compaction_hooks.engine.result import CompactionResult, SessionState
     from compaction_hooks.engine.sizes import LastSent
     from compaction_hooks.runtime.effects import Flow
@@ -42,8 +42,18 @@ class ConversationMethods(RecallMethods[M]):
 
     @property
     def quiet_engine(self) -> Engine[Any]:
-        """The engine of the conversation, which may have left messages of quiet calls unread."""
+        """The engine of the conversation, which may have left messages of quiet calls unread; no part of it is public.
+
+        It has no single type of messages: the list of each call has its own type, and the view has the same.
+        """
         raise NotImplementedError
+
+    @property
+    def engine(self) -> Engine[Any]:
+        """The same, with all read that quiet calls left unread."""
+        engine = self.quiet_engine
+        engine.settle()
+        return engine
 
     # -- the hook
 
@@ -318,22 +328,24 @@ class ConversationMethods(RecallMethods[M]):
         """Return how full the context is, as of the list last handed out; before the first one, of the list given to `load`."""
         from compaction_hooks.engine.result import SessionState
 
-        conversation = self.engine.conversation
+        engine = self.quiet_engine
+        conversation = engine.conversation
         with conversation.lock:
-            last = conversation.newest_snapshot
-            baseline = conversation.sizes.baseline
-            counted = baseline.input_tokens if last and baseline and baseline.key == last.key else None
-            tokens = last.tokens if last and counted is None else counted
-            budget = self.engine.last_budget()
+            tokens = engine.measure_unread()
+            last, baseline = conversation.newest_snapshot, conversation.sizes.baseline
+            is_estimate = tokens is not None or last is None or baseline is None or baseline.key != last.key
+            if tokens is None and last is not None:
+                tokens = last.tokens if is_estimate or baseline is None else baseline.input_tokens
+            budget = engine.last_budget()
             record = conversation.find_current()
             breaker = conversation.cooldown.breaker
-            is_loaded = conversation.queue.was_loaded
+            is_loaded = conversation.queue.state != "unread"
         return SessionState(
             context_tokens=tokens,
             context_window=budget.window if budget else None,
             trigger_tokens=budget.trigger if budget else None,
             fraction=tokens / budget.window if tokens is not None and budget else None,
-            is_estimate=counted is None,
+            is_estimate=is_estimate,
             compaction_count=record.compaction_count if record else 0,
             breaker="closed" if breaker.opened_at is None else f"open: {breaker.why}",
             is_loaded=is_loaded,
@@ -403,7 +415,7 @@ class CompactionSession(ConversationMethods[M]):
         """Discard all state, for `CompactionController.forget`; calls under way write nothing more."""
         old = self.quiet_engine.conversation
         with old.lock:
-            old.queue.is_forgotten = True
+            old.queue.state = "none"
         self._own = None
         self.quiet_engine.conversation.has_recall = old.has_recall
 
@@ -450,7 +462,7 @@ class CompactionSession(ConversationMethods[M]):
         Raises:
             RecordError: the records of the store are not loaded yet.
         """
-        if not self.quiet_engine.conversation.queue.was_loaded:
+        if self.quiet_engine.conversation.queue.state == "unread":
             raise RecordError(
                 f"the records of session {self.id!r} are not read from the store yet: `await session.load()` or "
                 "`session.load_sync()` first; if the store fails, a StoreFailed event says why"
@@ -481,7 +493,6 @@ class CompactionSession(ConversationMethods[M]):
 
 
 def _order(keep_recent_tokens: int | None, focus: str | None, preview: CompactionResult[Any] | None = None) -> Order:
-    from compaction_hooks.engine.orders import Order
     from compaction_hooks.engine.result import CompactionOutcome, CompactionResult
 
     given = {"keep_recent_tokens": keep_recent_tokens, "focus": focus, "preview": preview}
