@@ -1,7 +1,5 @@
 """Tables of cases: all in one test, which names every failed case, or a sample of them in the fast suite."""
 
-from __future__ import annotations
-
 import functools
 import inspect
 import itertools

@@ -3,8 +3,6 @@
 Those beyond ASCII repeat themselves, because shorter ones are not read in stretches.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The core's formats as dialects of `tests.repairs`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

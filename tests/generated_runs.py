@@ -1,7 +1,5 @@
 """Replays of generated histories, call by call, for the soak and for a sample of it in the fast suite."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

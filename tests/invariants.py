@@ -1,7 +1,5 @@
 """Replay of a conversation call by call through a real controller, with a report of broken promises."""
 
-from __future__ import annotations
-
 import copy
 import json
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """The rehearsal as a Hypothesis state machine, which finds a short sequence of actions that breaks a promise."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from hypothesis import strategies as st

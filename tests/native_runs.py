@@ -4,8 +4,6 @@ The list of such an agent, or its records, hold the provider's own summaries. It
 forks and restarts.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping, Sequence
 from random import Random

@@ -1,7 +1,5 @@
 """Broken histories in the messages of any format, and the checks of their repair."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Sequence
 from copy import deepcopy

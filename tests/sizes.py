@@ -1,7 +1,5 @@
 """The number of generated examples of a test, in proportion to the size of the suite."""
 
-from __future__ import annotations
-
 from hypothesis import settings
 
 from tests.conftest import FULL_EXAMPLES

@@ -1,7 +1,5 @@
 """Hypothesis strategies for conversations, realistic and hostile, and for choices."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 

@@ -1,7 +1,5 @@
 """The generated history of the benchmarks."""
 
-from __future__ import annotations
-
 from tests.benchmarks.counting import broken_pairs
 from tests.benchmarks.history import call_points, grow
 

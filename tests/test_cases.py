@@ -1,7 +1,5 @@
 """A folded test checks every case and names those that fail."""
 
-from __future__ import annotations
-
 import inspect
 import re
 from pathlib import Path

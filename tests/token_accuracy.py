@@ -1,7 +1,5 @@
 """The error of estimates against real tokenizers and providers, on the recorded conversations."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Checks of each framework's messages: the same faults and the same digests as in the core's formats."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from random import Random
 

@@ -1,7 +1,5 @@
 """Runs of a framework's agent whose provider compacts by itself: the provider's side, and checks that hold in every framework."""
 
-from __future__ import annotations
-
 import json
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping

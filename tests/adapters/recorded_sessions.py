@@ -1,7 +1,5 @@
 """Recorded sessions for each adapter: several times the window, run to their end by a real agent loop."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import pytest

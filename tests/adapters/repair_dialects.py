@@ -1,7 +1,5 @@
 """The messages of the frameworks, as `tests.repairs` writes histories in them; each made only where its framework is there."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

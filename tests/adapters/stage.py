@@ -1,7 +1,5 @@
 """A side of the provider for one test, and a summarizer: shared by the stages of all frameworks."""
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Anthropic's compaction on demand as summarizer, with Anthropic's client over HTTP."""
 
-from __future__ import annotations
-
 import json
 from collections import deque
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Histories that change under an agent of LangChain, as under any graph."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`CompactionMiddleware.compact`, `undo`, `pin`, `load` and `forget` on an agent's thread, sync."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """One conversation has one digest chain, as OpenAI chat dicts and as LangChain messages: a record applies to both."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any, cast

@@ -1,7 +1,5 @@
 """Errors of langchain-openai and langchain-anthropic are recognized, for every wording of a provider."""
 
-from __future__ import annotations
-
 import langchain_core.exceptions
 import pytest
 

@@ -1,7 +1,5 @@
 """`repair=True` with langchain-core's messages."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

@@ -1,7 +1,5 @@
 """The LangChain adapter has every fact of the adapter kit, with the clients of OpenAI and of Anthropic."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Records of an agent's compactions in its checkpoints and its store; no summary is paid for twice."""
 
-from __future__ import annotations
-
 import gc
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`CompactionNode.compact`, `undo`, `pin`, `load` and `forget` on a thread, async."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Histories that change under a LangGraph thread: time travel, edits, crashes, several workers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The LangGraph adapter has every fact of the adapter kit: in a graph of one's own and in `create_react_agent`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """`CompactionNode` in real graphs: its update, its streams, its arguments, and wrong use."""
 
-from __future__ import annotations
-
 import json
 from typing import Annotated, Any
 

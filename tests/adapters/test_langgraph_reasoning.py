@@ -1,7 +1,5 @@
 """Graphs with a model that binds its thinking to the messages before it, behind Anthropic's own integration."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from compaction_adapters.langgraph import CompactionNode

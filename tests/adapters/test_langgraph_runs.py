@@ -1,7 +1,5 @@
 """Window, trigger, summarizer and model of one run: by its configuration, its context, or the model it picks."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

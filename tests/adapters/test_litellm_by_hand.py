@@ -1,7 +1,5 @@
 """`compact`, `undo`, `pin`, `forget` and `load` of what `with_compaction` returns, and of `CompactionCallback`."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 from typing import Any

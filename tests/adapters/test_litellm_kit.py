@@ -1,7 +1,5 @@
 """`with_compaction` has every fact of the adapter kit: litellm's own functions with two providers' APIs, and a router's methods."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """The compaction of OpenAI and xAI as summarizer, with OpenAI's client over HTTP."""
 
-from __future__ import annotations
-
 import json
 from collections import deque
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """`compact`, `undo`, `pin`, `forget` and `load` of `Compaction`; the sync ones in the event loop of `run_sync`."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The pydantic-ai adapter has every fact of the adapter kit, with the models of OpenAI and of Anthropic."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterable, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any

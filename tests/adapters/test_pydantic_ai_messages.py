@@ -1,7 +1,5 @@
 """`PydanticAIFormat`: every kind of part, the contract of a format, repair, and the same digests as OpenAI chat dicts."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Next to others: the framework's own knowledge in the messages, the provider's tools and compaction, pydantic-ai-harness."""
 
-from __future__ import annotations
-
 from importlib.metadata import version
 from typing import Any
 

@@ -1,7 +1,5 @@
 """User prompts in a request: the request comes last, cache points move to the summary, strict chat templates get one prompt."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

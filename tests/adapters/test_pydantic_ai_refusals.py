@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from compaction_adapters.pydantic_ai import PydanticAIFormat
 from pydantic_ai import Agent, DeferredToolRequests, DeferredToolResults
 from pydantic_ai.messages import ModelRequest

@@ -1,7 +1,5 @@
 """The hook in tinyagent's real loop: the facts of every adapter, aborts, and the facts that it learns from its agent."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from functools import partial

@@ -1,7 +1,5 @@
 """`compact`, `undo`, `pin`, `forget` and `load` of `CompactionHook`."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

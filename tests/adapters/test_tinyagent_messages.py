@@ -1,7 +1,5 @@
 """tinyagent's messages: the contract of a format, the digests of the same conversation as chat dicts, repair, merging, usage."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

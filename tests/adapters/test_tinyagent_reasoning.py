@@ -1,7 +1,5 @@
 """Agents on models that bind their thinking to the messages before it, behind tinyagent's own binding."""
 
-from __future__ import annotations
-
 import pytest
 from compaction_adapters.tinyagent import compaction_hook
 from tinyagent import extract_text

@@ -1,7 +1,5 @@
 """Streams: one run for their reader, recovered up to the first chunk, over HTTP and behind tinyagent's proxy."""
 
-from __future__ import annotations
-
 import pytest
 from compaction_adapters.tinyagent import compaction_hook
 from tinyagent.agent_types import AssistantMessage

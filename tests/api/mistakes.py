@@ -3,8 +3,6 @@
 `python -m tests.api.mistakes` prints each with its answer; those of a framework that is not installed are left out.
 """
 
-from __future__ import annotations
-
 import asyncio
 import functools
 import importlib

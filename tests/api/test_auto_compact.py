@@ -1,7 +1,5 @@
 """`CompactionSettings.auto_compact`: whether a view is compacted at the threshold."""
 
-from __future__ import annotations
-
 from compaction_hooks import CompactionSettings
 from tests.conversations import controller, steps, user
 

@@ -3,8 +3,6 @@
 `tests/faults/test_summarizer_faults.py` opens and closes the breaker, and lets summarizers hang.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from compaction_hooks import CompactionFailed, CompactionOutcome

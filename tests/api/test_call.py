@@ -1,7 +1,5 @@
 """`call` and `call_sync`: an answer that the context window cut short is asked for once more, with a smaller view."""
 
-from __future__ import annotations
-
 import pytest
 
 from compaction_hooks import CompactionFailed, CompactionSettings, CompactionStarted

@@ -1,7 +1,5 @@
 """`compaction_hooks.testing.check_strategy`: whether a strategy keeps its contract."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypeAlias

@@ -1,7 +1,5 @@
 """`compaction_hooks.testing.check_trigger`: whether a trigger keeps its contract."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

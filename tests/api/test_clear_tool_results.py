@@ -1,7 +1,5 @@
 """`clear_tool_results` and `tool_rules` of `CompactionSettings`: old results are cleared before anything is summarized."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

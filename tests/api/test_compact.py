@@ -1,7 +1,5 @@
 """`compact` and `compact_sync`: a compaction by hand."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`CompactionSettings.compact_on_overflow`: whether an overflow is recovered from."""
 
-from __future__ import annotations
-
 import pytest
 
 from compaction_hooks import CompactionSettings

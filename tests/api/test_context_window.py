@@ -1,7 +1,5 @@
 """`context_window`, of the controller or of one call, and `CompactionSettings.default_context_window`."""
 
-from __future__ import annotations
-
 import logging
 
 import pytest

@@ -1,7 +1,5 @@
 """`compaction_hooks.recall.diff(messages, view)`: a list and its view, for people to read."""
 
-from __future__ import annotations
-
 from compaction_hooks import CompactionSettings
 from compaction_hooks.recall import diff
 from tests.conversations import Scripted, above_threshold, assistant, call, controller, prose, steps, tool, user

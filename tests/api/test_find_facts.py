@@ -1,7 +1,5 @@
 """`compaction_hooks.recall.find_facts(messages)`: what the figures of a loss count."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

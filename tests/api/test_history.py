@@ -1,7 +1,5 @@
 """`session.history()`: the records of the compactions that the present list shows, oldest first."""
 
-from __future__ import annotations
-
 from tests.conversations import one_task, steps, summarizing
 
 

@@ -1,7 +1,5 @@
 """`session.export_records()` and `session.import_records()`: records that a host keeps itself."""
 
-from __future__ import annotations
-
 import json
 
 from compaction_hooks.stores import MemoryStore

@@ -1,7 +1,5 @@
 """`CompactionSettings.is_subagent`: the parent agent compacts at the threshold."""
 
-from __future__ import annotations
-
 from compaction_hooks import CompactionSettings
 from tests.conversations import controller, steps, user
 from tests.too_long import Provider, TooLongError

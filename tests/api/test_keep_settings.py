@@ -1,7 +1,5 @@
 """`keep_recent_tokens`, `keep_recent_ratio` and `keep_turns` of `CompactionSettings`: how much is kept word for word."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """`await session.load()`, `session.load_sync()`: the stored records, in a process that has not seen the conversation yet."""
 
-from __future__ import annotations
-
 import pytest
 
 from compaction_hooks import CallOptions

@@ -1,7 +1,5 @@
 """`CompactionResult.loss`, also of events, and `loss_of(messages, record)`: how many facts a view keeps, by class."""
 
-from __future__ import annotations
-
 import copy
 import gc
 import logging

@@ -1,7 +1,5 @@
 """`max_output_tokens` of one call: the room that its answer may take."""
 
-from __future__ import annotations
-
 from tests.conversations import Scripted, controller, steps, user
 
 MESSAGES = [user("go"), *steps(30, 300)]

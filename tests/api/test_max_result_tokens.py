@@ -1,7 +1,5 @@
 """`CompactionSettings(max_result_tokens=...)`: a large result is shortened from the first view that shows it."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What typical mistakes are answered: at once, by the field, its value and the fix."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import pytest

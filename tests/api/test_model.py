@@ -1,7 +1,5 @@
 """`CompactionController(model=...)`: the window of a model by its name, with no other package installed."""
 
-from __future__ import annotations
-
 import logging
 import subprocess
 import sys

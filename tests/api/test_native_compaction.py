@@ -1,7 +1,5 @@
 """A summary that the provider itself put into the history: what it says is in our next summary."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """`CompactionSettings.overflow_patterns`: how further providers say that a request is too long."""
 
-from __future__ import annotations
-
 import pytest
 
 from compaction_hooks import CompactionSettings

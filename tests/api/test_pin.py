@@ -1,7 +1,5 @@
 """`session.pin(message)`: kept for good, whatever becomes of the process."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

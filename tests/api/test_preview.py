@@ -1,7 +1,5 @@
 """`session.preview(messages)` and `compact(messages, preview=...)`: a compaction is seen before it is made."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

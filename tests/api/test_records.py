@@ -1,7 +1,5 @@
 """`session.record` and `.records`, `session.keep`, `session.unmerged`: for adapters, and for hosts with stores of their own."""
 
-from __future__ import annotations
-
 from compaction_hooks import CompactionSettings
 from tests.conversations import Scripted, assistant, controller, system, talk, texts, user
 

@@ -1,7 +1,5 @@
 """`session.report_usage()`, `usage_from_openai()`, `usage_from_anthropic()`: the count of a provider, in any form a host has it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`CompactionSettings.reserve_tokens`, `max_output_tokens`: the room that stays free, and the numbers that follow from it."""
 
-from __future__ import annotations
-
 import pytest
 
 from compaction_hooks import CompactionSettings

@@ -1,7 +1,5 @@
 """`controller.session(id, host_files=...)`, `controller.close(id)`: conversations, and the files that the host tracks for each."""
 
-from __future__ import annotations
-
 from compaction_hooks.events import CompactionEvent
 from compaction_hooks.files import FileOperations
 from compaction_hooks.formats import AnthropicFormat

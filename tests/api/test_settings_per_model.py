@@ -1,7 +1,5 @@
 """`CompactionController(settings={"gpt-5*": ..., "*": ...})`, `controller.settings_for()`: whole settings for each model."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

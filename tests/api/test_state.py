@@ -1,7 +1,5 @@
 """`session.state()`: how full the context is."""
 
-from __future__ import annotations
-
 from compaction_hooks import Usage
 from tests.conversations import controller, system, talk
 

@@ -1,7 +1,5 @@
 """`CompactionController(store=...)`: records that survive the process."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 

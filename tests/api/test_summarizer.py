@@ -1,7 +1,5 @@
 """`summarizer`, of the controller or of one call."""
 
-from __future__ import annotations
-
 import pytest
 
 from compaction_hooks import (

@@ -1,7 +1,5 @@
 """`CompactionController(summarizer=...)`: which answers are refused, and that no huge text holds the event loop."""
 
-from __future__ import annotations
-
 import json
 import threading
 import time

@@ -1,7 +1,5 @@
 """`Summary`: an answer of a summarizer. Its usage is only for accounting: bad usage does not cost the summary."""
 
-from __future__ import annotations
-
 import logging
 from typing import Any
 

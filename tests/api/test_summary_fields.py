@@ -1,7 +1,5 @@
 """`OpenAIChatFormat(summary_fields={...})`: the host's own fields in the message of a summary."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """`summary_prompt` and `max_summary_tokens` of `CompactionSettings`: the words that ask for a summary, and its length."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from compaction_hooks import CompactionController, CompactionSettings, SummaryRequest

@@ -1,7 +1,5 @@
 """`system` and `tools` of one call: they are in no message and take room."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

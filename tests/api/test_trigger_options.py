@@ -1,7 +1,5 @@
 """`trigger_tokens` and `trigger_ratio` of one call, in place of the settings."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

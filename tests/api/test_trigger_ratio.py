@@ -1,7 +1,5 @@
 """`CompactionSettings.trigger_ratio` and `trigger_tokens`: the threshold as a part of the window, or in tokens."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """`session.undo()`: an undone compaction stays undone."""
 
-from __future__ import annotations
-
 import pytest
 
 from compaction_hooks import CompactionSettings, StoreFailed, SummaryRequest, Usage

@@ -6,8 +6,6 @@ Needs tiktoken and its rank files (litellm's wheel has them) and, for the record
 all rounds, those that are compared taking turns, of one thread's CPU time.
 """
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import time

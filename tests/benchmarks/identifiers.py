@@ -1,7 +1,5 @@
 """The identifiers of a text: an extractor for measurements, independent of the library's own."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

@@ -7,8 +7,6 @@ summaries need no ledger; once with one that answers at once, for the time of a 
 several alternated rounds, and shares are of the compactions with the default summarizer.
 """
 
-from __future__ import annotations
-
 import argparse
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence

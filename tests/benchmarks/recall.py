@@ -8,8 +8,6 @@ newer ones. The baselines choose as many tokens from the same messages. With --b
 measured in the same run, on the same cases too.
 """
 
-from __future__ import annotations
-
 import argparse
 import logging
 import os

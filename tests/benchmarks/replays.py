@@ -1,7 +1,5 @@
 """Recorded conversations, replayed call by call, and shares of cases with their intervals."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import json

@@ -3,8 +3,6 @@
 They are found by patterns of this file, not the library's.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence

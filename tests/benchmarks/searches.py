@@ -4,8 +4,6 @@ Each is searched for by one call of the tool, with the words of the answer that 
 once with and once without the identifier itself.
 """
 
-from __future__ import annotations
-
 from tests.benchmarks.identifiers import HARD, find_identifiers, is_in
 from tests.benchmarks.replays import Chat, Tally, message_text, replay
 

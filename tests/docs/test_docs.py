@@ -1,7 +1,5 @@
 """The pages: links lead somewhere, docs/README.md lists every page, and every program on a page is run by a test."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Inline code of the README and the pages that is a call: something of that name takes these arguments."""
 
-from __future__ import annotations
-
 import ast
 import importlib
 import inspect

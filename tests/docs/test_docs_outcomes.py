@@ -1,7 +1,5 @@
 """docs/outcomes.md lists every outcome, reason, skip reason, event, state and error of the code, and no other."""
 
-from __future__ import annotations
-
 import ast
 import re
 from dataclasses import fields

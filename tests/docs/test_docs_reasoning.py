@@ -1,7 +1,5 @@
 """docs/reasoning.md has a row for each family of models and for each refusal."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

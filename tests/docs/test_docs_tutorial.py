@@ -1,7 +1,5 @@
 """docs/tutorial.md: its programs, one after the other, print the output that the page shows."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The examples in docstrings show the values that they print."""
 
-from __future__ import annotations
-
 import doctest
 import importlib
 from pathlib import Path

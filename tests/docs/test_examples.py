@@ -1,7 +1,5 @@
 """The examples need what their docstrings name, and nothing of the tests' own tools."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Guarantees for every conversation, well-formed or broken, at any small window."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

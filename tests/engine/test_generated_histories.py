@@ -1,7 +1,5 @@
 """A sample of the soak: generated histories, call by call, keep every promise."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.cases import sampled

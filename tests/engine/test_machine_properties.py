@@ -1,7 +1,5 @@
 """A host's whole life as a state machine: append, edit, rewind, fork, compact, overflow, crash, resume, undo, two workers."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Cancelled at every point of waiting, aborted or interrupted at every effect: the conversation is idle after."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine

@@ -1,7 +1,5 @@
 """A store that is read-only, full, slow, hung, corrupt or gives nonsense: no call fails, no summary is lost, an event tells."""
 
-from __future__ import annotations
-
 import asyncio
 import errno
 import json

@@ -1,7 +1,5 @@
 """Plain messages of the core's formats, and what `read_plain` promises of each."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias

@@ -1,7 +1,5 @@
 """The formats of the core, by name, and messages of each with everything they can hold (tests/fixtures/formats)."""
 
-from __future__ import annotations
-
 import base64
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Bedrock Converse messages: blocks, cache points, new messages, answers."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

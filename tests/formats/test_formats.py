@@ -4,8 +4,6 @@ A file has `samples`, messages with everything the format can hold, and cases: `
 message and the error), `rewrites` (a message, texts by place, and the new message), `drops`.
 """
 
-from __future__ import annotations
-
 import base64
 import re
 import struct

@@ -1,7 +1,5 @@
 """Any message of any format of the core, however odd: properties."""
 
-from __future__ import annotations
-
 from copy import deepcopy
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Gemini contents: parts, calls without ids, new contents, the client's own objects."""
 
-from __future__ import annotations
-
 from itertools import cycle
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The SDKs' own examples append response objects to a list of dicts; they are read like the dicts of the same content."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -3,8 +3,6 @@
 The rules and wordings are those of `ItemCompactor`.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

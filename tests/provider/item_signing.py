@@ -3,8 +3,6 @@
 The rules and wordings are those of https://github.com/openai/codex/issues/8145 and https://github.com/continuedev/continue/issues/8933.
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """The provider's side of one conversation: its requests, answers and rejections."""
 
-from __future__ import annotations
-
 import json
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence

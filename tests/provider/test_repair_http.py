@@ -1,7 +1,5 @@
 """Over real HTTP: a broken history is rejected, the repaired one accepted, and the run continues."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from random import Random
 from typing import Any

@@ -1,7 +1,5 @@
 """Generated sessions for tests, long enough to be compacted, with names that are used again."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path

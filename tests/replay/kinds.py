@@ -3,8 +3,6 @@
 A turn is a prompt, a tool call with its result, and an answer. In its entries `{n}` is the number of the turn, "@..." a number.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Generated session files in the forms of agents."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The same session in every container: a list, an object, a dump, files of a folder."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Mishaps of the command: paths, numbers, the output, Ctrl-C. Each gives one line and an exit code, never a traceback."""
 
-from __future__ import annotations
-
 import gc
 import json
 import re

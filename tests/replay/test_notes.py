@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from compaction_hooks.replay.readers.notes import Skipped
 
 

@@ -1,7 +1,5 @@
 """The kind of a file, its defects, and all real files."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Damage to a file loses the damaged entry and later ones, but no earlier one."""
 
-from __future__ import annotations
-
 import json
 import tempfile
 from collections.abc import Sequence

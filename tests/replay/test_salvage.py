@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import json
 
 from compaction_hooks.replay.readers.salvage import Salvaged, salvage

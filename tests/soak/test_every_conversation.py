@@ -3,8 +3,6 @@
 Sizes are counted with a real tokenizer (cl100k_base), not with our own estimate.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

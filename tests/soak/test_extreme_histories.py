@@ -1,7 +1,5 @@
 """The largest messages and lists of tests/faults at their full size. A minute or more each."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """10,000 generated histories, realistic and hostile, call by call: `nox -s soak`. The fast suite runs the first hundred."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

@@ -1,7 +1,5 @@
 """64 conversations at once through one controller, ten minutes' worth of calls: none sees words of another, memory is flat."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from pathlib import Path

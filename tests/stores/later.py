@@ -1,7 +1,5 @@
 """A store with async methods, for tests of what awaits one."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Stores by kind and place, so that a child process can open the one its parent tests."""
 
-from __future__ import annotations
-
 import weakref
 from pathlib import Path
 

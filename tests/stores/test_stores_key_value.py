@@ -1,7 +1,5 @@
 """Records in any key-value store."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence

@@ -1,7 +1,5 @@
 """Whatever is appended and removed, a store holds what a dict would."""
 
-from __future__ import annotations
-
 import json
 import tempfile
 from pathlib import Path

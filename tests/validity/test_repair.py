@@ -1,7 +1,5 @@
 """A broken history is repaired: each fault, its repair, and the rest untouched."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import time

@@ -1,7 +1,5 @@
 """Histories broken in every way that hypothesis finds are repaired; the loopback provider's own checks judge them too."""
 
-from __future__ import annotations
-
 from random import Random
 from typing import Any
 

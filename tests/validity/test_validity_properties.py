@@ -1,7 +1,5 @@
 """The checker against a slow reading of the same rules, on histories of every kind."""
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import get_args
 

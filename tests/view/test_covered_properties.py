@@ -1,7 +1,5 @@
 """Everything that is not in a view is covered, for every conversation, well-formed or broken."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from contextlib import suppress
 

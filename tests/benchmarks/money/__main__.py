@@ -7,8 +7,6 @@ window is played call by call; `--quick` takes every eighth. A peer is run by FO
 environment is named and left out. docs/prompt-caches.md has the method and the results.
 """
 
-from __future__ import annotations
-
 import argparse
 import logging
 import sys

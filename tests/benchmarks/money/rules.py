@@ -1,7 +1,5 @@
 """Published prompt-cache rules and prices, each with its source. Read on 2026-11-22."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Final
 

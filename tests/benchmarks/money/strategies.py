@@ -1,7 +1,5 @@
 """Strategies for a growing conversation: none, our controller with some settings, or a peer's policy."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Sequence
