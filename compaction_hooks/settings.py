@@ -26,8 +26,15 @@ from compaction_hooks.tokens.budget import (
     default_keep_tokens,
 )
 from compaction_hooks.tokens.windows import names_of
-from compaction_hooks.triggers import AnyTrigger, RatioTrigger, ReserveTrigger, TokensTrigger, Trigger
-from compaction_hooks.triggers.thresholds import parts_of, threshold_of
+from compaction_hooks.triggers import (
+    AnyTrigger,
+    RatioTrigger,
+    ReserveTrigger,
+    TokensTrigger,
+    Trigger,
+    parts_of,
+    threshold_of,
+)
 from compaction_hooks.view.parts import ToolRule
 from compaction_hooks.view.reasoning import SealedReasoning
 

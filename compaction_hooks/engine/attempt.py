@@ -26,7 +26,7 @@ from compaction_hooks.recall.loss import loss_of
 from compaction_hooks.runtime.effects import Aborted, Emit, Flow, Instant, Now, Work
 from compaction_hooks.strategies import AnyStrategy, Candidate, Goal, ShortenParts, SummaryStrategy
 from compaction_hooks.strategies.candidate import broken_rule, largest_fixed_part, rejection
-from compaction_hooks.strategies.shorten_parts import DropMedia, last_resort
+from compaction_hooks.strategies.reduce_parts import DropMedia, last_resort
 from compaction_hooks.strategies.summary_plan import Summarized
 from compaction_hooks.tokens.budget import MINIMUM_GROWTH_RATIO, Budget
 from compaction_hooks.view.head import covered_pieces
@@ -34,7 +34,7 @@ from compaction_hooks.view.loss import LossReport
 from compaction_hooks.view.projection import is_true
 from compaction_hooks.view.record import CompactionReason, CompactionRecord
 from compaction_hooks.view.snapshot import Snapshot
-from compaction_hooks.view.summary_message import join_rows
+from compaction_hooks.view.texts import join_rows
 
 logger = logging.getLogger("compaction_hooks")
 
@@ -54,7 +54,7 @@ class Attempt(Generic[M]):
         self._cooldown = conversation.cooldown.copy() if order.is_preview else conversation.cooldown
         self._call = call
         self._settings = call.settings
-        self._snapshot = snapshot._replace(learned=conversation.export_calibration(snapshot.key.model))
+        self._snapshot = snapshot
         keep = order.keep_tokens(snapshot, budget)
         self._budget = budget.with_keep(keep).with_target(order.due.target_tokens if order.due else None)
         self._keep_tokens = keep
@@ -266,7 +266,7 @@ class Attempt(Generic[M]):
     def _commit(self, candidate: Candidate[M], start: Instant) -> Flow[CompactionResult[M]]:
         """Make the record active, store it, and emit the event."""
         conversation = self._conversation
-        made = candidate.record_with_size()
+        made = candidate.complete_record(conversation.export_calibration(self._snapshot.model))
         if self._order.is_preview:
             return (yield from self._preview(candidate, made, start))
         if made.parent in conversation.records.undone:
@@ -324,7 +324,7 @@ class Attempt(Generic[M]):
         if self._order.reason is CompactionReason.OVERFLOW:
             return False
         sent, key = self._conversation.last_sent, self._snapshot.key
-        if sent is not None and sent.key.is_prefix_of(key) and sent.key.piece_count == key.piece_count:
+        if sent is not None and sent.snapshot.key._replace(estimated=key.estimated) == key:
             return True
         if sent is not None and self._order.reason is not CompactionReason.MANUAL:
             return False

@@ -23,7 +23,7 @@ from compaction_hooks.runtime.effects import InFlight
 from compaction_hooks.settings import CompactionSettings
 from compaction_hooks.tokens.media import LearnedMedia
 from compaction_hooks.view.head import NativeStart, native_of
-from compaction_hooks.view.parts import Reduction
+from compaction_hooks.view.parts import Reduction, shorten_large_results
 from compaction_hooks.view.projection import Projection, apply_record, find_unpinned_runs
 from compaction_hooks.view.record import (
     UNKNOWN_RUN,
@@ -33,7 +33,7 @@ from compaction_hooks.view.record import (
     undo_note,
 )
 from compaction_hooks.view.snapshot import Snapshot
-from compaction_hooks.view.summary_message import SUMMARY_MARKER, join_rows, part_row
+from compaction_hooks.view.texts import SUMMARY_MARKER, join_rows, part_row
 
 if TYPE_CHECKING:  # most programs recall nothing
     from compaction_hooks.recall.covered import Listing
@@ -210,7 +210,7 @@ class Conversation(Generic[M]):
         stored = snapshot.stored_view if snapshot.key.has_native or merged is not view else view
         self.loaded = None
         self.sizes.drop_other_lists(snapshot.key)
-        self.last_sent = LastSent(merged, stored, snapshot.key, snapshot.tokens, snapshot.budget, snapshot=snapshot)
+        self.last_sent = LastSent(merged, stored, snapshot)
         self._keep_note(self.reasoning.record_sent(snapshot.history, snapshot.shown_record))
         if snapshot.model is not None:
             self.sizes.models.add(snapshot.model)
@@ -224,9 +224,9 @@ class Conversation(Generic[M]):
                 self.queue.replace(replaced, [note])
 
     @property
-    def newest_view(self) -> LastSent[M] | Snapshot[M] | None:
-        """The view last sent; before the first one that of the list given to `load`, or None."""
-        return self.last_sent or self.loaded
+    def newest_snapshot(self) -> Snapshot[M] | None:
+        """The snapshot of the view last sent; before the first one that of the list given to `load`, or None."""
+        return self.last_sent.snapshot if self.last_sent else self.loaded
 
     def needs_merging(self) -> bool:
         """Return whether a list that was changed here must be sent with user messages in a row as one."""
@@ -373,8 +373,6 @@ class Conversation(Generic[M]):
         """
         if settings.max_result_tokens is None:
             return ()
-        from compaction_hooks.view.smaller import shorten_large_results  # few programs set it
-
         pins = frozenset(self.records.find_settled_pins(record))
         made_for = (history.log, settings.max_result_tokens, self.has_recall, pins)
         known, found, count = self._large or (None, (), 0)
@@ -396,7 +394,7 @@ class Conversation(Generic[M]):
         """Return the provider's own summary at which the view of a request begins, or None."""
         if not history.natives():
             return None
-        for note in self.natives.learn_issuers(history, self.last_sent.key.model if self.last_sent else model):
+        for note in self.natives.learn_issuers(history, self.last_sent.snapshot.model if self.last_sent else model):
             self.records.add_note(note)
             self.queue.save(note)
         return self.natives.find_start(history, model, self.records.undone, self.records.user_pins)

@@ -94,7 +94,7 @@ class Engine(Generic[M]):
 
     def last_budget(self) -> Budget | None:
         """Return the budget of the view last sent, else that of a call without options; None if the window is unknown."""
-        last, shared = self.conversation.newest_view, self.shared
+        last, shared = self.conversation.newest_snapshot, self.shared
         if last is not None:
             return last.budget
         return budget_for(self.conversation, Call([], shared.find_settings(shared.model), shared))
@@ -139,7 +139,7 @@ class Engine(Generic[M]):
 
     def _snapshot_of(self, history: History[M]) -> Snapshot[M]:
         """Return a snapshot of a list as it was read, for the model of the view last sent."""
-        last, budget = self.conversation.newest_view, self.last_budget()
+        last, budget = self.conversation.newest_snapshot, self.last_budget()
         model = last.key.model if last else None
         settings = self.shared.find_settings(model or self.shared.model)
         return take_snapshot(

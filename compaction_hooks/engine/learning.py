@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from compaction_hooks.engine.call import SMALLEST_WINDOW, Call, SharedState, budget_for
 from compaction_hooks.engine.conversation import Conversation
-from compaction_hooks.engine.sizes import LastSent, UsageBaseline
+from compaction_hooks.engine.sizes import UsageBaseline
 from compaction_hooks.formats.answers import is_cut_by_window
 from compaction_hooks.formats.usage import context_tokens, is_usable
 from compaction_hooks.history import History
@@ -25,7 +25,7 @@ if TYPE_CHECKING:  # needed only when something is due
 
 
 def report_usage(
-    conversation: Conversation[M], shared: SharedState, usage: Usage, sent: LastSent[M] | None, model: str | None
+    conversation: Conversation[M], shared: SharedState, usage: Usage, sent: Snapshot[M] | None, model: str | None
 ) -> None:
     """Learn from the provider's count of a view that was sent.
 
@@ -34,11 +34,11 @@ def report_usage(
     """
     if sent is None or not is_usable(usage):
         return
-    if model is not None and sent.key.model is not None and not same_model(model, sent.key.model):
+    if model is not None and sent.model is not None and not same_model(model, sent.model):
         return
     if is_impossible(usage, sent.key.estimated, sent.budget):
         conversation.sizes.baseline = conversation.sizes.last_checked = None
-        conversation.sizes.calibrations.pop(sent.key.model, None)
+        conversation.sizes.calibrations.pop(sent.model, None)
         return
     _observe(conversation, shared, UsageBaseline(sent.key, usage.input_tokens, usage.cache_read_tokens))
     # Only a compaction resets this: the answer itself may have reported an overflow before its usage came. If the view was replaced
@@ -71,7 +71,7 @@ def learn_from_overflow(
     shared: SharedState,
     call: Call[M],
     snapshot: Snapshot[M],
-    sent: LastSent[M] | None,
+    sent: Snapshot[M] | None,
     info: OverflowInfo,
 ) -> None:
     """Correct the window, and the estimate of the rejected view: the view is larger than the window.
@@ -105,7 +105,7 @@ def learn_from_overflow(
         _observe(conversation, shared, UsageBaseline(sent.key, actual))
 
 
-def _find_unseen_documents(conversation: Conversation[M], snapshot: Snapshot[M], sent: LastSent[M]) -> list[Media]:
+def _find_unseen_documents(conversation: Conversation[M], snapshot: Snapshot[M], sent: Snapshot[M]) -> list[Media]:
     """Return the documents and sounds in a rejected view, without those that the provider has counted before."""
     history = snapshot.history
     projection = snapshot.projection

@@ -47,7 +47,7 @@ class Order(NamedTuple):
         if self.reason is CompactionReason.OVERFLOW:
             return min(budget.emergency_keep, int(snapshot.tokens * KEEP_RECENT_RATIO))
         most = int(snapshot.tokens * MANUAL_KEEP_RATIO) if self.reason is CompactionReason.MANUAL else budget.keep
-        from compaction_hooks.strategies.cut_point import turns_tokens  # needed only when something is due
+        from compaction_hooks.strategies.summary_plan import turns_tokens  # needed only when something is due
 
         turns = turns_tokens(snapshot.history, budget.keep_turns)
         return max(min(budget.keep, most), math.ceil(snapshot.ratio * turns))

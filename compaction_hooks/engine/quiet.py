@@ -28,7 +28,7 @@ from compaction_hooks.tokens.estimator import (
     TOOL_RESULT_TOKENS,
 )
 from compaction_hooks.tokens.windows import same_model
-from compaction_hooks.triggers.thresholds import silent_below
+from compaction_hooks.triggers import silent_below
 from compaction_hooks.view.reasoning import needs_open_turn
 from compaction_hooks.view.snapshot import Snapshot
 
@@ -180,7 +180,7 @@ def begin(
 ) -> Quiet[M] | None:
     """Return the quiet way for the next calls; None if more than the size of new messages can make a compaction due."""
     sent = conversation.last_sent
-    if sent is None or sent.snapshot is None or sent.snapshot.messages is not call.messages:
+    if sent is None or sent.snapshot.messages is not call.messages:
         return None
     snapshot = sent.snapshot
     limit, bound, format = _find_limit(call, snapshot), conversation.estimator.upper_bound, conversation.format
@@ -238,8 +238,7 @@ def settle(quiet: Quiet[M], conversation: Conversation[M], shared: SharedState) 
         end = snapshot.history.first_piece(count)
         later = snapshot.history.tokens(end)
         key = snapshot.key._replace(piece_count=end, estimated=snapshot.key.estimated - later)
-        sent = LastSent(quiet.view, quiet.view, key, 0, snapshot.budget)
-        report_usage(conversation, shared, usage, sent, None)
+        report_usage(conversation, shared, usage, snapshot._replace(key=key), None)
     if quiet.reports:
         snapshot = take_snapshot(conversation, call)
     conversation.last_sent = conversation.hand_out(snapshot)._replace(view=quiet.view, unmerged=quiet.view)

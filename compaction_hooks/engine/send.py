@@ -66,10 +66,10 @@ def send_call(conversation: Conversation[M], call: Call[M], read: Callable[[obje
         return second.value
 
     # One such recovery for each call: a second overflow teaches the window and is raised.
-    info = _find_overflow(call, second.error, sent.key.model)
+    info = _find_overflow(call, second.error, sent.snapshot.model)
     if info is None:
         raise second.error
-    learn_from_overflow(conversation, call.shared, call, take_snapshot(conversation, call), sent, info)
+    learn_from_overflow(conversation, call.shared, call, take_snapshot(conversation, call), sent.snapshot, info)
     snapshot = take_snapshot(conversation, call).freeze(call.messages)
     order = Order(reason=CompactionReason.OVERFLOW)
     raise new_attempt(
@@ -120,7 +120,7 @@ def _drop_refused(
     refuses_reasoning = call.settings.sealed_reasoning != "keep" and is_reasoning_refusal(error)
     # Native items first: a sentence that fits both is about them too, and then the same rotated key sealed the reasoning.
     if is_native_refusal(error):
-        key = take_snapshot(conversation, call).key if refused is None else refused.key
+        key = take_snapshot(conversation, call).key if refused is None else refused.snapshot.key
         bare = yield from _drop_native(conversation, call, key, with_reasoning=refuses_reasoning)
     if bare is None and refuses_reasoning:
         bare = yield from _drop_reasoning(conversation, call, refused)
@@ -183,7 +183,8 @@ def _recover_view(
     if info.is_bytes:
         return (yield from _send_without_media(conversation, call, error, sent, info.limit_bytes))
     if not _is_of_another_model(conversation, error, call):  # a `send` may fall back to another model by itself
-        learn_from_overflow(conversation, call.shared, call, take_snapshot(conversation, call), sent, info)
+        refused = sent.snapshot if sent else None
+        learn_from_overflow(conversation, call.shared, call, take_snapshot(conversation, call), refused, info)
 
     snapshot = take_snapshot(conversation, call)
     budget = find_budget(call, snapshot)
@@ -214,7 +215,7 @@ def _send_without_media(
     limit_bytes: int | None,
 ) -> Flow[LastSent[M]]:
     """Leave media out after `error` rejected a request for its bytes, and remember its size; raise `error` without media."""
-    from compaction_hooks.strategies.shorten_parts import chars_within, view_chars  # few requests are refused so
+    from compaction_hooks.strategies.reduce_parts import chars_within, view_chars  # few requests are refused so
 
     snapshot = take_snapshot(conversation, call)
     if _is_another_view(snapshot, sent):
@@ -273,7 +274,7 @@ def _is_cut_short(answer: Message, sent: LastSent[M], call: Call[M]) -> bool:
     if answer.stop_reason == "length" and answer.usage is not None and answer.usage.output_tokens == limit:
         return False
     requested = call.max_output_tokens or call.settings.max_output_tokens
-    window = sent.budget.window if sent.budget is not None else None
+    window = sent.snapshot.window or None
     return call.settings.compact_on_overflow and is_cut_by_window(answer, requested=requested, window=window)
 
 
@@ -306,11 +307,11 @@ def _record_response(
         return None
     answer = read(response)
     if answer is not None and answer.usage is not None and answer.stop_reason not in ("error", "aborted"):
-        report_usage(conversation, call.shared, answer.usage, sent, answer.model)
-        learn_from_answer(call.shared, sent.key.model, answer, sent.budget)
+        report_usage(conversation, call.shared, answer.usage, sent.snapshot, answer.model)
+        learn_from_answer(call.shared, sent.snapshot.model, answer, sent.snapshot.budget)
     # A plain text is the model's own, and may speak of overflows without being one; an answer that ended by itself is none.
     has_ended = answer is not None and answer.stop_reason in ("complete", "tool_calls")
-    if not isinstance(response, str) and not has_ended and _find_overflow(call, response, sent.key.model) is not None:
+    if not isinstance(response, str) and not has_ended and _find_overflow(call, response, sent.snapshot.model):
         conversation.cooldown.has_overflowed = True
     return answer
 
@@ -357,4 +358,4 @@ def _find_model_name(error: BaseException) -> str | None:
 
 def _is_another_view(snapshot: Snapshot[M], sent: LastSent[M] | None) -> bool:
     """Whether a later compaction, here or in another worker, replaced the rejected view."""
-    return sent is not None and snapshot.key.record_id != sent.key.record_id
+    return sent is not None and snapshot.key.record_id != sent.snapshot.key.record_id

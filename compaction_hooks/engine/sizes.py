@@ -19,20 +19,14 @@ class LastSent(NamedTuple, Generic[M]):
         view: The list to send.
         unmerged: The same list for hosts to store: with the text in place of native items, and without merging user messages unless
             the provider refuses them in a row; `view` itself if it has neither.
-        key: The key of the view.
-        tokens: Its size in tokens of the model, by estimate.
-        budget: The budget of the call, or None if the window was unknown.
         snapshot: The snapshot it is the view of.
         is_by_hand: Whether a compaction by hand made it: the host may have sent the view before it instead.
     """
 
     view: list[M]
     unmerged: list[M]
-    key: ViewKey
-    tokens: int
-    budget: Budget | None
+    snapshot: Snapshot[M]
     is_by_hand: bool = False
-    snapshot: Snapshot[M] | None = None
 
 
 class UsageBaseline(NamedTuple):

@@ -130,7 +130,7 @@ def _check_trigger(conversation: Conversation[M], call: Call[M]) -> None:
         ConfigurationError: no window is known.
     """
     last = conversation.last_sent
-    if call.server_compaction or (last is not None and last.budget is not None):
+    if call.server_compaction or (last is not None and last.snapshot.budget is not None):
         return
     for written, part in call.settings.triggers.items():
         if isinstance(part, RatioTrigger):
@@ -154,7 +154,7 @@ def _exceeds_byte_limit(conversation: Conversation[M], snapshot: Snapshot[M]) ->
     most = conversation.cooldown.max_chars
     if most is None:
         return False
-    from compaction_hooks.strategies.shorten_parts import view_chars  # few requests are refused for their bytes
+    from compaction_hooks.strategies.reduce_parts import view_chars  # few requests are refused for their bytes
 
     return view_chars(snapshot, snapshot.projection) > most
 

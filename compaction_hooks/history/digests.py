@@ -17,9 +17,6 @@ from compaction_hooks.text.json_text import parse_json
 MAX_CANONICAL_CHARS: Final = 1_000_000
 """Longer arguments are hashed as they are: parsing 100 million characters as JSON stops every thread for a second."""
 
-SLICE_CHARS: Final = 65_536
-"""Characters of a text that are encoded at a time: encoding 100 MB at once takes as long as hashing them."""
-
 CHAIN_START = hashlib.sha256(b"compaction-hooks/1").hexdigest()
 """The digest of the empty conversation. The number names the way of making digests."""
 
@@ -30,12 +27,7 @@ _canonical_json = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure
 
 def text_digest(text: str) -> str:
     """Return the SHA-256 of a text (hex). Lone surrogates are hashed too."""
-    if len(text) <= SLICE_CHARS:
-        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-    digest = hashlib.sha256()
-    for start in range(0, len(text), SLICE_CHARS):
-        digest.update(text[start : start + SLICE_CHARS].encode("utf-8", "surrogatepass"))
-    return digest.hexdigest()
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 Originals: TypeAlias = Mapping[tuple[str, int, int, str], str]

@@ -157,19 +157,16 @@ class Log(Generic[M]):
                 self.requests.append(index)
         elif role == "system":
             self.systems.append(index)
-        if any(isinstance(part, NativeSummary) for part in message.parts):
+        if NativeSummary in map(type, message.parts):
             self.natives.append(index)
         if side is not None:
             if not self.run_starts or side != self.run_side(len(self.run_starts) - 1):
-                self._open_run(side, index)
+                # Reasoning alone before an answer belongs to that answer: providers reject the one without the other.
+                while side == "assistant" and index > 0 and is_only_reasoning(self.pieces[index - 1].message):
+                    index -= 1
+                self.run_starts.append(index)
+                self.bound.append(0)
             self._match_calls(message)
-
-    def _open_run(self, side: Side, start: int) -> None:
-        # Reasoning alone before an answer belongs to that answer: providers reject the one without the other.
-        while side == "assistant" and start > 0 and is_only_reasoning(self.pieces[start - 1].message):
-            start -= 1
-        self.run_starts.append(start)
-        self.bound.append(0)
 
     def _match_calls(self, message: Message) -> None:
         """Mark every boundary between a tool call and its result as bound: a cut there would separate them."""

@@ -74,23 +74,18 @@ class HistoryReader(Generic[M]):
         Once there are records, a copy is compared with the reading of the original, not with the original itself: the host may have
         changed that in place since, and a record is valid for the messages that were read.
         """
-        known = previous.known
-        is_same = self._is_unchanged if known.origins or known.originals else _is_equal_copy
-        hosts = previous.hosts()
-        count = min(len(hosts), len(messages))
-        watched = previous.watched_from
-        for index in range(count):
-            if index >= watched:
-                is_kept = self._is_unchanged(previous, index, messages[index])
-            else:
-                is_kept = hosts[index] is messages[index] or is_same(previous, index, messages[index])
-            if not is_kept:
+        watched, trusts_copies = previous.watched_from, previous.known == Known()
+        for index, (old, message) in enumerate(zip(previous.hosts(), messages, strict=False)):
+            is_equal = old is message or (trusts_copies and type(old) is type(message) and are_equal(old, message))
+            if not (index < watched and is_equal) and not self._is_unchanged(previous, index, message):
                 return index
-        return count
+        return min(previous.host_count, len(messages))
 
     def _are_unchanged(self, history: History[M], messages: Sequence[M], start: int, end: int | None = None) -> bool:
         listed = messages[start : history.host_count if end is None else end]
-        return all(map(self._still_reads_as, listed, history.readings(start)))
+        # Most formats tell so of all messages, in a third of the time.
+        is_same = all(map(self._is_read_as, listed, history.readings(start)))
+        return is_same or all(map(self._still_reads_as, listed, history.readings(start)))
 
     def _is_unchanged(self, history: History[M], index: int, message: M) -> bool:
         return self._still_reads_as(message, [history.piece(place).message for place in history.host_pieces(index)])
@@ -176,8 +171,3 @@ class HistoryReader(Generic[M]):
             return False
         log.chain = {0: log.origin.digest}
         return True
-
-
-def _is_equal_copy(history: History[M], index: int, message: M) -> bool:
-    old = history.host(index)
-    return type(old) is type(message) and are_equal(old, message)

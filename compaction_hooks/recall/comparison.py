@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, cast
 
 from compaction_hooks.formats import OpenAIChatFormat, format_of
 from compaction_hooks.messages import M, Media, Message, MessageFormat, Opaque, Text, ToolCall, ToolResult
-from compaction_hooks.view.markers import quote_call
+from compaction_hooks.view.texts import quote_call
 
 LINE_CHARS = 100
 """The most characters of a part in its line."""

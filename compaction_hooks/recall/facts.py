@@ -16,7 +16,7 @@ from compaction_hooks.recall.parts import texts_of
 from compaction_hooks.summary.extractive.identifiers import kind_of
 from compaction_hooks.summary.extractive.statements import constraint_items, request_texts
 from compaction_hooks.summary.extractive.tasks import task_items
-from compaction_hooks.view.summary_message import SUMMARY_MARKER
+from compaction_hooks.view.texts import SUMMARY_MARKER
 
 MOST_WORD_CHARS: Final = 200
 """A longer word is data rather than a name."""

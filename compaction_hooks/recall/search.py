@@ -11,7 +11,7 @@ from math import fsum
 from typing import NamedTuple
 
 from compaction_hooks.recall.parts import MOST_LINE_CHARS, CoveredPart
-from compaction_hooks.view.markers import RECALL_TOOL
+from compaction_hooks.view.texts import RECALL_TOOL
 
 MOST_QUERY_CHARS = 40_000
 """The most characters of a query that are read: a long answer of a model."""

@@ -13,7 +13,7 @@ from compaction_hooks.messages import M
 from compaction_hooks.recall.covered import MOST_CHARS, Covered
 from compaction_hooks.recall.search import Found
 from compaction_hooks.text.escaping import neutralize
-from compaction_hooks.view.markers import HANDLE, RECALL_TOOL
+from compaction_hooks.view.texts import HANDLE, RECALL_TOOL
 
 logger = logging.getLogger("compaction_hooks")
 

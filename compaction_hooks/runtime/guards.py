@@ -17,8 +17,15 @@ from compaction_hooks.formats.usage import is_counted
 from compaction_hooks.messages import Message
 from compaction_hooks.runtime.effects import Instant
 from compaction_hooks.tokens.estimator import MOST_TOKENS, CharacterEstimator, TokenEstimator
-from compaction_hooks.triggers import AnyTrigger, Due, ReserveTrigger, SnapshotFigures, Trigger
-from compaction_hooks.triggers.thresholds import ThresholdTrigger, parts_of
+from compaction_hooks.triggers import (
+    AnyTrigger,
+    Due,
+    ReserveTrigger,
+    SnapshotFigures,
+    ThresholdTrigger,
+    Trigger,
+    parts_of,
+)
 
 R = TypeVar("R")
 Stream = TypeVar("Stream")

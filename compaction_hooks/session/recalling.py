@@ -65,7 +65,7 @@ class RecallMethods(Generic[M]):
         engine = self.engine
         conversation, shared = engine.conversation, engine.shared
         last = conversation.last_sent
-        model = last.key.model if last else shared.model
+        model = last.snapshot.model if last else shared.model
         call = check_call(engine, [*messages], {"model": model} if model else {})
         with conversation.lock:
             listed = conversation.repair(call.messages, model) if call.settings.repair else call.messages

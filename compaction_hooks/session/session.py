@@ -31,7 +31,7 @@ from compaction_hooks.session.recalling import RecallMethods
 from compaction_hooks.tokens.estimator import TokenEstimator
 from compaction_hooks.tokens.media import LearnedMedia
 from compaction_hooks.view.record import CompactionReason, CompactionRecord
-from compaction_hooks.view.summary_message import SUMMARY_MARKER
+from compaction_hooks.view.texts import SUMMARY_MARKER
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -254,7 +254,7 @@ class ConversationMethods(RecallMethods[M]):
         with conversation.lock:
             last = conversation.last_sent
             if view is None or (last is not None and (view is last.view or view is last.unmerged)):
-                report_usage(conversation, self.engine.shared, counted, last, model)
+                report_usage(conversation, self.engine.shared, counted, last and last.snapshot, model)
 
     async def load(self, messages: list[T] | None = None, **options: Unpack[CallOptions]) -> None:
         """Load the store's records, including new ones of other workers, if there is a store.
@@ -317,7 +317,7 @@ class ConversationMethods(RecallMethods[M]):
         """Return how full the context is, as of the list last handed out; before the first one, of the list given to `load`."""
         conversation = self.engine.conversation
         with conversation.lock:
-            last = conversation.newest_view
+            last = conversation.newest_snapshot
             baseline = conversation.sizes.baseline
             counted = baseline.input_tokens if last and baseline and baseline.key == last.key else None
             tokens = last.tokens if last and counted is None else counted
@@ -373,7 +373,7 @@ class CompactionSession(ConversationMethods[M]):
 
     def __repr__(self) -> str:
         """Return the id and how full the context is."""
-        if self._own.conversation.newest_view is None:
+        if self._own.conversation.newest_snapshot is None:
             return f"CompactionSession({self.id!r}, no call yet)"
         state = self.state()
         window = "" if state.context_window is None else f" of {state.context_window:,}"

@@ -7,8 +7,7 @@ reaches the target is used, else the best of those that may be sent. One check d
 from typing import TypeAlias
 
 from compaction_hooks.strategies.candidate import Candidate, Goal, Strategy, reduce, unpinned_parts
-from compaction_hooks.strategies.clear_tool_results import ClearToolResults
-from compaction_hooks.strategies.shorten_parts import ShortenParts
+from compaction_hooks.strategies.reduce_parts import ClearToolResults, ShortenParts
 from compaction_hooks.strategies.summarize import DropOldest, Summarize, SummaryStrategy
 from compaction_hooks.strategies.summary_plan import Summarized, SummaryPlan, plan_summary
 from compaction_hooks.view.parts import Reducible, Reduction

@@ -29,7 +29,7 @@ from compaction_hooks.view.projection import Projection, apply_record
 from compaction_hooks.view.reasoning import NOT_STALE, newest_reasoning, spare_open_turn
 from compaction_hooks.view.record import CompactionReason, CompactionRecord, ParentSummary, StaleRuns, record_id
 from compaction_hooks.view.snapshot import Snapshot
-from compaction_hooks.view.summary_message import PROMPT_VERSION
+from compaction_hooks.view.texts import PROMPT_VERSION
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -64,7 +64,7 @@ class Candidate(Generic[M]):
         now, record, active = self.snapshot, self.record, self.snapshot.record
         head = (active.rendered, active.covered_runs) if active else ("", now.history.base)
         newest = newest_reasoning(now.history, now.projection.stale)
-        changed = {*record.reductions} ^ {*(active.reductions if active else ()), *now.projection.reductions}
+        changed = {*record.reductions} ^ {*now.reductions}
         return head == (record.rendered, record.covered_runs) and all(item.run > newest for item in changed)
 
     @cached_property
@@ -88,14 +88,15 @@ class Candidate(Generic[M]):
         """Size of the view in tokens of the model, by estimate, which errs on the high side."""
         return self.snapshot.model_tokens(self.projection.tokens(self.snapshot.history))
 
-    def record_with_size(self) -> CompactionRecord:
-        """Return the record with the size of its view.
+    def complete_record(self, calibration: Mapping[str, object]) -> CompactionRecord:
+        """Return the record with the size of its view, and the calibration learned from usage.
 
         The size is in proportion to the provider's count of the view before, so that the two numbers can be compared.
         """
         after = round(self.tokens * self.snapshot.tokens / self.snapshot.estimated_tokens)
         is_free = self.snapshot.binds_reasoning and self.costs_no_reasoning
-        return replace(self.record, tokens_after=after, stale_runs=self.stale if is_free else None)
+        stale = self.stale if is_free else None
+        return replace(self.record, tokens_after=after, stale_runs=stale, calibration=calibration)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,13 +216,12 @@ def next_record(snapshot: Snapshot[M], goal: Goal[M]) -> CompactionRecord:
             compaction_count=0,
             last_compacted_at=goal.at,
         )
-    # Results that are large for the settings are shortened without a record; from now on the record says so.
-    reductions = dict.fromkeys((*active.reductions, *snapshot.projection.reductions))
     pinned = find_pinned_results(snapshot)
     return replace(
         active,
         parent=active.id or None,
-        reductions=tuple(item for item in reductions if item not in pinned),
+        # Results that are large for the settings are shortened without a record; from now on the record says so.
+        reductions=tuple(item for item in snapshot.reductions if item not in pinned),
         reason=goal.reason,
         base=_parent_summary(snapshot),
         seen_runs=history.run_count,
@@ -229,7 +229,6 @@ def next_record(snapshot: Snapshot[M], goal: Goal[M]) -> CompactionRecord:
         compaction_count=active.compaction_count + 1,
         last_compacted_at=goal.at,
         usage=None,
-        calibration=snapshot.learned,
     )
 
 

@@ -1,9 +1,13 @@
-"""The plan of a summary: the messages that it covers, the ones that stay, and the room that it has."""
+"""The plan of a summary: the cut, which is the first run that is kept word for word, the messages before it, and its room."""
 
 from __future__ import annotations
 
+import logging
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import NamedTuple
 
 from compaction_hooks.files import FileOperations, merge
 from compaction_hooks.files.lists import file_tags
@@ -12,21 +16,33 @@ from compaction_hooks.history.digests import message_digest
 from compaction_hooks.history.history import History, is_only_reasoning
 from compaction_hooks.messages import M, Message, NativeSummary, Usage
 from compaction_hooks.native import NativeItems
-from compaction_hooks.strategies.candidate import Goal
-from compaction_hooks.strategies.cut_point import choose_cut
+from compaction_hooks.strategies.candidate import Goal, list_whole
 from compaction_hooks.summary.extractive.outline import Item
 from compaction_hooks.summary.facts import CoveredFacts
 from compaction_hooks.text.refusals import age_refusals
+from compaction_hooks.tokens.budget import SUMMARY_LARGE_STEP_RATIO
 from compaction_hooks.view.head import pin_pieces
 from compaction_hooks.view.parts import RESULTS, by_name, list_parts
 from compaction_hooks.view.record import Pin
 from compaction_hooks.view.snapshot import Snapshot
-from compaction_hooks.view.summary_message import parse_summary
+from compaction_hooks.view.texts import parse_summary, render_summary
+
+logger = logging.getLogger("compaction_hooks")
 
 FILE_TAGS_RATIO = 0.2
 """The part of a summary's allowance that the file lists may take."""
 TAG_CHARS_PER_TOKEN = 2.5
 """Characters of a path for each token: paths are dense, agents' traces measure 2.6 and more."""
+TURN_SLACK_RATIO = 0.25
+"""The part of the kept tokens that may be lost so that the kept messages begin with a user's message, as in KDCube."""
+LARGE_STEP_RUNS = 8
+"""At most so many runs above those of the summary before, the steps since then were large too: `SUMMARY_LARGE_STEP_RATIO` holds."""
+MINIMUM_SUMMARY_TOKENS = 160
+"""The least allowance of a summary: a shorter one is no better than a marker."""
+RENDERING_RATIO = 0.25
+"""The part by which a summary may grow when it is escaped, put next to the file lists, and sized as a whole, by samples."""
+CRAMPED_RATIO = 0.3
+"""A summary's share of the room in the window that is left by a system prompt larger than the threshold."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +140,9 @@ def plan_summary(snapshot: Snapshot[M], goal: Goal[M]) -> SummaryPlan | None:
         return None
 
     previous = age_refusals(previous) if previous else None
-    facts = CoveredFacts(tuple(unread.values()), previous, _kept_messages(snapshot, pinned, start))
+    kept = (history.piece(i).message for i in (*pinned, *range(start, history.piece_count)))
+    own = tuple(message for message in kept if message.role != "system")
+    facts = CoveredFacts(tuple(unread.values()), previous, own)
     calls = facts.calls if readable is None else CoveredFacts(tuple(covered.values()), None, ()).calls
     touched = find_touched_files(calls)
     known = FileOperations(read=record.read_files, modified=record.modified_files) if record else FileOperations()
@@ -157,12 +175,6 @@ def _read_after(native: int, covered: Mapping[int, Message]) -> dict[int, Messag
     place = max(place for place, part in enumerate(message.parts) if isinstance(part, NativeSummary))
     found[native] = replace(message, parts=message.parts[place + 1 :])
     return {index: message for index, message in found.items() if message.parts}
-
-
-def _kept_messages(snapshot: Snapshot[M], pinned: Iterable[int], start: int) -> tuple[Message, ...]:
-    kept = (*pinned, *range(start, snapshot.history.piece_count))
-    messages = (snapshot.history.piece(i).message for i in kept)
-    return tuple(message for message in messages if message.role != "system")
 
 
 def _pins(snapshot: Snapshot[M], pieces: Iterable[int]) -> tuple[Pin, ...]:
@@ -203,7 +215,123 @@ def find_head_summary(history: History[M]) -> int | None:
 
 def _reduced_results(snapshot: Snapshot[M]) -> list[tuple[str, str]]:
     """Return the tool of the newest results that the active view shows smaller, and the text in their place."""
-    active = by_name(item for item in snapshot.reductions if item.kind == "result")
-    runs = sorted(run for _, run, _ in active if run >= snapshot.covered_runs)[-MAX_LISTED:]
+    shown = by_name(item for item in snapshot.projection.reductions if item.kind == "result")
+    runs = sorted(run for _, run, _ in shown)[-MAX_LISTED:]
     parts = list_parts(snapshot.history, {*runs}, RESULTS)
-    return [(part.tool, active[part.name].apply(part.text)) for part in parts if part.name in active]
+    return [(part.tool, shown[part.name].apply(part.text)) for part in parts if part.name in shown]
+
+
+class Cut(NamedTuple):
+    """The place where a summary ends, and the room that it has.
+
+    Attributes:
+        run: The first run that is kept.
+        allowance: The most estimated tokens of the summary with its file lists, before calibration.
+        reaches_target: Whether the kept messages leave room under the target for a summary of the full allowance.
+    """
+
+    run: int
+    allowance: int
+    reaches_target: bool
+
+
+def choose_cut(snapshot: Snapshot[M], goal: Goal[M]) -> Cut | None:
+    """Choose the first run to keep, and the room of the summary next to it; None if nothing can be summarized.
+
+    The summary has its full allowance if that fits under the trigger next to the parts that cannot shrink. If those alone exceed
+    the trigger, it has a share of the room up to the window: the next steps need the other tokens.
+    """
+    history, budget = snapshot.history, goal.budget
+    full = int(budget.summary / snapshot.ratio)
+    wrapper = snapshot.text_tokens(
+        render_summary("", file_tags="", continuation=True, covered=0, unseen=0, has_recall=snapshot.has_recall)
+    )
+    target, trigger = snapshot.room(budget.target) - wrapper, snapshot.room(budget.trigger)
+
+    def stays(run: int) -> int:
+        start = history.run_start(run)
+        return snapshot.tokens_above(start) + history.tokens(start)
+
+    def fits(run: int) -> bool:
+        return stays(run) <= target - int(full * (1 + RENDERING_RATIO))
+
+    keep = int(goal.keep_tokens / snapshot.ratio)
+    run = find_cut(history, after=snapshot.covered_runs, keep_tokens=keep, fits=fits)
+    if run is None:
+        return None
+
+    spare = trigger - stays(run)
+    if spare < full + wrapper:  # otherwise there is room without shrinking any part
+        spare += sum(part.tokens for part in list_whole(snapshot, run))
+        if spare < MINIMUM_SUMMARY_TOKENS:
+            spare = int((spare + snapshot.room(budget.window) - trigger) * CRAMPED_RATIO)
+
+    left = target - stays(run)
+    is_large_step = (
+        history.run_count - run <= 2 and history.tokens(history.run_start(run)) > budget.keep / snapshot.ratio
+    )
+    share = int(left * SUMMARY_LARGE_STEP_RATIO)
+    if is_large_step and share >= MINIMUM_SUMMARY_TOKENS:
+        follows_another = history.base < snapshot.covered_runs and run - snapshot.covered_runs <= LARGE_STEP_RUNS
+        spare = min(spare, (share if follows_another else left) + wrapper)
+    allowance = min(full, max(spare - wrapper, MINIMUM_SUMMARY_TOKENS))
+    logger.debug("the cut is before run %d of %d: at most %d tokens of summary", run, history.run_count, allowance)
+    return Cut(run, allowance, fits(run))
+
+
+def find_cut(history: History[M], *, after: int, keep_tokens: int, fits: Callable[[int], bool]) -> int | None:
+    """Choose the first run to keep.
+
+    Walk from the newest message back until `keep_tokens` is reached (inclusive), then forward to the next run that may begin a
+    context: the speaker changes and no tool call is open (so never a tool result), and it is no answer cut short. Then go forward
+    to the first run with which the view `fits`, and prefer a run that a user opens if it loses few of the kept tokens. If none
+    fits, keep the last step alone.
+
+    Args:
+        after: Runs that earlier records cover; the cut lies above them.
+        keep_tokens: Tokens to keep, before calibration.
+        fits: Whether the view that keeps everything from this run on is small enough; once true, true for later runs.
+
+    Returns:
+        The run; None if nothing can be summarized: no run above `after` may begin a context.
+    """
+    runs = range(max(after, history.base) + 1, history.run_count)
+    newest = bisect_left(range(1, history.piece_count + 1), True, key=lambda piece: history.tokens(piece) < keep_tokens)
+    first = bisect_left(runs, newest, key=history.run_start)
+    # Search only the kept messages: the covered ones may be many times more.
+    candidates = [run for run in runs[first:] if _may_begin(history, run)]
+    candidates = candidates or [*islice((run for run in reversed(runs[:first]) if _may_begin(history, run)), 1)]
+    if not candidates:
+        return None
+    fitting = next((run for run in candidates if fits(run)), candidates[-1])
+    logger.debug(
+        "of %d places with at most %d tokens after them, %d leave too little room: the messages from run %d on may stay",
+        len(candidates),
+        keep_tokens,
+        candidates.index(fitting),
+        fitting,
+    )
+    least = history.tokens(history.run_start(fitting)) * (1 - TURN_SLACK_RATIO)
+    nearby = (run for run in candidates if run >= fitting and history.tokens(history.run_start(run)) >= least)
+    return next((run for run in nearby if history.starts_turn(run)), fitting)
+
+
+def _may_begin(history: History[M], run: int) -> bool:
+    """Return whether the kept messages may begin with a run: not with an answer that was aborted or failed."""
+    stop_reason = history.piece(history.run_start(run)).message.stop_reason
+    return history.is_boundary(run) and stop_reason not in ("aborted", "error")
+
+
+def turns_tokens(history: History[M], turns: int) -> int:
+    """Return the tokens, before calibration, from the user's last turns on; 0 for no turns."""
+    if not turns:
+        return 0
+    roles = [piece.message.role for piece in history.pieces()]
+    # Several messages in a row are one turn.
+    begins = [index for index, role in enumerate(roles) if role == "user" and roles[index - 1 : index] != ["user"]]
+    if not begins:
+        return 0
+    run = history.run_of(begins[-turns:][0])
+    while run > history.base and not history.is_boundary(run):  # the user spoke right after a tool's result
+        run -= 1
+    return history.tokens(history.run_start(run))

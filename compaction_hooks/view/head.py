@@ -12,7 +12,7 @@ from compaction_hooks.history.history import is_only_reasoning
 from compaction_hooks.messages import M, Message, NativeSummary
 from compaction_hooks.native import Issuer, NativeItems
 from compaction_hooks.view.record import CompactionRecord, Pin
-from compaction_hooks.view.summary_message import SUMMARY_MARKER, render_summary
+from compaction_hooks.view.texts import SUMMARY_MARKER, render_summary
 
 MISSING = "The messages before this point are missing: another provider or model compacted them, and only it can read the summary."
 """The words in place of a sealed summary that the request cannot send, and whose messages the list has not."""

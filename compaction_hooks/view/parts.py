@@ -1,4 +1,4 @@
-"""The parts of messages that a view can show smaller, and the reductions that do so. No model is asked.
+"""The parts of messages that a view can show smaller, the reductions that do so, and the copies of messages with them.
 
 Every reduction names its part by its place in the conversation (run, ordinal) and by its content, so that it is applied to
 exactly that part in any list, and it says how the new text is made, so that the view is the same each time.
@@ -6,16 +6,23 @@ exactly that part in any list, and it says how the new text is made, so that the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Final, Generic, Literal, NamedTuple, TypeAlias
 
 from compaction_hooks.history import History, Piece
-from compaction_hooks.history.digests import canonical_arguments, number_calls, text_digest
-from compaction_hooks.messages import M, Message, Part, Text, ToolCall, ToolResult
+from compaction_hooks.history.digests import canonical_arguments, message_digest, number_calls, text_digest
+from compaction_hooks.messages import Format, M, Message, Part, PartAddress, Text, ToolCall, ToolResult
 from compaction_hooks.tokens.media import describe_left_out, find_media
-from compaction_hooks.view.markers import clearing_marker, make_handle, quote_call, shorten_arguments, shorten_text
+from compaction_hooks.view.texts import (
+    HEAD_RATIO,
+    clearing_marker,
+    make_handle,
+    quote_call,
+    shorten_arguments,
+    shorten_text,
+)
 
 PartKind: TypeAlias = Literal["result", "arguments", "text", "media"]
 Estimate: TypeAlias = Callable[[Message], int]
@@ -116,10 +123,6 @@ class Reducible(NamedTuple):
     def digest(self) -> str:
         """The digest of its text, or of a call's arguments in canonical form."""
         return _digest(self.kind, self.text)
-
-    def text_under(self, reduction: Reduction) -> str:
-        """Return the text that a view shows in its place under a reduction."""
-        return describe_left_out(self.content) if self.kind == "media" else reduction.apply(self.text)
 
     def reduction(self, head_chars: int = 0, tail_chars: int = 0) -> Reduction:
         """Return the reduction that clears this part, or keeps these many characters of it."""
@@ -245,10 +248,7 @@ def measure(
 def _find_shown(part: Reducible, piece: Piece, rewritten: Mapping[int, Rewritten[Any]]) -> Part:
     """Return the content of a part as a view shows it."""
     message = rewritten.get(piece.host)
-    if message is None or piece.number >= len(message.pieces):
-        return part.content
-    parts = message.pieces[piece.number].parts
-    return parts[part.part] if part.part < len(parts) else part.content
+    return message.pieces[piece.number].parts[part.part] if message else part.content
 
 
 def _size(part: Part, estimate: Estimate) -> int:
@@ -310,7 +310,100 @@ def find_handle(history: History[M], piece: int) -> str:
     return next(map(RunHandles(history, run).find, parts), "")
 
 
-def still_true(history: History[M], reductions: Sequence[Reduction]) -> tuple[Reduction, ...]:
-    """Return the reductions whose texts are in this history, in full or as the view shows them."""
-    digests = {part.name: part.digest for part in list_parts(history, {item.run for item in reductions})}
-    return tuple(item for item in reductions if digests.get(item.name) in (item.digest, item.shown_digest))
+def rewrite_parts(
+    history: History[M],
+    wanted: Mapping[PartName, Reduction],
+    cut: int,
+    format: Format[M],
+    estimate: Callable[[Message], int],
+    earlier: Mapping[int, Rewritten[M]],
+) -> dict[int, Rewritten[M]]:
+    """Return the messages after the cut that have one of the wanted reductions, by index of the host message.
+
+    Args:
+        estimate: Size of one neutral message in tokens, before calibration.
+        earlier: The rewritten messages of another view of this history, or of one that it grew from; they are reused if they have
+            the same reductions. Not requests, which may be shown in full now.
+    """
+    rewritten = {
+        host: shown
+        for host, shown in earlier.items()
+        if history.first_piece(host) >= cut
+        and all(wanted.get(item.name) == item and item.kind not in OF_A_REQUEST for item in shown.reductions)
+    }
+    shown = by_name(item for message in rewritten.values() for item in message.reductions)
+    for host, new in _new_texts(history, wanted, cut, wanted.keys() - shown.keys()).items():
+        message = format.rewrite(history.host(host), {address: text for address, (text, _) in new.items()})
+        read = tuple(format.read(message))
+        pieces = [history.piece(index) for index in history.host_pieces(host)]
+        saved = sum(pieces[number].tokens - estimate(read[number]) for number in {number for number, _ in new})
+        rewritten[host] = Rewritten(message, read, tuple(item for _, item in new.values()), saved)
+    return rewritten
+
+
+def _new_texts(
+    history: History[M], wanted: Mapping[PartName, Reduction], cut: int, names: Collection[PartName]
+) -> dict[int, dict[PartAddress, tuple[str, Reduction]]]:
+    """Return the new texts by host message and address; none for a part whose content is not the one that was reduced.
+
+    Only the runs of `names` are searched.
+    """
+    texts: dict[int, dict[PartAddress, tuple[str, Reduction]]] = {}
+    for part in list_parts(history, {run for _, run, _ in names}):
+        reduction = wanted.get(part.name)
+        # After a rewind the current request may be one that was shortened while a later one was current.
+        is_request = part.piece == history.request and part.kind in OF_A_REQUEST
+        if reduction is None or part.piece < cut or is_request:
+            continue
+        piece = history.piece(part.piece)
+        address = piece.number, part.part
+        # The reduction of a result comes before that of its media: it has dropped them already.
+        if part.digest == reduction.digest and address not in texts.get(piece.host, ()):
+            text = describe_left_out(part.content) if part.kind == "media" else reduction.apply(part.text)
+            texts.setdefault(piece.host, {})[address] = text, reduction
+    return texts
+
+
+def shorten_large_results(
+    history: History[M],
+    first_piece: int,
+    most_tokens: int,
+    estimate: Estimate,
+    *,
+    rules: Mapping[str, ToolRule],
+    pins: Set[str] = frozenset(),
+    has_recall: bool = False,
+) -> tuple[Reduction, ...]:
+    """Return the reductions of all results above `most_tokens`, by estimate before calibration, to about that size.
+
+    They depend on these results and their tools alone, and are made for the first view that shows them: no later view shows them
+    otherwise. Results of tools whose rule is "never", and pinned ones, stay whole.
+
+    Args:
+        first_piece: The first piece to look at.
+        pins: Digests of the messages that the host pinned.
+    """
+    runs = range(history.run_of(first_piece), history.run_count)
+    named = (
+        part
+        for part in list_parts(history, runs, RESULTS, has_recall=has_recall)
+        if part.piece >= first_piece and part.ordinal >= 0 and rules.get(part.tool) != "never"
+    )
+    made = [
+        (part, _shorten(part, most_tokens, estimate))
+        for part in measure(history, named, estimate)
+        if part.tokens > most_tokens and not (pins and message_digest(history.piece(part.piece).message) in pins)
+    ]
+    return tuple(reduction for part, reduction in made if len(reduction.apply(part.text)) < len(part.text))
+
+
+def _shorten(part: Reducible, most_tokens: int, estimate: Estimate) -> Reduction:
+    """Return the reduction of a result to a size at which it is not shortened again, if the host stores the view."""
+    kept, tokens = len(part.text), part.tokens
+    while True:
+        kept = max(1, int(kept * most_tokens / tokens))
+        reduction = part.reduction(int(kept * HEAD_RATIO), kept - int(kept * HEAD_RATIO))
+        shown = ToolResult(part.call.id if part.call else "", reduction.apply(part.text), part.tool)
+        tokens = estimate(Message(role="other", parts=(shown,)))
+        if tokens <= most_tokens or kept == 1:
+            return reduction

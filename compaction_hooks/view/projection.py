@@ -17,11 +17,10 @@ from compaction_hooks.messages import Format, M, Message, MessageFormat, NativeS
 from compaction_hooks.native import Issuer, NativeItems
 from compaction_hooks.reasoning import binds_reasoning
 from compaction_hooks.view.head import Head, NativeStart, find_head, find_start, native_of, pin_pieces
-from compaction_hooks.view.parts import OF_A_REQUEST, Reduction, Rewritten, by_name
+from compaction_hooks.view.parts import OF_A_REQUEST, Reduction, Rewritten, by_name, rewrite_parts
 from compaction_hooks.view.reasoning import NOT_STALE, StaleReasoning, stale_runs_of
 from compaction_hooks.view.record import CompactionRecord, Pin, StaleRuns, collect_products
-from compaction_hooks.view.smaller import rewrite_parts
-from compaction_hooks.view.summary_message import SUMMARY_MARKER, join_rows, part_row
+from compaction_hooks.view.texts import SUMMARY_MARKER, join_rows, part_row
 
 
 def is_true(history: History[M], record: CompactionRecord) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import Generic, NamedTuple
 
 from compaction_hooks.foreign import are_equal
@@ -16,11 +15,11 @@ from compaction_hooks.tokens.budget import Budget
 from compaction_hooks.tokens.estimator import TokenEstimator
 from compaction_hooks.tokens.windows import Prices, find_prices
 from compaction_hooks.view.head import NativeStart, native_of, whole_step
-from compaction_hooks.view.parts import Reduction, still_true
+from compaction_hooks.view.parts import Reduction
 from compaction_hooks.view.projection import Projection
 from compaction_hooks.view.reasoning import NOT_STALE
 from compaction_hooks.view.record import CompactionRecord, StaleRuns
-from compaction_hooks.view.summary_message import join_rows
+from compaction_hooks.view.texts import join_rows
 
 
 class ViewKey(NamedTuple):
@@ -78,7 +77,6 @@ class Snapshot(NamedTuple, Generic[M]):
         tools_tokens: The tools' part of `fixed_tokens`.
         estimator: Sizes texts and messages, before calibration.
         user_pins: By digest, the run of each message that the host pinned; `UNKNOWN_RUN` if that is not known.
-        learned: The calibration learned from usage, as a record keeps it; empty without one.
         binds_reasoning: Whether the model refuses reasoning that it made after other messages.
         has_recall: Whether the model has the recall tool, so that markers name handles.
         issuer: The API and the model whose native items the view may have; None: no items.
@@ -107,7 +105,6 @@ class Snapshot(NamedTuple, Generic[M]):
     has_recall: bool
     issuer: Issuer | None
     merges_user_messages: bool
-    learned: Mapping[str, object] = MappingProxyType({})
     frozen: tuple[list[M], list[M]] | None = None
 
     def freeze(self, given: list[M]) -> Snapshot[M]:
@@ -187,13 +184,12 @@ class Snapshot(NamedTuple, Generic[M]):
 
     @property
     def reductions(self) -> tuple[Reduction, ...]:
-        """The reductions that the active view shows; not those of before a rewind or an edit."""
-        shown = dict.fromkeys(self.projection.reductions)
-        if self.record is None:
-            return tuple(shown)
-        unsure = [item for item in self.record.reductions if item not in shown]
-        gone = {*unsure} - {*still_true(self.history, unsure)}
-        return tuple(dict.fromkeys([item for item in (*self.record.reductions, *shown) if item not in gone]))
+        """The reductions of the active record, and those that its view shows: a later record goes on with them.
+
+        One whose part was edited meanwhile, or went in a rewind, is applied to nothing.
+        """
+        recorded = self.record.reductions if self.record else ()
+        return tuple(dict.fromkeys((*recorded, *self.projection.reductions)))
 
     @property
     def estimated(self) -> int:
@@ -262,8 +258,8 @@ class Snapshot(NamedTuple, Generic[M]):
     def neutral_view(self, projection: Projection[M]) -> list[Message]:
         """Return the neutral messages of a view; those of the host's objects, and their shorter copies, are not read again."""
         history = self.history
-        known = {
-            id(message): self._read_host(index)
+        known: dict[int, Sequence[Message]] = {
+            id(message): [history.piece(number).message for number in history.host_pieces(index)]
             for index, message in zip(projection.reused, projection.sources, strict=True)
         }
         known |= {id(shown.message): shown.pieces for shown in projection.rewritten.values()}
@@ -271,9 +267,6 @@ class Snapshot(NamedTuple, Generic[M]):
             piece for message in projection.prefix for piece in known.get(id(message)) or self.format.read(message)
         ]
         return prefix + [piece.message for piece in history.pieces(history.first_piece(projection.tail_start))]
-
-    def _read_host(self, index: int) -> Sequence[Message]:
-        return [self.history.piece(number).message for number in self.history.host_pieces(index)]
 
     def view_before(self, run: int) -> list[M]:
         """Return the part of the view before a run that it keeps: of a message that the run begins in, the pieces before."""

@@ -8,7 +8,7 @@ import pytest
 from compaction_hooks import MessageFormat
 from compaction_hooks.history import HistoryReader, Known
 from compaction_hooks.messages import as_format
-from compaction_hooks.view.summary_message import SUMMARY_MARKER
+from compaction_hooks.view.texts import SUMMARY_MARKER
 from tests.conversations import assistant, call, steps, system, talk, tool, user
 
 Chat = Mapping[str, Any]

@@ -16,7 +16,7 @@ from compaction_hooks.testing import as_anthropic, as_openai_chat, generated_his
 from compaction_hooks.testing.texts import HOSTILE
 from compaction_hooks.tokens import CharacterEstimator
 from compaction_hooks.validity import problems
-from compaction_hooks.view.summary_message import SUMMARY_MARKER
+from compaction_hooks.view.texts import SUMMARY_MARKER
 
 SEEDS = range(200)
 

@@ -17,7 +17,7 @@ from compaction_hooks.files.operations import CallMade, as_fields, as_items
 from compaction_hooks.messages import Media, Message, Part, Text, ToolCall, ToolResult
 from compaction_hooks.summary.extractive.outline import Item, Section
 from compaction_hooks.summary.extractive.text import both_ends, defuse
-from compaction_hooks.view.markers import HANDLE, RECALL_TOOL
+from compaction_hooks.view.texts import HANDLE, RECALL_TOOL
 
 MAX_CHARS = 200
 """A longer word is data, not a name."""

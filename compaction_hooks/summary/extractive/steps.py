@@ -26,7 +26,7 @@ from compaction_hooks.summary.extractive.outline import Item, Section
 from compaction_hooks.summary.extractive.text import both_ends, defuse, one_line, size
 from compaction_hooks.text.escaping import neutralize
 from compaction_hooks.text.refusals import SAYS, words_of_refusal
-from compaction_hooks.view.markers import RECALL_TOOL
+from compaction_hooks.view.texts import RECALL_TOOL
 
 NAME_CHARS = 60
 COMMAND_CHARS = 120

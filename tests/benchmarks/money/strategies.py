@@ -18,7 +18,7 @@ from compaction_hooks import (
 )
 from compaction_hooks.messages import Part, ToolCall, ToolResult
 from compaction_hooks.text.shortening import shorten
-from compaction_hooks.view.markers import shorten_arguments
+from compaction_hooks.view.texts import shorten_arguments
 from tests.benchmarks.money.conversations import FORMAT
 from tests.benchmarks.money.wire import Chat, tokens_of
 from tests.benchmarks.runner import Worker

@@ -13,7 +13,7 @@ from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.history import HistoryReader, Known
 from compaction_hooks.history.digests import message_digest
 from compaction_hooks.strategies.candidate import Goal, find_parts
-from compaction_hooks.strategies.clear_tool_results import ClearToolResults
+from compaction_hooks.strategies.reduce_parts import ClearToolResults
 from compaction_hooks.strategies.summarize import Summarize, drop_marker
 from compaction_hooks.strategies.summary_plan import Summarized, SummaryPlan, plan_summary
 from compaction_hooks.tokens.budget import Budget
@@ -21,7 +21,7 @@ from compaction_hooks.view.parts import TEXTS
 from compaction_hooks.view.projection import Projection, apply_record
 from compaction_hooks.view.record import UNKNOWN_RUN, CompactionReason, collect_products
 from compaction_hooks.view.snapshot import Snapshot, ViewKey
-from compaction_hooks.view.summary_message import SUMMARY_MARKER, render_summary
+from compaction_hooks.view.texts import SUMMARY_MARKER, render_summary
 from tests.conversations import Chat, assistant, call, step, steps, system, talk, tool, user
 
 WRAPPER = len(render_summary("", file_tags="", continuation=True, covered=0, unseen=0))

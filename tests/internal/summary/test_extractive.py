@@ -16,7 +16,7 @@ from compaction_hooks.summary.extractive.identifiers import kind_of
 from compaction_hooks.summary.extractive.outline import Section, parse
 from compaction_hooks.summary.request import SummaryKind, SummaryRequest
 from compaction_hooks.tokens import CharacterEstimator
-from compaction_hooks.view.summary_message import render_summary
+from compaction_hooks.view.texts import render_summary
 
 TOKENS = CharacterEstimator().estimate_tokens
 

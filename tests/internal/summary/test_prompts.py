@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from compaction_hooks.summary.prompts import SYSTEM_PROMPT, make_user_prompt
-from compaction_hooks.view.summary_message import (
+from compaction_hooks.view.texts import (
     PROMPT_VERSION,
     parse_summary,
     render_summary,

@@ -25,7 +25,7 @@ from compaction_hooks.summary.prompts import SYSTEM_PROMPT
 from compaction_hooks.summary.request import SummaryKind, SummaryRequest, summary_request
 from compaction_hooks.text.escaping import neutralize
 from compaction_hooks.tokens import CharacterEstimator
-from compaction_hooks.view.summary_message import SUMMARY_MARKER, parse_summary, render_summary
+from compaction_hooks.view.texts import SUMMARY_MARKER, parse_summary, render_summary
 from tests.cases import folded
 from tests.file_lists import files_in
 from tests.injection_attacks import ATTACKS, CANARY, Attack, an_attack, every_attack, labels_seen, tags_seen

@@ -7,7 +7,7 @@ from typing import Any
 
 from compaction_hooks import CompactionSession, Summarizer
 from compaction_hooks.files import FileOperations
-from compaction_hooks.view.summary_message import SUMMARY_MARKER
+from compaction_hooks.view.texts import SUMMARY_MARKER
 from tests.cases import folded
 from tests.conversations import PLAIN, Chat, Scripted, assistant, call, controller, prose, steps, system, tool, user
 from tests.file_lists import files_in

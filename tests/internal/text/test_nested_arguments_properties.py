@@ -15,7 +15,7 @@ from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat
 from compaction_hooks.history.digests import canonical_arguments
 from compaction_hooks.messages import MessageFormat
 from compaction_hooks.text.json_text import MOST_NESTED, parse_json
-from compaction_hooks.view.markers import shorten_arguments
+from compaction_hooks.view.texts import shorten_arguments
 from tests.conversations import Scripted, prose
 
 T = TypeVar("T")

@@ -9,7 +9,7 @@ from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat
 from compaction_hooks.history import HistoryReader, Known
 from compaction_hooks.tokens import CharacterEstimator
 from compaction_hooks.view.projection import apply_record
-from compaction_hooks.view.summary_message import SUMMARY_MARKER
+from compaction_hooks.view.texts import SUMMARY_MARKER
 from tests.conversations import Chat, Scripted, controller, prose, steps, user
 
 

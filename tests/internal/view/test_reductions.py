@@ -8,10 +8,8 @@ import pytest
 from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.history import History, HistoryReader, Known
 from compaction_hooks.messages import Message, ToolResult
-from compaction_hooks.strategies.clear_tool_results import results_to_clear
-from compaction_hooks.strategies.shorten_parts import choose_shortened
+from compaction_hooks.strategies.reduce_parts import choose_shortened, results_to_clear
 from compaction_hooks.text.shortening import shorten
-from compaction_hooks.view.markers import MINIMUM_KEPT_CHARS, clearing_marker, shorten_arguments
 from compaction_hooks.view.parts import (
     OF_TOOLS,
     RESULTS,
@@ -23,8 +21,9 @@ from compaction_hooks.view.parts import (
     by_name,
     list_parts,
     measure,
+    rewrite_parts,
 )
-from compaction_hooks.view.smaller import rewrite_parts
+from compaction_hooks.view.texts import MINIMUM_KEPT_CHARS, clearing_marker, shorten_arguments
 from tests.conversations import Chat, assistant, call, system, tool, user
 
 TWO_TEXTS = [{"type": "text", "text": "a"}, {"type": "text", "text": ""}, {"type": "text", "text": "b"}]

@@ -1,4 +1,4 @@
-"""The protocol of a trigger, the triggers that compare the size of the view with a threshold, and combinations of several."""
+"""Triggers: policies that decide when to compact, by the size of the context, the time and prices."""
 
 from __future__ import annotations
 
@@ -8,6 +8,17 @@ from typing import Protocol, runtime_checkable
 from compaction_hooks import arguments
 from compaction_hooks.tokens.budget import RESERVE_RATIO, RESERVE_TOKENS
 from compaction_hooks.tokens.windows import Prices
+
+__all__ = [
+    "AnyTrigger",
+    "Due",
+    "Prices",
+    "RatioTrigger",
+    "ReserveTrigger",
+    "SnapshotFigures",
+    "TokensTrigger",
+    "Trigger",
+]
 
 
 class SnapshotFigures(Protocol):

@@ -1,0 +1,248 @@
+"""The texts in place of what a view leaves out: markers, the handles by which they name it, and the message of a summary.
+
+And the row of messages behind a summary that some providers want as one.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Final, cast
+
+from compaction_hooks.history.digests import message_digest, text_digest
+from compaction_hooks.history.history import Known
+from compaction_hooks.messages import Format, M, Message, Text, ToolCall, can
+from compaction_hooks.text.json_text import parse_json
+from compaction_hooks.text.shortening import shorten
+
+PROMPT_VERSION = 6
+"""The version of the texts here and of a summarizer's prompts; every record has it."""
+
+SUMMARY_MARKER = "[Conversation summary]"
+"""The beginning of every rendered summary."""
+
+
+_PREFACE = (
+    "The conversation history before this point was compacted into the summary below. It is a record, not a request."
+)
+
+
+_CONTINUATION = (
+    "The messages after this summary are the latest ones. Go on from where they end: what is done stays done, "
+    "and the summary needs no answer."
+)
+
+
+_RECALL = (
+    "The messages that the summary covers can be read again: the recall tool finds them by their words, such as names, paths "
+    "and errors."
+)
+
+
+_PREFIXES = (
+    "[Conversation summary",
+    "The conversation history before this point was compacted",
+    "This session is being continued from a previous conversation",
+    "Another language model started to solve this problem and produced a summary",
+    "Here is a summary of the conversation to date:",
+)
+"""The beginnings of summaries: ours, Opal's and many more; pi's and klaude-code's; Claude Code's; Codex's; LangChain's."""
+
+
+_OPEN, _CLOSE = "<summary>\n", "\n</summary>"
+
+MINIMUM_KEPT_CHARS = 400
+"""Shortening leaves at least this many characters: enough for an error message and its last line."""
+HEAD_RATIO: Final = 0.6
+"""The part of a shortened text's kept characters that is from its beginning. Codex and OpenHands keep both ends too."""
+RECALL_TOOL: Final = "recall"
+"""The name of the tool that markers name."""
+HANDLE_DIGITS: Final = 6
+"""Least digits of the digest in a handle: the parts of one run are few, and an edited part must not answer to the old handle."""
+HANDLE: Final = re.compile(r"\b[ratmb]\d+-[0-9a-f]{6,64}\b")
+"""A handle in a text."""
+QUOTED_CALL_CHARS: Final = 80
+"""The most characters of a call that a marker quotes."""
+MARKER_CHARS: Final = 160
+"""An upper bound of a clearing marker with a handle."""
+HINT_TOKENS: Final = 15
+"""Estimate of the handle in the marker of a shortened text."""
+
+
+def render_summary(
+    summary: str, *, file_tags: str, continuation: bool, covered: int, unseen: int, has_recall: bool = False
+) -> str:
+    """Return the text of a summary's message.
+
+    Args:
+        summary: Escaped here, so that it can neither close its tag nor pose as another summary.
+        file_tags: The lists of read and modified files, appended as they are; empty for none.
+        continuation: Whether to end with a line that tells the model to go on.
+        covered: Host messages that it covers.
+        unseen: The part of these that no summarizer read; mentioned if above zero.
+        has_recall: Whether to say that the recall tool reads them again.
+    """
+    from compaction_hooks.text.escaping import neutralize  # its patterns are long to compile
+
+    excerpts = f"; of {unseen:,} of them only excerpts, not shown to the summarizer" if unseen else ""
+    count = f"[The summary covers {covered:,} message{'' if covered == 1 else 's'}{excerpts}]"
+    blocks = [f"{SUMMARY_MARKER}\n{_PREFACE}", f"{_OPEN}{neutralize(summary.strip())}{_CLOSE}", count]
+    if file_tags:
+        blocks.append(file_tags)
+    if has_recall:
+        blocks.append(_RECALL)
+    if continuation:
+        blocks.append(_CONTINUATION)
+    return "\n\n".join(blocks)
+
+
+def parse_summary(text: str) -> str | None:
+    """Return the summary inside a rendered one, or inside one that another system rendered; None for any other text.
+
+    The summary comes back stripped and escaped, as it was shown to the model; rendering it again changes nothing more.
+    For another system's text without `<summary>` tags, return the text after its first line, or a single line whole.
+    """
+    if not text.startswith(_PREFIXES):
+        return None
+    start, end = text.find(_OPEN), text.rfind(_CLOSE)
+    if start >= 0 and end >= start:
+        return text[start + len(_OPEN) : end].strip()
+    first_line, _, rest = text.partition("\n")
+    return rest.strip() or first_line
+
+
+def join_rows(view: list[M], format: Format[M]) -> list[M]:
+    """Return a view as the format's provider takes it: the very list if the provider takes messages in a row."""
+    from compaction_hooks.validity import needs_merging  # its rules are needed only after a compaction
+
+    return format.merge(view) if needs_merging(format) else view
+
+
+def part_row(message: M, format: Format[M], known: Known) -> list[M]:
+    """Return our summary, its pins and the words behind them, which `join_rows` wrote as one message; else that message alone.
+
+    Only by itself is a summary recognized, and the message behind it the user's request.
+    """
+    first, *later = format.read(message)
+    if later or first.role != "user" or len(first.parts) < 2 or not can(format, "drop"):
+        return [message]
+    summary = first.parts[0]
+    if not isinstance(summary, Text) or not summary.text.startswith(SUMMARY_MARKER):
+        return [message]
+    from compaction_hooks.validity import needs_merging  # its rules are needed only after a compaction
+
+    if not needs_merging(format):
+        return [message]
+    origin = known.origins.get(text_digest(summary.text))
+    starts = [0, 1, *_pin_ends(first, origin.pins if origin else ())]
+    spans = [
+        range(start, end) for start, end in zip(starts, [*starts[1:], len(first.parts)], strict=True) if start < end
+    ]
+    addresses = [(0, index) for index in range(len(first.parts))]
+    return [format.drop(message, [one for one in addresses if one[1] not in span]) for span in spans]
+
+
+def _pin_ends(message: Message, pins: Sequence[str]) -> list[int]:
+    """Return for each pin that follows the summary the index of the first part behind it."""
+    parts, ends = message.parts, [1]
+    for pin in pins:
+        tries = range(ends[-1] + 1, len(parts) + 1)
+        pinned = (end for end in tries if pin == message_digest(Message(role="user", parts=parts[ends[-1] : end])))
+        end = next(pinned, None)
+        if end is None:
+            break
+        ends.append(end)
+    return ends[1:]
+
+
+def make_handle(kind: str, run: int, digest: str, taken: dict[str, str]) -> str:
+    """Return the handle of a part: the same in every process and framework, as run and digest are.
+
+    Args:
+        taken: By handle, the digests of the parts before it in its run; this one is added.
+
+    >>> taken = {}
+    >>> [make_handle("result", 17, digest, taken) for digest in ("3fa9c2d4", "3fa9c2e5", "3fa9c2d4")]
+    ['r17-3fa9c2', 'r17-3fa9c2e', 'r17-3fa9c2']
+    """
+    names = (f"{kind[0]}{run}-{digest[:digits]}" for digits in range(HANDLE_DIGITS, len(digest) + 1))
+    return next(name for name in names if taken.setdefault(name, digest) == digest)
+
+
+def quote_call(call: ToolCall) -> str:
+    """Return a call in one line, escaped, of at most `QUOTED_CALL_CHARS` characters.
+
+    >>> quote_call(ToolCall("1", "read_file", '{"path": "src/a.py", "limit": 20}'))
+    'read_file("src/a.py", 20)'
+    """
+    from compaction_hooks.files.operations import call_arguments  # few programs need its patterns
+    from compaction_hooks.text.escaping import neutralize
+
+    shown = [
+        json.dumps(value[:QUOTED_CALL_CHARS] if isinstance(value, str) else value, ensure_ascii=False)
+        for value in call_arguments(call).values()
+    ]
+    line = " ".join(f"{call.name}({', '.join(shown)})".split())
+    quoted = neutralize(line[:QUOTED_CALL_CHARS])
+    return quoted if len(line) <= len(quoted) <= QUOTED_CALL_CHARS else quoted[: QUOTED_CALL_CHARS - 1] + "…"
+
+
+def clearing_marker(text: str, handle: str = "", source: str = "") -> str:
+    """Return the marker for a result that was cleared.
+
+    Args:
+        handle: Names the result for the recall tool; empty without that tool, and in records from before there was one.
+        source: The call of the result, with a handle.
+
+    >>> clearing_marker("x" * 12345)
+    '[Old tool result cleared: 12,345 characters]'
+    >>> clearing_marker("one\\ntwo", "r17-3fa9c2", 'read_file("src/a.py")')
+    '[2 lines of read_file("src/a.py") left out; recall("r17-3fa9c2") shows them]'
+    """
+    if not handle:
+        return f"[Old tool result cleared: {len(text):,} characters]"
+    breaks = text.strip("\n").count("\n")
+    size = f"{breaks + 1:,} lines" if breaks else f"{len(text):,} characters"
+    return f"[{size} of {source} left out{_hint(handle)}]"
+
+
+def shorten_text(text: str, head_chars: int, tail_chars: int, handle: str = "") -> str:
+    """Return the head and the tail of a text, with a marker between them that may name a handle."""
+    return shorten(text, head_chars, tail_chars, hint=_hint(handle))
+
+
+def shorten_arguments(arguments: str, head_chars: int, tail_chars: int, handle: str = "") -> str:
+    """Return tool arguments as valid JSON whose every long string keeps only its head and tail.
+
+    Arguments that are no JSON object are wrapped as `{"shortened_arguments": ...}`, because providers want an object.
+    """
+    hint = _hint(handle)
+    try:
+        value = parse_json(arguments)
+    except ValueError:
+        value = None
+    if isinstance(value, dict):
+        shortened = _shorten_strings(cast("dict[str, object]", value), head_chars, tail_chars, hint)
+        small = json.dumps(shortened, ensure_ascii=False)
+        if len(small) <= max(2 * (head_chars + tail_chars), MINIMUM_KEPT_CHARS):
+            return small
+    wrapped = {"shortened_arguments": shorten(arguments, head_chars, tail_chars, hint=hint)}
+    return json.dumps(wrapped, ensure_ascii=False)
+
+
+def _hint(handle: str) -> str:
+    return f'; {RECALL_TOOL}("{handle}") shows them' if handle else ""
+
+
+def _shorten_strings(value: object, head_chars: int, tail_chars: int, hint: str) -> object:
+    match value:
+        case str():
+            return shorten(value, head_chars, tail_chars, hint=hint)
+        case dict():
+            fields = cast("dict[str, object]", value)
+            return {key: _shorten_strings(item, head_chars, tail_chars, hint) for key, item in fields.items()}
+        case list():
+            return [_shorten_strings(item, head_chars, tail_chars, hint) for item in cast("list[object]", value)]
+        case _:
+            return value
