@@ -17,7 +17,7 @@ from tests.conversations import prose
 from tests.provider.compacting import BETA, Compactor
 from tests.provider.counting import count, pieces_of
 from tests.provider.item_compacting import ItemCompactor
-from tests.provider.item_sealing import ItemSealer
+from tests.provider.item_signing import ItemSealer
 from tests.provider.responses_wire import fault, messages_of
 from tests.provider.signing import Signer
 from tests.provider.validation import anthropic_fault, blocks

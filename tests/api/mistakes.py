@@ -1,7 +1,4 @@
-"""Typical mistakes, each as a user writes it, with the words that the answer must hold.
-
-`python -m tests.api.mistakes` prints each with its answer; those of a framework that is not installed are left out.
-"""
+"""Typical mistakes, each as a user writes it, with the words that the answer must hold."""
 
 import asyncio
 import functools
@@ -245,21 +242,3 @@ def answer_to(code: str, package: str) -> Exception | None:
     except Exception as error:  # noqa: BLE001 - the test judges any error
         return error
     return None
-
-
-def main() -> None:
-    """Print each mistake with its answer."""
-    for package, mistakes in MISTAKES.items():
-        try:
-            names(package)
-        except ImportError as missing:
-            print(f"\n{package}: not installed here ({missing})")
-            continue
-        print(f"\n{package}")
-        for code in mistakes:
-            error = answer_to(code, package)
-            print(f"  {code}\n    {type(error).__name__}: {error}" if error else f"  {code}\n    NO ANSWER")
-
-
-if __name__ == "__main__":
-    main()

@@ -13,8 +13,7 @@ from tests.provider.call_signing import CallSigner
 from tests.provider.compacting import Compactor
 from tests.provider.counting import count, count_cached, pieces_of, text_tokens
 from tests.provider.item_compacting import ItemCompactor
-from tests.provider.item_sealing import ItemSealer
-from tests.provider.item_signing import ItemSigner
+from tests.provider.item_signing import ItemSealer, ItemSigner
 from tests.provider.signing import Signer
 from tests.provider.validation import template_fault
 from tests.provider.wordings import WORDINGS, Rejection, Sizes, anthropic_error, build_rejection

@@ -19,14 +19,15 @@ from compaction_hooks.replay.report import clean
 from tests.cases import folded
 from tests.conversations import above_threshold, assistant, prose, steps, system, talk, user
 from tests.data import DATA, needs_data
-from tests.replay.generated import (
+from tests.replay.samples import (
+    KINDS,
     OLD_ORDER,
+    Kind,
     forgetful_conversation,
     long_conversation,
     short_conversation,
     write_sessions,
 )
-from tests.replay.kinds import KINDS, Kind
 
 Capture = pytest.CaptureFixture[str]
 

@@ -8,8 +8,7 @@ import pytest
 
 from compaction_hooks.replay import ReplayError, read_sessions
 from tests.cases import folded
-from tests.replay.kinds import KINDS
-from tests.replay.samples import Json, read_one, shape
+from tests.replay.samples import KINDS, Json, read_one, shape
 
 SHAPES = {
     "langchain": ["user", "assistant:tool_use", "user:tool_result", "assistant:text"],

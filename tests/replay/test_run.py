@@ -12,7 +12,7 @@ from compaction_hooks.tokens import CharacterEstimator
 from tests.cases import folded
 from tests.conversations import assistant, prose, system, user
 from tests.data import DATA, needs_data
-from tests.replay.generated import (
+from tests.replay.samples import (
     OLD_FILE,
     OLD_ORDER,
     WINDOW,

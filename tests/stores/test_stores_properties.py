@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from compaction_hooks.stores import KeyValueStore, MemoryStore, SQLiteStore
-from tests.sizes import examples
+from tests.strategies import examples
 
 ids = st.one_of(
     st.sampled_from(["a", "A", "a/b", "a%2Fb", "", "x" * 500]), st.text(max_size=20), st.text("x~.%-/", max_size=200)

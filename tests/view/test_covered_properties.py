@@ -16,8 +16,7 @@ from compaction_hooks import CompactionSession, ContextOverflowError
 from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.messages import Message, Text, ToolResult
 from tests.conversations import Scripted, controller
-from tests.sizes import examples
-from tests.strategies import histories, hostile_histories, openai_chats
+from tests.strategies import examples, histories, hostile_histories, openai_chats
 
 SLOW = (HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much)
 CHAT = OpenAIChatFormat()

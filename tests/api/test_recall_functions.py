@@ -1,7 +1,14 @@
-"""`compaction_hooks.recall.diff(messages, view)`: a list and its view, for people to read."""
+"""`compaction_hooks.recall.diff(messages, view)`, for people to read, and `find_facts(messages)`, what a loss counts."""
+
+import json
+
+import pytest
 
 from compaction_hooks import CompactionSettings
-from compaction_hooks.recall import diff
+from compaction_hooks.formats import OpenAIChatFormat
+from compaction_hooks.recall import diff, find_facts
+from compaction_hooks.testing import as_anthropic
+from tests.api.test_loss import FACTS
 from tests.conversations import Scripted, above_threshold, assistant, call, controller, prose, steps, tool, user
 
 LONG = prose(2_000)
@@ -35,3 +42,22 @@ def test_a_shortened_result_is_one_line_with_both_sizes() -> None:
 
 def test_a_list_and_itself_have_no_difference() -> None:
     assert diff(above_threshold(), above_threshold()) == ""
+
+
+@pytest.mark.parametrize("kind", FACTS)
+def test_a_fact_is_named_in_its_class(kind: str) -> None:
+    messages, fact = FACTS[kind]
+    fact = fact.partition("=")[0]  # at which a word ends
+    elsewhere = as_anthropic(piece for message in messages for piece in OpenAIChatFormat().read(message))
+    before = json.dumps(messages)
+    assert fact in find_facts(messages)[kind]
+    assert find_facts(elsewhere) == find_facts(messages)
+    assert json.dumps(messages) == before
+
+
+def test_a_fact_is_named_once() -> None:
+    assert find_facts([user("Port it."), user("Port it.")])["request"] == ["Port it."]
+
+
+def test_nothing_has_no_facts() -> None:
+    assert not any(find_facts([]).values())

@@ -1,12 +1,16 @@
-"""docs/outcomes.md lists every outcome, reason, skip reason, event, state and error of the code, and no other."""
+"""What single pages say: the outcomes, the table of reasoning and the tutorial."""
 
 import ast
 import re
 from dataclasses import fields
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
+
+import pytest
 
 from compaction_hooks import CompactionOutcome, CompactionReason, SessionState, errors, events
+from compaction_hooks.validity import FAMILIES, REFUSALS
+from tests.docs.test_docs import programs, text
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = (ROOT / "docs" / "outcomes.md").read_text(encoding="utf-8")
@@ -64,3 +68,33 @@ def test_every_error_is_listed() -> None:
 def test_every_part_that_cannot_shrink_is_listed() -> None:
     documented = (errors.ContextOverflowError.__doc__ or "").split("part:", 1)[1]
     assert set(names("`part`")) == set(re.findall(r'"([a-z ]+)"', documented))
+
+
+PAGE = (Path(__file__).parents[2] / "docs" / "reasoning.md").read_text(encoding="utf-8")
+ROWS = [[cell.strip() for cell in line.strip("|").split("|")] for line in PAGE.splitlines() if line.startswith("| ")]
+
+
+def test_every_family_of_models_has_its_row() -> None:
+    found = [[*row[:-1], *re.findall(r"\((https://.*)\)", row[-1])] for row in ROWS]
+    for family in FAMILIES:
+        assert [family.name, family.stale, family.needed, family.unit, family.source] in found
+
+
+def test_every_refusal_has_its_row_and_no_other() -> None:
+    rows = [(re.sub("'", "", words).lower(), source) for words, _, source in (row for row in ROWS if len(row) == 3)][1:]
+    assert len(rows) == len(REFUSALS)
+    for refusal, (words, source) in zip(REFUSALS, rows, strict=True):
+        assert re.search(refusal.words, words), words
+        assert refusal.source in source
+
+
+def test_the_tutorial_runs_as_it_is_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shown: dict[str, Any] = {}
+    exec("\n".join(programs("docs/tutorial.md")), shown)
+    outputs = re.findall(r"^```$\n\n```\n(.*?)^```$", text("docs/tutorial.md"), re.DOTALL | re.MULTILINE)
+    assert len(outputs) == 4
+    assert capsys.readouterr().out == "".join(outputs) + "True\n"
+    assert shown["request"] in shown["view"]
