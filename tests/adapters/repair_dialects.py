@@ -7,8 +7,7 @@ from typing import Any
 
 from compaction_hooks.repair import repaired
 from tests.adapters.same_chain import chain
-from tests.dialects import CHAT
-from tests.repairs import Dialect, broken, check_prefix, check_repair, history
+from tests.repairs import CHAT, Dialect, broken, check_prefix, check_repair, history
 
 Calls = Sequence[tuple[str, int]]
 

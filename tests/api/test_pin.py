@@ -24,7 +24,7 @@ from tests.conversations import (
     tool,
     user,
 )
-from tests.stores.later import LaterStore
+from tests.stores.opened import LaterStore
 
 
 def step_to_pin() -> list[Chat]:

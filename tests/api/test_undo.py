@@ -22,7 +22,7 @@ from tests.conversations import (
     tokens_of,
     user,
 )
-from tests.stores.later import OfOneLoop
+from tests.stores.opened import OfOneLoop
 
 MESSAGES = [system(), *talk(20)]
 

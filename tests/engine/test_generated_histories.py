@@ -3,7 +3,7 @@
 import pytest
 
 from tests.cases import sampled
-from tests.generated_runs import run_generated
+from tests.invariants import run_generated
 
 SAMPLE = 96
 

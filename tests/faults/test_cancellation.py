@@ -35,7 +35,7 @@ from tests.faults.harness import (
     rig,
     tokens,
 )
-from tests.stores.later import LaterStore
+from tests.stores.opened import LaterStore
 
 
 async def later(request: SummaryRequest) -> str:

@@ -30,7 +30,7 @@ from tests.faults.harness import (
     rig,
     works,
 )
-from tests.stores.later import LaterStore
+from tests.stores.opened import LaterStore
 
 
 class Store(MemoryStore):

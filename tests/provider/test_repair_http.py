@@ -12,9 +12,8 @@ import httpx
 
 from compaction_hooks import CompactionController, CompactionSettings
 from compaction_hooks.repair import INTERRUPTED, repaired
-from tests.dialects import ANTHROPIC, CHAT
 from tests.provider import LoopbackProvider
-from tests.repairs import Dialect, broken
+from tests.repairs import ANTHROPIC, CHAT, Dialect, broken
 from tests.validity.test_repair import script
 
 

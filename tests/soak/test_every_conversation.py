@@ -10,8 +10,7 @@ from tests.crowd import CONVERSATIONS, crowd_with_file, crowd_with_memory
 from tests.data import needs_data, sessions
 from tests.faults.harness import SIDES, Chat, Side
 from tests.faults.test_extreme_histories import check_many, check_run, large_request, large_result
-from tests.generated_runs import run_generated
-from tests.invariants import measure_by, run
+from tests.invariants import measure_by, run, run_generated
 from tests.soak.figures import Figures
 from tests.token_accuracy import real_tokenizer
 

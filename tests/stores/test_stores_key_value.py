@@ -12,7 +12,7 @@ from compaction_hooks.stores import KeyValueStore, MemoryStore
 from compaction_hooks.testing import check_store
 from compaction_hooks.testing.stores import ODD_IDS
 from tests.cases import folded
-from tests.stores.later import LaterStore
+from tests.stores.opened import LaterStore
 from tests.stores.page import blocks, run
 
 

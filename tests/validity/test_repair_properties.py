@@ -16,9 +16,8 @@ from hypothesis import strategies as st
 from compaction_hooks.messages import Message, Part, Text, Thinking, ToolCall, ToolResult
 from compaction_hooks.repair import repaired
 from compaction_hooks.validity import RULES, Provider, problems, worsened
-from tests.dialects import ALL, ANTHROPIC, CHAT
 from tests.provider.validation import anthropic_fault, openai_fault
-from tests.repairs import Dialect, broken, check_prefix, check_repair
+from tests.repairs import ALL, ANTHROPIC, CHAT, Dialect, broken, check_prefix, check_repair
 
 dialects = pytest.mark.parametrize("dialect", [pytest.param(dialect, id=name) for name, dialect in ALL.items()])
 randoms = st.randoms(use_true_random=False)

@@ -18,8 +18,7 @@ from typing import Final
 
 from tests.benchmarks.money.conversations import Conversation, conversations
 from tests.benchmarks.money.playing import Score, play
-from tests.benchmarks.money.rules import RULES, CacheRules
-from tests.benchmarks.money.strategies import NOTHING, OURS, VARIANTS, PeerRun, Strategy
+from tests.benchmarks.money.strategies import NOTHING, OURS, RULES, VARIANTS, CacheRules, PeerRun, Strategy
 from tests.benchmarks.runner import Worker, find_python
 from tests.benchmarks.tables import print_table
 
