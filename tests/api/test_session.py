@@ -40,12 +40,6 @@ def test_a_conversations_files_are_known_in_each_of_its_formats() -> None:
     assert record.read_files == ("a.py",)
 
 
-def test_a_session_is_the_same_each_time_it_is_asked_for() -> None:
-    hooks = controller(8_192)
-    assert hooks.session("a") is hooks.session("a")
-    assert hooks.session("a") is not hooks.session("b")
-
-
 def open_a_thousand(hooks: Controller) -> None:
     for number in range(1_000):
         hooks.session(f"other {number}")

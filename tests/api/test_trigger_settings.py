@@ -21,26 +21,32 @@ def test_reserve_is_at_most_a_quarter_of_the_window(window: int, trigger: int) -
     assert CompactionSettings().budget(window).trigger == trigger
 
 
-def test_kept_tail_is_at_most_a_third_of_the_window_and_a_fifth_after_an_overflow() -> None:
-    small, large = CompactionSettings().budget(16_384), CompactionSettings().budget(200_000)
-    assert (small.keep, small.emergency_keep) == (5_734, 3_276)
-    assert (large.keep, large.emergency_keep) == (20_000, 20_000)
-
-
-def test_summary_and_clearing_scale_with_the_window() -> None:
-    small, large = CompactionSettings().budget(16_384), CompactionSettings().budget(1_000_000)
-    assert (small.summary, small.protect_results, small.minimum_clear) == (1_638, 3_276, 1_638)
-    assert (large.summary, large.protect_results, large.minimum_clear) == (4_096, 40_000, 20_000)
+@pytest.mark.parametrize(
+    ("window", "numbers"),
+    [
+        (
+            16_384,
+            {
+                "keep": 5_734,
+                "emergency_keep": 3_276,
+                "summary": 1_638,
+                "protect_results": 3_276,
+                "minimum_clear": 1_638,
+            },
+        ),
+        (200_000, {"keep": 20_000, "emergency_keep": 20_000, "target": int(183_616 * 0.6)}),
+        (1_000_000, {"summary": 4_096, "protect_results": 40_000, "minimum_clear": 20_000}),
+    ],
+)
+def test_what_is_kept_written_and_cleared_scales_with_the_window(window: int, numbers: dict[str, int]) -> None:
+    budget = CompactionSettings().budget(window)
+    assert {name: getattr(budget, name) for name in numbers} == numbers
 
 
 def test_output_takes_from_a_window_it_shares_and_not_from_an_input_window() -> None:
     settings = CompactionSettings(max_output_tokens=32_000)
     assert settings.budget(200_000).trigger == 168_000
     assert settings.budget(200_000, is_input_only=True).trigger == 183_616
-
-
-def test_target_is_six_tenths_of_the_trigger() -> None:
-    assert CompactionSettings().budget(200_000).target == int(183_616 * 0.6)
 
 
 MESSAGES = [user("go"), *steps(30, 300)]

@@ -49,24 +49,6 @@ def sender(provider: LoopbackProvider, client: httpx.Client, request: pytest.Fix
     return Sender(provider, client, request.param)
 
 
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        pytest.param("s u ?x u", "tool", id="crash-before-the-tool-answered"),
-        pytest.param("s u ?x?y =x u", "tool", id="crash-between-two-tools"),
-        pytest.param("s u =x u", "tool", id="orphan-result"),
-        pytest.param("s u ?x u =x u", "tool", id="late-result"),
-        pytest.param("s u ?x =x =x u", "tool", id="two-results"),
-    ],
-)
-def test_a_broken_history_is_rejected_and_the_repaired_one_accepted(sender: Sender, text: str, says: str) -> None:
-    messages = script(sender.dialect, text)
-    rejected = sender.send(messages)
-    assert rejected.status_code == 400
-    assert says in rejected.json()["error"]["message"]
-    assert sender.send(repaired(messages, sender.dialect.format)).status_code == 200
-
-
 def test_broken_histories_of_every_kind_are_accepted_once_repaired(sender: Sender) -> None:
     rejected = 0
     for seed in range(100):
