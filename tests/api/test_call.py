@@ -1,4 +1,7 @@
-"""`call` and `call_sync`: an answer that the context window cut short is asked for once more, with a smaller view."""
+"""`call` and `call_sync`: an answer that the context window cut short is asked for once more, with a smaller view.
+
+`compact_on_overflow`: whether an overflow is recovered from; `overflow_patterns`: how further providers say it.
+"""
 
 import pytest
 

@@ -1,4 +1,7 @@
-"""`session.export_records()` and `session.import_records()`: records that a host keeps itself."""
+"""`session.export_records()` and `session.import_records()`: records that a host keeps itself.
+
+`session.load()`: the stored ones, in a new process; `record`, `records`, `keep`, `unmerged`: for adapters, and for such hosts.
+"""
 
 import json
 
