@@ -20,13 +20,13 @@ from compaction_hooks import (
 from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat
 from compaction_hooks.messages import Message, MessageFormat
 from compaction_hooks.stores import MemoryStore, RecordStore
-from compaction_hooks.testing.checker import CheckedSession
 from compaction_hooks.testing.generated import BEATS, Writer
 from compaction_hooks.testing.hosts import ChatMessage, as_anthropic, as_openai_chat
-from compaction_hooks.testing.paid_summaries import AskedSummaries
 from compaction_hooks.testing.promises import demand
 from compaction_hooks.testing.texts import Choose
+from tests.checked_session import CheckedSession
 from tests.edits import EDITS, through_json
+from tests.paid_summaries import AskedSummaries
 
 WINDOWS: Final = (2_048, 4_096, 8_192, 16_384)
 """In tokens; small, so that a conversation of some dozen messages is compacted several times."""

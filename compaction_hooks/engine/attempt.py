@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
+from copy import copy
 from dataclasses import replace
 from functools import partial
 from typing import Generic
 
-from compaction_hooks.engine.call import Call
+from compaction_hooks.engine.call import Call, Order
 from compaction_hooks.engine.conversation import Conversation
-from compaction_hooks.engine.cooldown import Breaker, KnownOverflow
+from compaction_hooks.engine.cooldown import Breaker, Pause
 from compaction_hooks.engine.measuring import take_snapshot
 from compaction_hooks.engine.natives import MOST_REFUSALS
-from compaction_hooks.engine.orders import Order
 from compaction_hooks.engine.persistence import reload, write
 from compaction_hooks.engine.result import CompactionOutcome, CompactionResult
 from compaction_hooks.engine.sizes import LastSent
@@ -51,7 +51,7 @@ class Attempt(Generic[M]):
         order: Order,
     ) -> None:
         self._conversation = conversation
-        self._cooldown = conversation.cooldown.copy() if order.is_preview else conversation.cooldown
+        self._cooldown = copy(conversation.cooldown) if order.is_preview else conversation.cooldown
         self._call = call
         self._settings = call.settings
         self._snapshot = snapshot
@@ -163,18 +163,9 @@ class Attempt(Generic[M]):
     def _may_ask(self, now: Instant) -> bool:
         cooldown = self._settings.breaker_cooldown_seconds
         is_allowed = self._cooldown.breaker.allows(now.monotonic, cooldown)
-        return self._order.may_ask and (self._is_manual or (is_allowed and not self._is_known_overflow()))
-
-    def _is_known_overflow(self) -> bool:
-        known = self._cooldown.known_overflow
-        snapshot = self._snapshot
-        return (
-            known is not None
-            and known.log is snapshot.history.log
-            and known.window == self._budget.window
-            and not snapshot.fits_window
-            and snapshot.tokens < known.until
-        )
+        pause = self._cooldown.pause
+        is_unfit = pause is not None and pause.is_of_overflow(self._snapshot, self._budget.window)
+        return self._order.may_ask and (self._is_manual or (is_allowed and not is_unfit))
 
     # -- candidates
 
@@ -189,7 +180,7 @@ class Attempt(Generic[M]):
             self.is_outdated = True  # the earlier summary is no longer true: do not pay for its update
             return (yield from self._skip_outdated(start))
 
-        refusals = self._conversation.natives.refusals[self._snapshot.model]
+        refusals = self._conversation.sizes.known_model(self._snapshot.model).native_refusals
         if refusals >= MOST_REFUSALS and self._snapshot.issuer is not None:
             self._fallback_reason = "the provider refuses its own summaries"
             plan = replace(plan, needs_model=False)
@@ -230,10 +221,9 @@ class Attempt(Generic[M]):
         cooldown = self._cooldown
         self._spent = answer.usage
         if isinstance(answer, SummaryFailed):
-            cooldown.breaker.record_failure(
-                describe_error(answer.error), self._settings.breaker_failures, now.monotonic
-            )
-            self._fallback_reason = describe_error(answer.error)
+            self._fallback_reason = why = describe_error(answer.error)
+            limit = self._settings.breaker_failures
+            cooldown.breaker = cooldown.breaker.after_failure(why, limit, now.monotonic)
             logger.warning("summarizer failed (%s)", self._fallback_reason)
         else:
             cooldown.breaker = Breaker()
@@ -276,21 +266,20 @@ class Attempt(Generic[M]):
             return (yield from self._skip(start, CompactionOutcome.NO_GAIN, "undone"))
 
         conversation.records.add_own(made)
-        conversation.reasoning.awaits_answer = self._may_get_answer
+        if conversation.reasoning.pending != "refused":
+            conversation.reasoning.pending = "answer" if self._may_get_answer else ""
         if candidate.projection.unpinned_request is None:  # otherwise the view depends on the user's present request
-            log = self._snapshot.history.log
-            name = made.as_shown_to(self._snapshot.issuer, 0).id
-            conversation.projected = (name, log), candidate.projection
+            conversation.remember_projection(candidate.snapshot, made, candidate.projection)
         if not self._has_waited:  # every message was read again, and no other code ran since
             conversation.records.active_id = made.id
-        cooldown_until = int(made.tokens_after * (1 + MINIMUM_GROWTH_RATIO))
-        self._cooldown.begin(cooldown_until, "no progress", self._budget.window)
+        until = int(made.tokens_after * (1 + MINIMUM_GROWTH_RATIO))
+        conversation.cooldown.pause = Pause(until, "no progress", self._budget.window)
 
         snapshot = self._take_snapshot()
         view = self._hand_out(snapshot, is_by_hand=self._is_manual)
         if conversation.queue.has_store:
             conversation.queue.save(made)
-            conversation.queue.is_loaded = False  # another worker may have made one too: the next call loads again
+            conversation.queue.state = "stale"  # another worker may have made one too: the next call loads again
             yield from write(conversation)
 
         record = snapshot.record  # another worker's, if it covers the same messages and takes precedence
@@ -356,10 +345,10 @@ class Attempt(Generic[M]):
                 if rejection(self._snapshot, candidate, limit=window, window=window) is None:
                     return (yield from self._commit(candidate, start))
             if not self._snapshot.fits_window or self._order.reason is CompactionReason.OVERFLOW:
-                self._cooldown.known_overflow = KnownOverflow(self._snapshot.history.log, until, window)
+                self._cooldown.pause = Pause(until, "no cure", window, self._snapshot.history.log)
                 return (yield from self._fail(start, self.overflow_error()))
 
-        self._cooldown.begin(until, "no gain", window)
+        self._cooldown.pause = Pause(until, "no gain", window)
         if not why:
             return (yield from self._skip(start, CompactionOutcome.NOTHING_TO_COMPACT, "nothing to summarize"))
         return (yield from self._skip(start, CompactionOutcome.NO_GAIN, why))
@@ -412,7 +401,7 @@ class Attempt(Generic[M]):
         """Return the view for hosts to store, and remember the one to send."""
         conversation = self._conversation
         sent = conversation.hand_out(self._renew(snapshot))._replace(is_by_hand=is_by_hand)
-        self.last_sent = conversation.last_sent = sent
+        self.last_sent = conversation.newest_view = sent
         return sent.unmerged
 
     def _take_snapshot(self) -> Snapshot[M]:

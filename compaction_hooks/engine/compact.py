@@ -8,10 +8,9 @@ from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from compaction_hooks.engine.call import Call
+from compaction_hooks.engine.call import Call, Order
 from compaction_hooks.engine.conversation import Conversation, first_uncovered
 from compaction_hooks.engine.measuring import take_snapshot
-from compaction_hooks.engine.orders import Order
 from compaction_hooks.engine.persistence import sync_store
 from compaction_hooks.engine.result import CompactionOutcome, CompactionResult
 from compaction_hooks.errors import ContextOverflowError

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import logging
+import sys
 import threading
-from collections.abc import Callable, Iterable, Sequence, Set
-from typing import TYPE_CHECKING, Any, Final, Generic, cast
+from collections.abc import Callable, Iterable, Set
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, cast
 
-from compaction_hooks.engine.cooldown import Cooldown
-from compaction_hooks.engine.natives import NativeSummaries, native_name
+from compaction_hooks.engine.cooldown import Cooldown, Pause
+from compaction_hooks.engine.natives import find_native_start, native_name, note_issuers
 from compaction_hooks.engine.reasoning import BoundReasoning
 from compaction_hooks.engine.records import Records, StoreQueue
-from compaction_hooks.engine.sizes import LastSent, Sizes
+from compaction_hooks.engine.sizes import KnownModel, LastSent, Sizes
 from compaction_hooks.files import FileOperations
 from compaction_hooks.foreign import are_equal
-from compaction_hooks.formats import format_of
+from compaction_hooks.formats import OpenAIChatFormat, format_of
 from compaction_hooks.history import History, HistoryReader, Known
 from compaction_hooks.history.digests import message_digest
-from compaction_hooks.messages import Format, M, Media, Message
+from compaction_hooks.history.history import Log
+from compaction_hooks.messages import Format, M, Media, MessageFormat, as_format
 from compaction_hooks.native import Issuer
 from compaction_hooks.runtime.effects import InFlight
 from compaction_hooks.settings import CompactionSettings
@@ -44,86 +46,116 @@ UNDONE: Final = "undone"
 """The reason for the cooldown after `undo`."""
 
 
+GUESSED_FORMAT: Final = OpenAIChatFormat()
+"""The format while none was named and plain text, which reads alike in all formats, is all that was seen."""
+
+
+class Large(NamedTuple):
+    """Reductions of the results that are too large for any view of a list.
+
+    Attributes:
+        made_for: What they depend on, besides the list's later pieces.
+        piece_count: The pieces that were looked at.
+    """
+
+    made_for: object = None
+    reductions: tuple[Reduction, ...] = ()
+    piece_count: int = 0
+
+
+class Projected(NamedTuple, Generic[M]):
+    """A projection, and what it was made of.
+
+    Attributes:
+        record_id: The record, as the request shows it.
+        log: The log of the history.
+        large: The results too large for any view.
+    """
+
+    record_id: str | None
+    log: Log[M]
+    large: Large
+    projection: Projection[M]
+
+
 class Conversation(Generic[M]):
     """The state of one conversation.
 
     Attributes:
-        is_format_open: Whether the format is still unknown: none was named, and plain text reads alike in all formats.
-        repair_cache: The messages made by the last repair, by their neutral reading.
+        format: How its messages are written.
+        estimator: Sizes them, and learns the sizes of media.
         flight: The compaction under way, or None.
-        projected: The newest projection with its key: record and log.
-        large: Reductions of the results that are too large for any view of the list last seen.
-        loaded: The snapshot of the list given to `load`, until a view is sent.
+        newest_view: The view last sent; before the first one that of the list given to `load`, or None.
+        projected: The newest projection.
         called_at: When the last call began, in monotonic seconds.
         host_files: Returns the files that the host keeps track of in this conversation; None: of none.
-        natives: The issuers of the provider's own summaries in the list.
         reasoning: The models that refuse reasoning, and the run from which on reasoning is valid.
-        server_compaction: The option of a request for which the threshold was last left to the server; None: it never was.
         has_recall: Whether the model has the recall tool.
         listing: What recall last read of the list; None before its first use.
     """
 
-    def __init__(
-        self,
-        id: str,
-        format: Format[M],
-        estimator: LearnedMedia,
-        reader: HistoryReader[M],
-        queue: StoreQueue,
-        *,
-        is_format_open: bool = False,
-    ) -> None:
+    def __init__(self, id: str, format: MessageFormat[M] | None, estimator: LearnedMedia, queue: StoreQueue) -> None:
         self.id = id
-        self.format = format
+        # Without a format M is the dicts of providers.
+        self.format = as_format(format or cast("MessageFormat[M]", GUESSED_FORMAT))
         self.estimator = estimator
-        self.reader = reader
         self.queue = queue
-        self.is_format_open = is_format_open
         self.lock = threading.RLock()
         self.history: History[M] | None = None
-        self.repair_cache: dict[tuple[Message, ...], M] = {}
         self.records = Records()
         self.sizes = Sizes()
         self.cooldown = Cooldown()
+        self.reasoning = BoundReasoning()
         self.flight: InFlight | None = None
-        self.last_sent: LastSent[M] | None = None
-        self.loaded: Snapshot[M] | None = None
-        self.large: Sequence[Reduction] = ()
-        self._large: tuple[object, tuple[Reduction, ...], int] | None = None
-        self.projected: tuple[tuple[str | None, object], Projection[M]] | None = None
+        self.newest_view: LastSent[M] | None = None
+        self.projected: Projected[M] | None = None
         self.called_at: float | None = None
         self.host_files: Callable[[], FileOperations] | None = None
-        self.natives = NativeSummaries()
-        self.reasoning = BoundReasoning()
-        self.server_compaction: str | None = None
         self.has_recall = False
         self.listing: Listing[M] | None = None
-        self._needs_merging: bool | None = None
         self._head: tuple[M, Known, list[M]] | None = None
 
-    def detect_format(self, messages: Sequence[M]) -> None:
-        """Detect the format from the new messages of a list, if it is still unknown."""
-        found = format_of(messages[self._count_known_head(messages) :]) if self.is_format_open else None
-        if found is None:
-            return
+    @property
+    def reader(self) -> HistoryReader[M]:
+        """Reads lists of this conversation."""
+        return HistoryReader(self.format, self.estimator.estimate_message_tokens, SUMMARY_MARKER)
 
-        self.is_format_open = False
-        if found.name != self.format.name:
-            self.format = cast("Format[M]", found)  # M is what these messages are
-            self._needs_merging = self._head = None
-            self.reader = HistoryReader(self.format, self.estimator.estimate_message_tokens, SUMMARY_MARKER)
-            self.history = None
+    @property
+    def last_sent(self) -> LastSent[M] | None:
+        """The view last sent, or None before the first one."""
+        newest = self.newest_view
+        return newest if newest is not None and newest.is_sent else None
+
+    @property
+    def newest_snapshot(self) -> Snapshot[M] | None:
+        """The snapshot of the view last sent; before the first one that of the list given to `load`, or None."""
+        return self.newest_view.snapshot if self.newest_view is not None else None
+
+    @property
+    def sent_runs(self) -> int:
+        """The runs of the list last sent; before the first one more than any list has."""
+        last = self.last_sent
+        return sys.maxsize if last is None else last.snapshot.history.run_count
+
+    def use_format(self, format: Format[M]) -> None:
+        """Use a format in place of the guessed one."""
+        is_other = format.name != self.format.name
+        self.format = format
+        if is_other:
+            self.history = self.listing = self._head = None
             if self.last_sent is None:  # the records were read for another format, which gives the ratio only
-                self.sizes.calibrations.clear()
+                self.sizes.forget_calibrations()
                 self._learn_from_records()
 
-    def _count_known_head(self, messages: Sequence[M]) -> int:
-        """Return how many messages at the head of a list were read before, judged by the first and the last of them."""
-        count = self.history.host_count if self.history else 0
-        if self.history is None or not 0 < count <= len(messages):
-            return 0
-        is_same = messages[0] is self.history.host(0) and messages[count - 1] is self.history.host(count - 1)
-        return count if is_same else 0
+    def detect_format(self, messages: list[M]) -> None:
+        """Detect the format from the new messages of a list, if it is still unknown."""
+        if self.format is not GUESSED_FORMAT:
+            return
+        log = self.history.log if self.history is not None else None
+        known = len(log.hosts) if log is not None and log.is_prefix_of(messages) else 0
+        found = format_of(messages[known:])
+        if found is not None:
+            self.use_format(cast("Format[M]", found))  # M is what these messages are
 
     def add_records(self, records: Iterable[CompactionRecord]) -> list[CompactionRecord]:
         """Add records from elsewhere and return the new ones. If there are any, the next list is read from the start.
@@ -134,10 +166,6 @@ class Conversation(Generic[M]):
         kept = [record for record in new.values() if not record.takes_back]
         for note in (record for record in kept if record.is_note and record.stale_runs is not None):
             self.reasoning.learn_from_note(note)
-        for note in (
-            record for record in kept if record.is_note and record.binding_models and record.stale_runs is None
-        ):
-            self.natives.learn_from_note(note)
         if kept:
             self.records.add(kept)
             self._learn_from_records()
@@ -145,16 +173,17 @@ class Conversation(Generic[M]):
 
         for note in (record for record in new.values() if record.takes_back):
             self._undo({*note.takes_back})
-            if note.tokens_before and self.cooldown.window is None:
-                self.cooldown.begin(note.tokens_before, UNDONE, note.tokens_after)
+            if note.tokens_before and self.cooldown.pause is None:
+                self.cooldown.pause = Pause(note.tokens_before, UNDONE, note.tokens_after)
         return list(new.values())
 
     def export_all(self) -> list[CompactionRecord]:
         """Return all records, with the notes of pins and a note of the undone records."""
         if not self.records.undone:
             return [*self.records.all]
-        cooldown = self.cooldown if self.cooldown.why == UNDONE else Cooldown()
-        return [*self.records.all, undo_note(self.records.undone, cooldown.until, cooldown.window or 0)]
+        pause = self.cooldown.pause
+        until, window = (pause.until, pause.window) if pause is not None and pause.why == UNDONE else (0, 0)
+        return [*self.records.all, undo_note(self.records.undone, until, window)]
 
     def merge_from(self, sibling: Conversation[Any]) -> None:
         """Add the records, the undone ids and the host's files of the same conversation in another format."""
@@ -179,10 +208,10 @@ class Conversation(Generic[M]):
 
     def drop_missing(self) -> None:
         """Remove the records that the store no longer has, with the pins that no other record holds."""
-        if self.queue.missing:
-            self.queue.stored -= self.queue.missing
-            self._undo(self.queue.missing)
-            self.queue.missing = frozenset()
+        missing = {record_id for record_id, is_there in self.queue.stored.items() if not is_there}
+        if missing:
+            self.queue.stored = dict.fromkeys(self.queue.stored.keys() - missing, True)
+            self._undo(missing)
             self.records.forget_pins()
 
     def export_calibration(self, model: str | None) -> dict[str, object]:
@@ -201,40 +230,36 @@ class Conversation(Generic[M]):
 
     def hand_out(self, snapshot: Snapshot[M]) -> LastSent[M]:
         """Return the view of a snapshot, and remember it, to compare it with the provider's count."""
-        view = snapshot.view
+        view, last = snapshot.view, self.last_sent
         # The size is that of the unmerged messages: a merge saves a few tokens each, so if they fit, the merged view fits.
         merged = self.format.merge(view) if snapshot.merges_user_messages else view
         start = snapshot.key.start
-        if start is not None and start.left_out and self.natives.is_first_without(start.left_out, snapshot.model):
+        if start is not None and start.left_out and (last is None or last.snapshot.key.start != start):
             logger.warning("session %s: a summary that only another provider or model can read is left out", self.id)
         stored = snapshot.stored_view if snapshot.key.has_native or merged is not view else view
-        self.loaded = None
         self.sizes.drop_other_lists(snapshot.key)
-        self.last_sent = LastSent(merged, stored, snapshot)
-        self._keep_note(self.reasoning.record_sent(snapshot.history, snapshot.shown_record))
+        sent = self.newest_view = LastSent(snapshot, merged, stored)
+        record = snapshot.shown_record
+        notes = self.records.find_reasoning(record.id if record else None)
+        self._keep_note(self.reasoning.record_sent(snapshot.history, record, notes))
         if snapshot.model is not None:
-            self.sizes.models.add(snapshot.model)
-        return self.last_sent
+            self.sizes.models.setdefault(snapshot.model, KnownModel())
+        return sent
 
     def _keep_note(self, note: CompactionRecord | None) -> None:
         """Keep a note of stale reasoning here, and queue it for the store."""
         if note is not None:
             replaced = self.records.add_reasoning(note)
-            if self.queue.was_loaded:
-                self.queue.replace(replaced, [note])
-
-    @property
-    def newest_snapshot(self) -> Snapshot[M] | None:
-        """The snapshot of the view last sent; before the first one that of the list given to `load`, or None."""
-        return self.last_sent.snapshot if self.last_sent else self.loaded
+            if self.queue.state != "unread":
+                self.queue.save(note)
+                for old in replaced:
+                    self.queue.remove(old.id)
 
     def needs_merging(self) -> bool:
         """Return whether a list that was changed here must be sent with user messages in a row as one."""
-        if self._needs_merging is None:
-            from compaction_hooks.validity import needs_merging  # needed only after a compaction
+        from compaction_hooks.validity import needs_merging  # its rules are needed only after a compaction
 
-            self._needs_merging = needs_merging(self.format)
-        return self._needs_merging
+        return needs_merging(self.format)
 
     def part_head(self, messages: list[M]) -> list[M]:
         """Return the list with the stored row at its head apart again (`part_row`); the very list if there is none."""
@@ -260,17 +285,12 @@ class Conversation(Generic[M]):
         from compaction_hooks.repair import repaired  # most histories are valid
 
         result = repaired(messages, self.format, model=model)
-        if result is not messages:
-            hosts = set(map(id, messages))
-            made = ((place, message) for place, message in enumerate(result) if id(message) not in hosts)
-            known = self.repair_cache
-            self.repair_cache = {}
-            for place, message in made:
-                name = tuple(self.format.read(message))
-                old = known.get(name, message)
-                if are_equal(old, message):
-                    result[place] = message = old
-                self.repair_cache[name] = message
+        known = self.history
+        if result is not messages and known is not None:
+            for place, message in enumerate(result[: known.host_count]):
+                old = known.host(place)
+                if message is not old and are_equal(old, message):
+                    result[place] = old
         return result
 
     def find_current(self) -> CompactionRecord | None:
@@ -289,7 +309,7 @@ class Conversation(Generic[M]):
         """
         messages = messages if self._head is None else self.part_head(messages)
         history = self.history = self.reader.sync(self.history, messages, self.records.known)
-        if history.log.has_unknown_summary and self._head is None:
+        if history.has_summary and history.origin is None and self._head is None:
             messages = self.part_head(messages)
             history = self.history = self.reader.sync(self.history, messages, self.records.known)
         record = self.records.find_active(history)
@@ -301,10 +321,10 @@ class Conversation(Generic[M]):
             history = self.history = self.reader.verify(history, messages, start)
             record = self.records.find_active(history)
 
-        if self.projected and self.projected[0][1] is history.log and not self.projected[1].is_of(messages):
-            history.log.hosts[:] = (
-                messages  # the view is made from the host's present objects, not from equal ones of before
-            )
+        projected = self.projected
+        if projected is not None and projected.log is history.log and not projected.projection.is_of(messages):
+            # The view is made from the host's present objects, not from equal ones of before.
+            history.log.hosts[:] = messages
             self.projected = None
 
         self.records.active_id = record.id if record else None
@@ -337,67 +357,78 @@ class Conversation(Generic[M]):
         stale: StaleRuns,
         issuer: Issuer | None,
         start: NativeStart | None,
-        large: Sequence[Reduction],
+        large: Large,
     ) -> Projection[M]:
         """Return the projection of a history with a record. It is cached, and reused for histories that grow from this one."""
-        name = (record.as_shown_to(issuer, 0).id if record else None, history.log)
-        made_of, projected = self.projected or (None, None)
-        earlier = projected if made_of is not None and made_of[1] is history.log else None
+        known = self.projected
+        earlier = known.projection if known is not None and known.log is history.log else None
+        record_id = record.as_shown_to(issuer, 0).id if record else None
         if (
-            earlier is not None
-            and made_of == name
-            and earlier.stale == stale
-            and earlier.start == start
-            and self.large == large
-            and earlier.is_settled
+            known is None
+            or earlier is None
+            or known.record_id != record_id
+            or known.large.reductions != large.reductions
+            or earlier.stale != stale
+            or earlier.start != start
+            or not earlier.is_settled
             # The user's current request may be another one by now: a new process would not favor the one before.
-            and (earlier.unpinned_request is None or earlier.unpinned_request == history.request)
+            or (earlier.unpinned_request is not None and earlier.unpinned_request != history.request)
         ):
-            projection = earlier
-        else:
             estimate = self.estimator.estimate_message_tokens
             projection = apply_record(
-                history, record, self.format, estimate, earlier, stale, issuer=issuer, start=start, large=large
+                history,
+                record,
+                self.format,
+                estimate,
+                earlier,
+                stale,
+                issuer=issuer,
+                start=start,
+                large=large.reductions,
             )
-            projection = projection._replace(unpinned_runs=find_unpinned_runs(history, projection))
-            self.projected, self.large = (name, projection), large
+            earlier = projection._replace(unpinned_runs=find_unpinned_runs(history, projection))
+        self.projected = Projected(record_id, history.log, large, earlier)
+        return earlier
 
-        return projection
+    def remember_projection(self, snapshot: Snapshot[M], record: CompactionRecord, projection: Projection[M]) -> None:
+        """Keep the projection of a new record: it is the next view's."""
+        large = self.projected.large if self.projected is not None else Large()
+        name = record.as_shown_to(snapshot.issuer, 0).id
+        self.projected = Projected(name, snapshot.history.log, large, projection)
 
-    def find_large(
-        self, history: History[M], record: CompactionRecord | None, settings: CompactionSettings
-    ) -> Sequence[Reduction]:
+    def find_large(self, history: History[M], record: CompactionRecord | None, settings: CompactionSettings) -> Large:
         """Return the reductions of the results that are too large for any view, as the settings say.
 
         A result that was shown shortened stays so, though pinned, until the next compaction: the provider has cached the view.
         """
         if settings.max_result_tokens is None:
-            return ()
+            return Large()
         pins = frozenset(self.records.find_settled_pins(record))
         made_for = (history.log, settings.max_result_tokens, self.has_recall, pins)
-        known, found, count = self._large or (None, (), 0)
-        if known != made_for or count > history.piece_count:
-            found, count = (), 0
+        known = self.projected.large if self.projected is not None else Large()
+        if known.made_for != made_for or known.piece_count > history.piece_count:
+            known = Large()
         new = shorten_large_results(
             history,
-            count,
+            known.piece_count,
             settings.max_result_tokens,
             self.estimator.estimate_message_tokens,
             rules=settings.tool_rules,
             pins=pins,
             has_recall=self.has_recall,
         )
-        self._large = made_for, (*found, *new), history.piece_count
-        return self._large[1]
+        return Large(made_for, (*known.reductions, *new), history.piece_count)
 
     def find_native_start(self, history: History[M], model: str | None) -> NativeStart | None:
         """Return the provider's own summary at which the view of a request begins, or None."""
         if not history.natives():
             return None
-        for note in self.natives.learn_issuers(history, self.last_sent.snapshot.model if self.last_sent else model):
+        issuers, last = self.records.issuers, self.last_sent
+        for note in note_issuers(history, issuers, last.snapshot.model if last else model):
             self.records.add_note(note)
             self.queue.save(note)
-        return self.natives.find_start(history, model, self.records.undone, self.records.user_pins)
+            issuers[note.parent] = note.binding_models[0]
+        return find_native_start(history, model, issuers, self.records.undone, self.records.user_pins)
 
     def refuse_natives(self, history: History[M]) -> CompactionRecord:
         """Send the provider's own summaries in this list no more. Return the note for the store."""

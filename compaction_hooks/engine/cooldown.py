@@ -1,8 +1,7 @@
-"""When a conversation may be compacted again: the cooldown, the circuit breaker, and overflows known to have no cure."""
+"""When a conversation may be compacted again: the pause, the circuit breaker, and what the provider taught about its limits."""
 
 from __future__ import annotations
 
-import copy
 from typing import NamedTuple
 
 from compaction_hooks.messages import M
@@ -10,34 +9,39 @@ from compaction_hooks.tokens.budget import MINIMUM_GROWTH_RATIO
 from compaction_hooks.view.snapshot import Snapshot
 
 
-class KnownOverflow(NamedTuple):
-    """A history that no strategy made fit. Another summary would cost money and not fit either.
+class Pause(NamedTuple):
+    """No compaction until the context has grown: of the threshold, or of a history that no strategy made fit.
 
     Attributes:
-        log: The log of the history; an edited history has a new log.
-        until: The history counts as the same while the context is smaller than this, in tokens of the model.
-        window: The window that it did not fit, in tokens.
+        until: The size below which it holds, in tokens of the model.
+        why: The reason, for events.
+        window: It is for models with this window, in tokens.
+        unfit_log: The log of the history that could not be made to fit (an edited one has a new log): another summary would cost
+            money and not fit either. None: the view fits, and threshold compaction waits.
     """
 
-    log: object
     until: int
+    why: str
     window: int
+    unfit_log: object = None
+
+    def is_of_overflow(self, snapshot: Snapshot[M], window: int) -> bool:
+        """Whether a view does not fit this window, and is known to have no cure."""
+        is_same = self.unfit_log is snapshot.history.log and self.window == window
+        return is_same and not snapshot.fits_window and snapshot.tokens < self.until
 
 
-class Breaker:
+class Breaker(NamedTuple):
     """A circuit breaker: counts the summarizer's failures in a row, and prevents calls to it while open."""
 
-    def __init__(self) -> None:
-        self.failures = 0
-        self.opened_at: float | None = None
-        self.why = ""
+    failures: int = 0
+    opened_at: float | None = None
+    why: str = ""
 
-    def record_failure(self, why: str, limit: int, now: float) -> None:
-        """Count a failure at `now` (monotonic seconds). The `limit`-th in a row opens the breaker, and so does a failed trial."""
-        self.failures += 1
-        self.why = why
-        if self.failures >= limit:
-            self.opened_at = now
+    def after_failure(self, why: str, limit: int, now: float) -> Breaker:
+        """Return the breaker after a failure at `now` (monotonic seconds). The `limit`-th in a row opens it, and a failed trial."""
+        failures = self.failures + 1
+        return Breaker(failures, now if failures >= limit else self.opened_at, why)
 
     def allows(self, now: float, cooldown_seconds: float) -> bool:
         """Whether the summarizer may be called at `now`: the breaker is closed, or open long enough for a trial."""
@@ -48,41 +52,25 @@ class Cooldown:
     """When a conversation may be compacted again.
 
     Attributes:
-        until: No threshold compaction while the context is smaller than this (tokens of the model) and surely fits the window.
-        why: The reason for the cooldown, for events.
-        window: The cooldown is for models with this window, in tokens; None: nothing was compacted in this process.
+        pause: The newest pause, or None: nothing was compacted in this process.
         breaker: Prevents calls to a failing summarizer.
-        known_overflow: A history that could not be made to fit, or None.
         has_overflowed: The provider accepted more than the window silently: compact before the next call.
         max_chars: The most characters in the messages of a request that the provider does not refuse for its bytes, learned from a
             refusal; None: unknown.
     """
 
     def __init__(self) -> None:
-        self.until = 0
-        self.why = ""
-        self.window: int | None = None
+        self.pause: Pause | None = None
         self.breaker = Breaker()
-        self.known_overflow: KnownOverflow | None = None
         self.has_overflowed = False
         self.max_chars: int | None = None
 
-    def copy(self) -> Cooldown:
-        """Return a cooldown with the same state; changes of one do not change the other."""
-        same = copy.copy(self)
-        same.breaker = copy.copy(self.breaker)
-        return same
-
-    def begin(self, until: int, why: str, window: int) -> None:
-        """Skip threshold compaction until the context is this large (tokens), for models with this window."""
-        self.until, self.why, self.window = until, why, window
-
     def reason_to_wait(self, snapshot: Snapshot[M]) -> str:
         """Return why a due threshold compaction is skipped for now, or an empty string."""
+        pause = self.pause
         if not snapshot.surely_fits_window:
             return ""
-        if self.window is None:
-            # Nothing was compacted in this process: continue the cooldown of the record.
+        if pause is None or pause.unfit_log is not None:  # continue the pause that the record tells of
             settled = int(snapshot.record.tokens_after * (1 + MINIMUM_GROWTH_RATIO)) if snapshot.record else 0
             return "no progress" if snapshot.tokens < settled else ""
-        return self.why if snapshot.window == self.window and snapshot.tokens < self.until else ""
+        return pause.why if snapshot.window == pause.window and snapshot.tokens < pause.until else ""

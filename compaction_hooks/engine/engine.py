@@ -8,12 +8,14 @@ from typing import Generic
 
 from compaction_hooks.engine.call import Call, SharedState, budget_for
 from compaction_hooks.engine.conversation import UNDONE, Conversation
+from compaction_hooks.engine.cooldown import Pause
 from compaction_hooks.engine.measuring import take_snapshot
 from compaction_hooks.engine.persistence import load, write
-from compaction_hooks.engine.quiet import Quiet, begin, learned_elsewhere, settle
+from compaction_hooks.engine.quiet import Quiet, begin, learned_elsewhere, measure, settle
+from compaction_hooks.engine.sizes import LastSent
 from compaction_hooks.foreign import are_equal
 from compaction_hooks.history import History
-from compaction_hooks.messages import M, MessageFormat, Usage
+from compaction_hooks.messages import M, MessageFormat, Usage, as_format
 from compaction_hooks.runtime.drivers import Driver, Services
 from compaction_hooks.runtime.effects import Flow
 from compaction_hooks.tokens.budget import UNDO_GROWTH_RATIO, Budget
@@ -45,7 +47,7 @@ class Engine(Generic[M]):
             quiet = self._quiet
             if quiet is None or messages.__class__ is not list or not are_equal(quiet.options, options):
                 return None
-            if quiet.learned != learned_elsewhere(self.conversation, self.shared, quiet.snapshot.model):
+            if quiet.learned != learned_elsewhere(self.conversation, self.shared, quiet.snapshot.key.model):
                 return None
             view = quiet.show(messages)
             if view is not None:
@@ -62,6 +64,16 @@ class Engine(Generic[M]):
         with self.conversation.lock:
             return self._quiet is not None and self._quiet.report(usage, view, model)
 
+    def measure_unread(self) -> int | None:
+        """Return the tokens of the view last sent if quiet calls left messages unread; else None. Learn from reports before."""
+        quiet = self._quiet
+        if quiet is None or not quiet.is_unread:
+            return None
+        tokens = measure(quiet, self.conversation, self.shared)
+        if tokens is None:
+            self.settle()
+        return tokens
+
     def settle(self) -> None:
         """Read what quiet calls left unread, and learn from their usage reports; the next call takes the regular way."""
         with self.conversation.lock:
@@ -72,10 +84,10 @@ class Engine(Generic[M]):
     def is_written_in(self, format: MessageFormat[M]) -> bool:
         """Whether a format of this name reads the messages. If so, the format is fixed from now on."""
         with self.conversation.lock:
-            if self.conversation.format.name != format.name:
-                return False
-            self.conversation.is_format_open = False
-            return True
+            is_own = self.conversation.format.name == format.name
+            if is_own:
+                self.conversation.use_format(as_format(format))
+            return is_own
 
     def import_records(self, records: Iterable[CompactionRecord]) -> int:
         """Add records, and queue them for the store; return the number of new ones."""
@@ -103,7 +115,9 @@ class Engine(Generic[M]):
         """Load the stored records, and measure the view of a call's list."""
         yield from load(self.conversation)
         if call is not None:
-            self.conversation.loaded = take_snapshot(self.conversation, call)
+            snapshot = take_snapshot(self.conversation, call)
+            if self.conversation.last_sent is None:
+                self.conversation.newest_view = LastSent(snapshot, call.messages, call.messages, is_sent=False)
 
     def undo(self) -> CompactionRecord | None:
         """Undo the newest compaction of the list last seen, and begin its cooldown; return its record, or None.
@@ -133,7 +147,8 @@ class Engine(Generic[M]):
             if history is not None:  # the list without the record may have grown since
                 snapshot = self._snapshot_of(history)
                 tokens, budget = snapshot.tokens, snapshot.budget
-            conversation.cooldown.begin(int(tokens * (1 + UNDO_GROWTH_RATIO)), UNDONE, budget.window if budget else 0)
+            until = int(tokens * (1 + UNDO_GROWTH_RATIO))
+            conversation.cooldown.pause = Pause(until, UNDONE, budget.window if budget else 0)
         self.save_in_this_thread()
         return record
 

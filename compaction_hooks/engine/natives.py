@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Container, Mapping, Set
 from typing import Any
 
 from compaction_hooks.history import History
@@ -22,71 +21,52 @@ MOST_REFUSALS = 2
 """So many refusals in a row of a provider's own items are no rotated key: each further item would be paid for and refused too."""
 
 
-class NativeSummaries:
-    """The issuers of one conversation's sealed summaries, by `native_name`.
+def note_issuers(history: History[Any], known: Container[str | None], model: str | None) -> list[CompactionRecord]:
+    """Return notes of who made the sealed summaries that are seen for the first time.
 
-    Attributes:
-        refusals: By model, how often in a row its provider refused the native items that it had made for us.
+    Args:
+        known: The names of those whose issuer is known.
+        model: The model of the request before, which they came with if their message names no other one.
+    """
+    messages = [history.piece(index).message for index in history.natives()]
+    made = {native_name(native_of(one)): one.model or model or "" for one in messages if native_of(one).sealed}
+    return [issuer_note(name, issuer) for name, issuer in made.items() if name not in known]
+
+
+def find_native_start(
+    history: History[Any],
+    model: str | None,
+    issuers: Mapping[str | None, str],
+    refused: Set[str],
+    pins: Mapping[str, int],
+) -> NativeStart | None:
+    """Return the summary at which the view of a request begins, or None.
+
+    Args:
+        model: The model of the request; None is the controller's own.
+        issuers: By name, the model that made a sealed summary.
+        refused: Names of the summaries that a provider refused, among other names.
+        pins: By digest, the run of each message that the host pinned.
     """
 
-    def __init__(self) -> None:
-        self.refusals: Counter[str | None] = Counter()
-        self._issuers: dict[str | None, str] = {}
-        self._left_out: set[tuple[int, str | None]] = set()
-
-    def learn_from_note(self, note: CompactionRecord) -> None:
-        """Learn the issuer that a note of this or another process names."""
-        self._issuers.setdefault(note.parent, note.binding_models[0])
-
-    def learn_issuers(self, history: History[Any], model: str | None) -> list[CompactionRecord]:
-        """Learn who made the sealed summaries that are seen for the first time; return notes of them for the store.
-
-        Args:
-            model: The model of the request before, which they came with if their message names no other one.
-        """
-        messages = [history.piece(index).message for index in history.natives()]
-        made = {native_name(native_of(one)): one.model or model or "" for one in messages if native_of(one).sealed}
-        notes = [issuer_note(name, issuer) for name, issuer in made.items() if name not in self._issuers]
-        for note in notes:
-            self.learn_from_note(note)
-        return notes
-
-    def find_start(
-        self, history: History[Any], model: str | None, refused: Set[str], pins: Mapping[str, int]
-    ) -> NativeStart | None:
-        """Return the summary at which the view of a request begins, or None.
-
-        Args:
-            model: The model of the request; None is the controller's own.
-            refused: Names of the summaries that a provider refused, among other names.
-            pins: By digest, the run of each message that the host pinned.
-        """
-        start = find_start(
-            history, lambda piece: self._may_send(native_of(history.piece(piece).message), model or "", refused)
-        )
-        if start is None or start.piece == NOWHERE:
-            return start
-        users = tuple(
-            Pin(_find_run(history, digest, start.piece) if run == UNKNOWN_RUN else run, digest, is_users=True)
-            for digest, run in pins.items()
-        )
-        return start._replace(pins=(*start.pins, *users))
-
-    def is_first_without(self, left_out: Sequence[int], model: str | None) -> bool:
-        """Return whether a view for this model is the first one without these summaries, and remember it."""
-        key = (left_out[-1], model)
-        is_first = key not in self._left_out
-        self._left_out.add(key)
-        return is_first
-
-    def _may_send(self, item: NativeSummary, model: str, refused: Set[str]) -> bool:
+    def may_send(piece: int) -> bool:
+        item = native_of(history.piece(piece).message)
         name = native_name(item)
         if name in refused:
             return False
         if item.sealed:
-            return _may_be_model(self._issuers[name], model)
-        family = find_family(model)
+            return _may_be_model(issuers[name], model or "")
+        family = find_family(model or "")
         return family is None or family.name.startswith(_FAMILY)
+
+    start = find_start(history, may_send)
+    if start is None or start.piece == NOWHERE:
+        return start
+    users = tuple(
+        Pin(_find_run(history, digest, start.piece) if run == UNKNOWN_RUN else run, digest, is_users=True)
+        for digest, run in pins.items()
+    )
+    return start._replace(pins=(*start.pins, *users))
 
 
 def native_name(item: NativeSummary) -> str:

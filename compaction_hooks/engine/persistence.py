@@ -74,22 +74,25 @@ def load(conversation: Conversation[M]) -> Flow[None]:
 
 def write(conversation: Conversation[M]) -> Flow[None]:
     """Write the waiting changes, in their order; stop at the first failure."""
-    if conversation.queue.is_writing:
+    queue = conversation.queue
+    if queue.is_writing:
         return
-    conversation.queue.is_writing = True
+    queue.is_writing = True
     try:
-        while conversation.queue.unwritten and not conversation.queue.is_forgotten:
-            change = conversation.queue.unwritten[0]
-            answer: Success | Failure = yield change
+        while queue.unwritten and queue.has_store:
+            record_id, text = queue.unwritten[0]
+            answer: Success | Failure = yield Write(conversation.id, record_id, text)
             if isinstance(answer, Failure):
-                yield from _report_failure(conversation, "remove" if change.text is None else "save", answer.error)
+                yield from _report_failure(conversation, "remove" if text is None else "save", answer.error)
                 return
-            conversation.queue.unwritten.pop(0)
-            conversation.queue.record_written(change)
-            if conversation.queue.is_forgotten:
-                yield Write(conversation.id, change.record_id)  # it was forgotten while this was saved
+            queue.unwritten.pop(0)
+            queue.stored.pop(record_id, None)
+            if text is not None:
+                queue.stored[record_id] = True
+            if not queue.has_store:
+                yield Write(conversation.id, record_id)  # it was forgotten while this was saved
     finally:
-        conversation.queue.is_writing = False
+        queue.is_writing = False
 
 
 def remove_all(session_id: str) -> Flow[None]:
@@ -124,13 +127,15 @@ def _read_id(stored: object) -> str | None:
 
 
 def _load(conversation: Conversation[M]) -> Flow[None]:
-    held_before = frozenset(conversation.queue.stored)
+    queue = conversation.queue
+    held_before = frozenset(queue.stored)
     answer: Success | Failure = yield Load(conversation.id)
     if isinstance(answer, Failure):
         yield from _report_failure(conversation, "load", answer.error)
         return
     stored = cast("Sequence[object]", answer.value)
-    conversation.queue.is_loaded = conversation.queue.was_loaded = True
+    if queue.has_store:  # it was not forgotten meanwhile
+        queue.state = "loaded"
     readable: list[CompactionRecord] = []
     for text in stored:
         record = yield from _read(conversation, text)
@@ -139,8 +144,8 @@ def _load(conversation: Conversation[M]) -> Flow[None]:
     conversation.add_records(readable)
     held = {record.id for record in readable}
     is_whole = len(readable) == len(stored)  # otherwise the unreadable entry may be a missing one
-    conversation.queue.stored |= held
-    conversation.queue.missing = held_before - held if is_whole else set()
+    missing = held_before - held if is_whole else frozenset[str]()
+    queue.stored = {record_id: record_id not in missing for record_id in (*queue.stored, *held)}
 
 
 def _read(conversation: Conversation[M], stored: object) -> Flow[CompactionRecord | None]:

@@ -14,8 +14,7 @@ from typing import Any, Generic
 
 from compaction_hooks.engine.call import Call, SharedState
 from compaction_hooks.engine.conversation import Conversation
-from compaction_hooks.engine.learning import is_impossible, report_usage
-from compaction_hooks.engine.measuring import take_snapshot
+from compaction_hooks.engine.measuring import find_calibration, is_impossible, measure_view, report_usage, take_snapshot
 from compaction_hooks.engine.sizes import LastSent
 from compaction_hooks.foreign import are_equal
 from compaction_hooks.formats.usage import is_usable
@@ -50,6 +49,10 @@ class Quiet(Generic[M]):
         reports: The usage reports, each with the length of its list.
         replays: The lengths of the lists whose new answer carried usage or reasoning.
         learned: What other conversations had taught about the model and its window.
+        is_plain: Whether no new message has reasoning or usage, which may be learned from.
+        estimated: The estimate of the view up to message `estimated_until` of the list, before calibration.
+        open: The messages from the last answer on, as the last call read them.
+        measured: The open messages that were last estimated, and their estimate.
     """
 
     def __init__(
@@ -76,10 +79,15 @@ class Quiet(Generic[M]):
         self.first_open = history.watched_from
         self.limit = limit
         self.available = (limit - snapshot.tokens - 1) / snapshot.ratio + history.tokens(first_piece)
+        self.estimated = snapshot.key.estimated - history.tokens(first_piece)
+        self.estimated_until = self.first_open
+        self.open: list[PlainMessage] = []
+        self.measured: tuple[list[PlainMessage], int] = [], 0
         self.calls = {call.id for piece in history.pieces(first_piece) for call in piece.message.calls}
         self.reports: list[tuple[int, Usage]] = []
         self.replays: list[int] = []
         self.learned = learned
+        self.is_plain = True
 
     def show(self, messages: list[M]) -> list[M] | None:
         """Return the view of a list that goes on from the last one; None if something about it is not plain, or too large."""
@@ -103,12 +111,14 @@ class Quiet(Generic[M]):
         The first message after the `known` ones answers the view last sent: it may carry reasoning, and the usage of that view.
         """
         read, bound, available = self.format.read_plain, self.bound, self.available
+        plains: list[PlainMessage] = []
         settled: list[str] = []
         texts: list[str] = []
-        last_answer, has_more = self.first_open, False
+        last_answer, has_more, is_plain = self.first_open, False, self.is_plain
         for index in range(last_answer, len(messages)):
             plain = read(messages[index])
             if plain is None:
+                is_plain = False
                 plain, usage = self._read_answer(messages[index])
                 if plain is None or index > known or len(self.replays) == MOST_REPLAYS:
                     return False
@@ -118,6 +128,7 @@ class Quiet(Generic[M]):
                         return False
                     settled, texts = [], []
                     available = (self.limit - usage.input_tokens - 1) / MAXIMUM_RATIO
+            plains.append(plain)
             is_answer, found, calls, results = plain
             if is_answer:
                 last_answer = index
@@ -130,6 +141,13 @@ class Quiet(Generic[M]):
         spent = bound("".join(settled)) + FRAME_TOKENS * len(settled)
         if spent + bound("".join(texts)) + FRAME_TOKENS * len(texts) > available:
             return False
+        # Messages that were measured while they were open are not estimated again, if they still read the same.
+        measured, tokens = self.measured
+        if measured and len(measured) == last_answer - self.first_open and measured == plains[: len(measured)]:
+            self.estimated, self.estimated_until = self.estimated + tokens, last_answer
+        self.measured = [], 0
+        self.is_plain = is_plain
+        self.open = plains[last_answer - self.first_open :]
         self.first_open = last_answer
         self.available = available - spent
         if has_more:
@@ -162,6 +180,23 @@ class Quiet(Generic[M]):
         budget = self.snapshot.budget
         is_over = budget is not None and usage.input_tokens > budget.window
         return is_usable(usage) and not is_over and not is_impossible(usage, self.snapshot.key.estimated, budget)
+
+    def estimate(self) -> int:
+        """Return the estimate of the view of the last call, which a snapshot of it would have."""
+        self.estimated += self._estimate(self.estimated_until, self.first_open)
+        self.estimated_until = self.first_open
+        tokens = self._estimate(self.first_open, len(self.seen))
+        self.measured = self.open, tokens
+        return self.estimated + tokens
+
+    def _estimate(self, start: int, end: int) -> int:
+        read, estimate = self.format.read, self.snapshot.estimator.estimate_message_tokens
+        return sum(estimate(piece) for message in self.seen[start:end] for piece in read(message))
+
+    @property
+    def is_unread(self) -> bool:
+        """Whether there are messages or reports that the last snapshot does not know."""
+        return len(self.seen) > self.snapshot.history.host_count or bool(self.reports)
 
     def report(self, usage: Usage, view: list[Any] | None, model: str | None) -> bool:
         """Note a usage report for later; return whether it fits: no other list and model, not impossible, not above the window."""
@@ -204,7 +239,8 @@ def _is_quiet(conversation: Conversation[M], call: Call[M], snapshot: Snapshot[M
         and cooldown.max_chars is None
         and conversation.flight is None
         and not conversation.records.unseen_pins
-        and (not queue.has_store or (queue.is_loaded and not queue.unwritten))
+        and queue.is_loaded
+        and not queue.unwritten
         and call.settings.max_result_tokens is None
         and call.server_compaction is None
         and not (call.settings.repair if call.repair is None else call.repair)  # a new message may break the history
@@ -222,13 +258,23 @@ def _is_quiet(conversation: Conversation[M], call: Call[M], snapshot: Snapshot[M
 
 def learned_elsewhere(conversation: Conversation[M], shared: SharedState, model: str | None) -> object:
     """Return what other conversations have taught: a change ends the quiet way."""
-    has_own = model in conversation.sizes.calibrations
+    own = conversation.sizes.models.get(model)
+    has_own = own is not None and own.calibration is not None
     return shared.windows.revision, None if has_own else shared.calibrations.get(model)
+
+
+def measure(quiet: Quiet[M], conversation: Conversation[M], shared: SharedState) -> int | None:
+    """Return the tokens of the view of the last call; None if there is something to learn from before."""
+    model = quiet.snapshot.model
+    if quiet.reports or not quiet.is_plain or quiet.learned != learned_elsewhere(conversation, shared, model):
+        return None
+    key = quiet.snapshot.key._replace(estimated=quiet.estimate())
+    return measure_view(find_calibration(conversation, shared, model), key, conversation.sizes.baseline_of(key))
 
 
 def settle(quiet: Quiet[M], conversation: Conversation[M], shared: SharedState) -> None:
     """Read what the quiet calls left unread, and learn from their reports."""
-    if len(quiet.seen) == quiet.snapshot.history.host_count and not quiet.reports:
+    if not quiet.is_unread:
         return
     call = quiet.call._replace(messages=quiet.seen)
     for count in quiet.replays:
@@ -241,7 +287,7 @@ def settle(quiet: Quiet[M], conversation: Conversation[M], shared: SharedState) 
         report_usage(conversation, shared, usage, snapshot._replace(key=key), None)
     if quiet.reports:
         snapshot = take_snapshot(conversation, call)
-    conversation.last_sent = conversation.hand_out(snapshot)._replace(view=quiet.view, unmerged=quiet.view)
+    conversation.newest_view = conversation.hand_out(snapshot)._replace(view=quiet.view, unmerged=quiet.view)
 
 
 def _replay(conversation: Conversation[M], call: Call[M]) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Set
 from dataclasses import replace
+from typing import Literal
 
 from compaction_hooks.history import History, Known
 from compaction_hooks.messages import M
 from compaction_hooks.native import Issuer
-from compaction_hooks.runtime.effects import Write
 from compaction_hooks.view.projection import is_true
 from compaction_hooks.view.record import (
     UNKNOWN_RUN,
@@ -33,7 +33,6 @@ class Records:
         undone: Ids of undone records, which are not added again from elsewhere; `native_id` of refused native items, and
             `native_name` of refused summaries of the provider's own in the list.
         user_pins: By digest, the run of each message that the host pinned; `UNKNOWN_RUN` if it is unknown.
-        early_pins: Digests of the messages that were pinned before a list had them.
         unseen_pins: The digests of each message that was pinned while it was not in the list, until the next list is read.
     """
 
@@ -43,7 +42,6 @@ class Records:
         self.active_id: str | None = None
         self.undone: set[str] = set()
         self.user_pins: dict[str, int] = {}
-        self.early_pins: set[str] = set()
         self.unseen_pins: list[Set[str]] = []
 
     def find(self, record_id: str | None) -> CompactionRecord | None:
@@ -110,9 +108,19 @@ class Records:
 
     def add_reasoning(self, note: CompactionRecord) -> list[CompactionRecord]:
         """Add a note of stale reasoning; return the earlier ones of the same record, which it replaces."""
-        earlier = [old for old in self.all if old.is_note and old.stale_runs is not None and old.parent == note.parent]
+        earlier = self.find_reasoning(note.parent)
         self.add_note(note, earlier)
         return [old for old in earlier if old.id != note.id]
+
+    def find_reasoning(self, record_id: str | None) -> list[CompactionRecord]:
+        """Return the notes of stale reasoning of a record; None is the host's own list."""
+        return [old for old in self.all if old.parent == record_id and old.is_note and old.stale_runs is not None]
+
+    @property
+    def issuers(self) -> dict[str | None, str]:
+        """By `native_name`, the model that made a sealed summary of the provider's own, as notes tell."""
+        notes = (old for old in self.all if old.is_note and old.binding_models and old.stale_runs is None)
+        return {note.parent: note.binding_models[0] for note in notes}
 
     def add_pins(self, pins: list[Pin]) -> CompactionRecord | None:
         """Add pins of the host for good; return the note that keeps them, or None if there are no new ones."""
@@ -129,8 +137,6 @@ class Records:
 
     def keep_pins(self, pins: Iterable[Pin]) -> None:
         """Pin messages in the views of this process, until a record holds the pins."""
-        pins = [*pins]
-        self.early_pins.update(pin.digest for pin in pins if pin.run == UNKNOWN_RUN)
         self.user_pins.update({pin.digest: pin.run for pin in pins})
 
     def find_competing(self, record: CompactionRecord, history: History[M] | None) -> list[CompactionRecord]:
@@ -150,9 +156,9 @@ class Records:
         return is_gone
 
     def find_settled_pins(self, record: CompactionRecord | None) -> Set[str]:
-        """Return the digests of the pins that a view of this record shows: those of before the first view or the record."""
+        """Return the digests of the pins that a view of this record shows: those from before the first view or the record."""
         seen_runs = record.seen_runs if record else 0
-        return self.early_pins.union(digest for digest, run in self.user_pins.items() if run < seen_runs)
+        return {digest for digest, run in self.user_pins.items() if run < seen_runs}
 
     def forget_pins(self) -> None:
         """Forget the pins that no record holds."""
@@ -170,50 +176,39 @@ class StoreQueue:
     """The changes of one conversation that wait for its store, and the store's known state.
 
     Attributes:
-        has_store: Whether there is a store; without one nothing waits, and all records are loaded.
-        is_loaded: Whether the records were loaded, and no other worker can have added any since.
-        was_loaded: Whether the records were ever loaded.
-        stored: Ids of records that the store held.
-        missing: Ids in `stored` that the store no longer held at the last load.
-        unwritten: Changes to write, oldest first.
+        state: "none": there is no store, or the conversation was forgotten, so that calls under way write nothing more; "unread":
+            its records were never loaded; "stale": another worker may have added some since; else "loaded".
+        stored: Ids of records that the store held, each with whether it still held it at the last load.
+        unwritten: Changes to write, oldest first: the id of a record, and its text, or None to remove it.
         is_writing: Whether a caller is writing them.
-        is_forgotten: Whether the conversation was forgotten: calls under way write nothing more.
         cooldown_until: When a store that failed may be called again, in monotonic seconds.
         unreadable: Digests of the unreadable stored texts that were reported.
     """
 
-    def __init__(self, session_id: str, *, has_store: bool) -> None:
-        self.session_id = session_id
-        self.has_store = has_store
-        self.is_loaded = self.was_loaded = not has_store
-        self.stored: set[str] = set()
-        self.missing: Set[str] = frozenset()
-        self.unwritten: list[Write] = []
+    def __init__(self, *, has_store: bool) -> None:
+        self.state: Literal["none", "unread", "stale", "loaded"] = "unread" if has_store else "none"
+        self.stored: dict[str, bool] = {}
+        self.unwritten: list[tuple[str, str | None]] = []
         self.is_writing = False
-        self.is_forgotten = False
         self.cooldown_until = 0.0
         self.unreadable: set[str] = set()
+
+    @property
+    def has_store(self) -> bool:
+        """Whether there is a store; without one nothing waits, and all records are loaded."""
+        return self.state != "none"
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether the records were loaded, and no other worker can have added any since."""
+        return self.state in ("none", "loaded")
 
     def save(self, record: CompactionRecord) -> None:
         """Queue a record to be saved."""
         if self.has_store:
-            self.unwritten.append(Write(self.session_id, record.id, record.to_json()))
+            self.unwritten.append((record.id, record.to_json()))
 
     def remove(self, record_id: str) -> None:
         """Queue the removal of a record."""
         if self.has_store:
-            self.unwritten.append(Write(self.session_id, record_id))
-
-    def replace(self, old: Iterable[CompactionRecord], new: Iterable[CompactionRecord]) -> None:
-        """Queue records to be saved in place of others."""
-        for record in new:
-            self.save(record)
-        for record in old:
-            self.remove(record.id)
-
-    def record_written(self, change: Write) -> None:
-        """Update `stored` after a change was written."""
-        if change.text is None:
-            self.stored.discard(change.record_id)
-        else:
-            self.stored.add(change.record_id)
+            self.unwritten.append((record_id, None))

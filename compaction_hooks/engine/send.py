@@ -6,12 +6,10 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, cast
 
-from compaction_hooks.engine.call import Call
+from compaction_hooks.engine.call import Call, Order
 from compaction_hooks.engine.compact import find_budget, new_attempt, run_compaction, wait_for_others
 from compaction_hooks.engine.conversation import Conversation
-from compaction_hooks.engine.learning import learn_from_answer, learn_from_overflow, report_usage
-from compaction_hooks.engine.measuring import take_snapshot
-from compaction_hooks.engine.orders import Order
+from compaction_hooks.engine.measuring import learn_from_answer, learn_from_overflow, report_usage, take_snapshot
 from compaction_hooks.engine.persistence import flush, sync_store
 from compaction_hooks.engine.result import CompactionOutcome
 from compaction_hooks.engine.sizes import LastSent
@@ -137,17 +135,18 @@ def _drop_native(
     """
     if not refused.has_native and (refused.start is None or not refused.start.is_sent):
         return None
-    conversation, snapshot = conversation, take_snapshot(conversation, call)
+    snapshot = take_snapshot(conversation, call)
     record = snapshot.record
     notes: list[CompactionRecord] = []
     if not refused.has_native:
         notes = [conversation.refuse_natives(snapshot.history)]
     elif record is not None and record.native is not None:  # another caller may have been refused too
         notes = [conversation.records.refuse_natives(record.native.issuer)]
-        conversation.natives.refusals[refused.model] += 1
+        conversation.sizes.count_native_refusal(refused.model)
     if with_reasoning:
         conversation.reasoning.record_refusal(call.model or call.shared.model)
-    conversation.queue.replace([], notes)
+    for note in notes:
+        conversation.queue.save(note)
     logger.warning("session %s: the provider refused its own summary: going on without it", conversation.id)
     return (yield from transform(conversation, call))  # without it the messages that it covers may be too many
 
@@ -221,7 +220,7 @@ def _send_without_media(
     if _is_another_view(snapshot, sent):
         return (yield from hand_out(conversation, call, snapshot))
 
-    refused = view_chars(snapshot, snapshot.projection)
+    refused = view_chars(snapshot)
     order = Order(reason=CompactionReason.OVERFLOW, only_media=True, limit_bytes=limit_bytes)
     compacted = yield from _compact_view(conversation, call, order)
     if compacted is None:

@@ -16,17 +16,19 @@ class LastSent(NamedTuple, Generic[M]):
     """The view last handed out: a usage report that names no view measures this one.
 
     Attributes:
+        snapshot: The snapshot it is the view of.
         view: The list to send.
         unmerged: The same list for hosts to store: with the text in place of native items, and without merging user messages unless
             the provider refuses them in a row; `view` itself if it has neither.
-        snapshot: The snapshot it is the view of.
+        is_sent: Whether it was sent; if not, it is that of the list given to `load`.
         is_by_hand: Whether a compaction by hand made it: the host may have sent the view before it instead.
     """
 
+    snapshot: Snapshot[M]
     view: list[M]
     unmerged: list[M]
-    snapshot: Snapshot[M]
     is_by_hand: bool = False
+    is_sent: bool = True
 
 
 class UsageBaseline(NamedTuple):
@@ -41,25 +43,56 @@ class UsageBaseline(NamedTuple):
     cached_tokens: int | None = None
 
 
+class KnownModel(NamedTuple):
+    """What one conversation knows of a model that it was sent to, in this process or (from its records) an earlier one.
+
+    Attributes:
+        calibration: How the estimator differs from the model's own counts, or None.
+        native_refusals: How often in a row its provider refused the native items that it had made for us.
+    """
+
+    calibration: Calibration | None = None
+    native_refusals: int = 0
+
+
 class Sizes:
     """The sizes known in one conversation.
 
     Attributes:
         baseline: The last usage report that could be believed, or None.
         last_checked: The view when usage inside answers was last checked, and the piece of the newest such answer.
-        calibrations: By model, the calibration learned in this conversation, in this process or (from its records) an earlier one.
-        fixed: The system prompt and the tools last passed next to the list, and the estimate of each.
+        models: By name, the models of this conversation; None is the controller's own.
+        fixed: The system prompt and the tools last passed next to the list, each with its estimate.
         budget: The last budget and its inputs.
-        models: The models for which views were handed out.
     """
 
     def __init__(self) -> None:
         self.baseline: UsageBaseline | None = None
         self.last_checked: tuple[ViewKey, int] | None = None
-        self.calibrations: dict[str | None, Calibration] = {}
-        self.fixed: tuple[object, object, int, int] | None = None
+        self.models: dict[str | None, KnownModel] = {}
+        self.fixed: list[tuple[object, int]] = [(None, 0), (None, 0)]
         self.budget: tuple[object, Budget | None] | None = None
-        self.models: set[str] = set()
+
+    def known_model(self, model: str | None) -> KnownModel:
+        """Return what is known of a model."""
+        return self.models.get(model, KnownModel())
+
+    def calibration_of(self, model: str | None) -> Calibration | None:
+        """Return the calibration learned for a model in this conversation, or None."""
+        return self.known_model(model).calibration
+
+    def learn(self, model: str | None, calibration: Calibration | None) -> None:
+        """Replace the calibration of a model; None forgets it."""
+        self.models[model] = self.known_model(model)._replace(calibration=calibration)
+
+    def forget_calibrations(self) -> None:
+        """Forget all that was learned of the estimator."""
+        self.models = {model: known._replace(calibration=None) for model, known in self.models.items()}
+
+    def count_native_refusal(self, model: str | None) -> None:
+        """Count that a model's provider refused its native items once more."""
+        known = self.known_model(model)
+        self.models[model] = known._replace(native_refusals=known.native_refusals + 1)
 
     def baseline_of(self, key: ViewKey) -> UsageBaseline | None:
         """Return the provider's count of this view or of a beginning of it, or None."""
@@ -75,7 +108,7 @@ class Sizes:
 
     def export_calibration(self, model: str | None, estimator: str, format: str) -> dict[str, object]:
         """Return the calibration of a model for a record, with its estimator and format; an empty dict if there is none."""
-        learned = self.calibrations.get(model)
+        learned = self.calibration_of(model)
         if learned is None:
             return {}
         return {"estimator": estimator, "format": format, "model": model, **learned.to_dict()}
@@ -96,5 +129,5 @@ class Sizes:
                 continue
             if saved.get("format") != format:
                 learned = learned.for_another_conversation()
-            if learned != UNTAUGHT:
-                self.calibrations.setdefault(model, learned)
+            if learned != UNTAUGHT and self.calibration_of(model) is None:
+                self.learn(model, learned)

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import logging
 
-from compaction_hooks.engine.call import Call
+from compaction_hooks.engine.call import Call, Order
 from compaction_hooks.engine.compact import report_missing_pins, run_compaction
 from compaction_hooks.engine.conversation import Conversation
+from compaction_hooks.engine.cooldown import Pause
 from compaction_hooks.engine.measuring import take_snapshot
-from compaction_hooks.engine.orders import Order
 from compaction_hooks.engine.persistence import flush, sync_store
 from compaction_hooks.engine.sizes import LastSent
 from compaction_hooks.messages import M
@@ -47,7 +47,9 @@ def transform(conversation: Conversation[M], call: Call[M]) -> Flow[LastSent[M]]
             return (yield from hand_out(conversation, call, take_snapshot(conversation, call)))
 
         is_aborted: bool = yield IsAborted()
-        why = "aborted" if is_aborted else _reason_to_wait(conversation, snapshot, reason)
+        why = "aborted" if is_aborted else ""
+        if not why and reason is CompactionReason.THRESHOLD:
+            why = conversation.cooldown.reason_to_wait(snapshot)
         if why:
             yield from _skip(conversation, snapshot, reason, why)
             return (yield from hand_out(conversation, call, take_snapshot(conversation, call)))
@@ -96,7 +98,11 @@ def _take_informed_snapshot(
         snapshot = take_snapshot(conversation, call)
         if reasoning.record_call(snapshot.history, snapshot.shown_record):
             pass  # other reasoning is stale now
-        elif snapshot.binds_reasoning and not is_fresh and reasoning.has_answer_of_another(snapshot.history):
+        elif (
+            snapshot.binds_reasoning
+            and not is_fresh
+            and reasoning.has_answer_of_another(snapshot.history, conversation.sent_runs)
+        ):
             is_fresh = yield from sync_store(conversation, before_paying=True)
         else:
             return snapshot, is_fresh
@@ -137,16 +143,12 @@ def _check_trigger(conversation: Conversation[M], call: Call[M]) -> None:
             raise unknown_window_error(written, call.model or call.shared.model)
 
 
-def _reason_to_wait(conversation: Conversation[M], snapshot: Snapshot[M], reason: CompactionReason) -> str:
-    is_threshold = reason is CompactionReason.THRESHOLD
-    return conversation.cooldown.reason_to_wait(snapshot) if is_threshold else ""
-
-
 def _leave_to_server(conversation: Conversation[M], snapshot: Snapshot[M], option: str) -> Flow[None]:
     """Skip the threshold, because an option of the request makes the server compact; report it once."""
-    if conversation.server_compaction != option:
-        conversation.server_compaction = option
-        yield from _skip(conversation, snapshot, CompactionReason.THRESHOLD, f"left to the server ({option})")
+    why = f"left to the server ({option})"
+    if conversation.cooldown.pause is None or conversation.cooldown.pause.why != why:
+        conversation.cooldown.pause = Pause(0, why, snapshot.window)
+        yield from _skip(conversation, snapshot, CompactionReason.THRESHOLD, why)
 
 
 def _exceeds_byte_limit(conversation: Conversation[M], snapshot: Snapshot[M]) -> bool:
@@ -156,7 +158,7 @@ def _exceeds_byte_limit(conversation: Conversation[M], snapshot: Snapshot[M]) ->
         return False
     from compaction_hooks.strategies.reduce_parts import view_chars  # few requests are refused for their bytes
 
-    return view_chars(snapshot, snapshot.projection) > most
+    return view_chars(snapshot) > most
 
 
 def _skip(conversation: Conversation[M], snapshot: Snapshot[M], reason: CompactionReason, why: str) -> Flow[None]:

@@ -1,4 +1,4 @@
-"""The actions of tool calls: the files that they read and modified, by the shape of their arguments, and their counts."""
+"""Tool calls: their arguments, failures and refusals, and the files that they touched, by the shape of their arguments."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ from contextlib import suppress
 from string import ascii_letters
 from typing import NamedTuple, cast
 
-from compaction_hooks.files.lists import FileOperations
+from compaction_hooks.files import FileOperations
 from compaction_hooks.files.shell import Touch, find_patched_files, is_compound, shell_touches
 from compaction_hooks.messages import Message, ToolCall, ToolResult
-from compaction_hooks.text.json_text import parse_json
-from compaction_hooks.text.refusals import words_of_refusal
+from compaction_hooks.text.json_text import json_object, parse_json
 
 MAX_PATH_CHARS = 1024
 """A longer argument is no path."""
@@ -68,6 +67,33 @@ _PATCHING = re.compile(r"^patching file (\S+)", re.MULTILINE)
 _NO_FILE = re.compile(r"\n|://|/\Z")
 _DIRECTORY_VIEW = "files and directories"
 """In the first line of the answer of Anthropic's text editor tool to a `view` of a folder, which reads no file."""
+
+# The words that results of refused calls give as the user's, each behind a sentence of its agent. Any tool can write them: they
+# are the result's. Refusals of Codex ("exec command rejected by user"), and of Gemini CLI except of plans, have none.
+
+_BY_CLAUDE_CODE = (
+    r" The tool use was rejected \(eg\. if it was a file edit, the new_string was NOT written to the file\)\. "
+)
+_SENTENCES = re.compile(
+    # Claude Code, also in a subagent
+    rf"The user doesn't want to proceed with this tool use\.{_BY_CLAUDE_CODE}"
+    r"(?:To tell you how to proceed, the user said:|The user provided the following reason for the rejection:)\s"
+    rf"|Permission for this tool use was denied\.{_BY_CLAUDE_CODE}The user said:\n"
+    # Roo Code, Cline
+    r"|The user denied this operation and provided the following feedback:\n<feedback>\n"
+    # OpenCode
+    r"|The user rejected permission to use this specific tool call with the following feedback: "
+    # Gemini CLI, of a plan
+    r"|Plan rejected\. User feedback: "
+    # LangChain's HumanInTheLoopMiddleware
+    r"|User rejected the tool call for `[^`\n]{1,200}` with reason: "
+)
+_ENDS = ("\n\nNote: The user's next message may contain a correction", "\n\nThe plan is stored at: ", "\n</feedback>")
+"""Beginnings of an agent's own words behind the user's: Claude Code's, Gemini CLI's, Roo Code's and Cline's."""
+_AS_JSON = (
+    '{"status":"denied","message":"The user denied this operation and provided the following feedback","feedback":'
+)
+"""The same in later versions of Roo Code."""
 
 
 class CallMade(NamedTuple):
@@ -132,6 +158,22 @@ def is_failure(result: ToolResult) -> bool:
     if "xit" in end.lower() and _FAILED_END.search(end):
         return True
     return first in ("{", "[") and _FAILED_JSON.match(start) is not None
+
+
+def words_of_refusal(result: str) -> str:
+    """Return the words behind an agent's exact sentence at the very start of a result; empty for every other result.
+
+    >>> refused = "The user denied this operation and provided the following feedback:\\n<feedback>\\nNot main!\\n</feedback>"
+    >>> words_of_refusal(refused), words_of_refusal(f"It said: {refused}")
+    ('Not main!', '')
+    """
+    if result.startswith(_AS_JSON):
+        return str(json_object(result).get("feedback", "")).strip()
+    found = _SENTENCES.match(result)
+    if not found:
+        return ""
+    ends = [end for mark in _ENDS if (end := result.rfind(mark, found.end())) >= 0]
+    return result[found.end() : min(ends, default=len(result))].strip()
 
 
 def _pair_calls(messages: Iterable[Message]) -> list[tuple[ToolCall, ToolResult | None]]:

@@ -10,7 +10,7 @@ from operator import is_
 from typing import Final
 
 from compaction_hooks.formats._json import Fields, fields_of, list_of, text_of
-from compaction_hooks.formats._media import base64_chars
+from compaction_hooks.formats._reading import base64_chars
 
 PLACEHOLDER: Final = "skip_thought_signature_validator"
 """The signature that Google documents for calls of other models (https://ai.google.dev/gemini-api/docs/thought-signatures)."""

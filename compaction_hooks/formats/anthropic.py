@@ -10,10 +10,11 @@ from typing import Final
 
 from compaction_hooks.formats._block_format import BlockFormat
 from compaction_hooks.formats._json import Fields, as_json_text, fields_of, text_of
-from compaction_hooks.formats._media import media_from_base64, media_from_url
 from compaction_hooks.formats._reading import (
     ROLES,
     BlockReader,
+    media_from_base64,
+    media_from_url,
     opaque,
     plain_texts,
     read_own_block,

@@ -10,8 +10,7 @@ from typing import Any, Final
 
 from compaction_hooks.formats._block_format import BlockFormat
 from compaction_hooks.formats._json import Fields, as_json_text, block_content, fields_of, list_of, text_of, to_json
-from compaction_hooks.formats._media import media_from_data
-from compaction_hooks.formats._reading import ROLES, read_own_block
+from compaction_hooks.formats._reading import ROLES, media_from_data, read_own_block
 from compaction_hooks.formats._signatures import sealed_chars
 from compaction_hooks.messages import Media, Opaque, Part, Role, Text, Thinking, ToolCall, ToolResult
 from compaction_hooks.text.json_text import json_object

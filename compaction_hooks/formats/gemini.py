@@ -22,8 +22,7 @@ from compaction_hooks.formats._json import (
     text_of,
     to_json,
 )
-from compaction_hooks.formats._media import media_from_data, media_from_url
-from compaction_hooks.formats._reading import content_blocks
+from compaction_hooks.formats._reading import content_blocks, media_from_data, media_from_url
 from compaction_hooks.formats._signatures import PLACEHOLDER, sealed_chars
 from compaction_hooks.messages import (
     Media,

@@ -11,10 +11,17 @@ from typing import Any, Final
 from compaction_hooks.errors import FormatError
 from compaction_hooks.formats._dict_format import DictFormat
 from compaction_hooks.formats._json import Fields, as_json_text, fields_of, list_of, message_fields, text_of
-from compaction_hooks.formats._media import media_from_base64
-from compaction_hooks.formats._openai_parts import PARTS
-from compaction_hooks.formats._reading import ROLES, build_message, opaque, plain_texts, read_content, read_result
+from compaction_hooks.formats._reading import (
+    ROLES,
+    build_message,
+    media_from_base64,
+    opaque,
+    plain_texts,
+    read_content,
+    read_result,
+)
 from compaction_hooks.formats._rewriting import call_at, part_at, replace_result_text, replace_text, without_items
+from compaction_hooks.formats.openai_chat import PARTS
 from compaction_hooks.messages import (
     Media,
     Message,

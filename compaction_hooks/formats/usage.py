@@ -82,7 +82,9 @@ def usage_fields(usage: object, function: str) -> Fields | None:
 
 def read_usage(usage: object) -> Usage | None:
     """Return the usage that a provider reports: OpenAI, Anthropic, Bedrock Converse or Gemini; None if it counts no input."""
-    fields = fields_of(usage) or {}
+    fields = fields_of(usage)
+    if not fields:
+        return None
     if gemini := _read_gemini(fields):
         return gemini
 

@@ -204,11 +204,6 @@ class Log(Generic[M]):
         """Return the run of a piece, -1 before the first; pieces without a side belong to the run before them."""
         return bisect_right(self.run_starts, piece) - 1
 
-    @property
-    def has_unknown_summary(self) -> bool:
-        """Whether the summary of ours at the head of the list has no record here."""
-        return self.summary_piece is not None and self.origin is None
-
     def is_prefix_of(self, messages: list[M]) -> bool:
         """Whether a list begins with these messages, in one fast comparison: the oldest and the newest are the very objects."""
         known = self.hosts
@@ -364,8 +359,8 @@ class History(NamedTuple, Generic[M]):
 
     @property
     def has_summary(self) -> bool:
-        """Whether one of our own summaries is at the head of the list, also one of an unknown record."""
-        return self.summary_piece is not None or self.log.has_unknown_summary
+        """Whether one of our own summaries is at the head of the list, also one without a record here, which has no `origin`."""
+        return self.log.summary_piece is not None
 
     @property
     def watched_from(self) -> int:

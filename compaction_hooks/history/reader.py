@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence, Set
+import sys
+from collections.abc import Callable, Sequence
 from typing import Generic, cast
 
 from compaction_hooks.foreign import are_equal
@@ -30,7 +31,7 @@ class HistoryReader(Generic[M]):
     def read(self, messages: Sequence[M], known: Known) -> History[M]:
         """Read a whole list."""
         history = self._extend(Log(), messages, 0, known)
-        if history.log.has_unknown_summary:
+        if history.has_summary and history.origin is None:
             # The usage in these messages counted the original ones too, which the summary replaced.
             del history.log.counted[:]
         return history
@@ -100,17 +101,12 @@ class HistoryReader(Generic[M]):
 
     def _fork(self, previous: History[M], messages: list[M], same: int, known: Known) -> History[M]:
         """Read a list that differs from `previous` from index `same` on, keeping the facts of the messages before."""
-        moved: set[int] = set()
-        if same < len(messages):
-            moved = {id(host) for host in previous.hosts(same)}
-            last = next(previous.answers(), None)
-            if last is not None and same <= previous.piece(last).host:
-                # The host edited messages before an answer: the usage of later answers measured the list before the edit.
-                moved.update(map(id, messages[same:]))
-            if same < previous.host_count and messages[same] is previous.host(same):
-                # Changed in place: its own usage counted the messages before it, which are the same.
-                moved.discard(id(messages[same]))
-        return self._extend(self._copy_facts(previous, messages, same, known), messages, same, known, moved)
+        last, stale_from = next(previous.answers(), None), len(messages)
+        if same < len(messages) and last is not None and same <= previous.piece(last).host:
+            # The host edited messages before an answer: the usage of later answers measured the list before the edit. That of a
+            # message changed in place counted the messages before it, which are the same.
+            stale_from = same + (messages[same] is previous.host(same))
+        return self._extend(self._copy_facts(previous, messages, same, known), messages, same, known, stale_from)
 
     def _copy_facts(self, previous: History[M], messages: list[M], count: int, known: Known) -> Log[M]:
         """Return a new log with the facts of the first `count` messages, and the objects of this list."""
@@ -124,18 +120,16 @@ class HistoryReader(Generic[M]):
         return log
 
     def _extend(
-        self, log: Log[M], messages: Sequence[M], start: int, known: Known, moved: Set[int] = frozenset()
+        self, log: Log[M], messages: Sequence[M], start: int, known: Known, stale_from: int = sys.maxsize
     ) -> History[M]:
-        """Read the messages from `start` on; `moved` has the ids of messages that followed other messages before."""
+        """Read the messages from `start` on; the usage of those from `stale_from` on measured another list."""
         read = self._format.read
         estimate = self._estimate
         for index in range(start, len(messages)):
-            message = messages[index]
-            is_stale = bool(moved) and id(message) in moved
-            neutral = read(message)
-            log.hosts.append(message)
+            neutral = read(messages[index])
+            log.hosts.append(messages[index])
             for number, piece in enumerate(neutral):
-                self._append(log, piece, index, number, estimate(piece), known, is_stale=is_stale)
+                self._append(log, piece, index, number, estimate(piece), known, is_stale=index >= stale_from)
             log.first_pieces.append(len(log.tokens_before) - 1)
         return History(log, len(messages), len(log.tokens_before) - 1, known)
 

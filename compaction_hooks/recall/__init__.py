@@ -5,11 +5,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # a compaction needs some of the modules, not these
     from compaction_hooks.recall.comparison import diff
-    from compaction_hooks.recall.covered import Covered
-    from compaction_hooks.recall.facts import find_facts
-    from compaction_hooks.recall.loss import loss_of
+    from compaction_hooks.recall.covered import Covered, Found
+    from compaction_hooks.recall.loss import find_facts, loss_of
     from compaction_hooks.recall.parts import CoveredKind, CoveredPart
-    from compaction_hooks.recall.search import Found
     from compaction_hooks.recall.tool import RecallTool
     from compaction_hooks.view.loss import LossFigures
 
@@ -29,11 +27,11 @@ _MODULE_OF = {
     "Covered": "recall.covered",
     "CoveredKind": "recall.parts",
     "CoveredPart": "recall.parts",
-    "Found": "recall.search",
+    "Found": "recall.covered",
     "LossFigures": "view.loss",
     "RecallTool": "recall.tool",
     "diff": "recall.comparison",
-    "find_facts": "recall.facts",
+    "find_facts": "recall.loss",
     "loss_of": "recall.loss",
 }
 

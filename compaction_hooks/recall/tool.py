@@ -10,8 +10,7 @@ from typing import Any, Final, NamedTuple
 from compaction_hooks.foreign import describe_error
 from compaction_hooks.history import History
 from compaction_hooks.messages import M
-from compaction_hooks.recall.covered import MOST_CHARS, Covered
-from compaction_hooks.recall.search import Found
+from compaction_hooks.recall.covered import MOST_CHARS, Covered, Found
 from compaction_hooks.text.escaping import neutralize
 from compaction_hooks.view.texts import HANDLE, RECALL_TOOL
 

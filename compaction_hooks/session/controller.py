@@ -294,20 +294,14 @@ class CompactionController(ConversationMethods[M]):
         return Driver(self._services, threading.RLock())
 
     @property
-    def engine(self) -> Engine[Any]:
-        """The engine of the default session."""
+    def quiet_engine(self) -> Engine[Any]:
+        """The engine of the default session as it is."""
         with self._lock:
             held = self._sessions.get(DEFAULT_SESSION, {})
             if len(held) == 1:  # `session()` takes as long as a call that does not compact
                 self._sessions.move_to_end(DEFAULT_SESSION)
-                return next(iter(held.values())).engine
-        return self.session(DEFAULT_SESSION).engine
-
-    @property
-    def quiet_engine(self) -> Engine[Any]:
-        """The engine of the default session as it is."""
-        held = self._sessions.get(DEFAULT_SESSION, {})
-        return next(iter(held.values())).quiet_engine if len(held) == 1 else self.engine
+                return next(iter(held.values())).quiet_engine
+        return self.session(DEFAULT_SESSION).quiet_engine
 
 
 def _check_merging(format: MessageFormat[Any] | None) -> None:

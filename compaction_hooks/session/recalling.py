@@ -71,7 +71,7 @@ class RecallMethods(Generic[M]):
             listed = conversation.repair(call.messages, model) if call.settings.repair else call.messages
             listed = conversation.part_head(listed)
             listing = conversation.listing
-            if listing is None or listing.reader is not conversation.reader:
+            if listing is None:
                 # A reading of its own: the session's reading is that of the list to send.
                 listing = conversation.listing = Listing(conversation.reader)
             history = listing.read(listed, conversation.records.known)
@@ -80,7 +80,7 @@ class RecallMethods(Generic[M]):
             large = conversation.find_large(history, record, call.settings)
             budget = engine.last_budget()
             form = conversation.format
-        projection = apply_record(history, record, form, lambda _: 0, start=start, large=large)
+        projection = apply_record(history, record, form, lambda _: 0, start=start, large=large.reductions)
         view = [piece for message in projection.view(listed) for piece in form.read(message)]
         covered = Covered(listing.find_index(history, projection), "\n".join(texts_of(view)))
         return Recallable(covered, budget.window if budget else 0, count_answers(history))

@@ -6,22 +6,19 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, TypeVar, Unpack, cast
 
 from compaction_hooks import arguments
-from compaction_hooks.engine.call import SharedState
+from compaction_hooks.engine.call import Order, SharedState
 from compaction_hooks.engine.compact import compact
 from compaction_hooks.engine.conversation import Conversation
 from compaction_hooks.engine.engine import Engine
-from compaction_hooks.engine.learning import report_usage
-from compaction_hooks.engine.orders import Order
+from compaction_hooks.engine.measuring import report_usage
 from compaction_hooks.engine.persistence import report
 from compaction_hooks.engine.records import StoreQueue
 from compaction_hooks.engine.result import CompactionOutcome, CompactionResult, SessionState
 from compaction_hooks.engine.send import recover, send_call
 from compaction_hooks.engine.transform import transform
 from compaction_hooks.errors import ConfigurationError, RecordError
-from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.formats.answers import read_answer, read_report
-from compaction_hooks.history import HistoryReader
-from compaction_hooks.messages import M, Message, MessageFormat, UsageReport, as_format
+from compaction_hooks.messages import M, Message, MessageFormat, UsageReport
 from compaction_hooks.runtime.drivers import CallContext, Services
 from compaction_hooks.runtime.effects import Flow
 from compaction_hooks.runtime.guarded_call import is_async
@@ -31,7 +28,6 @@ from compaction_hooks.session.recalling import RecallMethods
 from compaction_hooks.tokens.estimator import TokenEstimator
 from compaction_hooks.tokens.media import LearnedMedia
 from compaction_hooks.view.record import CompactionReason, CompactionRecord
-from compaction_hooks.view.texts import SUMMARY_MARKER
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -43,8 +39,18 @@ class ConversationMethods(RecallMethods[M]):
 
     @property
     def quiet_engine(self) -> Engine[Any]:
-        """The engine of the conversation, which may have left messages of quiet calls unread."""
+        """The engine of the conversation, which may have left messages of quiet calls unread; no part of it is public.
+
+        It has no single type of messages: the list of each call has its own type, and the view has the same.
+        """
         raise NotImplementedError
+
+    @property
+    def engine(self) -> Engine[Any]:
+        """The same, with all read that quiet calls left unread."""
+        engine = self.quiet_engine
+        engine.settle()
+        return engine
 
     # -- the hook
 
@@ -315,22 +321,24 @@ class ConversationMethods(RecallMethods[M]):
 
     def state(self) -> SessionState:
         """Return how full the context is, as of the list last handed out; before the first one, of the list given to `load`."""
-        conversation = self.engine.conversation
+        engine = self.quiet_engine
+        conversation = engine.conversation
         with conversation.lock:
-            last = conversation.newest_snapshot
-            baseline = conversation.sizes.baseline
-            counted = baseline.input_tokens if last and baseline and baseline.key == last.key else None
-            tokens = last.tokens if last and counted is None else counted
-            budget = self.engine.last_budget()
+            tokens = engine.measure_unread()
+            last, baseline = conversation.newest_snapshot, conversation.sizes.baseline
+            is_estimate = tokens is not None or last is None or baseline is None or baseline.key != last.key
+            if tokens is None and last is not None:
+                tokens = last.tokens if is_estimate or baseline is None else baseline.input_tokens
+            budget = engine.last_budget()
             record = conversation.find_current()
             breaker = conversation.cooldown.breaker
-            is_loaded = conversation.queue.was_loaded
+            is_loaded = conversation.queue.state != "unread"
         return SessionState(
             context_tokens=tokens,
             context_window=budget.window if budget else None,
             trigger_tokens=budget.trigger if budget else None,
             fraction=tokens / budget.window if tokens is not None and budget else None,
-            is_estimate=counted is None,
+            is_estimate=is_estimate,
             compaction_count=record.compaction_count if record else 0,
             breaker="closed" if breaker.opened_at is None else f"open: {breaker.why}",
             is_loaded=is_loaded,
@@ -352,21 +360,9 @@ class CompactionSession(ConversationMethods[M]):
         shared: SharedState,
         services: Services,
     ) -> None:
-        # Without a format M is the dicts of providers, and OpenAI's reads plain text until a list tells the format.
-        first = as_format(format or cast("MessageFormat[M]", OpenAIChatFormat()))
-
         def make_engine() -> Engine[M]:
-            sizes = LearnedMedia(estimator)
-            reader = HistoryReader(first, sizes.estimate_message_tokens, SUMMARY_MARKER)
-            conversation = Conversation(
-                id,
-                first,
-                sizes,
-                reader,
-                StoreQueue(id, has_store=services.store is not None),
-                is_format_open=format is None,
-            )
-            return Engine(conversation, shared, services)
+            queue = StoreQueue(has_store=services.store is not None)
+            return Engine(Conversation(id, format, LearnedMedia(estimator), queue), shared, services)
 
         self._make_engine = make_engine
         self._own = make_engine()
@@ -386,12 +382,6 @@ class CompactionSession(ConversationMethods[M]):
         return self._own.conversation.id
 
     @property
-    def engine(self) -> Engine[Any]:
-        """The engine of this conversation, with all read that quiet calls left unread."""
-        self._own.settle()
-        return self._own
-
-    @property
     def quiet_engine(self) -> Engine[Any]:
         """The engine of this conversation as it is."""
         return self._own
@@ -399,7 +389,7 @@ class CompactionSession(ConversationMethods[M]):
     def begin_anew(self) -> None:
         """Discard all state, for `CompactionController.forget`; calls under way write nothing more."""
         with self._own.conversation.lock:
-            self._own.conversation.queue.is_forgotten = True
+            self._own.conversation.queue.state = "none"
         has_recall = self._own.conversation.has_recall
         self._own = self._make_engine()
         self._own.conversation.has_recall = has_recall
@@ -444,7 +434,7 @@ class CompactionSession(ConversationMethods[M]):
         Raises:
             RecordError: the records of the store are not loaded yet.
         """
-        if not self._own.conversation.queue.was_loaded:
+        if self._own.conversation.queue.state == "unread":
             raise RecordError(
                 f"the records of session {self.id!r} are not read from the store yet: `await session.load()` or "
                 "`session.load_sync()` first; if the store fails, a StoreFailed event says why"

@@ -12,7 +12,6 @@ from compaction_hooks.messages import M, ToolCall
 from compaction_hooks.strategies.candidate import Candidate, Goal, find_parts, list_whole, reduce, unpinned_parts
 from compaction_hooks.tokens.media import find_media
 from compaction_hooks.view.parts import MEDIA, OF_TOOLS, TEXTS, Reducible, Reduction, ToolRule
-from compaction_hooks.view.projection import Projection
 from compaction_hooks.view.reasoning import newest_reasoning
 from compaction_hooks.view.snapshot import Snapshot
 from compaction_hooks.view.texts import HEAD_RATIO, HINT_TOKENS, MARKER_CHARS, MINIMUM_KEPT_CHARS, clearing_marker
@@ -139,7 +138,10 @@ class DropMedia:
         excess = self.excess_tokens
         if excess is None:
             sizes = [(part, part.shown_chars) for part, _ in sizes]
-            excess = _excess_chars(snapshot, goal) or sum(size for _, size in sizes) // 2
+            limit = goal.limit_bytes
+            above = 0 if limit is None else view_chars(snapshot) - chars_within(limit)
+            # The excess may be in what the messages do not show.
+            excess = above if above > 0 else sum(size for _, size in sizes) // 2
         else:
             sizes.sort(key=lambda pair: -pair[1])
 
@@ -151,21 +153,14 @@ class DropMedia:
         return reduce(snapshot, goal, chosen)
 
 
-def _excess_chars(snapshot: Snapshot[M], goal: Goal[M]) -> int:
-    """Return the characters above the limit; 0 if no limit is known, or the excess is not in the messages."""
-    if goal.limit_bytes is None:
-        return 0
-    return max(0, view_chars(snapshot, snapshot.projection) - chars_within(goal.limit_bytes))
-
-
 def chars_within(limit_bytes: int) -> int:
     """Return how many characters the messages of a request may have under a limit in bytes."""
     return int(limit_bytes * (1 - BYTES_SLACK))
 
 
-def view_chars(snapshot: Snapshot[M], projection: Projection[M]) -> int:
-    """Return the characters that the messages of a view take in a request, without its own syntax."""
-    parts = [part for message in snapshot.neutral_view(projection) for part in message.parts]
+def view_chars(snapshot: Snapshot[M]) -> int:
+    """Return the characters that the messages of the active view take in a request, without its own syntax."""
+    parts = [part for message in snapshot.neutral_view(snapshot.projection) for part in message.parts]
     texts = [part.arguments if isinstance(part, ToolCall) else getattr(part, "text", "") for part in parts]
     return sum(map(len, texts)) + sum(media.data_chars for part in parts for media in find_media(part))
 

@@ -1,6 +1,6 @@
 """Keep the recent messages; a summary of the older ones, or an extract by rule, takes their place.
 
-A summary, whoever wrote it, is repaired: the facts that it lacks or contradicts are added, as far as there is room.
+The facts that a summary lacks or contradicts, whoever wrote it, are added as far as there is room.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from compaction_hooks.strategies.summary_plan import (
     find_head_summary,
     plan_summary,
 )
+from compaction_hooks.summary.extractive import REQUESTS_SHARE, WORK_SHARES, select
 from compaction_hooks.summary.extractive.outline import (
     LEFT_OUT,
     PARENTS,
@@ -33,10 +34,8 @@ from compaction_hooks.summary.extractive.outline import (
     headed_sections,
     render,
 )
-from compaction_hooks.summary.extractive.selection import select
 from compaction_hooks.summary.extractive.statements import constraint_items, request_texts
 from compaction_hooks.summary.extractive.steps import Failures, refused_items
-from compaction_hooks.summary.extractive.summarizer import REQUESTS_SHARE, WORK_SHARES
 from compaction_hooks.summary.extractive.text import one_line
 from compaction_hooks.summary.facts import correct_failures, first_fitting, newest_fitting, next_identifiers
 from compaction_hooks.tokens.budget import LEDGER_TOKENS

@@ -9,8 +9,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import NamedTuple
 
-from compaction_hooks.files import FileOperations, merge
-from compaction_hooks.files.lists import file_tags
+from compaction_hooks.files import FileOperations, file_tags, merge
 from compaction_hooks.files.operations import MAX_LISTED, digest, find_touched_files
 from compaction_hooks.history.digests import message_digest
 from compaction_hooks.history.history import History, is_only_reasoning
@@ -18,8 +17,8 @@ from compaction_hooks.messages import M, Message, NativeSummary, Usage
 from compaction_hooks.native import NativeItems
 from compaction_hooks.strategies.candidate import Goal, list_whole
 from compaction_hooks.summary.extractive.outline import Item
+from compaction_hooks.summary.extractive.steps import age_refusals
 from compaction_hooks.summary.facts import CoveredFacts
-from compaction_hooks.text.refusals import age_refusals
 from compaction_hooks.tokens.budget import SUMMARY_LARGE_STEP_RATIO
 from compaction_hooks.view.head import pin_pieces
 from compaction_hooks.view.parts import RESULTS, by_name, list_parts

@@ -7,7 +7,7 @@ from collections.abc import Set as AbstractSet
 from functools import cached_property, partial
 from itertools import islice
 
-from compaction_hooks.files.operations import CallMade, read_calls
+from compaction_hooks.files.operations import CallMade, read_calls, words_of_refusal
 from compaction_hooks.messages import Message
 from compaction_hooks.summary.extractive.identifiers import collect_mentions, identifier_items
 from compaction_hooks.summary.extractive.outline import OF_USER, Item, Section, as_data, parse, render, without_bullet
@@ -18,12 +18,18 @@ from compaction_hooks.summary.extractive.statements import (
     request_items,
     request_texts,
 )
-from compaction_hooks.summary.extractive.steps import Failures, is_reported, read_steps, step_items, tells_error
+from compaction_hooks.summary.extractive.steps import (
+    Failures,
+    is_reported,
+    read_steps,
+    step_items,
+    tells_error,
+    told_refusals,
+)
 from compaction_hooks.summary.extractive.tasks import task_items
 from compaction_hooks.summary.extractive.text import both_ends, sentences
-from compaction_hooks.summary.harness import read_xml_calls
+from compaction_hooks.summary.harness import is_summary_message, read_xml_calls
 from compaction_hooks.text.escaping import neutralize
-from compaction_hooks.text.refusals import told_refusals, words_of_refusal
 
 NAMED_RATIO = 0.25
 """The most of a summary's tokens that a prompt names of what the user said; of tasks and of mended failures half as much each."""
@@ -150,9 +156,12 @@ def name_facts(facts: CoveredFacts, identifiers: Iterable[Item], max_tokens: int
         size: Size of a text in tokens.
     """
     said = int(max_tokens * NAMED_RATIO)
-    constraints = {item.text: item for found in facts.constraints.values() for item in found}
+    if any(map(is_summary_message, facts.messages)):  # it may quote a request that is there too
+        constraints = constraint_items(request_texts(facts.messages), ())
+    else:
+        constraints = [*{item.text: item for found in facts.constraints.values() for item in found}.values()]
     items = [
-        *newest_fitting([*constraints.values()], said, size),
+        *newest_fitting(constraints, said, size),
         *newest_fitting(facts.failures.mended_items(), said // 2, size),
         *newest_fitting(facts.tasks, said // 2, size),
         *identifiers,

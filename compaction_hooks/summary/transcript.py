@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from functools import cache
 from itertools import groupby
 from operator import itemgetter
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from compaction_hooks.files.operations import call_arguments
 from compaction_hooks.messages import (
@@ -34,18 +33,15 @@ from compaction_hooks.text.escaping import neutralize, remove_noise
 from compaction_hooks.text.shortening import remove_blocks, shorten
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Transcript:
+class Transcript(NamedTuple):
     """Messages as labelled text, in the pieces it is joined from: most are the host's own strings, and take no memory.
 
     Attributes:
         pieces: The parts of the text, to be joined without a separator.
-        tokens: Size of the text by the estimate.
         shown_messages: Number of messages, from the oldest on, that the text shows; the others did not fit.
     """
 
     pieces: Sequence[str]
-    tokens: int
     shown_messages: int
 
     @property
@@ -54,8 +50,7 @@ class Transcript:
         return "".join(self.pieces)
 
 
-@dataclass(frozen=True, slots=True)
-class _Caps:
+class _Caps(NamedTuple):
     """The most characters one tool result or argument, and one text of a speaker, may show."""
 
     result_chars: int
@@ -72,8 +67,6 @@ escaped, because escaping takes seconds for tens of megabytes."""
 _NOISE_CHARS = 50_000
 """Characters read at each end of a text in addition to those it may show, in case noise is removed; a pattern that runs over
 100 MB stops every thread for seconds."""
-_PLAINLY_OVER = 1.25
-"""Caps are not tried if the text is larger than the bound by this factor, at the tokens a character of the last try."""
 _SEPARATOR = "\n\n"
 _SEPARATOR_TOKENS = 1
 """An empty line is one token in the cl100k and o200k vocabularies."""
@@ -108,22 +101,12 @@ def transcript(messages: Sequence[Message], *, max_tokens: int, estimate: Callab
     """
     messages = read_xml_calls(messages)
     most_chars = max(max_tokens, 1) * _MOST_CHARS_PER_TOKEN
-    density, last_chars = 0.0, -1  # tokens a character, 0 while unknown; and the characters of the last try
     for step in _STEPS:
         caps = _Caps(step.result_chars, min(step.text_chars, most_chars))
-        least_chars = _least_chars(messages, caps)
-        if least_chars == last_chars or least_chars * density > max_tokens * _PLAINLY_OVER:
-            continue
-
-        last_chars = least_chars
         pieces = _begin([piece for message in messages for piece in _block(message, caps)])
-        chars = sum(map(len, pieces))
-        if chars <= most_chars:
-            # Joined for this alone: kept, it would be held in addition to the prompt.
-            tokens = estimate("".join(pieces))
-            if tokens <= max_tokens:
-                return Transcript(pieces=pieces, tokens=tokens, shown_messages=len(messages))
-            density = tokens / max(chars, 1)
+        # Joined for this alone: kept, it would be held in addition to the prompt.
+        if sum(map(len, pieces)) <= most_chars and estimate("".join(pieces)) <= max_tokens:
+            return Transcript(pieces, len(messages))
     return _oldest(messages, max_tokens, estimate)
 
 
@@ -145,11 +128,10 @@ def _oldest(messages: Sequence[Message], max_tokens: int, estimate: Callable[[st
     budget = max_tokens - overhead
     while budget > 0:
         pieces, shown = _fill(_groups(messages), budget, cost)
-        tokens = estimate("".join(pieces))
-        if tokens <= max_tokens:
-            return Transcript(pieces=pieces, tokens=tokens, shown_messages=shown)
+        if estimate("".join(pieces)) <= max_tokens:
+            return Transcript(pieces, shown)
         budget = budget * 9 // 10
-    return Transcript(pieces=(), tokens=overhead, shown_messages=0)
+    return Transcript((), 0)
 
 
 def _fill(groups: Sequence[Sequence[Message]], room: int, cost: Callable[[str], int]) -> tuple[_Block, int]:
@@ -167,21 +149,6 @@ def _fill(groups: Sequence[Sequence[Message]], room: int, cost: Callable[[str], 
             pieces += (_SEPARATOR, text)
             room -= cost(text)
     return _begin(pieces), shown
-
-
-def _least_chars(messages: Iterable[Message], caps: _Caps) -> int:
-    """Return about the fewest characters that these caps show."""
-    chars = 0
-    for message in messages:
-        for part in message.parts:
-            match part:
-                case ToolResult(text=text) | ToolCall(arguments=text) | Opaque(content=text):
-                    chars += min(len(text), caps.result_chars)
-                case Text(text):
-                    chars += min(len(text), caps.text_chars)
-                case _:
-                    pass
-    return chars
 
 
 def _squeeze(group: Sequence[Message], room: int, cost: Callable[[str], int], steps: Sequence[_Caps]) -> str | None:

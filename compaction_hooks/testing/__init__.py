@@ -1,7 +1,6 @@
 """Checks for authors of a `MessageFormat`, an adapter, a store, a trigger or a strategy."""
 
 from compaction_hooks.testing.adapters import ADAPTER_FACTS, AdapterFact, check_adapter, check_session
-from compaction_hooks.testing.checker import BrokenPromise, CheckedSession, Figures
 from compaction_hooks.testing.formats import check_format
 from compaction_hooks.testing.generated import generated_history, hostile_history, realistic_history
 from compaction_hooks.testing.harness import (
@@ -13,7 +12,7 @@ from compaction_hooks.testing.harness import (
     SeenRequest,
 )
 from compaction_hooks.testing.hosts import as_anthropic, as_openai_chat
-from compaction_hooks.testing.promises import check_view
+from compaction_hooks.testing.promises import BrokenPromise, check_view
 from compaction_hooks.testing.scripts import Answer, Call, Script, ScriptedTool, Turn, long_script, tools_of
 from compaction_hooks.testing.stores import check_store
 from compaction_hooks.testing.strategy_check import check_strategy
@@ -26,8 +25,6 @@ __all__ = [
     "Answer",
     "BrokenPromise",
     "Call",
-    "CheckedSession",
-    "Figures",
     "HostConversation",
     "Opening",
     "ProviderSide",

@@ -7,7 +7,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from copy import deepcopy
 from typing import Any, Final, cast
 
-from compaction_hooks import CompactionController, CompactionRecord, CompactionSettings, project
+from compaction_hooks import (
+    CompactionController,
+    CompactionFinished,
+    CompactionRecord,
+    CompactionSession,
+    CompactionSettings,
+    project,
+)
+from compaction_hooks.events import CompactionEvent
 from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat
 from compaction_hooks.messages import M, MessageFormat
 from compaction_hooks.strategies import (
@@ -22,9 +30,9 @@ from compaction_hooks.strategies import (
     SummaryPlan,
     SummaryStrategy,
 )
-from compaction_hooks.testing.checker import BrokenPromise, CheckedSession
 from compaction_hooks.testing.generated import hostile_history, realistic_history
 from compaction_hooks.testing.hosts import ChatMessage, as_anthropic, as_openai_chat
+from compaction_hooks.testing.promises import BrokenPromise, check_view, demand
 
 REALISTIC: Final = range(3)
 """Seeds of the realistic conversations."""
@@ -42,8 +50,8 @@ def check_strategy(strategy: AnyStrategy, conversations: Iterable[Sequence[ChatM
     - It proposes `Candidate(...)` or None (one that asks for a summary: `SummaryPlan(...)` or None first), and never raises.
     - It proposes the same for the same snapshot, and changes neither the snapshot nor the messages.
     - The record of a candidate follows the active one, applies to the conversation, and survives JSON.
-    - Alone and with other strategies, in windows larger and smaller than the conversation, every view passes the checks of
-      `CheckedSession`: it is valid, smaller and the same after a restart, or the unchanged list.
+    - Alone and with other strategies, in windows larger and smaller than the conversation, every view passes `check_view`, and is
+      smaller, or the unchanged list; a second call and another process with the records make the same view.
 
     Args:
         strategy: The strategy.
@@ -93,9 +101,31 @@ def _play(
     settings = CompactionSettings(strategies=strategies)
     window = max(int(_size(messages, format) / fill), 1_024)
     controller = CompactionController(context_window=window, settings=settings, format=format)
-    session = CheckedSession(controller.session("checked"), format, settings=settings)
+    session = controller.session("checked")
     for part in GROWTH:
-        session.transform_context(messages[: int(len(messages) * part)])
+        _check_call(session, messages[: int(len(messages) * part)], format)
+
+
+def _check_call(
+    session: CompactionSession[ChatMessage], messages: list[ChatMessage], format: MessageFormat[ChatMessage]
+) -> None:
+    """Check the view of a list: the list is unchanged, and every process with the records makes the same valid view of it."""
+    copies, done = deepcopy(messages), list[CompactionFinished]()
+
+    def on_event(event: CompactionEvent) -> None:
+        if isinstance(event, CompactionFinished):
+            done.append(event)
+
+    view = session.transform_context_sync(messages, on_event=on_event)
+    demand(messages == copies, "host list unchanged", "the list or a message in it was changed")
+    check_view(messages, view, format=format, summaries=[record.rendered for record in session.records])
+    demand(all(event.tokens_after < event.tokens_before for event in done), "smaller", "a compaction left no less")
+    elsewhere = CompactionController(format=format).session("elsewhere")
+    elsewhere.import_records(session.export_records())
+    for again in (session.transform_context_sync(messages), elsewhere.transform_context_sync(copies)):
+        demand(
+            again == view, "deterministic", "the same list gives another view the second time, or in another process"
+        )
 
 
 def _size(messages: list[ChatMessage], format: MessageFormat[ChatMessage]) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from compaction_hooks.messages import Format, MessageFormat, Provider, as_format, can
@@ -346,6 +347,7 @@ def provider_of(format: MessageFormat[Any]) -> Provider | None:
     return as_format(format).provider
 
 
+@lru_cache(maxsize=16)
 def needs_merging(format: Format[Any]) -> bool:
     """Return whether a format's provider refuses messages of one speaker in a row, and the format can write them as one.
 

@@ -399,7 +399,7 @@ def test_pinned_messages_and_the_current_request_are_in_view_and_not_covered() -
 SEARCH = """
 from random import Random
 from compaction_hooks.recall import Covered, CoveredPart
-from compaction_hooks.recall.search import Index
+from compaction_hooks.recall.covered import Index
 
 random = Random(20)
 words = [f"word{first}{second}" for first in "abcdef" for second in "ghij"]

@@ -41,7 +41,7 @@ NAMES = {
     "compaction_hooks.stores": "KeyValue KeyValueStore MemoryStore RecordStore SQLiteStore",
     "compaction_hooks.strategies": "ClearToolResults DropOldest ShortenParts Strategy Summarize",
     "compaction_hooks.testing": """
-        ADAPTER_FACTS AdapterFact AdapterHarness Answer BrokenPromise Call CheckedSession Figures HostConversation Opening
+        ADAPTER_FACTS AdapterFact AdapterHarness Answer BrokenPromise Call HostConversation Opening
         ProviderSide Script ScriptedProvider ScriptedTool SeenRequest Turn as_anthropic as_openai_chat check_adapter
         check_format check_session check_store check_strategy check_trigger check_view generated_history hostile_history
         long_script realistic_history tools_of

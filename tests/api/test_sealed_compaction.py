@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from compaction_hooks import CompactionController, CompactionFinished, CompactionOutcome, project
 from compaction_hooks.formats import OpenAIResponsesFormat
 from compaction_hooks.stores import MemoryStore
-from compaction_hooks.testing import CheckedSession
+from tests.checked_session import CheckedSession
 from tests.conversations import prose
 
 NAMES = ["src/parser/tokens.py", "ISSUE-4711", "read_header", "a3f9c2e1d4b5", "https://example.org/spec", "port 8443"]

@@ -22,6 +22,8 @@ from typing import Any
 
 WINDOW = 10**9
 CALLS, WARM = 40, 10
+ENDED = {"finish_reason": "stop"}
+"""What every provider says of an answer; without it the text of an error is looked for in the answer."""
 Send = Callable[[list[Any]], Awaitable[object]]
 """Makes one call of a framework with these messages."""
 
@@ -37,7 +39,7 @@ def langchain(kind: str) -> tuple[Send, Callable[[int], list[Any]]]:
         async def awrap_model_call(self, request: Any, handler: Any) -> Any:
             return await handler(request)
 
-    model = FakeMessagesListChatModel(responses=[AIMessage("Fine.")])
+    model = FakeMessagesListChatModel(responses=[AIMessage("Fine.", response_metadata=ENDED)])
     middleware: Any = Empty()
     if kind == "ours":
         from compaction_adapters.langchain import CompactionMiddleware
@@ -55,7 +57,7 @@ def langgraph(kind: str) -> tuple[Send, Callable[[int], list[Any]]]:
     from langchain_core.messages import AIMessage
     from langgraph.graph import MessagesState, StateGraph
 
-    model: Any = FakeMessagesListChatModel(responses=[AIMessage("Fine.")])
+    model: Any = FakeMessagesListChatModel(responses=[AIMessage("Fine.", response_metadata=ENDED)])
     hook: Any = _empty_node
     if kind == "ours":
         from compaction_adapters.langgraph import CompactionNode
@@ -105,7 +107,9 @@ def pydantic_ai(kind: str) -> tuple[Send, Callable[[int], list[Any]]]:
         from compaction_adapters.pydantic_ai import Compaction
 
         capability = Compaction(context_window=WINDOW, summarizer=lambda _: "- so far")
-    agent: Any = Agent(FunctionModel(lambda *_: ModelResponse([TextPart("Fine.")])), capabilities=[capability])
+    agent: Any = Agent(
+        FunctionModel(lambda *_: ModelResponse([TextPart("Fine.")], finish_reason="stop")), capabilities=[capability]
+    )
 
     def make(first: int) -> list[Any]:
         asked = ModelRequest([UserPromptPart(f"Question {first}?")])

@@ -157,6 +157,7 @@ def test_the_ratio_learned_in_another_conversation_counts() -> None:
         found = session.state().context_tokens
         assert found is not None
         session.report_usage(Usage(input_tokens=2 * found), view)
+    session.state()  # learns from the reports
     assert "- so far" in texts(hooks.transform_context_sync(messages))
 
 

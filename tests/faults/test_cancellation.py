@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from compaction_hooks import CompactionReason, CompactionSkipped, SummaryRequest
-from compaction_hooks.engine.call import Call
+from compaction_hooks.engine.call import Call, Order
 from compaction_hooks.engine.compact import compact
-from compaction_hooks.engine.orders import Order
 from compaction_hooks.engine.send import recover
 from compaction_hooks.engine.transform import transform
 from compaction_hooks.events import CompactionEvent

@@ -5,12 +5,16 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from compaction_hooks import LiveCall, Summary, SummaryRequest, Usage
+import compaction_hooks
+from compaction_hooks import Usage
 from compaction_hooks.errors import SummaryRefusedError
 from compaction_hooks.formats import OpenAIResponsesFormat
 from compaction_hooks.native import Issuer, NativeItems
+
+if TYPE_CHECKING:  # no quiet call has a summary
+    from compaction_hooks import LiveCall, Summary, SummaryRequest
 
 ANTHROPIC_BETA: Final = "compact-2026-09-04"
 """The value of the `anthropic-beta` header for a request that asks Anthropic for its block or has it in its messages
@@ -92,7 +96,7 @@ class NativeSummaries:
 
 def refused(error: Exception) -> Summary:
     """Return the answer without a summary, for which the core makes one by rule; it tells the error in at most 300 characters."""
-    return Summary(text="", fallback_reason=f"{type(error).__name__}: {error}"[:300])
+    return compaction_hooks.Summary(text="", fallback_reason=f"{type(error).__name__}: {error}"[:300])
 
 
 def address_of(url: _Url) -> str:
@@ -123,10 +127,12 @@ def compaction_option(request: SummaryRequest, instructions: str | None = None) 
 def read_block(block: Mapping[str, Any] | None, issuer: Issuer, usage: Usage | None, stop_reason: object) -> Summary:
     """Return Anthropic's block, as it came, as a summary; an answer without one is a failure, whatever its stop reason."""
     if block is None or not block.get("content") or not block.get("signature"):
-        return Summary(text="", usage=usage, fallback_reason=f"Anthropic gave no summary (stop reason {stop_reason})")
+        return compaction_hooks.Summary(
+            text="", usage=usage, fallback_reason=f"Anthropic gave no summary (stop reason {stop_reason})"
+        )
     # Fields that client libraries add, with None in them, are refused by the API.
     sent = {name: value for name, value in block.items() if value is not None}
-    return Summary(text=block["content"], usage=usage, native=NativeItems(issuer, (sent,)))
+    return compaction_hooks.Summary(text=block["content"], usage=usage, native=NativeItems(issuer, (sent,)))
 
 
 def compaction_usage(usage: Mapping[str, Any]) -> Usage:
@@ -169,5 +175,7 @@ def read_items(reply: Any, issuer: Issuer) -> Summary:
     # Retained messages of the user are none of the types that the client expects in an output: it would warn.
     items = tuple(item.to_dict(warnings=False) for item in reply.output)
     if not items or items[-1].get("type") != "compaction":
-        return Summary(text="", usage=reply.usage, fallback_reason="OpenAI gave no compaction item")
-    return Summary(text="", usage=reply.usage, native=NativeItems(issuer, items, reply.usage.output_tokens))
+        return compaction_hooks.Summary(text="", usage=reply.usage, fallback_reason="OpenAI gave no compaction item")
+    return compaction_hooks.Summary(
+        text="", usage=reply.usage, native=NativeItems(issuer, items, reply.usage.output_tokens)
+    )

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from compaction_hooks import Message, Summary, SummaryRequest
+from compaction_hooks import Message
+
+if TYPE_CHECKING:  # no quiet call has a summary
+    from compaction_hooks import Summary, SummaryRequest
 
 A = TypeVar("A")
 """The type of a framework's answers."""
@@ -47,5 +50,7 @@ def summary_of(answer: Message, finish_reason: str | None) -> Summary:
     Args:
         finish_reason: The provider's word for how the answer ended; None if unknown.
     """
+    from compaction_hooks import Summary
+
     calls = tuple({"id": call.id, "name": call.name} for call in answer.calls)
     return Summary(text=answer.text, usage=answer.usage, finish_reason=finish_reason, tool_calls=calls)

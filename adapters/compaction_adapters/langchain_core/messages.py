@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from itertools import groupby
 from typing import Final, cast
 
@@ -30,7 +29,7 @@ from compaction_adapters.langchain_core.blocks import (
     rewrite_result,
 )
 from compaction_adapters.langchain_core.ties import untie
-from compaction_adapters.langchain_core.usage import call_facts
+from compaction_adapters.langchain_core.usage import read_call
 from compaction_hooks import Message
 from compaction_hooks.errors import FormatError
 from compaction_hooks.formats import (
@@ -62,10 +61,9 @@ class LangChainFormat(PartsFormat[BaseMessage, object]):
             FormatError: the message is none of langchain-core's, or a `RemoveMessage`.
         """
         if isinstance(message, AIMessage):
-            facts = call_facts(message)
-            groups = [tuple([place.part for place in places]) for places in _pieces(message)]
-            others = [Message(role="assistant", parts=parts, model=facts.model) for parts in groups[:-1]]
-            return (*others, replace(facts, parts=groups[-1]))
+            *others, last = [tuple([place.part for place in places]) for places in _pieces(message)]
+            answer = read_call(message, last)
+            return (*[Message(role="assistant", parts=parts, model=answer.model) for parts in others], answer)
         if isinstance(message, ToolMessage | FunctionMessage):
             return (Message(role="tool", parts=(_result(message),)),)
         role = _role(message)

@@ -5,18 +5,20 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from importlib import import_module
-from typing import Any, Final, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from langchain_core.language_models import BaseChatModel, LanguageModelInput
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 from langchain_core.runnables import Runnable, RunnableBinding, RunnableConfig
-from langchain_core.runnables.configurable import DynamicRunnable
 
 from compaction_adapters.kit import asker, positive, summary_of
 from compaction_adapters.langchain_core.messages import FORMAT, SUMMARY_SOURCE
 from compaction_adapters.langchain_core.usage import finish_reason
-from compaction_hooks import CallOptions, Summarizer, Summary, SummaryRequest
+from compaction_hooks import CallOptions
 from compaction_hooks.errors import ConfigurationError, MissingExtraError
+
+if TYPE_CHECKING:  # no quiet call has a summary
+    from compaction_hooks import Summarizer, Summary, SummaryRequest
 
 ModelLike: TypeAlias = BaseChatModel | Runnable[LanguageModelInput, AIMessage]
 """A chat model, or a binding or other runnable around one."""
@@ -46,9 +48,9 @@ def summarizer(model: ModelLike | str, *, config: RunnableConfig | None = None) 
     asked = _runnable(model)
     if isinstance(asked, RunnableBinding) and "tools" in asked.kwargs:
         asked = cast(ModelLike, asked.bound)
-    limit = _limit_name(chat_model_in(model))
 
     def arguments(request: SummaryRequest) -> dict[str, Any]:
+        limit = _limit_name(chat_model_in(model))
         messages: list[BaseMessage] = [SystemMessage(request.system), HumanMessage(request.prompt)]
         limits = {limit: request.max_tokens} if limit else {}
         return {"input": messages, "config": summary_config(config), **limits}
@@ -92,10 +94,13 @@ def _runnable(model: ModelLike | str) -> ModelLike:
 
 # -- facts about a model
 
+_DYNAMIC: Final = ("langchain_core.runnables.configurable", "DynamicRunnable")
+"""The class of a model that the configuration of a run selects."""
+
 
 def model_of_run(model: object, config: RunnableConfig) -> object:
     """Return the model that a run's configuration selects; any other model, and one that the run does not name, unchanged."""
-    while isinstance(model, DynamicRunnable):
+    while is_instance(model, *_DYNAMIC):
         model, config = cast("tuple[object, RunnableConfig]", cast("Any", model).prepare(config))
     if not _is_of_init_chat_model(model):
         return model
@@ -106,13 +111,17 @@ def model_of_run(model: object, config: RunnableConfig) -> object:
 
 def is_configurable(model: object) -> bool:
     """Return whether the configuration of a run selects the model."""
-    return isinstance(model, DynamicRunnable) or _is_of_init_chat_model(model)
+    return is_instance(model, *_DYNAMIC) or _is_of_init_chat_model(model)
 
 
 def _is_of_init_chat_model(model: object) -> bool:
-    """Return whether `init_chat_model(configurable_fields=...)` returned the model, without importing LangChain for the test."""
-    module = sys.modules.get("langchain.chat_models.base")
-    return module is not None and isinstance(model, cast("type", getattr(module, "_ConfigurableModel", ())))
+    """Return whether `init_chat_model(configurable_fields=...)` returned the model."""
+    return is_instance(model, "langchain.chat_models.base", "_ConfigurableModel")
+
+
+def is_instance(model: object, module: str, name: str) -> bool:
+    """Return whether a model is of this class, without importing its module: it is imported if there is such a model."""
+    return isinstance(model, getattr(sys.modules.get(module), name, ()))
 
 
 def chat_model_in(model: object) -> BaseChatModel | None:

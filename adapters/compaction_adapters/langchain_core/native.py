@@ -3,9 +3,8 @@ request, and of OpenAI's Responses API through the client of `ChatOpenAI`."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.runnables import RunnableConfig
@@ -24,10 +23,18 @@ from compaction_adapters.kit import (
     read_items,
 )
 from compaction_adapters.langchain_core.blocks import Block, blocks_of
-from compaction_adapters.langchain_core.models import bound_arguments, max_output_tokens, model_of_run, summary_config
+from compaction_adapters.langchain_core.models import (
+    bound_arguments,
+    is_instance,
+    max_output_tokens,
+    model_of_run,
+    summary_config,
+)
 from compaction_adapters.langchain_core.usage import finish_reason
-from compaction_hooks import Summary, SummaryRequest
 from compaction_hooks.native import Issuer
+
+if TYPE_CHECKING:  # no quiet call has a summary
+    from compaction_hooks import Summary, SummaryRequest
 
 _ANTHROPIC: Final = ("langchain_anthropic.chat_models", "ChatAnthropic")
 _OPENAI: Final = ("langchain_openai.chat_models", "ChatOpenAI")
@@ -130,8 +137,7 @@ def _find_chat_model(model: object, module: str, name: str) -> Any:
     """
     while (bound := getattr(model, "bound", None)) is not None:
         model = bound
-    found = sys.modules.get(module)  # imported if there is such a model
-    return model if isinstance(model, getattr(found, name, ())) else None
+    return model if is_instance(model, module, name) else None
 
 
 def _arguments(model: object, settings: Mapping[str, object]) -> dict[str, Any]:

@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import cast
 
 from langchain_core.messages import AIMessage
 
 from compaction_hooks import Message, Usage
 from compaction_hooks.formats import read_answer
+from compaction_hooks.messages import Part
 
 
-def call_facts(message: AIMessage) -> Message:
-    """Return an assistant message without parts with usage, model and stop reason, from the fields of any integration."""
+def read_call(message: AIMessage, parts: tuple[Part, ...]) -> Message:
+    """Return an assistant message of these parts with usage, model and stop reason, from the fields of any integration."""
     metadata = message.response_metadata
     model = metadata.get("model_name") or metadata.get("model")
-    ending, usage = finish_reason(message) or "", metadata.get("token_usage") or metadata.get("usage")
-    read = read_answer({"stop_reason": ending.lower(), "usage": usage}) or Message(role="assistant", parts=())
-    return replace(read, usage=usage_of(message) or read.usage, model=model if isinstance(model, str) else None)
+    usage, own = usage_of(message), metadata.get("token_usage") or metadata.get("usage")
+    ending = (finish_reason(message) or "").lower()
+    read = read_answer({"stop_reason": ending, "usage": None if usage else own})
+    return Message(
+        role="assistant",
+        parts=parts,
+        usage=usage or (read and read.usage),
+        model=model if isinstance(model, str) else None,
+        stop_reason=read and read.stop_reason,
+    )
 
 
 def finish_reason(message: AIMessage) -> str | None:

@@ -177,4 +177,6 @@ def is_chat_model(model: object) -> bool:
 def _messages(input: LanguageModelInput) -> list[BaseMessage]:
     if isinstance(input, PromptValue):
         return input.to_messages()
+    if isinstance(input, list) and all(issubclass(kind, BaseMessage) for kind in {*map(type, input)}):
+        return cast("list[BaseMessage]", input)
     return [HumanMessage(input)] if isinstance(input, str) else convert_to_messages(input)

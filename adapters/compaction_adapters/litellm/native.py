@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from compaction_adapters.kit import NATIVE_TOKENS, NativeSummaries, compaction_option, compacts, positive, read_block
 from compaction_adapters.litellm.calls import Arguments, Callee, as_mapping, import_litellm
 from compaction_adapters.litellm.conversations import FORMAT
-from compaction_hooks import LiveCall, Summary, SummaryRequest
 from compaction_hooks.native import Issuer
+
+if TYPE_CHECKING:  # no quiet call has a summary
+    from compaction_hooks import LiveCall, Summary, SummaryRequest
 
 _ADDRESS: Final = "https://api.anthropic.com"
 _FORBIDDEN: Final = frozenset(

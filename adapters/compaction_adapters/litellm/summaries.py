@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
+import compaction_hooks
 from compaction_adapters.kit import asker, summary_of
 from compaction_adapters.litellm.calls import Arguments, Callee, as_mapping, import_litellm, model_entries, options_of
 from compaction_adapters.litellm.conversations import FORMAT
 from compaction_adapters.litellm.native import native_summaries
-from compaction_hooks import CallOptions, Summarizer, Summary, SummaryRequest
+from compaction_hooks import CallOptions
+
+if TYPE_CHECKING:  # no quiet call has a summary
+    from compaction_hooks import Summarizer, Summary, SummaryRequest
 
 MARK: Final = {"compaction_hooks": "summary"}
 """Part of the metadata of every call for a summary, so that a callback can tell it from the user's calls."""
@@ -87,7 +91,7 @@ def _ask(callee: Callee, kept: Arguments, request: SummaryRequest) -> Any:
 def _summary_of(response: object) -> Summary:
     """Return a chat completion as a summary; a plain text is taken as the summary's."""
     if isinstance(response, str):
-        return Summary(text=response)
+        return compaction_hooks.Summary(text=response)
     choice = (_field(response, "choices") or (None,))[0]
     summary = summary_of(FORMAT.read(_field(choice, "message"))[0], _field(choice, "finish_reason"))
     return replace(summary, usage=_field(response, "usage"))

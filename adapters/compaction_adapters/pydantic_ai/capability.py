@@ -9,7 +9,7 @@ import copy
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import KW_ONLY, InitVar, dataclass, field, replace
 from operator import is_
-from typing import Any, TypeAlias, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, Unpack, cast
 
 from pydantic_ai import RunContext
 from pydantic_ai.capabilities import AbstractCapability, durable_operation
@@ -39,7 +39,6 @@ from compaction_adapters.pydantic_ai.requests import (
     is_continuation,
     native_capability,
     options_of,
-    pin_evidence,
     request_in,
     request_model,
 )
@@ -48,16 +47,18 @@ from compaction_hooks import (
     CallOptions,
     CompactionController,
     ContextOverflowError,
-    Summarizer,
-    Summary,
-    SummaryRequest,
     TokenEstimator,
     arguments,
 )
 from compaction_hooks.errors import ConfigurationError
-from compaction_hooks.events import EventHandler
-from compaction_hooks.recall import RecallTool
-from compaction_hooks.stores import RecordStore
+
+if TYPE_CHECKING:  # needed only when something is due
+    from compaction_hooks import Summarizer, Summary, SummaryRequest
+    from compaction_hooks.events import EventHandler
+    from compaction_hooks.recall import RecallTool
+    from compaction_hooks.stores import RecordStore
+else:
+    EventHandler = RecallTool = RecordStore = Summarizer = Summary = SummaryRequest = Any  # for `typing.get_type_hints`
 
 _KEYWORDS = ControllerKeywords.__optional_keys__ - {"on_event"}
 """The keywords of a controller that are fields of `Compaction` with the same names."""
@@ -123,7 +124,6 @@ class Compaction(ByHand[ModelMessage, RunSessions], AbstractCapability[AgentDeps
     _focus: str | None = field(default=None, init=False, repr=False)
     _session: Session | None = field(default=None, init=False, repr=False, compare=False)
     _turn: Turn | None = field(default=None, init=False, repr=False, compare=False)
-    _seen: int = field(default=0, init=False, repr=False, compare=False)
 
     def __post_init__(self, on_event: object) -> None:
         """Make the controller."""
@@ -190,6 +190,8 @@ class Compaction(ByHand[ModelMessage, RunSessions], AbstractCapability[AgentDeps
         """Return the recall tool, if the agent is to have it."""
         if not self.recall:
             return None
+        from compaction_hooks.recall import RecallTool
+
         tool = Tool[AgentDepsT].from_schema(
             self._recall, RecallTool.name, RecallTool.description, RecallTool.parameters, takes_ctx=True
         )
@@ -216,10 +218,9 @@ class Compaction(ByHand[ModelMessage, RunSessions], AbstractCapability[AgentDeps
             return request_context
 
         session = self._session = self._session or self._sessions.of(ctx, messages)
-        pin_evidence(session, messages[self._seen :] if self._seen < len(messages) else messages)
+        self._sessions.pin_new_evidence(session, messages)
         if self.recall:
             self._recallable(ctx, messages)
-        self._seen = len(messages)
 
         shows_run = len(messages) == len(ctx.messages) and all(map(is_, messages, ctx.messages))
         if self.persist and not shows_run:
@@ -293,7 +294,7 @@ class Compaction(ByHand[ModelMessage, RunSessions], AbstractCapability[AgentDeps
             session, request = self._sessions.of(ctx, messages), request_in(ctx, messages)
             options = options_of(request, ctx.is_tool_available)
 
-        pin_evidence(session, messages)
+        self._sessions.pin_new_evidence(session, messages)
         try:
             with charge_to(ctx):
                 result = await session.compact(messages, focus=self._focus, **self._in_run(ctx, request, options))

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic_ai import RunContext
 from pydantic_ai.exceptions import UserError
 from pydantic_ai.messages import CapabilityEvent
 
 from compaction_adapters.kit import Stage, fields_of, status_of
-from compaction_hooks import CompactionFinished
-from compaction_hooks.events import CompactionEvent
+
+if TYPE_CHECKING:  # no quiet call has an event
+    from compaction_hooks.events import CompactionEvent
 
 
 @dataclass(kw_only=True)
@@ -39,7 +40,8 @@ def tell_run(ctx: RunContext[Any]) -> Callable[[CompactionEvent], Awaitable[None
     """
 
     async def tell(event: CompactionEvent) -> None:
-        if isinstance(event, CompactionFinished):
+        status = status_of(event)
+        if status.stage == "finished":
             figures = {name: value for name, value in fields_of(event).items() if isinstance(value, str | int | float)}
             with ctx.tracer.start_as_current_span("compact_messages") as span:
                 span.set_attributes({f"compaction.{name}": value for name, value in figures.items()})
@@ -47,6 +49,6 @@ def tell_run(ctx: RunContext[Any]) -> Callable[[CompactionEvent], Awaitable[None
         if ctx.in_durable_context:
             return  # a replay must not depend on which handlers are attached
         with suppress(UserError):  # a context that the user made between two runs has no stream
-            await ctx.emit(CompactionStatusEvent(**asdict(status_of(event))))
+            await ctx.emit(CompactionStatusEvent(**asdict(status)))
 
     return tell

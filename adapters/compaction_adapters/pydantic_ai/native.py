@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from pydantic_ai import RunContext
 from pydantic_ai.messages import CompactionPart, ModelResponse
 from pydantic_ai.models import Model, ModelRequestContext
 from pydantic_ai.settings import ModelSettings
 
+import compaction_hooks
 from compaction_adapters.kit import NATIVE_TOKENS, NativeSummaries, positive, read_block
 from compaction_adapters.pydantic_ai.requests import leaf_models, request_model
 from compaction_adapters.pydantic_ai.summarizing import check_limits
-from compaction_hooks import LiveCall, Summary, SummaryRequest, Usage
+from compaction_hooks import Usage
 from compaction_hooks.messages import Provider
 from compaction_hooks.native import Issuer, NativeItems
+
+if TYPE_CHECKING:  # no quiet call has a summary
+    from compaction_hooks import LiveCall, Summary, SummaryRequest
 
 _PROVIDERS: Final[Mapping[str, Provider]] = {"anthropic": "anthropic", "openai": "openai_responses"}
 """The APIs that compact, by the `system` of a model of theirs."""
@@ -73,4 +77,4 @@ def _read(response: ModelResponse, issuer: Issuer) -> Summary:
         block = {"type": "compaction", "content": part.content, "signature": details.get("signature")}
         return read_block(block, issuer, usage, response.finish_reason)
     item = {"type": "compaction", "id": part.id, "encrypted_content": details["encrypted_content"]}
-    return Summary(text="", usage=usage, native=NativeItems(issuer, (item,), counted.output_tokens))
+    return compaction_hooks.Summary(text="", usage=usage, native=NativeItems(issuer, (item,), counted.output_tokens))

@@ -11,7 +11,7 @@ from abc import abstractmethod
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias, TypeVar
 from uuid import uuid4
 
@@ -27,7 +27,6 @@ from compaction_adapters.pydantic_ai.messages import PydanticAIFormat
 from compaction_adapters.pydantic_ai.requests import RunSessions, Session, is_continuation, model_name, options_of
 from compaction_adapters.pydantic_ai.summarizing import charge_to
 from compaction_hooks import CallOptions, ContextOverflowError, Message
-from compaction_hooks.validity import is_reasoning_refusal
 
 R = TypeVar("R")
 Send: TypeAlias = Callable[[list[ModelMessage]], Awaitable[R]]
@@ -96,10 +95,11 @@ class Turn:
 
 
 def _read(answer: object) -> Message | None:
-    """Read an answer that was cut short. All others are None: the run reports their usage, and a stream has none at its start."""
-    if isinstance(answer, ModelResponse) and answer.finish_reason == "length":
-        return PydanticAIFormat().read(answer)[0]
-    return None
+    """Read how an answer ended, and its usage if it was cut short: the run reports all other usage. None for a stream."""
+    if not isinstance(answer, ModelResponse):
+        return None
+    read = PydanticAIFormat().read(answer)[0]
+    return read if answer.finish_reason == "length" else replace(read, usage=None)
 
 
 class _ResendingModel(WrapperModel):
@@ -164,6 +164,8 @@ class _Candidate(_ResendingModel):
         try:
             return await send(request.messages)
         except Exception as error:
+            from compaction_hooks.validity import is_reasoning_refusal  # needed only when a call failed
+
             if not is_reasoning_refusal(error):
                 raise
             view = await turn.session.recover(error, turn.history, **turn.options_for(self.wrapped))

@@ -24,6 +24,8 @@ from compaction_hooks import CallOptions, CompactionController, CompactionSessio
 EVIDENCE_KINDS: Final = ("tool-search", "capability-load")
 """Kinds of tools whose results are the framework's only record of found tools and loaded capabilities."""
 
+_RESULTS: Final = (ai.ToolReturnPart, ai.NativeToolReturnPart)
+
 Session: TypeAlias = CompactionSession[ModelMessage]
 
 
@@ -37,6 +39,7 @@ class RunSessions(Sessions[ModelMessage]):
     def __init__(self, controller: CompactionController[Any]) -> None:
         super().__init__(controller, PydanticAIFormat())
         self.last_calls: WeakKeyDictionary[Session, tuple[ModelRequestContext, CallOptions]] = WeakKeyDictionary()
+        self._searched: WeakKeyDictionary[Session, tuple[int, ModelMessage]] = WeakKeyDictionary()
 
     def of(self, ctx: RunContext[Any], messages: Sequence[ModelMessage]) -> Session:
         """Return the session of a conversation, by the framework's own id or the newest id in the messages.
@@ -48,6 +51,17 @@ class RunSessions(Sessions[ModelMessage]):
         if known is not None and not ctx.in_durable_context:
             return self.open(known)
         return self.open_once(f"{known or uuid4()}:{ctx.run_id}")
+
+    def pin_new_evidence(self, session: Session, messages: Sequence[ModelMessage]) -> None:
+        """Pin the evidence in the messages that came after those of the session's last call.
+
+        The last message of a call may be another object in the next one, with other instructions.
+        """
+        count, last = self._searched.get(session, (0, None))
+        goes_on = 0 < count <= len(messages) and messages[count - 1] is last
+        pin_evidence(session, messages[count:] if goes_on else messages)
+        if len(messages) > 1:
+            self._searched[session] = len(messages) - 1, messages[-2]
 
 
 def find_conversation(messages: Sequence[ModelMessage]) -> str | None:
@@ -145,8 +159,7 @@ def pin_evidence(session: Session, messages: Sequence[ModelMessage]) -> None:
     The framework reads both from the messages after the newest summary: without them it would hide the tools again.
     """
     for message in messages:
-        results = [part for part in message.parts if isinstance(part, ai.ToolReturnPart | ai.NativeToolReturnPart)]
-        found = [part for part in results if part.tool_kind in EVIDENCE_KINDS]
+        found = [part for part in message.parts if isinstance(part, _RESULTS) and part.tool_kind in EVIDENCE_KINDS]
         if not found:
             continue
         if isinstance(message, ModelRequest):

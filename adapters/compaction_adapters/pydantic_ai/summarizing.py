@@ -6,7 +6,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pydantic_ai import Agent, RunContext
 from pydantic_ai.models import Model, parse_model_id
@@ -17,8 +17,10 @@ from pydantic_ai.usage import UsageLimits
 from compaction_adapters.kit import summary_of
 from compaction_adapters.pydantic_ai.messages import PydanticAIFormat
 from compaction_adapters.pydantic_ai.requests import leaf_models
-from compaction_hooks import Summarizer, Summary, SummaryRequest
 from compaction_hooks.errors import ConfigurationError
+
+if TYPE_CHECKING:  # no quiet call has a summary
+    from compaction_hooks import Summarizer, Summary, SummaryRequest
 
 _RUN: Final[ContextVar[RunContext[Any] | None]] = ContextVar("compaction_run", default=None)
 """The run that a summary is for. A context variable, because a controller passes no run to its summarizer."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import NamedTuple
 
 
 class Section(StrEnum):
@@ -74,8 +74,7 @@ _META = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Item:
+class Item(NamedTuple):
     """One line of a summary, or a part of a line.
 
     Attributes:
@@ -135,7 +134,7 @@ def as_data(item: Item) -> Item:
     """Return an item without tags that would turn a part of it into a request, unless it is a request."""
     if item.section is Section.GOAL or "<" not in item.text:
         return item
-    return replace(item, text=_REQUEST_TAG.sub("‹", item.text))
+    return item._replace(text=_REQUEST_TAG.sub("‹", item.text))
 
 
 def _read_blocks(text: str) -> Iterator[str]:
@@ -182,7 +181,7 @@ def _read_item(block: str, section: Section, group: str) -> Item | None:
 def _unquote(item: Item) -> Item:
     """Return the words of the user that an item quotes, or a note: the other words are the writer's."""
     said = _QUOTED.search(item.text)
-    return replace(item, text=said[1]) if said else replace(item, section=Section.NOTES)
+    return item._replace(text=said[1]) if said else item._replace(section=Section.NOTES)
 
 
 def _section_of_box(section: Section, *, is_done: bool) -> Section:

@@ -6,9 +6,10 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 
-from compaction_hooks.files.lists import remove_file_tags
+from compaction_hooks.files import remove_file_tags
 from compaction_hooks.messages import Message
 from compaction_hooks.summary.extractive.outline import Item, Section, parse
+from compaction_hooks.summary.extractive.steps import age_refusals
 from compaction_hooks.summary.extractive.text import (
     cut_middle,
     quote,
@@ -20,7 +21,6 @@ from compaction_hooks.summary.extractive.text import (
 )
 from compaction_hooks.summary.harness import is_request, is_summary_message, strip_harness, without_draft
 from compaction_hooks.text.escaping import neutralize
-from compaction_hooks.text.refusals import age_refusals
 
 _FORMATS = r"(?:json|ya?ml|csv|tsv|xml|html|toml|markdown|latex|utc|plain text|tabelle|tabla|tableau)"
 _LANGUAGES = (

@@ -7,7 +7,6 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -19,13 +18,12 @@ from compaction_hooks.files.operations import (
     as_items,
     plain_key,
     reads_files,
+    words_of_refusal,
 )
 from compaction_hooks.files.shell import simple_commands, split_heredocs
-from compaction_hooks.summary.extractive.identifiers import kind_of
 from compaction_hooks.summary.extractive.outline import Item, Section
 from compaction_hooks.summary.extractive.text import both_ends, defuse, one_line, size
 from compaction_hooks.text.escaping import neutralize
-from compaction_hooks.text.refusals import SAYS, words_of_refusal
 from compaction_hooks.view.texts import RECALL_TOOL
 
 NAME_CHARS = 60
@@ -39,13 +37,11 @@ SIGNATURE_WORDS = 3
 """Words of a command, options left out, that make it another attempt at the same: `mise run test`, `python -m pytest x.py`."""
 SCAN_CHARS = 4_000
 """Characters of a result that are read at each end for its outcome: compilers and test runners state it there."""
-DETAILS = ((8, 30), (8, 12), (4, 12), (2, 6), (1, 6), (1, 2), (1, 0))
-"""The most tools, and calls of each, that the line of counted steps names; tried in order until the line fits."""
+MOST_TOOLS = (8, 4, 2, 1)
+"""The most tools that the line of counted steps names; tried in order until the line fits."""
 REFUSAL_CHARS, MOST_REFUSALS = 400, 8
 """The most characters of the words that the result of a refused call gives as the user's, and the most such calls, the newest,
 that are never dropped. Recorded words are shorter, and recorded conversations have at most six: more are from no user."""
-MAX_VALUES = 3
-"""The most values of such a call."""
 MOST_FAILURES = 1_000
 """The most things that failed that are remembered: half a megabyte. A summary has room for about ten that were mended."""
 
@@ -90,12 +86,16 @@ _LEADING_CD = re.compile(r"(?:\s*cd\s+\S+\s*(?:&&|;)\s*)+")
 _FIRST_COMMAND = re.compile(r"[^|;&<>]*")
 _COUNT = re.compile(r" \(x(\d{1,9})\)$")
 _OMITTED = re.compile(r"\d+ more steps?, not listed: (.+)$")
-_OMITTED_TOOL = re.compile(r"([^;()]+) (\d{1,9})(?: \(([^()]*)\))?")
+_OMITTED_TOOL = re.compile(r"([^; ()]+) (\d{1,9})")
 _FAILED, _LATER_OK = "FAILED: ", "; later ok"
 
+SAYS, SAID, REFUSED = "its result says: ", "its result said: ", "refused"
+"""The outcome of such a call in the first summary and in the next, in front of the words; and in all later ones, without them."""
+_TOLD = re.compile(rf"^(.* -> FAILED: )(?:{SAYS}|({SAID}))(.*?)((?:; later ok)?(?: \(x\d{{1,9}}\))?)$", re.MULTILINE)
+"""The line of such a call in a summary."""
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+
+class Step(NamedTuple):
     """One call, or several with the same outcome.
 
     Attributes:
@@ -107,13 +107,13 @@ class Step:
     outcome: str
     failed: bool
     kind: Kind
-    count: int = 1
+    times: int = 1
 
     @property
     def text(self) -> str:
         """The line that `parse_step` reads back."""
         outcome = f" -> {_FAILED if self.failed else ''}{self.outcome}" if self.outcome or self.failed else ""
-        return f"{self.call}{outcome}{f' (x{self.count})' if self.count > 1 else ''}"
+        return f"{self.call}{outcome}{f' (x{self.times})' if self.times > 1 else ''}"
 
     @property
     def signature(self) -> str:
@@ -152,7 +152,7 @@ def parse_step(text: str) -> Step:
         outcome=outcome.removeprefix(_FAILED),
         failed=outcome.startswith(_FAILED),
         kind=_kind_of(name, arguments[:-1], is_command=_SHELL_NAME.search(name) is not None),
-        count=int(count[1]) if count else 1,
+        times=int(count[1]) if count else 1,
     )
 
 
@@ -176,7 +176,7 @@ def step_items(earlier: Sequence[Item], new: Iterable[Step], later: Iterable[Ste
         is_mended = step.failed and succeeded.get(step.signature, -1) > at
         item = _make_item(step, (at + 1) / len(done), is_mended=is_mended)
         value = item.value * REPEATED if step.call in calls else item.value
-        items.append(replace(item, value=value, must=at in refused))
+        items.append(item._replace(value=value, must=at in refused))
     return items
 
 
@@ -210,7 +210,7 @@ class Failures(NamedTuple):
                 failed[name] = _read_step(made)
                 mended.pop(name, None)
             elif before := failed.get(name):
-                mended[name] = replace(before, outcome=before.outcome.removesuffix(_LATER_OK) + _LATER_OK)
+                mended[name] = before._replace(outcome=before.outcome.removesuffix(_LATER_OK) + _LATER_OK)
         for name in [*failed][:-MOST_FAILURES]:
             del failed[name]
             mended.pop(name, None)
@@ -232,6 +232,22 @@ def refused_items(calls: Iterable[CallMade]) -> list[Item]:
     return step_items((), read_steps(refused))
 
 
+def age_refusals(summary: str) -> str:
+    """Return an earlier summary for the next one to carry on: words of refusals that it had from the one before are left out.
+
+    >>> age_refusals("- [ ] push() -> FAILED: its result says: Not main!")
+    '- [ ] push() -> FAILED: its result said: Not main!'
+    >>> age_refusals("- [ ] push() -> FAILED: its result said: Not main!")
+    '- [ ] push() -> FAILED: refused'
+    """
+    return _TOLD.sub(lambda line: line[1] + (REFUSED if line[2] else SAID + line[3]) + line[4], summary)
+
+
+def told_refusals(summary: str) -> list[str]:
+    """Return the words of refusals that a summary tells."""
+    return [line[3] for line in _TOLD.finditer(summary)]
+
+
 def is_reported(mended: Item, text: str) -> bool:
     """Return whether the words of another writer tell of a mended failure, by its outcome or by its command or file."""
     step = parse_step(mended.text)
@@ -246,53 +262,37 @@ def tells_error(text: str) -> bool:
 
 
 def make_omitted_line(dropped: Iterable[Item], earlier: Iterable[Item], max_size: float) -> str:
-    """Return a line that counts the steps that were left out, those of earlier rounds included; empty when there are none.
-
-    The line names the objects of steps that changed the outside world too, as far as `max_size` allows.
-    """
+    """Return a line that counts the steps that were left out, those of earlier rounds included; empty when there are none."""
     counts: Counter[str] = Counter()
-    objects: dict[str, dict[str, None]] = {}
     for item in earlier:
         match = _OMITTED.match(item.text)
-        for entry in match[1].split("; ") if match else ():
-            if tool := _OMITTED_TOOL.fullmatch(entry):
-                counts[tool[1]] += int(tool[2])
-                objects.setdefault(tool[1], {}).update(dict.fromkeys(filter(None, (tool[3] or "").split(", "))))
-
+        for name, times in _OMITTED_TOOL.findall(match[1]) if match else ():
+            counts[name] += int(times)
     for item in dropped:
         step = parse_step(item.text)
-        name = "other" if step.kind == "told" else re.sub(r"[;()]", "", step.call.partition("(")[0])
-        counts[name] += step.count
-        if step.kind == "action" and not step.failed and (found := _find_objects(step.call)):
-            objects.setdefault(name, {})[found] = None
-    lines = (_count_line(counts, objects, tools, calls) for tools, calls in DETAILS)
-    return next((line for line in lines if size(line) <= max_size), "")
+        counts["other" if step.kind == "told" else re.sub(r"[;()]", "", step.call.partition("(")[0])] += step.times
 
-
-def _count_line(counts: Counter[str], objects: Mapping[str, Mapping[str, None]], max_tools: int, max_calls: int) -> str:
-    if not counts:
-        return ""
-    shown = sorted(counts, key=lambda name: (not objects.get(name), -counts[name]))[:max_tools]
-    listed: list[str] = []
-    for name in shown:
-        named = ", ".join(list(objects.get(name, ()))[-max_calls:] if max_calls else ())
-        listed.append(f"{name} {counts[name]}" + (f" ({named})" if named else ""))
-    total = sum(counts.values())
-    if rest := total - sum(counts[name] for name in shown):
-        listed.append(f"other {rest}")
-    return f"{total} more step{'s' if total > 1 else ''}, not listed: {'; '.join(listed)}"
+    total = counts.total()
+    for most_tools in MOST_TOOLS if total else ():
+        shown = counts.most_common(most_tools)
+        rest = total - sum(times for _, times in shown)
+        listed = "; ".join(f"{name} {times}" for name, times in (*shown, *([("other", rest)] if rest else ())))
+        line = f"{total} more step{'s' if total > 1 else ''}, not listed: {listed}"
+        if size(line) <= max_size:
+            return line
+    return ""
 
 
 def _make_item(step: Step, age: float, *, is_mended: bool) -> Item:
     """Return the item of a step. The newest is worth three times as much as the oldest."""
-    value = VALUES[step.kind] * (0.5 + age) * (1 + math.log2(step.count)) / (LEAST_COST + size(step.text))
+    value = VALUES[step.kind] * (0.5 + age) * (1 + math.log2(step.times)) / (LEAST_COST + size(step.text))
     if not step.failed:
         # The file lists name the files that were read, and names found in results are listed: a plain read says nothing else.
         is_plain = step.kind == "read" and not step.outcome
         return Item(section=Section.DONE, text=step.text, value=0.0 if is_plain else value)
     if is_mended:
         outcome = step.outcome.removesuffix(_LATER_OK) + _LATER_OK
-        return Item(section=Section.DONE, text=replace(step, outcome=outcome).text, value=value * MENDED)
+        return Item(section=Section.DONE, text=step._replace(outcome=outcome).text, value=value * MENDED)
     section = Section.DONE if step.kind in ("look", "read") or step.outcome.endswith(_LATER_OK) else Section.BLOCKED
     return Item(section=section, text=step.text, value=value * FAILING)
 
@@ -301,9 +301,9 @@ def _merge_repeats(done: Iterable[Step]) -> list[Step]:
     """Return the steps with repetitions of one line counted, in the place of the last repetition."""
     merged: dict[str, Step] = {}
     for step in done:
-        line = replace(step, count=1).text
+        line = step._replace(times=1).text
         before = merged.pop(line, None)
-        merged[line] = replace(step, count=step.count + before.count) if before else step
+        merged[line] = step._replace(times=step.times + before.times) if before else step
     return list(merged.values())
 
 
@@ -335,7 +335,7 @@ def _read_step(made: CallMade) -> Step:
         outcome = "" if reads_files(made) else _short_answer(result.text)
     else:
         outcome = _outcome_line(result.text, step.kind)
-    return replace(step, outcome=_make_safe(outcome)) if outcome else step
+    return step._replace(outcome=_make_safe(outcome)) if outcome else step
 
 
 def _kind_of(name: str, arguments: str, *, is_command: bool) -> Kind:
@@ -397,12 +397,6 @@ def _argument_text(value: object) -> str:
         return one_line(str(value), ARGUMENT_CHARS)
     compact = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return one_line(compact.replace('\\"', "'").replace('"', ""), ARGUMENT_CHARS)
-
-
-def _find_objects(call: str) -> str:
-    """Return the objects of a call: its first arguments that look like identifiers, or an empty text."""
-    values = (argument.partition("=")[2] for argument in call.partition("(")[2][:-1].split(", "))
-    return " ".join([value for value in values if kind_of(value)][:MAX_VALUES])
 
 
 def _outcome_line(text: str, kind: Kind) -> str:

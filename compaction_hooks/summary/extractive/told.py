@@ -6,7 +6,6 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
 from compaction_hooks.messages import Message
 from compaction_hooks.summary.extractive.identifiers import Mentions
@@ -130,6 +129,6 @@ def note_items(notes: Iterable[Item]) -> list[Item]:
     """Return notes on one line each. The first is worth most: other writers begin with the most important points."""
     told: Sequence[Item] = [item for item in notes if not item.text.startswith(_NAMES)]
     return [
-        replace(item, text=one_line(item.text, NOTE_CHARS), value=2.0 - index / len(told))
+        item._replace(text=one_line(item.text, NOTE_CHARS), value=2.0 - index / len(told))
         for index, item in enumerate(told)
     ]

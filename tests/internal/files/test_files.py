@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from compaction_hooks.files import FileOperations, merge
-from compaction_hooks.files.lists import file_tags, remove_file_tags
+from compaction_hooks.files import FileOperations, file_tags, merge, remove_file_tags
 from compaction_hooks.files.operations import digest, find_touched_files, is_failure, read_calls
 from compaction_hooks.messages import Message, Text, ToolCall, ToolResult
 from tests.file_lists import files_in

@@ -233,5 +233,5 @@ def test_a_session_has_the_view_of_a_new_process(data: Any, seed: int, clears: b
         assert other.transform_context_sync(host.messages) == view
         shown, own = session.engine.conversation.projected, set(map(id, host.messages))
         assert shown is not None
-        made = len(shown[1].prefix) if view is not host.messages else 0
+        made = len(shown.projection.prefix) if view is not host.messages else 0
         assert all(id(message) in own for message in view[made:])

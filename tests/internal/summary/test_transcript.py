@@ -300,4 +300,3 @@ def test_texts_that_are_neither_cut_nor_escaped_are_not_copied() -> None:
     shown = transcript(messages, max_tokens=10**9, estimate=quarter)
     assert [any(piece is text for piece in shown.pieces) for text in texts] == [True, True, False, False]
     assert shown.text == "".join(shown.pieces) == text_of(*messages)
-    assert shown.tokens == quarter(shown.text)

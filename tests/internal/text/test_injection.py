@@ -13,8 +13,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from compaction_hooks.files import FileOperations
-from compaction_hooks.files.lists import file_tags
+from compaction_hooks.files import FileOperations, file_tags
 from compaction_hooks.files.operations import find_touched_files, read_calls
 from compaction_hooks.messages import Media, Message, Opaque, Part, Role, Text, ToolCall, ToolResult
 from compaction_hooks.summary.answers import refusal

@@ -9,8 +9,7 @@ pytest.importorskip("hypothesis")
 from hypothesis import given
 from hypothesis import strategies as st
 
-from compaction_hooks.files import FileOperations
-from compaction_hooks.files.lists import file_tags
+from compaction_hooks.files import FileOperations, file_tags
 from compaction_hooks.text.escaping import escape_labels, neutralize
 from compaction_hooks.view.texts import parse_summary, render_summary
 from tests.injection_attacks import ATTACKS, BREAKS, CANARY, labels_seen, tags_seen

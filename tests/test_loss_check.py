@@ -7,12 +7,13 @@ import pytest
 
 from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.recall import LossFigures, loss_of
-from compaction_hooks.testing import BrokenPromise, CheckedSession
+from compaction_hooks.testing import BrokenPromise
+from tests.checked_session import CheckedSession
 from tests.conversations import Chat, Scripted, controller, steps, user
 
 Figures: TypeAlias = Mapping[str, LossFigures]
 
-COUNTS = ("compaction_hooks.engine.attempt.loss_of", "compaction_hooks.testing.checker.loss_of")
+COUNTS = ("compaction_hooks.engine.attempt.loss_of", "tests.checked_session.loss_of")
 MESSAGES = [
     user("Port the parser. Never touch the public API."),
     *steps(6),

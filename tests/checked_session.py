@@ -3,7 +3,7 @@
     checked = CheckedSession(controller.session("s1"), OpenAIChatFormat())
     view = checked.transform_context(messages)  # raises BrokenPromise if a promise is broken
 
-The tests and the soak use it. It also helps authors of a format, a store or a summarizer.
+It plays all calls twice, on copies and in another process, and counts what a summary costs.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from compaction_hooks import (
 from compaction_hooks.events import CompactionEvent
 from compaction_hooks.messages import M
 from compaction_hooks.recall import loss_of
-from compaction_hooks.testing.list_copies import LastCompaction, ListCopy, find_difference
-from compaction_hooks.testing.losses import check_loss
-from compaction_hooks.testing.paid_summaries import AskedSummaries
-from compaction_hooks.testing.promises import BrokenPromise, check_view, demand, is_native
+from compaction_hooks.testing.promises import check_view, demand, is_native
 from compaction_hooks.validity import RuleId, binds_reasoning, is_reasoning, problems, provider_of
+from tests.list_copies import LastCompaction, ListCopy, find_difference
+from tests.loss_check import check_loss
+from tests.paid_summaries import AskedSummaries
 
 R = TypeVar("R")
 
@@ -125,11 +125,7 @@ class CheckedSession(Generic[M]):
     # -- the methods of a session
 
     def transform_context(self, messages: list[M], **options: Unpack[CallOptions]) -> list[M]:
-        """Return the list to send.
-
-        Raises:
-            BrokenPromise: a promise is broken.
-        """
+        """Return the list to send."""
         original = self._start_call(messages)
         view = self._transform(messages, options)
         self._check_returned(original, messages, view)
@@ -146,12 +142,7 @@ class CheckedSession(Generic[M]):
         focus: str | None = None,
         **options: Unpack[CallOptions],
     ) -> CompactionResult[M]:
-        """Compact now.
-
-        Raises:
-            BrokenPromise: a promise is broken.
-            ContextOverflowError: the list does not fit the window and cannot be made to.
-        """
+        """Compact now."""
         original = self._start_call(messages)
         session, options = self.session, self._with_handler(options)
         result = self._run(
@@ -168,12 +159,7 @@ class CheckedSession(Generic[M]):
         return result
 
     def recover(self, error: BaseException, messages: list[M], **options: Unpack[CallOptions]) -> list[M]:
-        """Return a smaller list after an overflow.
-
-        Raises:
-            BrokenPromise: a promise is broken.
-            BaseException: raised by the session: `error` itself, or a `ContextOverflowError`.
-        """
+        """Return a smaller list after an overflow."""
         original = self._start_call(messages)
         session, options = self.session, self._with_handler(options)
         view = self._run(
@@ -185,12 +171,7 @@ class CheckedSession(Generic[M]):
         return view
 
     def call(self, messages: list[M], send: Callable[[list[M]], R], **options: Unpack[CallOptions]) -> R:
-        """Transform, then send; recover from an overflow.
-
-        Raises:
-            BrokenPromise: a promise is broken for a list that was sent.
-            BaseException: raised by the session or by `send`.
-        """
+        """Transform, then send; recover from an overflow."""
         original = self._start_call(messages)
         sent: list[list[M]] = []
 
@@ -491,6 +472,3 @@ class CheckedSession(Generic[M]):
 
     def _read(self, messages: Sequence[M]) -> list[Message]:
         return [piece for message in messages for piece in self._format.read(message)]
-
-
-__all__ = ["GAIN", "GROWTH", "BrokenPromise", "CheckedSession", "Figures"]

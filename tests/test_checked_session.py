@@ -16,12 +16,13 @@ from compaction_hooks.formats import (
     OpenAIChatFormat,
     OpenAIResponsesFormat,
 )
-from compaction_hooks.testing import BrokenPromise, CheckedSession, check_view
-from compaction_hooks.testing.paid_summaries import AskedSummaries
+from compaction_hooks.testing import BrokenPromise, check_view
 from compaction_hooks.testing.promises import Promise
 from compaction_hooks.tokens import CharacterEstimator
 from tests.cases import folded
+from tests.checked_session import CheckedSession
 from tests.conversations import Chat, Scripted, assistant, call, controller, prose, steps, system, talk, tool, user
+from tests.paid_summaries import AskedSummaries
 
 FORMAT = OpenAIChatFormat()
 SUMMARY = {"role": "user", "content": "[Conversation summary]\nwhat was"}
