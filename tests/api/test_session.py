@@ -52,9 +52,10 @@ def test_of_a_thousand_later_sessions_the_least_recently_used_one_is_evicted() -
     assert hooks.session("a").export_records() == []
 
 
-def test_a_session_that_is_still_held_is_found_again() -> None:
+def test_a_session_is_the_same_each_time_and_found_again_while_it_is_held() -> None:
     hooks = controller(8_192)
     held = hooks.session("a")
+    assert hooks.session("a") is held
     open_a_thousand(hooks)
     assert hooks.session("a") is held
 
