@@ -1,7 +1,7 @@
 """The rehearsal as a Hypothesis state machine, which finds a short sequence of actions that breaks a promise."""
 
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Any, Final
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
@@ -58,7 +58,7 @@ class ConversationMachine(RuleBasedStateMachine):
         self.host.send()
 
 
-def _rule_of(name: str, **drawn: st.SearchStrategy[list[int]]) -> Callable[..., None]:
+def _rule_of(name: str, **drawn: Any) -> Callable[..., None]:
     """Return the rule that calls the method of this name."""
 
     def act(self: ConversationMachine, recipe: Sequence[int] = ()) -> None:
