@@ -65,26 +65,16 @@ def _rule_of(name: str, **drawn: Any) -> Callable[..., None]:
         getattr(self.host, name)(chosen_by(recipe))
 
     act.__name__ = name
-    made: Callable[..., None] = rule(**drawn)(act)
+    made: Callable[..., None] = rule(**drawn)(act)  # type: ignore[no-untyped-call]
     return made
 
 
-for _name in ("undo", "store_view", "fork", "crash"):
+_WITHOUT_CHOICE: Final = "undo store_view fork crash"
+_WITH_CHOICES: Final = (
+    "say answer compact overflow call pin edit write_into write_into_old move translate hand_over break_summarizer "
+    "change_tokenizer"
+)
+for _name in _WITHOUT_CHOICE.split():
     setattr(ConversationMachine, _name, _rule_of(_name))
-for _name in (
-    *(
-        "say",
-        "answer",
-        "compact",
-        "overflow",
-        "call",
-        "pin",
-        "edit",
-        "write_into",
-        "write_into_old",
-        "move",
-        "translate",
-    ),
-    *("hand_over", "break_summarizer", "change_tokenizer"),
-):
+for _name in _WITH_CHOICES.split():
     setattr(ConversationMachine, _name, _rule_of(_name, recipe=choices()))
