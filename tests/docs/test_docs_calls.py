@@ -141,9 +141,9 @@ def texts(path: Path) -> set[str]:
 
 
 def skip_calls(path: Path) -> set[str]:
-    """Return the reasons that a module gives where it skips a compaction or begins a cooldown."""
+    """Return the reasons that a module gives where it skips a compaction or begins a pause."""
     calls = [node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.Call)]
-    skips = [call for call in calls if isinstance(call.func, ast.Attribute) and call.func.attr in ("_skip", "begin")]
+    skips = [call for call in calls if ast.unparse(call.func).rpartition(".")[2] in ("_skip", "Pause")]
     values = [value for call in skips for value in call.args if isinstance(value, ast.Constant)]
     return {value.value for value in values if isinstance(value.value, str)}
 
