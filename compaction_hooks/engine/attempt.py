@@ -345,7 +345,7 @@ class Attempt(Generic[M]):
                 if rejection(self._snapshot, candidate, limit=window, window=window) is None:
                     return (yield from self._commit(candidate, start))
             if not self._snapshot.fits_window or self._order.reason is CompactionReason.OVERFLOW:
-                self._cooldown.pause = Pause(until, "no cure", window, self._snapshot.history.log)
+                self._cooldown.pause = Pause(until, "no gain", window, self._snapshot.history.log)
                 return (yield from self._fail(start, self.overflow_error()))
 
         self._cooldown.pause = Pause(until, "no gain", window)
