@@ -7,10 +7,9 @@ from collections.abc import Collection, Mapping, Sequence
 from itertools import groupby
 from typing import Any, ClassVar, NamedTuple
 
-from compaction_hooks.formats._dict_format import DictFormat
+from compaction_hooks.formats._dict_format import DictFormat, call_at, check_pieces, part_at, without_items
 from compaction_hooks.formats._json import Fields, fields_of, list_of, message_fields
 from compaction_hooks.formats._reading import build_message, content_blocks
-from compaction_hooks.formats._rewriting import call_at, check_pieces, part_at, without_items
 from compaction_hooks.messages import (
     Media,
     Message,

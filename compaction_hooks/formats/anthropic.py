@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from compaction_hooks.formats._block_format import BlockFormat
+from compaction_hooks.formats._dict_format import replace_block_text, replace_result_text
 from compaction_hooks.formats._json import Fields, as_json_text, fields_of, text_of
 from compaction_hooks.formats._reading import (
     ROLES,
@@ -22,7 +23,6 @@ from compaction_hooks.formats._reading import (
     text_block,
     thinking_block,
 )
-from compaction_hooks.formats._rewriting import replace_block_text, replace_result_text
 from compaction_hooks.messages import Media, Part, Role, Text, ToolCall, ToolResult
 from compaction_hooks.text.json_text import json_object
 
