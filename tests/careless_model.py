@@ -1,7 +1,5 @@
 """A model whose summaries drop and contradict facts, over HTTP: how it is asked, and what its summaries get back."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

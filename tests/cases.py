@@ -1,12 +1,10 @@
 """Tables of cases: all in one test, which names every failed case, or a sample of them in the fast suite."""
 
-from __future__ import annotations
-
 import functools
 import inspect
 import itertools
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, TypeAlias
 
 import pytest
@@ -54,7 +52,7 @@ def folded(name: str, cases: Mapping[str, Any] | Iterable[Any]) -> Callable[[Tes
         cases: A mapping from names to cases, or the cases, which are then named by their `repr()`.
 
     Raises:
-        AssertionError: names the failed cases, each with its error; raised from the first error.
+        ExceptionGroup: has the error of each failed case, with its name.
     """
     names = name.replace(" ", "").split(",")
     table = cases if isinstance(cases, Mapping) else {repr(case): case for case in cases}
@@ -73,11 +71,10 @@ def folded(name: str, cases: Mapping[str, Any] | Iterable[Any]) -> Callable[[Tes
 def _run_all(test: Test, cases: Mapping[str, Mapping[str, Any]]) -> Test:
     @functools.wraps(test)
     def run(**fixtures: Any) -> None:
-        failures = _Failures(len(cases))
-        for key, case in cases.items():
-            with failures.collect(key):
-                test(**fixtures, **case)
-        failures.demand_none()
+        with _collected() as failing:
+            for key, case in cases.items():
+                with failing(key):
+                    test(**fixtures, **case)
 
     return run
 
@@ -85,30 +82,27 @@ def _run_all(test: Test, cases: Mapping[str, Mapping[str, Any]]) -> Test:
 def _run_all_async(test: Test, cases: Mapping[str, Mapping[str, Any]]) -> Test:
     @functools.wraps(test)
     async def run(**fixtures: Any) -> None:
-        failures = _Failures(len(cases))
-        for key, case in cases.items():
-            with failures.collect(key):
-                await test(**fixtures, **case)
-        failures.demand_none()
+        with _collected() as failing:
+            for key, case in cases.items():
+                with failing(key):
+                    await test(**fixtures, **case)
 
     return run
 
 
-class _Failures:
-    def __init__(self, cases: int) -> None:
-        self._cases = cases
-        self._errors: dict[str, Exception] = {}
+@contextmanager
+def _collected() -> Iterator[Callable[[str], AbstractContextManager[None]]]:
+    """Give a context for each case, which keeps its error; raise all of them at the end."""
+    errors: list[Exception] = []
 
     @contextmanager
-    def collect(self, case: str) -> Any:
+    def failing(case: str) -> Iterator[None]:
         try:
             yield
         except Exception as error:  # noqa: BLE001 - the other cases are checked after any error
-            self._errors[case] = error
+            error.add_note(f"in the case {case}")
+            errors.append(error)
 
-    def demand_none(self) -> None:
-        if self._errors:
-            told = "\n".join(f"- {case}: {type(error).__name__}: {error}" for case, error in self._errors.items())
-            raise AssertionError(f"{len(self._errors)} of {self._cases} cases:\n{told}") from next(
-                iter(self._errors.values())
-            )
+    yield failing
+    if errors:
+        raise ExceptionGroup("cases failed", errors)

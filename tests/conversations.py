@@ -1,7 +1,5 @@
 """Conversations for tests, as OpenAI chat dicts: short to write, real in shape."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """Many concurrent conversations on one controller, in threads and event loops; each looks for words of the others."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import json

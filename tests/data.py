@@ -1,7 +1,5 @@
 """The recorded conversations next to the checkout. Tests that need them are skipped without them."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Edits that hosts make to a list, other than appending."""
 
-from __future__ import annotations
-
 import copy
 import json
 from collections.abc import Callable, Sequence

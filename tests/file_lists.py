@@ -1,7 +1,5 @@
 """The lists of files in a text, read back as a person reads them."""
 
-from __future__ import annotations
-
 import html
 import re
 

@@ -4,8 +4,6 @@ Each attack contains the word `zanzibar`, so that a test can find it in a view. 
 about as lenient as a model.
 """
 
-from __future__ import annotations
-
 import functools
 import html
 import json

@@ -1,18 +1,16 @@
 """Replay of a conversation call by call through a real controller, with a report of broken promises."""
 
-from __future__ import annotations
-
 import copy
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal
 
 from compaction_hooks import CompactionController, CompactionReason, CompactionSettings, Usage
 from compaction_hooks.events import CompactionEvent, CompactionFailed, CompactionFinished
 from compaction_hooks.formats import OpenAIChatFormat
-from compaction_hooks.testing import BrokenPromise, check_view
+from compaction_hooks.testing import BrokenPromise, check_view, generated_history
 from compaction_hooks.tokens import CharacterEstimator
 from compaction_hooks.tokens.budget import Budget
 
@@ -314,3 +312,26 @@ def _side(message: ChatMessage) -> str | None:
         return "host"
     is_said = bool(message.get("content") or message.get("tool_calls"))
     return {"assistant": "assistant", "user": "host"}.get(message["role"]) if is_said else None
+
+
+WINDOWS = (4_096, 8_192, 16_384, 32_768)
+HOSTILE_EVERY = 4
+"""Every fourth seed gives a hostile history, as left behind by a framework, crash or edit."""
+
+
+@dataclass(frozen=True, slots=True)
+class GeneratedRun:
+    kind: Literal["realistic", "hostile"]
+    window: int
+    report: Report
+
+
+def run_generated(seed: int) -> GeneratedRun:
+    """Replay the history of a seed, which also determines its kind, its window and whether usage is reported."""
+    turn, kind_of = divmod(seed, HOSTILE_EVERY)
+    is_hostile = kind_of == HOSTILE_EVERY - 1
+    window = WINDOWS[turn % len(WINDOWS)]
+    reports_usage = bool(turn // len(WINDOWS) % 2)
+    record = {"messages": generated_history(seed, is_hostile=is_hostile)}
+    report = run(record, window, estimate_message, reports_usage=reports_usage, is_hostile=is_hostile)
+    return GeneratedRun("hostile" if is_hostile else "realistic", window, report)

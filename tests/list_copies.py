@@ -1,7 +1,5 @@
 """Copies of a host's list at one moment, to compare with the list later."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import zip_longest

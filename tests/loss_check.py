@@ -1,7 +1,5 @@
 """The check of a compaction's loss figures against the texts of the list, the view and the covered parts."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final

@@ -1,8 +1,7 @@
 """The rehearsal as a Hypothesis state machine, which finds a short sequence of actions that breaks a promise."""
 
-from __future__ import annotations
-
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
@@ -15,23 +14,15 @@ _SEVERAL: Final = st.lists(choices(), min_size=1, max_size=6)
 
 
 class ConversationMachine(RuleBasedStateMachine):
-    """State machine of a host's conversations; each returned view is checked."""
+    """State machine of a host's conversations; each returned view is checked. The rules below it call the method of their name."""
 
     host: Rehearsal
+    say: Callable[[list[int]], None]
 
     @initialize(window=st.sampled_from(WINDOWS), clears=st.booleans(), is_async=st.booleans())
     def begin(self, window: int, clears: bool, is_async: bool) -> None:
         """Open the first conversation."""
         self.host = Rehearsal(window, settings=CompactionSettings(clear_tool_results=clears), is_async=is_async)
-
-    @rule(recipe=choices())
-    def say(self, recipe: list[int]) -> None:
-        """Call `Rehearsal.say`; the other rules call the method of their name."""
-        self.host.say(chosen_by(recipe))
-
-    @rule(recipe=choices())
-    def answer(self, recipe: list[int]) -> None:
-        self.host.answer(chosen_by(recipe))
 
     @rule(recipes=_SEVERAL)
     def steps(self, recipes: list[list[int]]) -> None:
@@ -52,80 +43,38 @@ class ConversationMachine(RuleBasedStateMachine):
     def send(self) -> None:
         self.host.send()
 
-    @rule(recipe=choices())
-    def compact(self, recipe: list[int]) -> None:
-        self.host.compact(chosen_by(recipe))
-
-    @rule(recipe=choices())
-    def overflow(self, recipe: list[int]) -> None:
-        self.host.overflow(chosen_by(recipe))
-
-    @rule(recipe=choices())
-    def call(self, recipe: list[int]) -> None:
-        self.host.call(chosen_by(recipe))
-
     @precondition(lambda self: self.host.now.was_sent is not None)
     @rule()
     def report(self) -> None:
         self.host.report(chosen_by(()))
-
-    @rule()
-    def undo(self) -> None:
-        self.host.undo(chosen_by(()))
-
-    @rule(recipe=choices())
-    def pin(self, recipe: list[int]) -> None:
-        self.host.pin(chosen_by(recipe))
-
-    @rule(recipe=choices())
-    def edit(self, recipe: list[int]) -> None:
-        self.host.edit(chosen_by(recipe))
-
-    @rule()
-    def store_view(self) -> None:
-        self.host.store_view(chosen_by(()))
-
-    @rule(recipe=choices())
-    def write_into(self, recipe: list[int]) -> None:
-        self.host.write_into(chosen_by(recipe))
-
-    @rule(recipe=choices())
-    def write_into_old(self, recipe: list[int]) -> None:
-        self.host.write_into_old(chosen_by(recipe))
-
-    @rule()
-    def fork(self) -> None:
-        self.host.fork(chosen_by(()))
 
     @precondition(lambda self: len(self.host.branches) > 1)
     @rule(recipe=choices())
     def switch(self, recipe: list[int]) -> None:
         self.host.switch(chosen_by(recipe))
 
-    @rule()
-    def crash(self) -> None:
-        self.host.crash(chosen_by(()))
-
-    @rule(recipe=choices())
-    def move(self, recipe: list[int]) -> None:
-        self.host.move(chosen_by(recipe))
-
-    @rule(recipe=choices())
-    def translate(self, recipe: list[int]) -> None:
-        self.host.translate(chosen_by(recipe))
-
-    @rule(recipe=choices())
-    def hand_over(self, recipe: list[int]) -> None:
-        self.host.hand_over(chosen_by(recipe))
-
-    @rule(recipe=choices())
-    def break_summarizer(self, recipe: list[int]) -> None:
-        self.host.break_summarizer(chosen_by(recipe))
-
-    @rule(recipe=choices())
-    def change_tokenizer(self, recipe: list[int]) -> None:
-        self.host.change_tokenizer(chosen_by(recipe))
-
     def teardown(self) -> None:
         """Check the last list once more."""
         self.host.send()
+
+
+def _rule_of(name: str, **drawn: Any) -> Callable[..., None]:
+    """Return the rule that calls the method of this name."""
+
+    def act(self: ConversationMachine, recipe: Sequence[int] = ()) -> None:
+        getattr(self.host, name)(chosen_by(recipe))
+
+    act.__name__ = name
+    made: Callable[..., None] = rule(**drawn)(act)  # type: ignore[no-untyped-call]
+    return made
+
+
+_WITHOUT_CHOICE: Final = "undo store_view fork crash"
+_WITH_CHOICES: Final = (
+    "say answer compact overflow call pin edit write_into write_into_old move translate hand_over break_summarizer "
+    "change_tokenizer"
+)
+for _name in _WITHOUT_CHOICE.split():
+    setattr(ConversationMachine, _name, _rule_of(_name))
+for _name in _WITH_CHOICES.split():
+    setattr(ConversationMachine, _name, _rule_of(_name, recipe=choices()))

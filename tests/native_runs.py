@@ -4,8 +4,6 @@ The list of such an agent, or its records, hold the provider's own summaries. It
 forks and restarts.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping, Sequence
 from random import Random
@@ -19,7 +17,7 @@ from tests.conversations import prose
 from tests.provider.compacting import BETA, Compactor
 from tests.provider.counting import count, pieces_of
 from tests.provider.item_compacting import ItemCompactor
-from tests.provider.item_sealing import ItemSealer
+from tests.provider.item_signing import ItemSealer
 from tests.provider.responses_wire import fault, messages_of
 from tests.provider.signing import Signer
 from tests.provider.validation import anthropic_fault, blocks

@@ -4,8 +4,6 @@ A rehearsal decides nothing itself: a `Choose` selects the next action of `act`,
 `tests.machine` calls the actions one by one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, cast

@@ -1,7 +1,5 @@
 """Agents on a provider that binds the reasoning of its models to the messages before, for the suite and for the soak."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from random import Random

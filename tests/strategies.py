@@ -1,16 +1,16 @@
-"""Hypothesis strategies for conversations, realistic and hostile, and for choices."""
-
-from __future__ import annotations
+"""Hypothesis strategies for conversations, realistic and hostile, and for choices; and the number of examples."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from compaction_hooks.messages import Message
 from compaction_hooks.testing.generated import MOST_BEATS, MOST_TURNS, hostile_history, realistic_history
 from compaction_hooks.testing.hosts import as_openai_chat
 from compaction_hooks.testing.texts import Choose
+from tests.conftest import FULL_EXAMPLES
 
 MOST_CHOICES: Final = 12
 """Number of choices drawn for one step; later choices are the simplest."""
@@ -49,3 +49,8 @@ def chosen_by(recipe: Sequence[int]) -> Choose:
 
 def _choose(draw: st.DrawFn) -> Choose:
     return lambda bound: draw(st.integers(0, bound - 1))
+
+
+def examples(full: int) -> settings:
+    """Return settings with `full` examples in the full suite, and the usual share of them in the fast suite."""
+    return settings(max_examples=max(1, full * settings().max_examples // FULL_EXAMPLES))

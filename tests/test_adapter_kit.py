@@ -1,7 +1,5 @@
 """The kit of the adapters, without any framework."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any, cast

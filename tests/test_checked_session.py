@@ -1,7 +1,5 @@
 """The checker detects each broken promise: a checker that cannot fail proves nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The kit reports loss figures that differ from what the texts say."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 

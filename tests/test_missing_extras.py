@@ -1,7 +1,5 @@
 """An adapter without its framework names the package to install; a broken framework raises its own error."""
 
-from __future__ import annotations
-
 import importlib
 import re
 import sys

@@ -4,8 +4,6 @@ Each is run over texts that repeat one of its own repeats, behind what leads the
 with which a pattern whose time grows faster is found.
 """
 
-from __future__ import annotations
-
 import ast
 import importlib
 import inspect

@@ -1,11 +1,10 @@
 """The error of estimates against real tokenizers and providers, on the recorded conversations."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +15,27 @@ from compaction_hooks.messages import Message, Opaque, Text, Thinking, ToolCall,
 from compaction_hooks.tiktoken_estimator import TiktokenEstimator
 from compaction_hooks.tokens import TokenEstimator
 from compaction_hooks.tokens.calibration import MINIMUM_GROWTH_TOKENS
+
+FILE = Path(__file__).with_name("fixtures") / "class_texts.json"
+
+
+@dataclass(frozen=True)
+class ClassText:
+    """A text and its tokens by cl100k_base and o200k_base, which `tests/internal/tokens/test_tiktoken_estimator.py` recounts."""
+
+    text: str
+    cl100k: int
+    o200k: int
+
+    @property
+    def larger_count(self) -> int:
+        """The larger count: cl100k_base's for all but a few texts, up to two and a half times as many outside ASCII."""
+        return max(self.cl100k, self.o200k)
+
+
+CLASS_TEXTS: Mapping[str, ClassText] = {
+    name: ClassText(**fields) for name, fields in json.loads(FILE.read_text(encoding="utf-8")).items()
+}
 
 
 def real_tokenizer(encoding: str) -> TokenEstimator:

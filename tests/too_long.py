@@ -1,7 +1,5 @@
 """A model call that fails with the provider's "too long" above a number of characters."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Mapping
 

@@ -1,7 +1,5 @@
 """Writer of `compaction_hooks/tokens/known_windows.py`, the windows of current models by genai-prices. Run by `nox -s windows`."""
 
-from __future__ import annotations
-
 import re
 import textwrap
 from collections.abc import Iterator, Mapping

@@ -194,7 +194,9 @@ class _Texts:
     @cached_property
     def shown(self) -> tuple[Prompt, Transcript]:
         """The prompt without its transcript, and the transcript; from the first access on it counts as read."""
-        kept = _show_newest(self._blank.kept_messages, self._kept_tokens, self._estimate)
+        from compaction_hooks.summary.transcript import newest  # most programs that name a request show none
+
+        kept = newest(self._blank.kept_messages, max_tokens=self._kept_tokens, estimate=self._estimate)
         shown = self._show_below(kept)
         if kept and shown[1].shown_messages < len(self._blank.messages):
             # Messages that fit without the kept ones would cost one more request.
@@ -204,7 +206,7 @@ class _Texts:
 
     def _show_below(self, kept: str) -> tuple[Prompt, Transcript]:
         """Return the prompt with this text of the kept messages, and the transcript that has room in it."""
-        from compaction_hooks.summary.transcript import transcript  # most programs that name a request show none
+        from compaction_hooks.summary.transcript import transcript
 
         frame = make_prompt(self._blank, kept, self.name_facts())
         return frame, transcript(self._blank.messages, max_tokens=self._room(frame), estimate=self._estimate)
@@ -279,18 +281,6 @@ def read_instructions(request: SummaryRequest) -> str:
     if texts is None:
         return make_prompt(request).behind
     return texts.shown[0].behind if texts.was_read else ""
-
-
-def _show_newest(messages: Sequence[Message], max_tokens: int, estimate: Callable[[str], int]) -> str:
-    """Return a transcript of at least the newest messages that fit, each cut alike; empty if not even the last one fits."""
-    from compaction_hooks.summary.transcript import transcript  # see `_Texts`
-
-    while messages:
-        shown = transcript(messages, max_tokens=max_tokens, estimate=estimate)
-        if shown.shown_messages == len(messages):
-            return shown.text
-        messages = messages[(len(messages) + 1) // 2 :]
-    return ""
 
 
 def make_prompt(request: SummaryRequest, kept: str = "", facts: str = "") -> Prompt:

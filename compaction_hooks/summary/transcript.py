@@ -100,14 +100,31 @@ def transcript(messages: Sequence[Message], *, max_tokens: int, estimate: Callab
             characters a few times at most, for any number of messages.
     """
     messages = read_xml_calls(messages)
+    pieces = _whole(messages, _STEPS, max_tokens, estimate)
+    return _oldest(messages, max_tokens, estimate) if pieces is None else Transcript(pieces, len(messages))
+
+
+def newest(messages: Sequence[Message], *, max_tokens: int, estimate: Callable[[str], int]) -> str:
+    """Return a transcript of at least the newest messages that fit, each cut alike; empty if not even the last one fits."""
+    messages = read_xml_calls(messages)
+    # What does not fit when it is cut hardest is not tried with the other caps.
+    while messages and _whole(messages, _STEPS[-1:], max_tokens, estimate) is None:
+        messages = messages[(len(messages) + 1) // 2 :]
+    return "".join(_whole(messages, _STEPS, max_tokens, estimate) or ())
+
+
+def _whole(
+    messages: Sequence[Message], steps: Sequence[_Caps], max_tokens: int, estimate: Callable[[str], int]
+) -> _Block | None:
+    """Return the text of all messages under the mildest of these caps that fits; None if none does."""
     most_chars = max(max_tokens, 1) * _MOST_CHARS_PER_TOKEN
-    for step in _STEPS:
+    for step in steps:
         caps = _Caps(step.result_chars, min(step.text_chars, most_chars))
         pieces = _begin([piece for message in messages for piece in _block(message, caps)])
         # Joined for this alone: kept, it would be held in addition to the prompt.
         if sum(map(len, pieces)) <= most_chars and estimate("".join(pieces)) <= max_tokens:
-            return Transcript(pieces, len(messages))
-    return _oldest(messages, max_tokens, estimate)
+            return pieces
+    return None
 
 
 def _begin(pieces: list[str]) -> list[str]:

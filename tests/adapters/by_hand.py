@@ -1,7 +1,5 @@
 """Manual compaction, undo and pins on a thread with a checkpointer alone, as another process finds them."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from typing import Any

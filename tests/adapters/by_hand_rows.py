@@ -1,7 +1,5 @@
 """What every adapter's methods by hand do to the rows of a real store, sync and async, from one process to the next."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Iterator

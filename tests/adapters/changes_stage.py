@@ -4,8 +4,6 @@ Every message carries a mark of its own, and the provider's summaries name the m
 request are to be exactly those of the history it was made for: one that is missing was lost, one too many is of a stale summary.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import re

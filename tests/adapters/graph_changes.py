@@ -1,7 +1,5 @@
 """Changes of a thread's history, for graphs and for agents: each of these walks checks the requests of every call."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias

@@ -1,7 +1,5 @@
 """Models of LangChain that talk to the loopback provider, conversations, tools."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Threads of a graph, agents among them, and tools, for the kits of the LangChain and the LangGraph adapter."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any

@@ -1,7 +1,5 @@
 """Graphs with a compaction node in front of a model node."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Helpers of the LiteLLM adapter's tests: litellm without the network, the provider, calls that reach it."""
 
-from __future__ import annotations
-
 import gc
 import importlib.util
 import logging

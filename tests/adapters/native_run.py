@@ -1,7 +1,5 @@
 """Runs of a framework's agent whose provider compacts by itself: the provider's side, and checks that hold in every framework."""
 
-from __future__ import annotations
-
 import json
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -12,6 +10,7 @@ import pytest
 from compaction_hooks import CompactionFinished, CompactionSettings
 from tests.adapters.stage import ProviderStage
 from tests.provider import Answer, Call, Compactor, ItemCompactor, Rejection, Side, Signer
+from tests.provider.validation import blocks
 from tests.provider.wordings import anthropic_error
 
 MODEL = "claude-opus-5-5"
@@ -29,7 +28,7 @@ def by_anthropic(has_option: bool) -> pytest.MarkDecorator:
 
 
 class NativeSide:
-    """Anthropic's side of a run, which reads a part of a file in each step.
+    """Anthropic's side of a run, which reads a part of a file in each step; or OpenAI's, by its `signer` and `compactor`.
 
     Attributes:
         events: The compactions so far.
@@ -38,8 +37,9 @@ class NativeSide:
     def __init__(self, stage: ProviderStage, steps: int = 40) -> None:
         answers = [Answer(f"Step {step}.", (Call("read", {"part": step}),)) for step in range(steps)]
         self.side: Side = stage.side(*answers, window=200_000)
-        self.signer = self.side.signer = Signer()
-        self.compactor = self.side.compactor = Compactor()
+        self.side.signer = self.signer = Signer()
+        self.compactor: Compactor | ItemCompactor = Compactor()
+        self.side.compactor = self.compactor
         self.events: list[CompactionFinished] = []
 
     def note(self, event: object) -> None:
@@ -50,6 +50,11 @@ class NativeSide:
     def blocks(self) -> list[Any]:
         """The blocks in the records, oldest first."""
         return [event.record.native.items[-1] for event in self.events if event.record.native]
+
+    @property
+    def sealed(self) -> list[Any]:
+        """The provider's own summaries in the newest model request."""
+        return sealed_in(self.side.model_requests[-1].messages)
 
     @property
     def heads(self) -> list[Any]:
@@ -89,27 +94,28 @@ async def check_rotated_key(native: NativeSide, steps: Steps) -> None:
     native.compactor.key = "second account"
     await steps(1)
     assert [request.status for request in native.side.rejections] == [400]
-    assert "[Conversation summary]" in str(native.heads[-1])
+    check_text(native)
     await until_compacted(native, steps)
     assert len(native.side.rejections) == 1
     assert len(native.blocks) > before
-    assert native.heads[-1] == native.blocks[-1]
+    assert native.sealed == native.blocks[-1:]
 
 
 OVERLOADED = Rejection(529, anthropic_error("overloaded_error", "compaction_unavailable"))
 failures = pytest.mark.parametrize("failure", ["max_tokens", OVERLOADED], ids=["no summary", "an error"])
 
 
-async def check_failure(native: NativeSide, steps: Steps, failure: str | Rejection) -> None:
+async def check_failure(native: NativeSide, steps: Steps, failure: str | Rejection, why: str = "") -> None:
     """Check that a compaction that fails is made by rule at once, and that the event tells why."""
     native.compactor.failures = deque([failure])
     await until_compacted(native, steps)
     (event,) = native.events
     assert event.used_fallback
     assert event.fallback_reason
+    assert why in event.fallback_reason
     assert event.record.native is None
     assert "read" in event.record.summary
-    assert "[Conversation summary]" in str(native.heads[-1])
+    check_text(native)
 
 
 async def check_left_to_text(native: NativeSide, steps: Steps, *others: Steps) -> None:
@@ -118,36 +124,41 @@ async def check_left_to_text(native: NativeSide, steps: Steps, *others: Steps) -
     block, first = native.blocks[-1], len(native.side.requests)
     for other in others:
         await other(1)
+        check_text(native)
     sent = native.side.requests[first:]
-    assert ["[Conversation summary]" in str(request.messages[0]) for request in sent] == [True] * len(others)
-    assert block["signature"] not in json.dumps([request.body for request in sent])
+    assert len(sent) == len(others)
+    assert (block.get("signature") or block["encrypted_content"]) not in json.dumps([request.body for request in sent])
     assert native.side.rejections == []
     await steps(1)
-    assert native.heads[-1] == block
+    assert native.sealed == [block]
 
 
 async def check_openai(native: NativeSide, steps: Steps) -> None:
     """Check that a run goes on behind OpenAI's newest item, word for word, until the key changes: then behind the text."""
     side = native.side
-    side.signer, side.compactor = None, (compactor := ItemCompactor())
+    side.signer = None
+    side.compactor = native.compactor = ItemCompactor()
     for _ in range(2):
         await until_compacted(native, steps)
-        assert sealed_in(side.model_requests[-1].messages) == native.blocks[-1:]
+        assert native.sealed == native.blocks[-1:]
     first, second = (request for request in side.requests if request.is_compaction)
     assert sealed_in(second.messages) == native.blocks[:1]
     assert "Be brief." in first.body["instructions"]
     assert side.rejections == []
     assert "Be brief." in side.model_requests[-1].system
-    compactor.key = "second account"
-    await steps(1)
-    assert len(side.rejections) == 1
-    assert sealed_in(side.model_requests[-1].messages) == []
-    assert "[Conversation summary]" in str(side.model_requests[-1].messages)
+    await check_rotated_key(native, steps)
+
+
+def check_text(native: NativeSide) -> None:
+    """Check that the newest model request begins with the text of the summary."""
+    assert native.sealed == []
+    assert "[Conversation summary]" in str(native.side.model_requests[-1].messages[:2])
 
 
 def sealed_in(messages: Iterable[Mapping[str, Any]]) -> list[Any]:
-    """Return OpenAI's items in the messages of a request."""
-    return [message for message in messages if message.get("type") == "compaction"]
+    """Return the provider's own summaries in the messages of a request."""
+    items = (item for message in messages for item in (message, *blocks(message.get("content"))))
+    return [item for item in items if item.get("type") == "compaction"]
 
 
 async def until_compacted(native: NativeSide, steps: Steps) -> None:

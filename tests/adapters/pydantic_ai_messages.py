@@ -1,7 +1,5 @@
 """Histories of pydantic-ai and agents with a tool, for tests of its adapter that need no provider."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar

@@ -1,7 +1,5 @@
 """The provider that the tests of the pydantic-ai adapter talk to, and models that talk to it."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator
 from contextlib import closing, contextmanager

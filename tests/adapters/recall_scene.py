@@ -1,7 +1,5 @@
 """An agent that needs a fact from an early tool result, after its view has left that out."""
 
-from __future__ import annotations
-
 import json
 
 from tests.provider import Answer, Call, Received

@@ -1,7 +1,5 @@
 """One conversation has one digest chain, whichever framework's messages it is written in: what the tests of all formats share."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Requests that make the server compact, for the tests of every adapter: only overflows are recovered from."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A conversation with a model that signs its reasoning and refuses it behind other messages, for the tests of every adapter."""
 
-from __future__ import annotations
-
 from collections import deque
 
 from compaction_hooks import CompactionSettings

@@ -1,12 +1,16 @@
 """A side of the provider for one test, and a summarizer: shared by the stages of all frameworks."""
 
-from __future__ import annotations
-
+from functools import cache
 from importlib import import_module
 from typing import Any
 
+import pytest
+
 from compaction_hooks import Summary, SummaryRequest
+from compaction_hooks.testing import Script
+from tests.cases import sampled
 from tests.provider import Answer, LoopbackProvider, Rejection, Side
+from tests.provider.recorded import read_scripts
 
 WINDOW = 16_384
 SECRET = "KINGFISHER"
@@ -67,3 +71,20 @@ class CountingSummarizer:
     def __call__(self, request: SummaryRequest) -> Summary:
         self.asked.append(request)
         return Summary(text=f"## Goal\n- {SECRET} {len(self.asked)}")
+
+
+MINIMUM_TOKENS = 40_000
+MOST_ANSWERS = 150
+"""In all: every model call of a loop costs some milliseconds of its framework's own."""
+
+PATTERNS = sampled(["openhands*", "miniswe*", "kimi*"], 1)
+"""One session of each source: an editor, a terminal, many turns in Chinese."""
+
+
+@cache
+def recorded_script(pattern: str) -> Script:
+    """The first long session of a source; skips where it has none."""
+    for _, script in read_scripts(pattern, minimum_tokens=MINIMUM_TOKENS):
+        if len(script.answers) <= MOST_ANSWERS and max(len(turn.user) for turn in script.turns) < 20_000:
+            return script
+    pytest.skip(f"no session of {pattern} has {MINIMUM_TOKENS:,} tokens")

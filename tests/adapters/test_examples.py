@@ -1,7 +1,5 @@
 """The programs in examples/ run offline, each where its framework is installed."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

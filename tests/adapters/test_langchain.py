@@ -1,7 +1,5 @@
 """`CompactionMiddleware` around the model call of real agents, against the loopback provider."""
 
-from __future__ import annotations
-
 import base64
 from typing import Annotated, Any, TypedDict, cast
 

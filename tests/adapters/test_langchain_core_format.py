@@ -1,7 +1,5 @@
 """`LangChainFormat`: all contents of langchain-core's messages, of any provider."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """Chat models as summarizers over real HTTP, and the facts of a model: name, window, limits."""
 
-from __future__ import annotations
-
 import asyncio
 import sys
 import threading

@@ -1,9 +1,10 @@
 """`repair=True` with langchain-core's messages."""
 
-from __future__ import annotations
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
 
-from collections.abc import Callable
-
+import langchain_core.exceptions
 import pytest
 from compaction_adapters.langchain_core import LangChainFormat
 from langchain_core.messages import (
@@ -14,13 +15,20 @@ from langchain_core.messages import (
     HumanMessage,
     SystemMessage,
     ToolMessage,
+    convert_to_messages,
 )
-from langchain_core.messages.tool import tool_call, tool_call_chunk
+from langchain_core.messages.tool import default_tool_parser, tool_call, tool_call_chunk
 
+from compaction_hooks import is_context_overflow, parse_overflow
+from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat
 from compaction_hooks.messages import ToolCall
 from compaction_hooks.repair import INTERRUPTED, repaired
 from tests.adapters import repair_dialects
-from tests.adapters.framework_repairs import check_broken_histories, check_same_chain, check_whole_histories
+from tests.adapters.langchain_core_stage import Stage, asked
+from tests.adapters.repair_dialects import check_broken_histories, check_same_chain, check_whole_histories
+from tests.adapters.same_chain import CONVERSATIONS, HOSTED, chain
+from tests.data import needs_data, sessions
+from tests.provider import WORDINGS
 from tests.repairs import Dialect
 
 FORMAT = LangChainFormat()
@@ -104,3 +112,68 @@ def test_a_system_message_inside_stays_in_its_place() -> None:
     assert [message.type for message in repaired(messages, FORMAT)] == ["human", "ai", "tool", "system", "human"]
     whole: list[BaseMessage] = [HumanMessage("hi"), SystemMessage("Be brief."), HumanMessage("and?")]
     assert repaired(whole, FORMAT) is whole
+
+
+WINDOW = 4_000
+NAMED = {"cerebras": "cerebras"}
+"""Providers whose rejection has no text: recognized by their name."""
+
+
+@pytest.mark.parametrize("way", ["plain", "stream"])
+@pytest.mark.parametrize("client", ["openai", "anthropic"])
+async def test_every_wording_is_recognized(stage: Stage, client: str, way: str) -> None:
+    model = getattr(stage, client)(max_tokens=256)
+    read: dict[str, tuple[bool, int | None]] = {}
+    for wording in WORDINGS:
+        stage.side(window=WINDOW, wording=wording)
+        with pytest.raises(Exception) as caught:  # noqa: PT011 - each integration raises errors of its own
+            await (anext(model.astream(asked(8))) if way == "stream" else model.ainvoke(asked(8)))
+        found = parse_overflow(caught.value, provider=NAMED.get(wording))
+        is_overflow = is_context_overflow(caught.value, provider=NAMED.get(wording))
+        read[wording] = (is_overflow, found.limit_tokens if found else None)
+    assert read == {name: (True, WINDOW if "{limit}" in one.text else None) for name, one in WORDINGS.items()}
+
+
+def test_an_error_of_langchain_itself_is_recognized() -> None:
+    assert is_context_overflow(langchain_core.exceptions.ContextOverflowError("too much"))
+
+
+Chat = Mapping[str, Any]
+
+
+def as_langchain(message: Chat) -> BaseMessage:
+    """Return a message of OpenAI chat as LangChain has it: calls whose arguments are no JSON are invalid calls."""
+    if message["role"] == "assistant":
+        valid, invalid = default_tool_parser(message.get("tool_calls") or [])
+        return AIMessage(message.get("content") or "", tool_calls=valid, invalid_tool_calls=invalid)
+    (converted,) = convert_to_messages([{**message, **({"status": "error"} if message.get("is_error") else {})}])
+    if message.get("is_compact_summary"):
+        converted.additional_kwargs["lc_source"] = "summarization"
+    return converted
+
+
+def assert_same_chain(messages: Sequence[Chat]) -> int:
+    wanted = chain(OpenAIChatFormat(), messages)
+    assert chain(LangChainFormat(), [*map(as_langchain, messages)]) == wanted
+    return len(wanted)
+
+
+@needs_data
+def test_recorded_sessions_have_the_same_chain() -> None:
+    runs = sum(assert_same_chain(session["messages"]) for session in itertools.islice(sessions(), 0, None, 6))
+    assert runs > 2_000
+
+
+@pytest.mark.parametrize("messages", CONVERSATIONS)
+def test_generated_conversations_have_the_same_chain(messages: list[Chat]) -> None:
+    assert assert_same_chain(messages) > 1
+
+
+def test_tools_that_the_provider_ran_have_the_chain_of_its_own_blocks() -> None:
+    """As langchain-anthropic holds them, and as LangChain's standard blocks, into which langchain-core turns them itself."""
+    said = AIMessage(HOSTED[1]["content"], response_metadata={"model_provider": "anthropic"})
+    wanted = chain(AnthropicFormat(), HOSTED)
+    for content in (said.content, said.content_blocks):
+        messages = [HumanMessage("Which release?"), AIMessage(cast("Any", content)), HumanMessage("Thanks.")]
+        assert chain(LangChainFormat(), messages) == wanted
+    assert {block["type"] for block in said.content_blocks} >= {"server_tool_call", "server_tool_result"}

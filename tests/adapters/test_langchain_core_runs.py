@@ -1,7 +1,5 @@
 """The conversation of a run, status events, and the records kept for conversations and in states."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`CompactionMiddleware` in place of the summarization that `create_deep_agent` brings along."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,20 +1,33 @@
-"""The LangChain adapter has every fact of the adapter kit, with the clients of OpenAI and of Anthropic."""
-
-from __future__ import annotations
+"""LangChain's middleware: the checks of every adapter, methods by hand, the recall tool, and what is refused."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
+from compaction_adapters.kit import Twin
 from compaction_adapters.langchain import CompactionMiddleware
+from compaction_adapters.langchain.records import CHANNEL
+from compaction_adapters.langchain_core import LangChainFormat
 from langchain.agents import create_agent
+from langchain.agents.middleware import HumanInTheLoopMiddleware
+from langchain_core.messages import HumanMessage, ToolMessage
+from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command
 
+from compaction_hooks import CompactionController
 from compaction_hooks.testing import ADAPTER_FACTS, AdapterFact, Opening, check_adapter, check_session
+from tests.adapters import by_hand
+from tests.adapters.by_hand_rows import Process, check_rows
+from tests.adapters.langchain_core_stage import WINDOW, Stage, both_ways, say, step_by_step, thread
 from tests.adapters.langchain_kit_stage import GraphHarness
-from tests.adapters.recorded_sessions import PATTERNS, recorded_script
+from tests.adapters.recall_scene import KNOWN, REQUEST, UNKNOWN, Reader
+from tests.adapters.recall_scene import read_page as page_text
+from tests.adapters.stage import PATTERNS, recorded_script
+from tests.conversations import prose
 from tests.data import needs_data
-from tests.provider import LoopbackProvider
+from tests.provider import Answer, Call, LoopbackProvider
 
 
 def agent(model: Any, tools: Sequence[Any], opening: Opening) -> Any:
@@ -33,3 +46,96 @@ def test_the_adapter_has_every_fact(fact: AdapterFact, client: str, provider: Lo
 @pytest.mark.parametrize("pattern", PATTERNS)
 def test_a_recorded_session_runs_to_its_end(pattern: str, provider: LoopbackProvider) -> None:
     check_session(GraphHarness(provider, "anthropic", agent), provider, recorded_script(pattern))
+
+
+@pytest.mark.parametrize("check", by_hand.CHECKS, ids=lambda check: check.__name__)
+async def test_manual_changes_of_a_thread(stage: Stage, check: Any) -> None:
+    def process(saver: Any, **keywords: Any) -> tuple[Any, Any]:
+        compaction: CompactionMiddleware[Any, Any] = CompactionMiddleware(**keywords)
+        return compaction, create_agent(stage.openai(), middleware=[compaction], checkpointer=saver)
+
+    await check(process, by_hand.side_of(stage), "sync", CHANNEL)
+
+
+@both_ways
+async def test_rows_of_a_middleware(stage: Stage, tmp_path: Path, how: str) -> None:
+    saver = InMemorySaver()
+
+    def new_process(**keywords: Any) -> Process:
+        compaction: CompactionMiddleware[Any, Any] = CompactionMiddleware(**keywords)
+        agent: Any = create_agent(stage.openai(), middleware=[compaction], checkpointer=saver)
+        run = Twin(agent.invoke, agent.ainvoke, by_hand.LONG_TALK, thread())
+        return Process(compaction, run, list, (agent, thread()))
+
+    await check_rows(how, tmp_path, by_hand.side_of(stage), new_process, by_hand.LONG_TALK["messages"][0])
+
+
+@tool
+def read_page(page: int) -> str:
+    """Read a page."""
+    return page_text(page)
+
+
+@pytest.mark.parametrize(
+    ("api", "how", "saver", "recall", "argument", "said"),
+    [
+        ("openai", "sync", None, True, "query", KNOWN),
+        ("openai", "streamed", InMemorySaver(), True, "handle", KNOWN),
+        ("anthropic", "async", InMemorySaver(), True, "query", KNOWN),
+        ("openai", "async", InMemorySaver(), False, "query", UNKNOWN),
+    ],
+    ids=["run without a thread", "streamed, misnamed argument", "async", "without the tool"],
+)
+async def test_an_agent_that_needs_a_covered_fact_recalls_it(
+    stage: Stage, api: str, how: str, saver: InMemorySaver | None, recall: bool, argument: str, said: str
+) -> None:
+    side = stage.side()
+    side.think = reader = Reader(argument)
+    middleware = CompactionMiddleware(context_window=WINDOW, recall=recall)
+    agent = create_agent(getattr(stage, api)(), [read_page], middleware=[middleware], checkpointer=saver)
+    assert await say(agent, REQUEST, how, thread() if saver else None) == said
+    assert reader.recalled is recall
+    assert ("recall" in str(side.model_requests[-1].messages)) is recall
+
+
+@both_ways
+async def test_a_thread_that_goes_on_in_another_process_recalls(stage: Stage, how: str) -> None:
+    """The records come from the checkpoint, also if the tool is the first thing that runs there."""
+    side, model, saver = stage.side(), stage.openai(), InMemorySaver()
+    side.think = reader = Reader()
+
+    def start() -> Any:
+        middleware = [CompactionMiddleware(context_window=WINDOW, recall=True)]
+        return create_agent(model, [read_page], middleware=middleware, checkpointer=saver, interrupt_before=["tools"])
+
+    assert await step_by_step(start, REQUEST, how, {**thread(), "recursion_limit": 200}) == KNOWN
+    assert reader.recalled
+
+
+SAID = "Never push to main. Rebase first!"
+
+
+@tool
+def push(branch: str) -> str:
+    """Push a branch."""
+    raise AssertionError(branch)
+
+
+async def test_the_words_of_a_rejected_call_are_its_results(stage: Stage) -> None:
+    side = stage.side()
+    side.answers.extend([Answer(calls=(Call("push", {"branch": "main"}),)), Answer(prose(400))])
+    human = HumanInTheLoopMiddleware(interrupt_on={"push": True})
+    agent = create_agent(stage.openai(), [push], middleware=[human], checkpointer=InMemorySaver())
+    given: Any = {"messages": [("user", "Publish the branch.")]}
+    await agent.ainvoke(given, thread("rejected"))
+    resume: Any = Command(resume={"decisions": [{"type": "reject", "message": SAID}]})
+    messages = (await agent.ainvoke(resume, thread("rejected")))["messages"]
+    answer = next(message for message in messages if isinstance(message, ToolMessage))
+    if answer.text == SAID:
+        pytest.skip("older versions have no sentence before the words")
+
+    hooks = CompactionController(context_window=64_000, format=LangChainFormat())
+    record = hooks.compact_sync([*messages, HumanMessage("Well?")], keep_recent_tokens=0).record
+    assert record is not None
+    assert f"- [ ] push(branch=main) -> FAILED: its result says: {SAID}" in record.summary
+    assert SAID not in record.summary.partition("## Progress")[0]

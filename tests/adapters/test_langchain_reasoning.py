@@ -1,7 +1,5 @@
 """Agents on models that bind their thinking to the messages before it, behind Anthropic's own integration."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

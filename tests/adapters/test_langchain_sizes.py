@@ -1,7 +1,5 @@
 """`trigger=` and `keep=` in LangChain's forms, and wrong arguments."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Records of an agent's compactions in its checkpoints and its store; no summary is paid for twice."""
 
-from __future__ import annotations
-
 import gc
 import json
 from pathlib import Path
@@ -20,6 +18,9 @@ from langgraph.types import Command, interrupt
 from compaction_hooks import CompactionRecord, CompactionSettings
 from compaction_hooks.events import CompactionEvent
 from compaction_hooks.stores import SQLiteStore
+from tests.adapters import graph_changes
+from tests.adapters.changes_stage import SUMMARIZE, SYSTEM, WINDOW
+from tests.adapters.graph_changes import LOOK
 from tests.adapters.langchain_core_stage import (
     LONG,
     NEXT,
@@ -179,3 +180,19 @@ async def test_sessions_of_runs_that_ended_are_closed(
     gc.collect()
     ids = list(dict.fromkeys(event.session_id for event in events))
     assert [compaction.session(id).state().context_tokens is not None for id in ids] == [is_kept] * 3
+
+
+def an_agent(stage: Stage, checkpointer: Any, **options: Any) -> Any:
+    compaction: Any = CompactionMiddleware(settings=SUMMARIZE, **options)
+    model = stage.openai(WINDOW)
+    return create_agent(model, [LOOK], system_prompt=SYSTEM, middleware=[compaction], checkpointer=checkpointer)
+
+
+async def test_time_travel(stage: Stage) -> None:
+    graph_changes.check_travel_in_time(an_agent, stage)
+
+
+async def test_a_crash_in_the_model_call(stage: Stage, tmp_path: Path) -> None:
+    """LangChain drops the update of a call that raises: across processes a store keeps the record."""
+    store = SQLiteStore(tmp_path / "records.db")
+    graph_changes.check_crash_in_the_model_call(an_agent, stage, tmp_path / "threads.db", store=store)

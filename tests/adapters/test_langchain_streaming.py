@@ -1,7 +1,5 @@
 """Streams of an agent: the answer, status events, and nothing of a summary."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 from typing import Any

@@ -1,24 +1,42 @@
-"""The LangGraph adapter has every fact of the adapter kit: in a graph of one's own and in `create_react_agent`."""
-
-from __future__ import annotations
+"""LangGraph's nodes: the checks of every adapter, methods by hand and the recall tool."""
 
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
-from compaction_adapters.langgraph import CompactionNode
+from compaction_adapters.kit import Twin
+from compaction_adapters.langgraph import BaseStoreRecordStore, CompactionNode
 from langchain_core.messages import SystemMessage
+from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode, tools_condition
+from langgraph.store.memory import InMemoryStore
 
+from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.testing import ADAPTER_FACTS, AdapterFact, Opening, check_adapter, check_session
+from tests.adapters import by_hand
+from tests.adapters.by_hand_rows import Process, check_rows
+from tests.adapters.langchain_core_stage import (
+    SECRET,
+    WINDOW,
+    Stage,
+    both_ways,
+    say,
+    spoken,
+    step_by_step,
+    texts,
+    thread,
+)
 from tests.adapters.langchain_kit_stage import GraphHarness
-from tests.adapters.langgraph_stage import calls, react_agent
-from tests.adapters.recorded_sessions import PATTERNS, recorded_script
+from tests.adapters.langgraph_stage import Model, calls, chat_graph, node_of, react_agent, wrapped_graph
+from tests.adapters.recall_scene import KNOWN, REQUEST, UNKNOWN, Reader
+from tests.adapters.recall_scene import read_page as page_text
+from tests.adapters.stage import PATTERNS, recorded_script
 from tests.data import needs_data
-from tests.provider import LoopbackProvider
+from tests.provider import Answer, LoopbackProvider
 
 
 def graph(model: Any, tools: Sequence[Any], opening: Opening, *, is_react: bool = False, trim: bool = False) -> Any:
@@ -61,3 +79,93 @@ def test_the_adapter_has_every_fact(fact: AdapterFact, kind: str, provider: Loop
 @pytest.mark.parametrize("pattern", PATTERNS)
 def test_a_recorded_session_runs_to_its_end(pattern: str, provider: LoopbackProvider) -> None:
     check_session(harness(provider, "graph"), provider, recorded_script(pattern))
+
+
+@pytest.mark.parametrize("check", by_hand.CHECKS, ids=lambda check: check.__name__)
+async def test_manual_changes_of_a_thread(stage: Stage, check: Any) -> None:
+    def process(saver: Any, **keywords: Any) -> tuple[Any, Any]:
+        compact = CompactionNode(context_window=WINDOW, **keywords)
+        return compact, wrapped_graph(compact, stage.openai(), checkpointer=saver)
+
+    await check(process, by_hand.side_of(stage), "async", "compaction_records")
+
+
+@both_ways
+async def test_a_forgotten_thread_is_gone_from_the_store_with_its_subgraphs(how: str) -> None:
+    items = InMemoryStore()
+    compact = CompactionNode(context_window=WINDOW, **by_hand.above_the_trigger(), store=BaseStoreRecordStore(items))
+    builder = StateGraph(MessagesState).add_node("inner", chat_graph(compact, Model())).add_edge(START, "inner")
+    outer: Any = builder.compile(checkpointer=InMemorySaver())
+    for graph in (outer, chat_graph(compact, Model(), checkpointer=InMemorySaver())):
+        graph.invoke(by_hand.TALK, thread())
+        assert items.search(("compaction_records",))
+        await by_hand.do(how, compact, "forget", graph, thread())
+        assert items.search(("compaction_records",)) == []
+
+
+@both_ways
+async def test_rows_of_a_node(stage: Stage, tmp_path: Path, how: str) -> None:
+    saver = InMemorySaver()
+
+    def new_process(**keywords: Any) -> Process:
+        compact = CompactionNode(context_window=WINDOW, **keywords)
+        graph: Any = wrapped_graph(compact, stage.openai(), checkpointer=saver)
+        run = Twin(graph.invoke, graph.ainvoke, by_hand.LONG_TALK, thread())
+        return Process(compact, run, list, (graph, thread()))
+
+    await check_rows(how, tmp_path, by_hand.side_of(stage), new_process, by_hand.LONG_TALK["messages"][0])
+
+
+async def test_an_interrupted_run_goes_on_after_a_manual_compaction(stage: Stage) -> None:
+    side, compact = stage.side(Answer("Yes.")), node_of()
+    graph = wrapped_graph(compact, stage.openai(), checkpointer=InMemorySaver(), interrupt_before=["model"])
+    graph.invoke({"messages": spoken(4)}, thread())
+    await compact.compact(graph, thread(), **by_hand.CALLED_WITH)
+    assert graph.get_state(thread()).next == ("model",)
+    assert graph.invoke(None, thread())["messages"][-1].text == "Yes."
+    assert SECRET in texts(side.model_requests[-1].messages)
+
+
+@tool
+def read_page(page: int) -> str:
+    """Read a page."""
+    return page_text(page)
+
+
+@pytest.mark.parametrize(
+    ("how", "version", "recall", "said"),
+    [("sync", "v1", True, KNOWN), ("streamed", "v2", True, KNOWN), ("sync", "v2", False, UNKNOWN)],
+    ids=["tools of the state", "streamed, tools by Send", "without the tool"],
+)
+async def test_an_agent_that_needs_a_covered_fact_recalls_it(
+    stage: Stage, how: str, version: str, recall: bool, said: str
+) -> None:
+    side = stage.side()
+    side.think = reader = Reader()
+    compact = CompactionNode(context_window=WINDOW, recall=recall)
+    model = compact.wrap(stage.openai())
+    agent = react_agent(model, [read_page, *compact.tools], pre_model_hook=compact, version=version)
+    assert await say(agent, REQUEST, how, {**thread(), "recursion_limit": 200}) == said
+    assert reader.recalled is recall
+    assert ("recall" in str(side.model_requests[-1].messages)) is recall
+
+
+@pytest.mark.parametrize(("how", "version"), [("sync", "v1"), ("async", "v2")])
+async def test_a_thread_that_goes_on_in_another_process_recalls(stage: Stage, how: str, version: str) -> None:
+    """The records come from the checkpoint, also if the tool is the first thing that runs there."""
+    side, model, saver = stage.side(), stage.openai(), InMemorySaver()
+    side.think = reader = Reader()
+
+    def start() -> Any:
+        compact = CompactionNode(context_window=WINDOW, recall=True)
+        tools = [read_page, *compact.tools]
+        saved: Any = {"checkpointer": saver, "interrupt_before": ["tools"], "version": version}
+        return react_agent(compact.wrap(model), tools, pre_model_hook=compact, **saved)
+
+    assert await step_by_step(start, REQUEST, how, {**thread(), "recursion_limit": 200}) == KNOWN
+    assert reader.recalled
+
+
+def test_recall_excludes_trim() -> None:
+    with pytest.raises(ConfigurationError, match="exclude one another"):
+        CompactionNode(context_window=WINDOW, recall=True, trim=True)

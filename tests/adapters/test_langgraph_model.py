@@ -1,7 +1,5 @@
 """`CompactionNode.wrap`: a model that compacts and recovers, over real HTTP, with a node in front of it or alone."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

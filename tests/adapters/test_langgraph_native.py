@@ -1,7 +1,5 @@
 """Graphs whose provider compacts on its own side."""
 
-from __future__ import annotations
-
 import inspect
 from typing import Any
 

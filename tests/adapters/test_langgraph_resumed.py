@@ -1,7 +1,5 @@
 """A thread that goes on at the model node, the visibility of views and records, several tasks in one step."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Window, trigger, summarizer and model of one run: by its configuration, its context, or the model it picks."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,8 +7,10 @@ import pytest
 from compaction_adapters.langgraph import CompactionNode
 from langchain_core.messages import AIMessage
 from langchain_core.runnables import ConfigurableField, RunnableConfig, RunnableLambda
+from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.prebuilt import ToolNode, tools_condition
 from langgraph.runtime import Runtime
 
 from compaction_hooks.errors import ConfigurationError
@@ -21,11 +21,15 @@ from tests.adapters.langchain_core_stage import (
     asked,
     kinds_of,
     records_in,
+    run,
+    said,
     streamed,
     thread,
 )
-from tests.adapters.langgraph_stage import calls
-from tests.cases import folded
+from tests.adapters.langgraph_stage import calls, react_agent
+from tests.adapters.signed_reasoning import BINDING, HIDDEN, RESULT, SETTINGS, STEPS, TURNS, Reading
+from tests.adapters.signed_reasoning import WINDOW as READING_WINDOW
+from tests.cases import crossed, folded
 from tests.provider import Answer
 
 TALK = {"messages": asked(9)}
@@ -124,3 +128,34 @@ async def test_a_configurable_model_is_followed(stage: Stage, kind: str) -> None
         profile = {"profile": {"max_input_tokens": window}} if window else {}
         graph.invoke(TALK, {"configurable": {"thread_id": str(window), **profile}})
     assert kinds_of(side.requests) == [False, False, True, False]
+
+
+@tool
+def read_file(path: str) -> str:
+    """Read a file."""
+    return f"{path}\n{RESULT}"
+
+
+def prebuilt(compact: CompactionNode, model: Any, saver: Any) -> Any:
+    return react_agent(compact.wrap(model), [read_file], pre_model_hook=compact, checkpointer=saver)
+
+
+def plain(compact: CompactionNode, model: Any, saver: Any) -> Any:
+    builder = StateGraph(MessagesState).add_node("compact", compact).add_node("tools", ToolNode([read_file]))
+    builder.add_node("model", calls(compact.wrap(model).bind_tools([read_file])))
+    builder.add_edge(START, "compact").add_edge("compact", "model").add_conditional_edges("model", tools_condition)
+    return builder.add_edge("tools", "compact").compile(checkpointer=saver)
+
+
+@crossed(model=[BINDING, HIDDEN], how=["sync", "async"], make=[plain, prebuilt], output=["v0", "v1"])
+async def test_no_run_of_a_graph_ends_in_a_refusal(stage: Stage, model: str, how: str, make: Any, output: str) -> None:
+    """The second turn is that of another process, which has only the checkpoint."""
+    reading, saver = Reading(stage.side()), InMemorySaver()
+    for turn in TURNS:
+        compact = CompactionNode(context_window=READING_WINDOW, settings=SETTINGS)
+        graph = make(compact, stage.anthropic(model_name=model, output_version=output), saver)
+        state = await run(graph, said(turn), how, {**thread(), "recursion_limit": 10 * STEPS})
+        assert state["messages"][-1].text == "Done."
+    reading.check(model)
+    assert compact.session("thread").state().compaction_count >= 2
+    assert sum("signature" in str(message.content) for message in state["messages"]) == len(reading.answers)

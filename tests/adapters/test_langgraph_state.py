@@ -1,7 +1,5 @@
 """Records in a graph: interrupts, subgraphs, branches, trimmed conversations, runs without a thread."""
 
-from __future__ import annotations
-
 import gc
 import operator
 from typing import Annotated, Any

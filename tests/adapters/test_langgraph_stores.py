@@ -1,7 +1,5 @@
 """Records in any LangGraph `BaseStore`."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`with_compaction` around functions that make no request: ways of calling, the conversation, the facts in a call's arguments."""
 
-from __future__ import annotations
-
 import functools
 import inspect
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """`CompactionCallback` among litellm's callbacks: async calls of the SDK and of a router, and the hooks of the proxy."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

@@ -1,7 +1,5 @@
 """`with_compaction` over HTTP: summaries, usage, streams, answers cut by the window, media, sessions between calls."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

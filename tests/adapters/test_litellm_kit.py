@@ -1,21 +1,26 @@
-"""`with_compaction` has every fact of the adapter kit: litellm's own functions with two providers' APIs, and a router's methods."""
+"""litellm: the checks of every adapter, methods by hand and the recall tool."""
 
-from __future__ import annotations
-
+import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
-from compaction_adapters.litellm import with_compaction
+from compaction_adapters.kit import Twin
+from compaction_adapters.litellm import CompactionCallback, with_compaction
 
+from compaction_hooks import ConfigurationError
 from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.testing import ADAPTER_FACTS, AdapterFact, HostConversation, Opening, check_adapter, check_session
 from tests.adapters import litellm_stage
-from tests.adapters.litellm_stage import WITH_TOOLS, litellm
-from tests.adapters.recorded_sessions import PATTERNS, recorded_script
+from tests.adapters.by_hand_rows import ID, Process, check_rows
+from tests.adapters.litellm_stage import WINDOW, WITH_TOOLS, Stage, litellm
+from tests.adapters.recall_scene import KNOWN, REQUEST, UNKNOWN, Reader, read_page
+from tests.adapters.stage import PATTERNS, recorded_script
 from tests.cases import crossed
+from tests.conversations import system, talk, user
 from tests.data import needs_data
 from tests.provider import LoopbackProvider
 
@@ -118,3 +123,73 @@ def test_the_adapter_has_every_fact(fact: AdapterFact, way: str, provider: Loopb
 @pytest.mark.parametrize("pattern", PATTERNS)
 def test_a_recorded_session_runs_to_its_end(pattern: str, provider: LoopbackProvider) -> None:
     check_session(Harness("openai"), provider, recorded_script(pattern))
+
+
+MESSAGES = [system(), *talk(10)]
+
+
+@pytest.mark.parametrize("how", ["sync", "async"])
+async def test_rows_of_a_wrapped_function(stage: Stage, tmp_path: Path, how: str) -> None:
+    side, call = stage.side(), {"messages": MESSAGES, "metadata": {"session_id": ID}, **stage.openai()}
+
+    def new_process(**keywords: Any) -> Process:
+        function = litellm.completion if how == "sync" else litellm.acompletion
+        completion: Any = with_compaction(function, context_window=WINDOW, **keywords)
+        return Process(completion, Twin(completion, completion, **call), lambda: MESSAGES, (ID,))
+
+    await check_rows(how, tmp_path, side, new_process, MESSAGES[1])
+
+
+# litellm 1.81 leaves a coroutine of its own log unawaited if the loop of `asyncio.run` ends first.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore:coroutine:RuntimeWarning")
+@pytest.mark.parametrize("how", ["sync", "async"])
+async def test_rows_of_a_callback(stage: Stage, tmp_path: Path, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    side, call = stage.side(), {"messages": MESSAGES, **stage.openai()}
+
+    async def run() -> object:
+        return await litellm.acompletion(**call)
+
+    def new_process(**keywords: Any) -> Process:
+        callback = CompactionCallback(session_id=ID, context_window=WINDOW, **keywords)
+        monkeypatch.setattr(litellm, "callbacks", [callback])
+        return Process(callback, Twin(lambda: asyncio.run(run()), run), lambda: MESSAGES, ())
+
+    await check_rows(how, tmp_path, side, new_process, MESSAGES[1])
+
+
+def test_without_an_id_the_cure_is_named() -> None:
+    with pytest.raises(ConfigurationError, match=r'forget\("thread-1"\)'):
+        with_compaction(litellm.completion, context_window=WINDOW).forget_sync()
+
+
+READ_PAGE = {
+    "type": "function",
+    "function": {"name": "read_page", "parameters": {"type": "object", "properties": {"page": {"type": "integer"}}}},
+}
+RECALL_WINDOW = 16_384
+
+
+@pytest.mark.parametrize(
+    ("is_streamed", "recall", "said"), [(False, True, KNOWN), (True, True, KNOWN), (False, False, UNKNOWN)]
+)
+def test_an_agent_that_needs_a_covered_fact_recalls_it(
+    stage: Stage, is_streamed: bool, recall: bool, said: str
+) -> None:
+    side = stage.side(window=RECALL_WINDOW)
+    side.think = reader = Reader()
+    completion = with_compaction(litellm.completion, context_window=RECALL_WINDOW, recall=recall)
+    messages: list[Any] = [user(REQUEST)]
+    while True:
+        answered = completion(messages=messages, tools=[READ_PAGE], stream=is_streamed, **stage.openai(), **WITH_TOOLS)
+        whole = litellm.stream_chunk_builder([*answered]) if is_streamed else answered
+        answer = whole.choices[0].message
+        messages.append(answer)
+        if not answer.tool_calls:
+            break
+        for call in answer.tool_calls:
+            tool = completion.recall_tool(messages) if call.function.name == "recall" else read_page
+            result = tool(**json.loads(call.function.arguments))
+            messages.append({"role": "tool", "tool_call_id": call.id, "content": result})
+    assert answer.content == said
+    assert reader.recalled is recall
+    assert ("recall" in str(side.model_requests[-1].messages)) is recall

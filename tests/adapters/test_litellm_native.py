@@ -1,7 +1,5 @@
 """Calls whose provider compacts on its own side."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any

@@ -1,7 +1,5 @@
 """`CompactionCallback` in a real LiteLLM proxy: its own process, its own configuration, HTTP on both sides."""
 
-from __future__ import annotations
-
 import collections
 import json
 import os

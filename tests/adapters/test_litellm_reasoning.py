@@ -1,7 +1,5 @@
 """Calls of models that bind their thinking to the messages before it, behind litellm's own client of Anthropic."""
 
-from __future__ import annotations
-
 from importlib.util import find_spec
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Requests that litellm would send again: an overflow is compacted first, everything else is repeated as litellm would."""
 
-from __future__ import annotations
-
 import sys
 from types import SimpleNamespace
 from typing import Any

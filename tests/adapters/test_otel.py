@@ -1,7 +1,5 @@
 """One span per compaction: its figures are the event's, its parent is the caller's, and no text of the conversation is in it."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Overflow errors as the providers' own clients raise them, over real HTTP: known in every wording, with limit and actual count."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The programs of the pages on frameworks, run against the loopback provider. Each runs if its framework is installed."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import re

@@ -1,7 +1,5 @@
 """Records in a real PostgreSQL, which the tests start themselves; skipped if none is installed."""
 
-from __future__ import annotations
-
 import asyncio
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """`Compaction` in real agents: the requests that the provider receives, the messages that the run keeps, the arguments."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

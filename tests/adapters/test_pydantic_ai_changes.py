@@ -1,7 +1,5 @@
 """Histories that change under an agent of pydantic-ai: its user keeps the messages, and cuts, edits, stores and resumes them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

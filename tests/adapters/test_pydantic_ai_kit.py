@@ -1,22 +1,42 @@
-"""The pydantic-ai adapter has every fact of the adapter kit, with the models of OpenAI and of Anthropic."""
+"""Pydantic AI: the checks of every adapter, methods by hand, the recall tool, and what is refused."""
 
-from __future__ import annotations
-
+import asyncio
+import inspect
 from collections.abc import AsyncIterable, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
+from compaction_adapters.kit import Twin
 from compaction_adapters.pydantic_ai import Compaction, PydanticAIFormat
-from pydantic_ai import Agent, AgentRunResult, RunContext, Tool, UsageLimits
-from pydantic_ai.messages import AgentStreamEvent, ModelMessage, PartDeltaEvent, PartStartEvent, TextPart, TextPartDelta
+from openai import AsyncOpenAI
+from pydantic_ai import Agent, AgentRunResult, DeferredToolRequests, DeferredToolResults, RunContext, Tool, UsageLimits
+from pydantic_ai.messages import (
+    AgentStreamEvent,
+    ModelMessage,
+    ModelRequest,
+    PartDeltaEvent,
+    PartStartEvent,
+    TextPart,
+    TextPartDelta,
+)
+from pydantic_ai.models.openai import OpenAIChatModel
+from pydantic_ai.providers.openai import OpenAIProvider
+from pydantic_ai.tools import ToolDenied
 
+from compaction_hooks import CompactionController, ConfigurationError
+from compaction_hooks.events import CompactionEvent
 from compaction_hooks.testing import ADAPTER_FACTS, AdapterFact, Opening, ScriptedTool, check_adapter, check_session
-from tests.adapters.pydantic_ai_stage import Stage, own_event_loop
-from tests.adapters.recorded_sessions import PATTERNS, recorded_script
+from tests.adapters.by_hand_rows import ID, Process, check_rows
+from tests.adapters.pydantic_ai_messages import SECRET, reader, spoken, steps, texts
+from tests.adapters.pydantic_ai_stage import WINDOW, Stage, own_event_loop
+from tests.adapters.recall_scene import KNOWN, REQUEST, UNKNOWN, Reader, read_page
+from tests.adapters.stage import PATTERNS, recorded_script
 from tests.cases import crossed
+from tests.conversations import prose
 from tests.data import needs_data
-from tests.provider import LoopbackProvider
+from tests.provider import Answer, Call, LoopbackProvider
 
 
 class AgentConversation:
@@ -101,3 +121,158 @@ def test_the_adapter_has_every_fact(fact: AdapterFact, kind: str, persist: bool,
 @pytest.mark.parametrize("pattern", PATTERNS)
 def test_a_recorded_session_runs_to_its_end(pattern: str, provider: LoopbackProvider) -> None:
     check_session(AgentHarness(provider, "openai", persist=False), provider, recorded_script(pattern))
+
+
+@pytest.mark.parametrize("how", ["sync", "async"])
+async def test_rows_of_a_capability(stage: Stage, tmp_path: Path, how: str) -> None:
+    side, history = stage.side(Answer("Yes.")), spoken(5)
+    said: list[ModelMessage] = []
+
+    def new_process(**keywords: Any) -> Process:
+        compaction = Compaction[None](context_window=WINDOW, **keywords)
+        agent = Agent(stage.openai(), capabilities=[compaction])
+        options: dict[str, Any] = {"message_history": history, "conversation_id": ID}
+
+        async def run() -> None:
+            said[:] = (await agent.run("Go on.", **options)).all_messages()
+
+        def run_sync() -> None:
+            said[:] = agent.run_sync("Go on.", **options).all_messages()
+
+        adapter: Any = compaction
+        return Process(_Named(adapter), Twin(run_sync, run), lambda: said, (ID,))
+
+    await check_rows(how, tmp_path, side, new_process, history[0], own_event_loop)
+
+
+class _Named:
+    """The capability, whose `compact` finds the conversation's id in the messages."""
+
+    def __init__(self, adapter: Compaction[None]) -> None:
+        self._adapter = adapter
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._adapter, name)
+
+    def compact_sync(self, messages: list[ModelMessage], _: str) -> object:
+        return self._adapter.compact_sync(messages)
+
+    async def compact(self, messages: list[ModelMessage], _: str) -> object:
+        return await self._adapter.compact(messages)
+
+
+async def test_after_run_sync_a_sync_compaction_uses_the_clients_of_its_loop(stage: Stage) -> None:
+    """A client keeps its connections, which belong to the loop of `run_sync`."""
+    side, events = stage.side(*steps(6)), list[CompactionEvent]()
+
+    def program() -> None:
+        client = AsyncOpenAI(base_url=stage.provider.openai_url, api_key=stage.key, max_retries=0)
+        model = OpenAIChatModel("scripted", provider=OpenAIProvider(openai_client=client))
+        compaction = Compaction[None](context_window=WINDOW, on_event=events.append)
+        with own_event_loop():
+            run = reader(model, compaction).run_sync("Read six files.", conversation_id=ID)
+            kept = compaction.compact_sync(run.all_messages())
+            asyncio.get_event_loop().run_until_complete(client.close())
+        assert SECRET in texts(kept)
+
+    await asyncio.to_thread(program)
+    assert [request.is_summary for request in side.requests] == [False] * 7 + [True]
+    assert [type(event).__name__ for event in events] == ["CompactionStarted", "CompactionFinished"]
+
+
+async def test_in_a_running_loop_the_async_method_is_named() -> None:
+    compaction = Compaction[None](context_window=WINDOW)
+    for call in (lambda: compaction.undo_sync(ID), lambda: compaction.compact_sync(spoken(2))):
+        with pytest.raises(ConfigurationError, match="await the method of the same name without _sync"):
+            call()
+
+
+@pytest.mark.parametrize(
+    ("api", "is_streamed", "recall", "argument", "said"),
+    [
+        ("openai", False, True, "query", KNOWN),
+        ("anthropic", True, True, "handle", KNOWN),
+        ("openai", True, False, "query", UNKNOWN),
+    ],
+)
+async def test_an_agent_that_needs_a_covered_fact_recalls_it(
+    stage: Stage, api: str, is_streamed: bool, recall: bool, argument: str, said: str
+) -> None:
+    side = stage.side()
+    side.think = reader = Reader(argument)
+    compaction = Compaction[None](context_window=WINDOW, recall=recall)
+    agent = Agent(getattr(stage, api)(), capabilities=[compaction], tools=[read_page])
+    if is_streamed:
+        async with agent.run_stream(REQUEST) as stream:
+            assert await stream.get_output() == said
+    else:
+        assert (await agent.run(REQUEST)).output == said
+    assert reader.recalled is recall
+    assert ("recall" in str(side.model_requests[-1].messages)) is recall
+
+
+async def test_the_next_run_recalls_from_the_run_before(stage: Stage) -> None:
+    side = stage.side()
+    compaction = Compaction[None](context_window=WINDOW, recall=True)
+    agent = Agent(stage.openai(), capabilities=[compaction], tools=[read_page])
+    side.think = reader = Reader()
+    reader.recalled = True  # it does not ask yet
+    first = await agent.run("Read all pages.")
+    reader.recalled = False
+    again = await agent.run("Which code opens the vault?", message_history=first.all_messages())
+    assert (first.output, again.output) == (UNKNOWN, KNOWN)
+
+
+async def test_a_durable_run_recalls_in_its_workflow(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker of a workflow engine does not have the run's messages, so the tool is no activity of its own."""
+    side = stage.side()
+    side.think = reader = Reader()
+    monkeypatch.setattr(RunContext, "in_durable_context", True)
+    compaction = Compaction[None](context_window=WINDOW, recall=True)
+    result = await Agent(stage.openai(), capabilities=[compaction], tools=[read_page]).run(REQUEST)
+    assert result.output == KNOWN
+    assert reader.recalled
+    toolset = compaction.get_toolset()
+    assert toolset is not None
+    tool = toolset.tools["recall"]
+    assert inspect.iscoroutinefunction(tool.function)  # engines refuse other tools in a workflow
+    assert tool.metadata == {"temporal": False, "prefect": False}
+
+
+async def test_the_old_agents_of_workflow_engines_refuse_recall(stage: Stage) -> None:
+    """They put the agent's own toolsets in place of those of the run."""
+    stage.side().think = Reader()
+    agent = Agent(stage.openai(), capabilities=[Compaction[None](context_window=WINDOW, recall=True)])
+    with agent.override(toolsets=agent.toolsets), pytest.raises(RuntimeError, match="not registered in this run"):
+        await agent.run(REQUEST)
+
+
+def test_recall_excludes_persist() -> None:
+    with pytest.raises(ConfigurationError, match="exclude one another"):
+        Compaction[None](context_window=WINDOW, recall=True, persist=True)
+
+
+SAID = "Never push to main. Rebase first!"
+
+
+async def test_the_words_of_a_denied_call_are_its_results(stage: Stage) -> None:
+    agent = Agent(stage.openai(), output_type=[str, DeferredToolRequests])
+
+    @agent.tool_plain(requires_approval=True)
+    def push(branch: str) -> str:
+        raise AssertionError(branch)
+
+    for denied in (ToolDenied(SAID), ToolDenied()):
+        stage.side().answers.extend([Answer(calls=(Call("push", {"branch": "main"}),)), Answer(prose(400))])
+        asked = await agent.run("Publish the branch.")
+        assert isinstance(asked.output, DeferredToolRequests)
+        (call,) = asked.output.approvals
+        results = DeferredToolResults(approvals={call.tool_call_id: denied})
+        ended = await agent.run(message_history=asked.all_messages(), deferred_tool_results=results)
+
+        messages = [*ended.all_messages(), ModelRequest.user_text_prompt("Well?")]
+        hooks = CompactionController(context_window=64_000, format=PydanticAIFormat())
+        record = hooks.compact_sync(messages, keep_recent_tokens=0).record
+        assert record is not None
+        assert f"- [ ] push(branch=main) -> FAILED: {denied.message}" in record.summary
+        assert SAID not in record.summary.partition("## Progress")[0]

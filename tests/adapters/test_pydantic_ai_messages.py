@@ -1,7 +1,5 @@
 """`PydanticAIFormat`: every kind of part, the contract of a format, repair, and the same digests as OpenAI chat dicts."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable
 from typing import Any
@@ -19,8 +17,8 @@ from compaction_hooks.messages import Media, NativeSummary, Opaque, Text, Thinki
 from compaction_hooks.repair import INTERRUPTED, NO_WORDS, repaired
 from compaction_hooks.testing import check_format
 from tests.adapters import repair_dialects
-from tests.adapters.framework_repairs import check_broken_histories, check_same_chain, check_whole_histories
 from tests.adapters.pydantic_ai_messages import stored
+from tests.adapters.repair_dialects import check_broken_histories, check_same_chain, check_whole_histories
 from tests.adapters.same_chain import HOSTED, HOSTED_CALLS, chain
 from tests.cases import folded
 from tests.formats.plain import check_plain

@@ -1,7 +1,5 @@
 """Agents whose provider compacts on its own side."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Agents on models that bind their thinking to the messages before it, behind pydantic-ai's own models."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Requests that the provider refuses or cuts short, in every way to drive a run, over real HTTP."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterable, Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any

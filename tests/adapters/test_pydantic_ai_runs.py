@@ -1,7 +1,5 @@
 """One run and its conversation: identity, the costs and writers of summaries, events; and a conversation between two runs."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Records in a real Redis, which the tests start themselves; skipped if none is installed."""
 
-from __future__ import annotations
-
 import re
 import signal
 from collections.abc import AsyncIterator, Iterator

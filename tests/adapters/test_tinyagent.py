@@ -1,7 +1,5 @@
 """The hook in tinyagent's real loop: the facts of every adapter, aborts, and the facts that it learns from its agent."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from functools import partial
@@ -27,7 +25,7 @@ from compaction_hooks.summary.prompts import SYSTEM_PROMPT
 from compaction_hooks.testing import ADAPTER_FACTS, AdapterFact, Script, check_adapter, check_session
 from tests import careless_model
 from tests.adapters import tinyagent_stage
-from tests.adapters.recorded_sessions import PATTERNS, recorded_script
+from tests.adapters.stage import PATTERNS, recorded_script
 from tests.adapters.tinyagent_stage import (
     SCRIPT,
     WINDOW,

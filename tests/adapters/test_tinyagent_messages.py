@@ -1,7 +1,5 @@
 """tinyagent's messages: the contract of a format, the digests of the same conversation as chat dicts, repair, merging, usage."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -25,7 +23,7 @@ from compaction_hooks.errors import ConfigurationError, FormatError
 from compaction_hooks.repair import INTERRUPTED, repaired
 from compaction_hooks.testing import check_format
 from tests.adapters import repair_dialects
-from tests.adapters.framework_repairs import check_broken_histories, check_same_chain, check_whole_histories
+from tests.adapters.repair_dialects import check_broken_histories, check_same_chain, check_whole_histories
 from tests.adapters.tinyagent_stage import Stage, turns
 from tests.cases import folded
 from tests.formats.plain import check_plain

@@ -1,7 +1,5 @@
 """A summarizer by the provider's own compaction, whose items tinyagent's messages cannot hold."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from typing import Any
 

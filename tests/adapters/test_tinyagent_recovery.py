@@ -1,7 +1,5 @@
 """Runs that the context window ends are continued: tinyagent's real loop and binding, real HTTP."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from typing import Any

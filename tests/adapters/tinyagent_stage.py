@@ -1,7 +1,5 @@
 """What the tests of the tinyagent adapter share: the provider, agents that talk to it, the conversation of the adapter kit."""
 
-from __future__ import annotations
-
 import importlib.util
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager

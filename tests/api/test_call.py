@@ -1,13 +1,14 @@
-"""`call` and `call_sync`: an answer that the context window cut short is asked for once more, with a smaller view."""
+"""`call` and `call_sync`: an answer that the context window cut short is asked for once more, with a smaller view.
 
-from __future__ import annotations
+`compact_on_overflow`: whether an overflow is recovered from; `overflow_patterns`: how further providers say it.
+"""
 
 import pytest
 
 from compaction_hooks import CompactionFailed, CompactionSettings, CompactionStarted
 from compaction_hooks.events import CompactionEvent
 from tests.conversations import Chat, Scripted, controller, steps, texts, user
-from tests.too_long import Answers
+from tests.too_long import Answers, Provider, TooLongError
 
 CUT = [
     pytest.param("model_context_window_exceeded", 800, None, id="the provider says so"),
@@ -121,3 +122,19 @@ def test_a_model_whose_answers_end_where_they_end_is_not_asked_twice_each_time(w
     hooks.call_sync(conversation(), model, max_output_tokens=4_000)
     hooks.call_sync(conversation(), model, max_output_tokens=4_000)
     assert len(model.sent) == calls
+
+
+def test_recovery_can_be_switched_off() -> None:
+    provider = Provider(10)
+    hooks = controller(None, settings=CompactionSettings(compact_on_overflow=False))
+    with pytest.raises(TooLongError):
+        hooks.call_sync([user("go"), *steps(30, 300)], provider)
+
+
+def test_a_new_wording_can_be_added() -> None:
+    provider = Provider(20_000, RuntimeError("the kettle is full"))
+    messages = [user("go"), *steps(30, 300)]
+    with pytest.raises(RuntimeError):
+        controller(None).call_sync(messages, provider)
+    hooks = controller(None, settings=CompactionSettings(overflow_patterns=("Kettle is full",)))
+    assert hooks.call_sync(messages, provider) == "answer"

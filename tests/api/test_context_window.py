@@ -1,14 +1,13 @@
-"""`context_window`, of the controller or of one call, and `CompactionSettings.default_context_window`."""
-
-from __future__ import annotations
+"""`context_window`, `default_context_window`; what takes room in it: `max_output_tokens`, `system` and `tools` of one call."""
 
 import logging
+from typing import Any
 
 import pytest
 
 from compaction_hooks import CompactionController, CompactionSettings
 from compaction_hooks.errors import ConfigurationError
-from tests.conversations import Chat, Scripted, controller, steps, user
+from tests.conversations import Chat, Scripted, controller, prose, steps, talk, user
 
 MESSAGES = [user("go"), *steps(30, 300)]
 
@@ -65,3 +64,19 @@ def test_an_assumed_window_is_an_option() -> None:
         CompactionController(model="nobody-knows-me", settings=settings).transform_context_sync(messages)
         is not messages
     )
+
+
+def test_the_room_for_the_answer_of_the_call_stays_free() -> None:
+    hooks = controller(20_000, summarizer=Scripted())
+    assert hooks.transform_context_sync(MESSAGES) is MESSAGES
+    assert len(hooks.transform_context_sync(MESSAGES, max_output_tokens=12_000)) < len(MESSAGES)
+
+
+@pytest.mark.parametrize(
+    "fixed", [{"system": prose(3_000)}, {"tools": [{"name": "grep", "description": prose(3_000)}]}]
+)
+def test_longer_system_prompt_or_tools_count_from_the_call_on_that_has_them(fixed: dict[str, Any]) -> None:
+    messages = talk(8)
+    hooks = controller(8_192)
+    assert hooks.transform_context_sync(messages, system="Be brief.", tools=[]) is messages
+    assert hooks.transform_context_sync(messages, **{"system": "Be brief.", "tools": [], **fixed}) is not messages

@@ -1,7 +1,5 @@
 """`session.covered(messages)`: all that a view leaves out or shortens, to be listed, searched and read."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

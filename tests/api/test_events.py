@@ -3,8 +3,6 @@
 `CompactionStarted`, `CompactionFinished`, `CompactionFailed`, `CompactionSkipped`, `PinMissing`, `StoreFailed`, `HostFilesFailed`.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 from datetime import UTC, datetime

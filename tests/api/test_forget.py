@@ -1,7 +1,5 @@
 """`await controller.forget(id)`, `controller.forget_sync(id)`: nothing is left, and nothing comes back."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

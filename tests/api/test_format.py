@@ -1,7 +1,5 @@
 """`format=`: named, or told by the first list of a conversation; and what another format's parts are answered."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

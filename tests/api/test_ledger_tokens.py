@@ -1,7 +1,5 @@
 """`CompactionSettings(ledger_tokens=...)`, and the constraints of the user: a summary gets back what it lacks."""
 
-from __future__ import annotations
-
 import pytest
 
 from compaction_hooks import CompactionSettings, Summarizer

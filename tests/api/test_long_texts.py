@@ -1,7 +1,5 @@
 """Texts of megabytes in a conversation: no step of a summary takes the interpreter, which other threads wait for, for long."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import threading

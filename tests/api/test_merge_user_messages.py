@@ -1,7 +1,5 @@
 """`CompactionSettings(merge_user_messages=True)`: no view has two user messages in a row."""
 
-from __future__ import annotations
-
 import copy
 import json
 from collections.abc import Sequence

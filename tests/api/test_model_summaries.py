@@ -1,7 +1,5 @@
 """Summaries by models: the help that the prompt gives, and the facts that a summary gets back."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,14 +1,12 @@
 """A summary that the provider itself put into the history: what it says is in our next summary."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
 
-from compaction_hooks import CompactionController, SummaryRequest
+from compaction_hooks import CompactionController
 from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat
-from tests.conversations import prose
+from tests.conversations import Scripted, prose
 
 NAMES = ["src/parser/tokens.py", "ISSUE-4711", "read_header", "a3f9c2e1d4b5", "https://example.org/spec", "port 8443"]
 TEXT = "The user wants the parser mended.\n" + "\n".join(f"- {name} matters" for name in NAMES)
@@ -54,16 +52,11 @@ def test_the_names_of_a_long_summary_are_kept_over_further_compactions_of_a_smal
 
 
 def test_a_summarizer_updates_the_providers_summary_and_reads_only_what_came_after_it() -> None:
-    asked: list[SummaryRequest] = []
-
-    def summarize(request: SummaryRequest) -> str:
-        asked.append(request)
-        return "- all so far"
-
-    controller(summarizer=summarize).compact_sync(
+    asked = Scripted()
+    controller(summarizer=asked).compact_sync(
         conversation({"type": "compaction", "content": TEXT}), keep_recent_tokens=500
     )
-    (request,) = asked
+    (request,) = asked.requests
     assert request.previous_summary == TEXT
     assert request.transcript.startswith("[Assistant]: Going on with the parser.")
     assert "Part 9?" not in request.transcript
@@ -72,27 +65,15 @@ def test_a_summarizer_updates_the_providers_summary_and_reads_only_what_came_aft
 
 @pytest.mark.parametrize("failed", [{"content": None}, {"content": ""}, {"content": None, "encrypted_content": "gAAA"}])
 def test_a_compaction_that_failed_is_no_summary(failed: dict[str, Any]) -> None:
-    asked: list[SummaryRequest] = []
-
-    def summarize(request: SummaryRequest) -> str:
-        asked.append(request)
-        return "- all so far"
-
-    controller(summarizer=summarize).compact_sync(
-        conversation({"type": "compaction", **failed}), keep_recent_tokens=500
-    )
-    assert asked[0].previous_summary is None
-    assert "Part 0?" in asked[0].transcript
+    asked = Scripted()
+    controller(summarizer=asked).compact_sync(conversation({"type": "compaction", **failed}), keep_recent_tokens=500)
+    assert asked.requests[0].previous_summary is None
+    assert "Part 0?" in asked.requests[0].transcript
 
 
 def test_a_summary_in_a_field_of_litellm_is_updated() -> None:
     """LiteLLM keeps Anthropic's blocks in a field of the chat message, and sends them in front of its content."""
-    asked: list[SummaryRequest] = []
-
-    def summarize(request: SummaryRequest) -> str:
-        asked.append(request)
-        return "- all so far"
-
+    asked = Scripted()
     messages = conversation({"type": "compaction", "content": "unused"})
     blocks = [{"type": "compaction", "content": TEXT, "signature": "EuYB"}]
     messages[21] = {
@@ -100,24 +81,19 @@ def test_a_summary_in_a_field_of_litellm_is_updated() -> None:
         "content": "Going on.",
         "provider_specific_fields": {"compaction_blocks": blocks},
     }
-    chat = CompactionController(format=OpenAIChatFormat(), context_window=8_000, summarizer=summarize)
+    chat = CompactionController(format=OpenAIChatFormat(), context_window=8_000, summarizer=asked)
     chat.compact_sync(messages, keep_recent_tokens=500)
-    assert asked[0].previous_summary == TEXT
-    assert asked[0].transcript.startswith("[Assistant]: Going on.")
+    assert asked.requests[0].previous_summary == TEXT
+    assert asked.requests[0].transcript.startswith("[Assistant]: Going on.")
 
 
 def test_words_before_the_summary_in_its_own_message_are_covered_by_it() -> None:
-    asked: list[SummaryRequest] = []
-
-    def summarize(request: SummaryRequest) -> str:
-        asked.append(request)
-        return "- all so far"
-
+    asked = Scripted()
     messages = conversation({"type": "compaction", "content": TEXT})
     messages[21]["content"].insert(0, {"type": "text", "text": "Before."})
-    controller(summarizer=summarize).compact_sync(messages, keep_recent_tokens=500)
-    assert "Before." not in asked[0].transcript
-    assert asked[0].transcript.startswith("[Assistant]: Going on with the parser.")
+    controller(summarizer=asked).compact_sync(messages, keep_recent_tokens=500)
+    assert "Before." not in asked.requests[0].transcript
+    assert asked.requests[0].transcript.startswith("[Assistant]: Going on with the parser.")
 
 
 def test_files_touched_before_the_summary_stay_in_the_lists_of_ours() -> None:

@@ -1,7 +1,5 @@
 """A summarizer that answers with the provider's own items: `Summary(native=...)`, their issuer, and the text for all others."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """`session.pin(message)`: kept for good, whatever becomes of the process."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +24,7 @@ from tests.conversations import (
     tool,
     user,
 )
-from tests.stores.later import LaterStore
+from tests.stores.opened import LaterStore
 
 
 def step_to_pin() -> list[Chat]:

@@ -3,8 +3,6 @@
 Each method, argument, setting, option and event has a file of tests that names it.
 """
 
-from __future__ import annotations
-
 import ast
 import importlib
 import inspect

@@ -1,7 +1,5 @@
 """`session.recall_tool(lambda: messages)`: the model reads again what its view leaves out."""
 
-from __future__ import annotations
-
 import json
 import re
 from functools import partial

@@ -1,7 +1,5 @@
 """`recover`, `recover_sync`, and `call` after an overflow: compact harder, send once more, or name the part that cannot shrink."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """`recover` and `call` when images and documents are too large: in tokens that no message tells, or in bytes."""
 
-from __future__ import annotations
-
 import base64
 import json
 import re

@@ -1,7 +1,5 @@
 """`repair`, in the settings or in one call: a broken history is repaired before it is sent."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """`request=`: a call whose server compacts the conversation itself is compacted here only after an overflow."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

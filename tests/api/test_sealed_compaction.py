@@ -1,7 +1,5 @@
 """A summary that only the provider can read (OpenAI, xAI): where it is in views, and who gets it."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Sequence
 from typing import Any

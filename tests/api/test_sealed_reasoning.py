@@ -1,7 +1,5 @@
 """`CompactionSettings(sealed_reasoning=...)`, and views for models that refuse reasoning behind another beginning."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any

@@ -1,7 +1,5 @@
 """`controller.session(id, host_files=...)`, `controller.close(id)`: conversations, and the files that the host tracks for each."""
 
-from __future__ import annotations
-
 from compaction_hooks.events import CompactionEvent
 from compaction_hooks.files import FileOperations
 from compaction_hooks.formats import AnthropicFormat
@@ -42,12 +40,6 @@ def test_a_conversations_files_are_known_in_each_of_its_formats() -> None:
     assert record.read_files == ("a.py",)
 
 
-def test_a_session_is_the_same_each_time_it_is_asked_for() -> None:
-    hooks = controller(8_192)
-    assert hooks.session("a") is hooks.session("a")
-    assert hooks.session("a") is not hooks.session("b")
-
-
 def open_a_thousand(hooks: Controller) -> None:
     for number in range(1_000):
         hooks.session(f"other {number}")
@@ -60,9 +52,10 @@ def test_of_a_thousand_later_sessions_the_least_recently_used_one_is_evicted() -
     assert hooks.session("a").export_records() == []
 
 
-def test_a_session_that_is_still_held_is_found_again() -> None:
+def test_a_session_is_the_same_each_time_and_found_again_while_it_is_held() -> None:
     hooks = controller(8_192)
     held = hooks.session("a")
+    assert hooks.session("a") is held
     open_a_thousand(hooks)
     assert hooks.session("a") is held
 

@@ -1,7 +1,5 @@
 """`CompactionController(store=...)`: records that survive the process."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 
@@ -9,7 +7,7 @@ from compaction_hooks import StoreFailed, SummaryRequest
 from compaction_hooks.events import CompactionEvent
 from compaction_hooks.stores import MemoryStore
 from tests.conversations import Scripted, above_threshold, controller, one_task, steps, summarizing, texts
-from tests.stores.later import LaterStore
+from tests.stores.opened import LaterStore
 
 
 class Slow(LaterStore):

@@ -1,7 +1,5 @@
 """`strategies` of `CompactionSettings`, with `add_continuation`: how a view is made smaller."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """`CompactionSettings.summarizer_window`: a history larger than the summarizer's window is summarized in parts."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """`transform_context` and `transform_context_sync`: when a list is compacted, and the guarantees about every view."""
 
-from __future__ import annotations
-
 import json
 
 from compaction_hooks import CompactionFinished, CompactionSettings

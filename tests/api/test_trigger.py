@@ -1,7 +1,5 @@
 """`compaction_hooks.triggers`: when a conversation is compacted."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 from typing import Any
 

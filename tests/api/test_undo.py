@@ -1,7 +1,5 @@
 """`session.undo()`: an undone compaction stays undone."""
 
-from __future__ import annotations
-
 import pytest
 
 from compaction_hooks import CompactionSettings, StoreFailed, SummaryRequest, Usage
@@ -24,7 +22,7 @@ from tests.conversations import (
     tokens_of,
     user,
 )
-from tests.stores.later import OfOneLoop
+from tests.stores.opened import OfOneLoop
 
 MESSAGES = [system(), *talk(20)]
 

@@ -10,8 +10,6 @@ Run it in an environment with the frameworks that you name (`nox -s frameworks` 
   Each call brings two new messages. LangChain's own middleware is in the table as a measure.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import json

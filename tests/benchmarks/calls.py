@@ -12,8 +12,6 @@ Each call brings a step: an answer with a call of a tool, and its result. Figure
 - state: `state()` is asked after each call; its own time is in the figure.
 """
 
-from __future__ import annotations
-
 import argparse
 import gc
 import statistics

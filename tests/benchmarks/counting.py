@@ -1,7 +1,5 @@
 """Token counts as by a provider: a real tokenizer over every request, each message counted once."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias, cast
 

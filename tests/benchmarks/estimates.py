@@ -6,8 +6,6 @@ Needs tiktoken and its rank files (litellm's wheel has them) and, for the record
 all rounds, those that are compared taking turns, of one thread's CPU time.
 """
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import time
@@ -20,9 +18,16 @@ from typing import Any
 from compaction_hooks.tiktoken_estimator import TiktokenEstimator
 from compaction_hooks.tokens import CharacterEstimator
 from tests.benchmarks.tables import print_table
-from tests.class_texts import CLASS_TEXTS
 from tests.data import sessions
-from tests.token_accuracy import growths, projections, projections_after_compaction, read, text_ratio, usage_reports
+from tests.token_accuracy import (
+    CLASS_TEXTS,
+    growths,
+    projections,
+    projections_after_compaction,
+    read,
+    text_ratio,
+    usage_reports,
+)
 
 ESTIMATOR = CharacterEstimator()
 ENCODINGS = ("cl100k_base", "o200k_base")

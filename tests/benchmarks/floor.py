@@ -4,8 +4,6 @@ It adds up sizes of new messages only, checks with one comparison that the old o
 bisection. It has no other feature: no pins, no validity checks, no undo, no records, no handling of summarizer failures.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias

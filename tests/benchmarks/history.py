@@ -5,8 +5,6 @@ Nothing in it is recorded or copied; the same seed gives the same messages, and 
 the recorded sessions of Claude Code.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable, Iterator, Sequence

@@ -9,8 +9,6 @@
 - A quiet call brings two new messages, and nothing is due.
 """
 
-from __future__ import annotations
-
 import ast
 import gc
 import subprocess

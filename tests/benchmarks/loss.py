@@ -7,8 +7,6 @@ summaries need no ledger; once with one that answers at once, for the time of a 
 several alternated rounds, and shares are of the compactions with the default summarizer.
 """
 
-from __future__ import annotations
-
 import argparse
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -22,7 +20,7 @@ from compaction_hooks import CompactionController, CompactionEvent, CompactionFi
 from compaction_hooks.strategies import summarize
 from compaction_hooks.summary.extractive.outline import Section
 from tests.benchmarks.history import Chat, grow
-from tests.benchmarks.replays import conversations
+from tests.benchmarks.searches import conversations
 from tests.benchmarks.tables import digits, print_table
 
 ANSWER = "\n".join(f"{section.value}\n- Nothing to add." for section in Section)

@@ -7,8 +7,6 @@ summarizer, and looks for the answers in the last view. Two baselines get the sa
 conversation alone, and the messages kept by the compaction with the commonest identifiers of everything before them.
 """
 
-from __future__ import annotations
-
 import argparse
 import logging
 import re

@@ -8,8 +8,6 @@ newer ones. The baselines choose as many tokens from the same messages. With --b
 measured in the same run, on the same cases too.
 """
 
-from __future__ import annotations
-
 import argparse
 import logging
 import os
@@ -26,23 +24,30 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from compaction_hooks import CompactionRecord, ContextOverflowError
-from tests.benchmarks.identifiers import HARD, find_identifiers, is_in
-from tests.benchmarks.replays import (
+from tests.benchmarks.searches import (
+    AGES,
     ESTIMATOR,
     FOLDER,
     FORMAT,
+    HARD,
     NEVER_DUE,
+    NEXT_STEPS,
     Chat,
+    Said,
     Step,
     Tally,
+    constraints,
     conversations,
+    find_identifiers,
+    forget_all,
+    is_in,
     message_text,
     read_arguments,
+    refusals,
     replay,
+    search_needs,
     share,
 )
-from tests.benchmarks.said import AGES, Said, constraints, forget_all, refusals
-from tests.benchmarks.searches import NEXT_STEPS, search_needs
 from tests.benchmarks.tables import print_table
 
 COMMAND_CHARS = 80

@@ -6,8 +6,6 @@ Each peer runs in a process and an environment of its own, on the same history, 
 for several rounds, and the figures are medians. The nox session makes the environments; a peer without one is left out.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

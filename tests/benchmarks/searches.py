@@ -1,13 +1,213 @@
-"""Whether one search of the recall tool finds the identifiers that an agent needs and no longer sees.
+"""Replays of recorded conversations, and whether one search of the recall tool finds the identifiers that an agent no longer sees.
 
 Each is searched for by one call of the tool, with the words of the answer that uses it: its text and the arguments of its calls,
-once with and once without the identifier itself.
-"""
+once with and once without the identifier itself."""
 
-from __future__ import annotations
+import gzip
+import hashlib
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
 
-from tests.benchmarks.identifiers import HARD, find_identifiers, is_in
-from tests.benchmarks.replays import Chat, Tally, message_text, replay
+from compaction_hooks import (
+    CompactionController,
+    CompactionFinished,
+    CompactionRecord,
+    CompactionSettings,
+    Summarizer,
+    SummaryRequest,
+)
+from compaction_hooks.formats import OpenAIChatFormat
+from compaction_hooks.messages import Message, Text, ToolCall, ToolResult
+from compaction_hooks.tokens import CharacterEstimator
+
+HARD = frozenset({"url", "email", "path", "id", "hash", "number", "error"})
+"""Kinds that a model cannot guess; symbols and bare file names follow from their code."""
+MAX_CHARS = 200
+
+_URL = re.compile(r"https?://[^\s\"'`<>()\[\]{}\\|]{4,}")
+_WORD = re.compile(r"(?<![\w@/.~+-])[@~/.]{0,3}[A-Za-z0-9_][\w@./+-]*(?:[:#-][\w@./+-]+)*", re.ASCII)
+_FILE_NAME = re.compile(r"[\w+-]+(?:\.[\w+-]+)*\.[a-z][a-z0-9]{0,4}", re.ASCII)
+_EXTENSION = re.compile(
+    r"pyi?|go|mod|sum|rs|[jt]sx?|[cm]js|jsonl?|ya?ml|toml|mdx?|rst|txt|html|s?css|java|kt|swift|cc|[ch](?:pp)?|rb|php|sh|sql|lock|cfg"
+    r"|ini|conf|xml|csv|svg|png|jpg|gz|log|env|proto|ipynb|exs?|lua|vue"
+)
+_PATTERNS = (
+    ("email", re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+", re.ASCII)),
+    (
+        "error",
+        re.compile(
+            r"E(?:NO[A-Z]+|ACCES|PERM|XIST|EXIST|PIPE|CONN[A-Z]+|ADDR[A-Z]+|TIMEDOUT|INVAL|MFILE)|[A-Z]{1,5}\d{3,5}|E(?:RR)?_[A-Z_]{3,}",
+            re.ASCII,
+        ),
+    ),
+    ("hash", re.compile(r"(?=.*\d)(?=.*[a-f])[0-9a-f]{7,64}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")),
+    ("number", re.compile(r"#\d{1,8}|(?!\d*000$)(?!\d{1,5}-\d{1,5}$)\+?\d[\d-]{3,20}\d", re.ASCII)),
+    ("id", re.compile(r"(?=.*\d.*\d)(?=.*[A-Za-z])#?[A-Za-z0-9][\w-]{3,60}", re.ASCII)),
+    (
+        "symbol",
+        re.compile(
+            r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w+)+|\w*[a-z][A-Z]\w*|[A-Za-z]\w*_\w+|_{1,2}[A-Za-z]\w{2,}|[A-Z]{2,}[a-z]\w+",
+            re.ASCII,
+        ),
+    ),
+)
+_MEASURE = re.compile(r"\d[\d.]*[A-Za-z]{1,3}|v?\d+(?:\.\d+)*|\d+(?:st|nd|rd|th)", re.ASCII)
+
+
+def find_identifiers(text: str) -> Iterator[tuple[str, str]]:
+    """Yield (identifier, kind) for each URL, path, address, id, hash, number, error code, symbol and file name, with repetitions.
+
+    >>> list(find_identifiers("see src/a.py:12 and/or ag.GetSession in setup.go, order TX-48213: 10ms, ENOENT"))
+    ... # doctest: +NORMALIZE_WHITESPACE
+    [('src/a.py', 'path'), ('ag.GetSession', 'symbol'), ('setup.go', 'file'), ('TX-48213', 'id'), ('ENOENT', 'error')]
+    """
+    for url in _URL.findall(text):
+        if len(url) <= MAX_CHARS:
+            yield url.rstrip(".,:;!?*"), "url"
+    for run in _WORD.findall(_URL.sub(" ", text)):
+        if len(run) > MAX_CHARS:
+            continue
+        for piece in run.split(":"):
+            word = piece.strip("-").rstrip("./+:#@")
+            if len(word) >= 3 and (kind := kind_of(word)):
+                yield word, kind
+
+
+def kind_of(word: str) -> str:
+    """Return the kind of one word, or an empty text."""
+    if "/" in word:
+        is_path = word.count("/") > 1 or "." in word.rpartition("/")[2]
+        return "path" if is_path and "//" not in word and any(map(str.isalpha, word)) else ""
+    if "." in word and _FILE_NAME.fullmatch(word) and _EXTENSION.fullmatch(word.rpartition(".")[2]):
+        return "file"
+    found = next((kind for kind, pattern in _PATTERNS if pattern.fullmatch(word)), "")
+    return "" if found in ("id", "symbol", "error") and _MEASURE.fullmatch(word) else found
+
+
+def is_in(identifier: str, text: str) -> bool:
+    """Return whether a text has an identifier as a word of its own, or as the end of a longer path or name."""
+    start = text.find(identifier)
+    while start >= 0:
+        before, after = text[start - 1 : start], text[start + len(identifier) :][:1]
+        if not _is_inner(before, identifier[0]) and not _is_inner(after, identifier[-1]):
+            return True
+        start = text.find(identifier, start + 1)
+    return False
+
+
+def _is_inner(neighbour: str, edge: str) -> bool:
+    return bool(neighbour) and (neighbour.isalnum() or neighbour == "_") and (edge.isalnum() or edge == "_")
+
+
+Chat: TypeAlias = dict[str, Any]
+Tally: TypeAlias = dict[str, dict[Hashable, bool]]
+"""By name of a measure, its cases: whether each is so."""
+
+ESTIMATOR = CharacterEstimator()
+FORMAT = OpenAIChatFormat()
+FOLDER = Path(__file__).resolve().parents[3] / "shared" / "data" / "sessions"
+NEVER_DUE = 0.5
+"""The part of the window below which a conversation is certainly never compacted."""
+
+
+class Step(NamedTuple):
+    """One model call of a replay.
+
+    Attributes:
+        at: Index of its answer in the recorded list.
+        record: The record of a compaction right before the call, if it has a summary.
+        session: The session of the whole replay.
+    """
+
+    at: int
+    view: Sequence[Chat]
+    record: CompactionRecord | None
+    session: Any
+
+
+def replay(
+    messages: list[Chat], window: int, summarizer: Summarizer | None = None, *, recall: bool = False
+) -> Iterator[Step]:
+    """Yield the model calls of a conversation, with views as the controller makes them.
+
+    Args:
+        recall: Whether the session has the recall tool.
+    """
+    records: list[CompactionRecord] = []
+
+    def keep_record(event: object) -> None:
+        if isinstance(event, CompactionFinished):
+            records.append(event.record)
+
+    hooks = CompactionController(context_window=window, summarizer=summarizer, on_event=keep_record)
+    session: Any = hooks.session("replay")
+    if recall:
+        session.recall_tool(lambda: messages)
+    for index in (index for index, message in enumerate(messages) if index and message["role"] == "assistant"):
+        view = session.transform_context_sync(messages[:index])
+        made = records[-1] if records and records[-1].rendered else None
+        records.clear()
+        yield Step(index, view, made, session)
+
+
+def conversations(folder: Path, half: str) -> Iterator[tuple[str, list[Chat]]]:
+    """Yield (id, messages) of the recorded conversations; of "both" halves, or of the one on which weights may be "tuned"."""
+    for path in sorted(folder.glob("*.jsonl.gz")):
+        with gzip.open(path, "rt", encoding="utf-8") as lines:
+            for session in map(json.loads, lines):
+                is_tuned = hashlib.sha256(session["id"].encode()).digest()[0] % 2 == 0
+                if half == "both" or is_tuned == (half == "tuned"):
+                    yield session["id"], session["messages"]
+
+
+def message_text(message: Mapping[str, Any]) -> str:
+    """Return texts, arguments and results of a message; a tool's name is known from its definition."""
+    return "\n".join(text for piece in FORMAT.read(message) for text in _piece_texts(piece))
+
+
+def _piece_texts(message: Message) -> Iterator[str]:
+    for part in message.parts:
+        match part:
+            case Text(text=text) | ToolResult(text=text):
+                yield text
+            case ToolCall():
+                yield from _leaves(read_arguments(part))
+            case _:
+                pass
+
+
+def read_arguments(call: ToolCall) -> object:
+    """Return the arguments of a call; their text if they are no JSON."""
+    try:
+        return json.loads(call.arguments)
+    except ValueError:
+        return call.arguments
+
+
+def _leaves(value: object) -> Iterator[str]:
+    if isinstance(value, dict | list):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from _leaves(inner)
+    elif value is not None:
+        yield str(value)
+
+
+def share(cases: Iterable[bool]) -> str:
+    """Return the part that is true in percent, with its 95 % interval by Wilson and the number of cases."""
+    listed = list(cases)
+    if not listed:
+        return "-"
+    total, z = len(listed), 1.96
+    part = sum(listed) / total
+    middle, half = part + z * z / 2 / total, z * math.sqrt(part * (1 - part) / total + (z / 2 / total) ** 2)
+    low, high = ((middle + sign * half) / (1 + z * z / total) for sign in (-1, 1))
+    return f"{part:.0%} ({max(low, 0):.0%} to {min(high, 1):.0%}), n = {total:,}"
+
 
 NEXT_STEPS = 5
 
@@ -48,3 +248,79 @@ def search_needs(name: str, messages: list[Chat], window: int, tally: Tally) -> 
 def _has(text: str, name: str) -> bool:
     """Return whether a text has an identifier, also behind a line break that JSON escapes."""
     return is_in(name, text) or is_in(name, text.replace("\\n", "\n").replace("\\t", "\t"))
+
+
+AGES = (1, 3, 10)
+"""Compactions since a constraint was first summarized."""
+CARRIED = 2
+"""The most summaries that have the words of a refusal."""
+SHARE = 0.25
+"""The part of the target up to which all constraints must be kept."""
+
+_CARELESS = (
+    "## Goal\n- go on\n## Progress\n- [x] worked\n- [ ] more\n### Blocked\n(none)\n"
+    "## Key Decisions\n(none)\n## Next Steps\n(none)"
+)
+_REFUSED = re.compile(
+    r"The user doesn't want to proceed with this tool use\. The tool use was rejected \(eg\. [^\n]{1,100}\)\. To tell you how to "
+    r"proceed, the user said:\n"
+)
+_NOTE = "\n\nNote: The user's next message may contain a correction"
+_CONSTRAINT = re.compile(
+    r"(?:^|(?<=[.!?] ))(?:(?:[Pp]lease |[Aa]nd |[Bb]ut |[Yy]ou |[Ww]e |[Ii]t )*(?:never|always|do not|don't|must|should|make sure)"
+    r"|Never|Always|Do not|Don't|Must|Make sure) [a-z][^.!?\n]{8,200}[.!?]?(?=\s|$)",
+    re.MULTILINE,
+)
+_HARNESS = re.compile(r"\s*(?:[<\[{/#]|This session is being continued|Caveat:|Base directory)")
+
+
+def forget_all(request: SummaryRequest) -> str:
+    """Return the summary of a model that drops all of the user's words."""
+    return request.prompt and _CARELESS
+
+
+class Said:
+    """The user's words in one replay."""
+
+    def __init__(self, name: str, window: int, tally: Tally) -> None:
+        self._name, self._tally = name, tally
+        self._most = SHARE * CompactionSettings().budget(window).target
+        self._ages = Counter[str]()
+        self._refused = Counter[str]()
+
+    def judge(self, case: tuple[object, ...], covered: Sequence[Chat], view: Sequence[Chat]) -> None:
+        """Look up the words of the user in summarized messages, after one compaction."""
+        shown = _plain("\n".join(map(message_text, view)))
+
+        def count(measure: str, words: str) -> None:
+            self._tally[f"{measure}{self._name}"][*case, words] = _plain(words) in shown
+
+        for words in dict.fromkeys(words for message in covered for words in refusals(message)):
+            self._refused[words] += 1
+            count("words in refusals" if self._refused[words] <= CARRIED else "words in older refusals", words)
+        wanted = dict.fromkeys(text for message in covered for text in constraints(message))
+        self._ages.update(wanted.keys())
+        if sum(map(ESTIMATOR.estimate_tokens, wanted)) > self._most:
+            return
+        for text in wanted:
+            count("constraints", text)
+            if self._ages[text] in AGES:
+                count(f"constraints after {self._ages[text]}", text)
+
+
+def refusals(message: Chat) -> Iterator[str]:
+    """Yield the words with which the user refused a call of Claude Code."""
+    if message["role"] == "tool" and (found := _REFUSED.match(text := message_text(message))):
+        yield text[found.end() :].partition(_NOTE)[0].strip()
+
+
+def constraints(message: Chat) -> Iterator[str]:
+    """Yield sentences that begin as constraints do, in short messages: long ones are pasted, and are requests as a whole."""
+    text = message_text(message) if message["role"] == "user" else ""
+    if len(text) < 2_000 and "```" not in text and not _HARNESS.match(text):
+        yield from (found[0].strip() for found in _CONSTRAINT.finditer(text))
+
+
+def _plain(text: str) -> str:
+    """Return a text without escapes and line breaks."""
+    return " ".join(text.replace("\\", "").replace("‹", "<").split())

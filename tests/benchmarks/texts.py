@@ -3,8 +3,6 @@
 Every maker takes a random generator and a size, and returns the same text for the same state of the generator.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

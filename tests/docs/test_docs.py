@@ -1,7 +1,5 @@
 """The pages: links lead somewhere, docs/README.md lists every page, and every program on a page is run by a test."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess
@@ -35,7 +33,7 @@ RUN_BY = {
     "docs/settings.md": "docs/test_docs_settings.py",
     "docs/stores.md": "stores/page.py",
     "docs/troubleshooting.md": "docs/test_docs_troubleshooting.py",
-    "docs/tutorial.md": "docs/test_docs_tutorial.py",
+    "docs/tutorial.md": "docs/test_docs_calls.py",
     "docs/write-a-policy.md": "docs/test_docs_settings.py",
     "docs/write-an-adapter.md": "docs/test_write_an_adapter.py",
     **{f"docs/{extra}.md": "adapters/test_page_programs.py" for extra in TABLE if (DOCS / f"{extra}.md").is_file()},

@@ -1,7 +1,5 @@
 """docs/architecture.md is true of the code: its rooms, its nouns in code, the modules and functions of its trace."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

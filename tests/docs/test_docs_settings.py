@@ -1,7 +1,5 @@
 """docs/settings.md names every setting, argument, option and number, and no other, with the value it has."""
 
-from __future__ import annotations
-
 import ast
 import importlib
 import inspect

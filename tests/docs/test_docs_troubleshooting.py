@@ -1,7 +1,5 @@
 """docs/troubleshooting.md: the symptoms, made to happen, have the texts and states that the page names."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path

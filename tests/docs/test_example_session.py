@@ -1,7 +1,5 @@
 """The session in examples/ is what its script records, and a valid conversation that is long enough to be worth replaying."""
 
-from __future__ import annotations
-
 import importlib.util
 import itertools
 import json

@@ -1,7 +1,5 @@
 """The README's program runs as it is shown, and its two headings begin with one command line."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

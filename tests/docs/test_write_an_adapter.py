@@ -1,7 +1,5 @@
 """docs/write-an-adapter.md: the adapter for an invented framework is short, and passes every check it tells of."""
 
-from __future__ import annotations
-
 import re
 import sys
 import unittest

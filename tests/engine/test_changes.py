@@ -1,7 +1,5 @@
 """History that changes under us: rewinds, forks, edits, copies, changes in place, resumption elsewhere."""
 
-from __future__ import annotations
-
 import copy
 import json
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """One controller, many callers: a summary for one conversation is made once."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from concurrent.futures import ThreadPoolExecutor

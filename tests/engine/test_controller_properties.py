@@ -1,7 +1,5 @@
 """Guarantees for every conversation, well-formed or broken, at any small window."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
@@ -18,8 +16,7 @@ from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat
 from compaction_hooks.testing import as_anthropic, as_openai_chat
 from tests.conversations import Scripted, controller, prose, user
 from tests.invariants import estimate_message, run_and_check
-from tests.sizes import examples
-from tests.strategies import histories, hostile_histories, openai_chats
+from tests.strategies import examples, histories, hostile_histories, openai_chats
 
 SLOW = (HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much)
 

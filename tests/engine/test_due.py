@@ -1,7 +1,5 @@
 """Calls in which no compaction is due, and reasons for one."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

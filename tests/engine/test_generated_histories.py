@@ -1,11 +1,9 @@
 """A sample of the soak: generated histories, call by call, keep every promise."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.cases import sampled
-from tests.generated_runs import run_generated
+from tests.invariants import run_generated
 
 SAMPLE = 96
 

@@ -1,7 +1,5 @@
 """Tools that the provider runs itself: their queries and output reach the summarizer, bounded, and name the conversation."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any

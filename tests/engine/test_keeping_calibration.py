@@ -1,7 +1,5 @@
 """What usage taught is kept with the records: a restarted process knows the size of its next request before any report."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any

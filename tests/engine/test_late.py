@@ -1,7 +1,5 @@
 """Late arrivals: a rejection, a usage report, an undo or an edit after another caller has compacted already."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from typing import Any

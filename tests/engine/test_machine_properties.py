@@ -1,7 +1,5 @@
 """A host's whole life as a state machine: append, edit, rewind, fork, compact, overflow, crash, resume, undo, two workers."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 
@@ -16,7 +14,7 @@ from compaction_hooks.stores import SQLiteStore
 from tests.cases import sampled
 from tests.machine import ConversationMachine
 from tests.rehearsal import ANTHROPIC, OPENAI_CHAT, WINDOWS, Rehearsal
-from tests.sizes import examples
+from tests.strategies import examples
 
 SLOW = (HealthCheck.too_slow, HealthCheck.data_too_large)
 WALKS = 12

@@ -1,7 +1,5 @@
 """How large the context is: counted as far as the provider counted it, estimated beyond."""
 
-from __future__ import annotations
-
 import pytest
 
 from compaction_hooks import CompactionController, Usage

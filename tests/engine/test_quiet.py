@@ -1,7 +1,5 @@
 """The quiet way: calls in which nothing can be due give the views that the regular way gives."""
 
-from __future__ import annotations
-
 import copy
 import json
 import random

@@ -1,7 +1,5 @@
 """Fixtures of all faults."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -5,8 +5,6 @@ an event; the host's list is unchanged; no compaction is left under way, no lock
 thread if a helper hangs that cannot be interrupted.
 """
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Cancelled at every point of waiting, aborted or interrupted at every effect: the conversation is idle after."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine
@@ -36,7 +34,7 @@ from tests.faults.harness import (
     rig,
     tokens,
 )
-from tests.stores.later import LaterStore
+from tests.stores.opened import LaterStore
 
 
 async def later(request: SummaryRequest) -> str:

@@ -1,7 +1,5 @@
 """Clocks that jump, back or ahead: no compaction waits for ever, none is made twice, every record can be written and read."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """An estimator that lies, raises or gives nonsense: its error shows in an overflow, is recovered from, and learned from."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Event handlers that raise, exit, hang or need what surrounds them: the run goes on, and the other handlers hear everything."""
 
-from __future__ import annotations
-
 import asyncio
 import contextvars
 import logging

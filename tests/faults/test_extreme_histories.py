@@ -1,7 +1,5 @@
 """Histories at the edges: nothing in them, far too much in them, or texts that no encoder likes. The rest is as by default."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any

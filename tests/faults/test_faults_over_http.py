@@ -1,7 +1,5 @@
 """Faults that end in an overflow, over real HTTP: an agent loop on a client, a provider that counts with a real tokenizer."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Small helpers that fail: a list of files, a signal, a reader of answers, messages that refuse to be compared."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable
 from typing import Any

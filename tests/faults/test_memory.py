@@ -1,7 +1,5 @@
 """Messages removed from the context are freed: no object of ours keeps them alive after the host dropped them."""
 
-from __future__ import annotations
-
 import gc
 import weakref
 

@@ -1,7 +1,5 @@
 """docs/reliability.md names a test for every fault, and every test of a fault."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A store that is read-only, full, slow, hung, corrupt or gives nonsense: no call fails, no summary is lost, an event tells."""
 
-from __future__ import annotations
-
 import asyncio
 import errno
 import json
@@ -32,7 +30,7 @@ from tests.faults.harness import (
     rig,
     works,
 )
-from tests.stores.later import LaterStore
+from tests.stores.opened import LaterStore
 
 
 class Store(MemoryStore):

@@ -1,7 +1,5 @@
 """A summarizer that fails in every way there is: the run goes on, an event tells the cause, the breaker opens and heals."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections.abc import Callable

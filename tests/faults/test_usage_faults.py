@@ -1,7 +1,5 @@
 """Usage that is missing, zero, a sum, negative, of another model or no number: sizes stay sane, and no compaction runs wild."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

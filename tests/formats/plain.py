@@ -1,11 +1,18 @@
 """Plain messages of the core's formats, and what `read_plain` promises of each."""
 
-from __future__ import annotations
-
+import base64
 import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, TypeAlias
 
+from compaction_hooks.formats import (
+    AnthropicFormat,
+    BedrockConverseFormat,
+    GeminiFormat,
+    OpenAIChatFormat,
+    OpenAIResponsesFormat,
+)
 from compaction_hooks.messages import Format, Text, ToolCall, ToolResult
 from compaction_hooks.tokens import message_tokens
 
@@ -98,3 +105,29 @@ WRITERS: Mapping[str, Any] = {
     "openai_chat": chat,
     "openai_responses": responses,
 }
+
+
+FOLDER = Path(__file__).resolve().parents[1] / "fixtures" / "formats"
+CASES: dict[str, Any] = {
+    path.stem: json.loads(path.read_text(encoding="utf-8")) for path in sorted(FOLDER.glob("*.json"))
+}
+FORMATS: dict[str, Any] = {
+    each.name: each
+    for each in (
+        AnthropicFormat(),
+        BedrockConverseFormat(),
+        GeminiFormat(),
+        OpenAIChatFormat(),
+        OpenAIResponsesFormat(),
+    )
+}
+IMAGE = base64.b64encode(bytes(range(48))).decode()
+"""The image in the samples."""
+
+
+def samples(name: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = CASES[name]["samples"]
+    return found
+
+
+GEMINI, BEDROCK = samples("gemini"), samples("bedrock_converse")

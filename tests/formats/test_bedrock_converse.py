@@ -1,14 +1,12 @@
 """Bedrock Converse messages: blocks, cache points, new messages, answers."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
 
 from compaction_hooks.formats import BedrockConverseFormat, read_answer
 from compaction_hooks.messages import Message, Thinking, Usage
-from tests.formats.samples import BEDROCK, IMAGE
+from tests.formats.plain import BEDROCK, IMAGE
 
 FORMAT = BedrockConverseFormat()
 POINT = {"cachePoint": {"type": "default"}}

@@ -1,7 +1,5 @@
 """`check_format` finds each way in which a format can break its contract."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy

@@ -1,7 +1,5 @@
 """Any message of any format of the core, however odd: properties."""
 
-from __future__ import annotations
-
 from copy import deepcopy
 from typing import Any
 
@@ -14,8 +12,7 @@ from hypothesis import strategies as st
 
 from compaction_hooks.errors import FormatError
 from compaction_hooks.messages import ToolResult
-from tests.formats.plain import WRITERS, check_plain
-from tests.formats.samples import FORMATS, samples
+from tests.formats.plain import FORMATS, WRITERS, check_plain, samples
 
 each_format = pytest.mark.parametrize("format_", FORMATS.values(), ids=FORMATS)
 any_text = st.text(st.characters(exclude_categories=()))  # half surrogates and NUL included

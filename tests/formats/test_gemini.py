@@ -1,7 +1,5 @@
 """Gemini contents: parts, calls without ids, new contents, the client's own objects."""
 
-from __future__ import annotations
-
 from itertools import cycle
 from typing import Any
 
@@ -11,7 +9,7 @@ from compaction_hooks import CompactionController
 from compaction_hooks.formats import GeminiFormat, read_answer
 from compaction_hooks.messages import Thinking, Usage
 from compaction_hooks.repair import INTERRUPTED, repaired
-from tests.formats.samples import GEMINI
+from tests.formats.plain import GEMINI
 
 FORMAT = GeminiFormat()
 CALLS, RESPONSES = GEMINI[2], GEMINI[3]

@@ -1,7 +1,5 @@
 """Recorded conversations of real agents, each read by the format it was written in."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """Results of refused calls with words that they give as the user's: never the user's in a summary, whoever writes it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any

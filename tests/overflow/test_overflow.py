@@ -1,7 +1,5 @@
 """`is_context_overflow()`, `parse_overflow()`: errors that are an overflow, similar ones that are none, and their numbers."""
 
-from __future__ import annotations
-
 import json
 import re
 import time

@@ -1,7 +1,5 @@
 """What holds for every sentence about an overflow, however it is worded and wrapped."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -7,8 +7,7 @@ from compaction_hooks.testing import Answer, Call, Script, Turn, long_script, to
 from tests.provider.call_signing import CallSigner
 from tests.provider.compacting import Compactor
 from tests.provider.item_compacting import ItemCompactor
-from tests.provider.item_sealing import ItemSealer
-from tests.provider.item_signing import ItemSigner
+from tests.provider.item_signing import ItemSealer, ItemSigner
 from tests.provider.server import LoopbackProvider
 from tests.provider.sides import Overflow, Received, Side
 from tests.provider.signing import Signer

@@ -1,7 +1,5 @@
 """Anthropic responses, plain and as server-sent events."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from itertools import chain, islice

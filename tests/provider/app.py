@@ -1,7 +1,5 @@
 """The HTTP endpoints of the loopback provider, in an ASGI server for a thread. Needs starlette and uvicorn."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 import socket

@@ -3,8 +3,6 @@
 The rules are those of https://ai.google.dev/gemini-api/docs/thought-signatures, read 2026-11.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import hmac

@@ -3,8 +3,6 @@
 The rules are those of https://platform.claude.com/docs/en/build-with-claude/compaction-on-demand, read 2026-11.
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 from collections import deque

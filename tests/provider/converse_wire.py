@@ -3,8 +3,6 @@
 Requests are read as Anthropic's: the same rules and signatures hold for both.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 from binascii import crc32

@@ -1,7 +1,5 @@
 """Token counts of requests as by a provider: with a real tokenizer if installed, and with a prompt cache."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Gemini's contents on the wire, plain and as server-sent events. Requests are read as Anthropic's, blocks with their signature."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import count, pairwise, repeat

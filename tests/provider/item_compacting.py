@@ -5,8 +5,6 @@ https://docs.x.ai/developers/advanced-api-usage/context-compaction, the wording 
 https://github.com/openai/codex/issues/36704; read 2026-11.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import hmac

@@ -1,7 +1,5 @@
 """OpenAI chat completions on the wire, plain and as server-sent events."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from typing import Any

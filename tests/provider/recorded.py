@@ -1,7 +1,5 @@
 """Recorded conversations as scripts: the provider plays the assistant, the host's tools return the recorded results."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """OpenAI's Responses on the wire, plain and as server-sent events."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any

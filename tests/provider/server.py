@@ -1,7 +1,5 @@
 """The loopback server: real HTTP in a thread, for real client libraries."""
 
-from __future__ import annotations
-
 import socket
 import threading
 from collections import deque

@@ -1,7 +1,5 @@
 """The provider's side of one conversation: its requests, answers and rejections."""
 
-from __future__ import annotations
-
 import json
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -15,8 +13,7 @@ from tests.provider.call_signing import CallSigner
 from tests.provider.compacting import Compactor
 from tests.provider.counting import count, count_cached, pieces_of, text_tokens
 from tests.provider.item_compacting import ItemCompactor
-from tests.provider.item_sealing import ItemSealer
-from tests.provider.item_signing import ItemSigner
+from tests.provider.item_signing import ItemSealer, ItemSigner
 from tests.provider.signing import Signer
 from tests.provider.validation import template_fault
 from tests.provider.wordings import WORDINGS, Rejection, Sizes, anthropic_error, build_rejection

@@ -3,8 +3,6 @@
 The rules are those of https://platform.claude.com/docs/en/build-with-claude/preserved-thinking, read 2026-11.
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import json

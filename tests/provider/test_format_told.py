@@ -1,7 +1,5 @@
 """Agents on the providers' clients, with a controller without `format=`: every request is accepted."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

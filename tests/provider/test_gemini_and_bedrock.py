@@ -1,7 +1,5 @@
 """Agents on google-genai and on boto3's Converse, over HTTP to a server with the rules of these APIs."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """An agent on OpenAI's client, with a server whose chat template requires user and assistant in turn."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

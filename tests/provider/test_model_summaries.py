@@ -1,7 +1,5 @@
 """Models as summarizers, over HTTP: what they are asked, and what their summaries get back if they drop it."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

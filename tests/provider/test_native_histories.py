@@ -1,7 +1,5 @@
 """Generated histories with the providers' own summaries: all go on, sealed ones reach no other issuer, and no name is lost."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

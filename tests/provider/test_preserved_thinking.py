@@ -1,7 +1,5 @@
 """Models that bind reasoning to the content before it, over real HTTP with Anthropic's client: no request is rejected."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Any, TypeAlias

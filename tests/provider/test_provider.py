@@ -1,7 +1,5 @@
 """The loopback provider behaves like real ones, for plain HTTP and for the clients of openai and anthropic."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

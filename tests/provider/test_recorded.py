@@ -1,7 +1,5 @@
 """Recorded conversations as scripts, and the script's tools."""
 
-from __future__ import annotations
-
 from itertools import dropwhile
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Over real HTTP: a broken history is rejected, the repaired one accepted, and the run continues."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from random import Random
 from typing import Any
@@ -14,9 +12,8 @@ import httpx
 
 from compaction_hooks import CompactionController, CompactionSettings
 from compaction_hooks.repair import INTERRUPTED, repaired
-from tests.dialects import ANTHROPIC, CHAT
 from tests.provider import LoopbackProvider
-from tests.repairs import Dialect, broken
+from tests.repairs import ANTHROPIC, CHAT, Dialect, broken
 from tests.validity.test_repair import script
 
 
@@ -50,24 +47,6 @@ class Sender:
 @pytest.fixture(params=[pytest.param(CHAT, id="chat"), pytest.param(ANTHROPIC, id="anthropic")])
 def sender(provider: LoopbackProvider, client: httpx.Client, request: pytest.FixtureRequest) -> Sender:
     return Sender(provider, client, request.param)
-
-
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        pytest.param("s u ?x u", "tool", id="crash-before-the-tool-answered"),
-        pytest.param("s u ?x?y =x u", "tool", id="crash-between-two-tools"),
-        pytest.param("s u =x u", "tool", id="orphan-result"),
-        pytest.param("s u ?x u =x u", "tool", id="late-result"),
-        pytest.param("s u ?x =x =x u", "tool", id="two-results"),
-    ],
-)
-def test_a_broken_history_is_rejected_and_the_repaired_one_accepted(sender: Sender, text: str, says: str) -> None:
-    messages = script(sender.dialect, text)
-    rejected = sender.send(messages)
-    assert rejected.status_code == 400
-    assert says in rejected.json()["error"]["message"]
-    assert sender.send(repaired(messages, sender.dialect.format)).status_code == 200
 
 
 def test_broken_histories_of_every_kind_are_accepted_once_repaired(sender: Sender) -> None:

@@ -1,7 +1,5 @@
 """OpenAI's and xAI's own compaction in line, with OpenAI's client over real HTTP: every run goes on, and no name is lost."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any

@@ -1,7 +1,5 @@
 """Providers' own clients, when another account, model or route made the reasoning in the history: one refusal, then none."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import socket

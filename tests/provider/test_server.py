@@ -1,7 +1,5 @@
 """The loopback server starts at once and stops completely; the examples use it as their model."""
 
-from __future__ import annotations
-
 import importlib.util
 import sys
 import threading

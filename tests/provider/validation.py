@@ -1,7 +1,5 @@
 """Rejections of malformed requests by the two APIs, in their own words."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby, takewhile
 from typing import Any, TypeAlias

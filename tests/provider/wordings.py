@@ -1,7 +1,5 @@
 """Rejections of too long requests by providers: status, body and text, from real reports."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -21,14 +19,15 @@ from compaction_hooks.replay.report import clean
 from tests.cases import folded
 from tests.conversations import above_threshold, assistant, prose, steps, system, talk, user
 from tests.data import DATA, needs_data
-from tests.replay.generated import (
+from tests.replay.samples import (
+    KINDS,
     OLD_ORDER,
+    Kind,
     forgetful_conversation,
     long_conversation,
     short_conversation,
     write_sessions,
 )
-from tests.replay.kinds import KINDS, Kind
 
 Capture = pytest.CaptureFixture[str]
 
@@ -58,25 +57,17 @@ def run(*arguments: object) -> int:
 # -- printed report
 
 
-def test_the_first_lines_count_calls_compactions_and_saving(file: Path, capsys: Capture) -> None:
+def test_the_first_lines_count_calls_compactions_and_saving_then_plot_table_and_findings_follow(
+    file: Path, capsys: Capture
+) -> None:
     assert run(file, "--window", "8k") == 0
+    said = capsys.readouterr().out
     (done,) = (replay(session, window=8_000) for session in read_sessions(file))
     saving = f"{done.totals.saving * 100:.0f} %"
-    assert capsys.readouterr().out.splitlines()[1] == (
+    assert said.splitlines()[1] == (
         f"29 calls in a window of 8k, {len(done.compactions)} compactions. "
         f"Without them {done.overflows_without} calls would not have fitted. {saving} fewer tokens sent."
     )
-
-
-def test_compactions_inside_the_window_are_told_as_such(tmp_path: Path, capsys: Capture) -> None:
-    file = write_sessions(tmp_path / "s.jsonl", [*above_threshold(), user("Well?"), assistant("Done.")])
-    run(file, "--window", "8192")
-    assert "1 compaction. Without it every call would have fitted too." in capsys.readouterr().out
-
-
-def test_plot_table_and_findings_follow(file: Path, capsys: Capture) -> None:
-    run(file, "--window", "8k")
-    said = capsys.readouterr().out
     for expected in (
         "window 8k",
         "trigger 6k",
@@ -89,7 +80,6 @@ def test_plot_table_and_findings_follow(file: Path, capsys: Capture) -> None:
         "estimates",
     ):
         assert expected in said
-    (done,) = (replay(session, window=8_000) for session in read_sessions(file))
     rows = [line.split()[:5] for line in said.splitlines() if " threshold " in line]
     assert rows == [
         [
@@ -101,6 +91,12 @@ def test_plot_table_and_findings_follow(file: Path, capsys: Capture) -> None:
         ]
         for each in done.compactions
     ]
+
+
+def test_compactions_inside_the_window_are_told_as_such(tmp_path: Path, capsys: Capture) -> None:
+    file = write_sessions(tmp_path / "s.jsonl", [*above_threshold(), user("Well?"), assistant("Done.")])
+    run(file, "--window", "8192")
+    assert "1 compaction. Without it every call would have fitted too." in capsys.readouterr().out
 
 
 def test_a_session_that_fits_says_so_in_one_line(tmp_path: Path, capsys: Capture) -> None:
@@ -119,11 +115,14 @@ def test_calls_that_do_not_fit_are_named(tmp_path: Path, capsys: Capture) -> Non
     assert "first call 1: the conversation cannot be made to fit 8,000 tokens" in said
 
 
-def test_summaries_are_shown_on_request_only(file: Path, capsys: Capture) -> None:
+def test_summaries_are_shown_on_request_only_and_a_pipe_gets_no_colours(file: Path, capsys: Capture) -> None:
     run(file, "--window", "8k")
     assert "## " not in capsys.readouterr().out
     run(file, "--window", "8k", "--summary")
-    assert "[Conversation summary]" in capsys.readouterr().out
+    said = capsys.readouterr()
+    assert "[Conversation summary]" in said.out
+    assert "\x1b" not in said.out
+    assert said.err == ""
 
 
 def test_many_sessions_end_with_a_table_and_its_sums(tmp_path: Path, capsys: Capture) -> None:
@@ -142,13 +141,6 @@ def test_no_line_is_wider_than_the_terminal(
     monkeypatch.setenv("COLUMNS", str(columns))
     run(file, file, "--window", "8k", "--summary")
     assert max(map(len, capsys.readouterr().out.splitlines())) <= columns
-
-
-def test_a_pipe_gets_no_colours(file: Path, capsys: Capture) -> None:
-    run(file, "--window", "8k", "--summary")
-    said = capsys.readouterr()
-    assert "\x1b" not in said.out
-    assert said.err == ""
 
 
 def test_nothing_from_a_file_steers_the_terminal(tmp_path: Path, capsys: Capture) -> None:

@@ -1,7 +1,5 @@
 """The same session in every container: a list, an object, a dump, files of a folder."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -10,8 +8,7 @@ import pytest
 
 from compaction_hooks.replay import ReplayError, read_sessions
 from tests.cases import folded
-from tests.replay.kinds import KINDS
-from tests.replay.samples import Json, read_one, shape
+from tests.replay.samples import KINDS, Json, read_one, shape
 
 SHAPES = {
     "langchain": ["user", "assistant:tool_use", "user:tool_result", "assistant:text"],

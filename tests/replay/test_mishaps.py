@@ -1,7 +1,5 @@
 """Mishaps of the command: paths, numbers, the output, Ctrl-C. Each gives one line and an exit code, never a traceback."""
 
-from __future__ import annotations
-
 import gc
 import json
 import re
@@ -20,7 +18,7 @@ import compaction_hooks
 from compaction_hooks.replay import ReplayError, cli, read_sessions
 from compaction_hooks.replay.__main__ import main
 from tests.cases import folded, sampled
-from tests.replay.generated import long_conversation, short_conversation, write_sessions
+from tests.replay.samples import long_conversation, short_conversation, write_sessions
 
 Capture = pytest.CaptureFixture[str]
 FULL_DISK = Path("/dev/full")

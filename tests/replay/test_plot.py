@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from compaction_hooks.replay.plot import ASCII, HEIGHT_ROWS, Ink, columns, plot, upper_edge

@@ -1,7 +1,5 @@
 """All real files, compared with conversions of the same conversations by others."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """Damage to a file loses the damaged entry and later ones, but no earlier one."""
 
-from __future__ import annotations
-
 import json
 import tempfile
 from collections.abc import Sequence
@@ -15,9 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from compaction_hooks.replay import RecordedSession, ReplayError, read_sessions
-from tests.replay.kinds import KINDS, Kind, Record
-from tests.replay.samples import assert_calls_are_answered
-from tests.sizes import examples
+from tests.replay.samples import KINDS, Kind, Record, assert_calls_are_answered
+from tests.strategies import examples
 
 each_kind = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 turns = st.integers(min_value=1, max_value=4)

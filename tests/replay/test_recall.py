@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from compaction_hooks import Message
 from compaction_hooks.messages import Text, Thinking, ToolCall, ToolResult
 from compaction_hooks.replay.recall import Vocabulary, names, spoken_text, visible_text

@@ -4,8 +4,6 @@ A case has a `name`, the name of its `file`, and its content: `lines`, a JSON `d
 are read, whole but for fields with their default; `error` is the text of the error after them.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass

@@ -1,7 +1,5 @@
 """Prints the figures of the soak when all of it has run, whichever process ran which part."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import asdict
 

@@ -1,7 +1,5 @@
 """Figures of many runs together, and their table; figures travel from worker processes as plain values."""
 
-from __future__ import annotations
-
 import operator
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping

@@ -1,7 +1,5 @@
 """kill -9 at any point of a save, 200 times: `nox -s soak`. The fast suite kills twenty times."""
 
-from __future__ import annotations
-
 import sqlite3
 import sys
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Recorded conversations and 10,000 generated ones with the providers' own summaries; the suite runs the first two hundred."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

@@ -3,8 +3,6 @@
 The lines at the end tell how many answers in the requests had their reasoning, next to a host that drops all at each compaction.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 
 import pytest

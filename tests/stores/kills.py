@@ -1,7 +1,5 @@
 """Processes that save are killed at any point of a save; what they were told is kept must be there, whole."""
 
-from __future__ import annotations
-
 import os
 import random
 import select

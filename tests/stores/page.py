@@ -1,7 +1,5 @@
 """The code of docs/stores.md, for tests that run it."""
 
-from __future__ import annotations
-
 import ast
 import asyncio
 import inspect

@@ -3,8 +3,6 @@
 Writes "begin N" before each save and "done N" after it. Opening the store is part of the first.
 """
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import inspect

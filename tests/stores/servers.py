@@ -1,7 +1,5 @@
 """Real servers for tests: found on this machine, started on a free loopback port, stopped at the end."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import socket

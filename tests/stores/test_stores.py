@@ -1,7 +1,5 @@
 """Stores keep records between processes."""
 
-from __future__ import annotations
-
 import os
 import sqlite3
 import subprocess

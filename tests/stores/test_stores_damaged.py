@@ -1,7 +1,5 @@
 """One value in a store that cannot be read: the good records next to it hold, and it is reported once."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Records in any key-value store."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -14,7 +12,7 @@ from compaction_hooks.stores import KeyValueStore, MemoryStore
 from compaction_hooks.testing import check_store
 from compaction_hooks.testing.stores import ODD_IDS
 from tests.cases import folded
-from tests.stores.later import LaterStore
+from tests.stores.opened import LaterStore
 from tests.stores.page import blocks, run
 
 

@@ -1,7 +1,5 @@
 """Whatever is appended and removed, a store holds what a dict would."""
 
-from __future__ import annotations
-
 import json
 import tempfile
 from pathlib import Path
@@ -15,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from compaction_hooks.stores import KeyValueStore, MemoryStore, SQLiteStore
-from tests.sizes import examples
+from tests.strategies import examples
 
 ids = st.one_of(
     st.sampled_from(["a", "A", "a/b", "a%2Fb", "", "x" * 500]), st.text(max_size=20), st.text("x~.%-/", max_size=200)

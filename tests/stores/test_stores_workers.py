@@ -1,7 +1,5 @@
 """Several processes on one store: workers that compact one conversation at once, and workers that are killed."""
 
-from __future__ import annotations
-
 import asyncio
 import sqlite3
 import sys

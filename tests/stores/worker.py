@@ -4,8 +4,6 @@ It reads {"session": ..., "messages": [...]} and answers {"view": [...]}; before
 which waits for {"summary": ...}.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import sys

@@ -1,7 +1,5 @@
 """A minimal agent loop around `session.call` and httpx, for the tests of the adapter kit."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager

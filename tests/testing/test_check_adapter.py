@@ -1,7 +1,5 @@
 """The adapter kit: the plain loop passes every fact, and each broken adapter fails the one it breaks."""
 
-from __future__ import annotations
-
 import asyncio
 import unittest
 

@@ -1,7 +1,5 @@
 """Generated conversations have the promised contents, so that tests with them are meaningful."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import random

@@ -1,7 +1,5 @@
 """A broken history is repaired: each fault, its repair, and the rest untouched."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import time
@@ -15,8 +13,7 @@ from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat, OpenAIResponsesFormat
 from compaction_hooks.messages import Message, Text
 from compaction_hooks.repair import INTERRUPTED, NO_REQUEST, NO_WORDS, repaired
-from tests.dialects import ALL, ANTHROPIC, CHAT, CONVERSE, RESPONSES
-from tests.repairs import Dialect, check_repair
+from tests.repairs import ALL, ANTHROPIC, CHAT, CONVERSE, RESPONSES, Dialect, check_repair
 
 dialects = pytest.mark.parametrize("dialect", [pytest.param(dialect, id=name) for name, dialect in ALL.items()])
 
@@ -142,7 +139,7 @@ def test_calls_that_share_an_id_are_told_apart_and_keep_their_results(dialect: D
 def test_ids_are_the_same_in_every_process() -> None:
     """Synthetic ids are stable, so that the provider's cache of a sent prefix stays valid."""
     program = (
-        "from tests.dialects import ANTHROPIC as d; from tests.validity.test_repair import script; "
+        "from tests.repairs import ANTHROPIC as d; from tests.validity.test_repair import script; "
         "from compaction_hooks.repair import repaired; "
         "print(*d.shape(repaired(script(d, 'u ?x =x ?x =x ?'), d.format)))"
     )

@@ -1,7 +1,5 @@
 """The rules of providers: each rule, the providers that have it, and the problems that a compaction caused."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from typing import get_args

@@ -1,7 +1,5 @@
 """A `cache_control` on messages that a summary covers moves to the summary, so that the host's prompt caching goes on."""
 
-from __future__ import annotations
-
 import copy
 import json
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Everything that is not in a view is covered, for every conversation, well-formed or broken."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from contextlib import suppress
 
@@ -18,8 +16,7 @@ from compaction_hooks import CompactionSession, ContextOverflowError
 from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.messages import Message, Text, ToolResult
 from tests.conversations import Scripted, controller
-from tests.sizes import examples
-from tests.strategies import histories, hostile_histories, openai_chats
+from tests.strategies import examples, histories, hostile_histories, openai_chats
 
 SLOW = (HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much)
 CHAT = OpenAIChatFormat()

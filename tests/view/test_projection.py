@@ -1,7 +1,5 @@
 """`project(messages, record)`: the view that a record gives of a list."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 

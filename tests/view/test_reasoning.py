@@ -1,7 +1,5 @@
 """Models that bind reasoning to the messages before it: their names, their provider's error, and views without stale reasoning."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """A message is recognized without reading it, and a change of it never missed."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable
 from typing import Any

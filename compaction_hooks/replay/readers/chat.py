@@ -19,6 +19,7 @@ from compaction_hooks.replay.readers.values import (
     result,
     text,
     thinking,
+    usage_of,
 )
 from compaction_hooks.replay.recorded import Fields
 
@@ -85,14 +86,12 @@ def calls_of(message: Fields) -> Iterator[Fields]:
 def litellm_usage(counted: Fields) -> Usage | None:
     """Return the usage that LiteLLM reports; it counts the cached part in the prompt for every provider."""
     whole = count(counted.get("prompt_tokens")) or count(counted.get("input_tokens"))
-    if not whole:
-        return None
     details = fields(counted.get("prompt_tokens_details")) or fields(counted.get("input_tokens_details"))
-    return Usage(
-        input_tokens=whole,
-        output_tokens=count(counted.get("completion_tokens")) or count(counted.get("output_tokens")),
-        cache_read_tokens=count(counted.get("cache_read_input_tokens")) or count(details.get("cached_tokens")),
-        cache_write_tokens=count(counted.get("cache_creation_input_tokens")),
+    return usage_of(
+        whole,
+        count(counted.get("completion_tokens")) or count(counted.get("output_tokens")),
+        read=count(counted.get("cache_read_input_tokens")) or count(details.get("cached_tokens")),
+        written=count(counted.get("cache_creation_input_tokens")),
     )
 
 

@@ -11,14 +11,14 @@ Differences from a list of messages:
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
 from compaction_hooks import Usage
 from compaction_hooks.replay.readers.builder import ConversationBuilder
 from compaction_hooks.replay.readers.lines import Line, SessionFile
-from compaction_hooks.replay.readers.values import blocks, count, fields, is_content, text
+from compaction_hooks.replay.readers.notes import Skipped
+from compaction_hooks.replay.readers.values import blocks, count, fields, is_content, text, usage_of
 from compaction_hooks.replay.recorded import Fields, RecordedSession
 
 FORMAT_NAME: Final = "Claude Code session"
@@ -114,7 +114,7 @@ def _usage(usage: Fields) -> Usage | None:
     """Return the usage; None if nothing was counted. The output count is from the start of the stream, so it is left out."""
     read, written = count(usage.get("cache_read_input_tokens")), count(usage.get("cache_creation_input_tokens"))
     whole = count(usage.get("input_tokens")) + read + written
-    return Usage(input_tokens=whole, cache_read_tokens=read, cache_write_tokens=written) if whole else None
+    return usage_of(whole, 0, read=read, written=written)
 
 
 def _main_chain(lines: Sequence[Line]) -> tuple[list[Line], list[str]]:
@@ -122,9 +122,10 @@ def _main_chain(lines: Sequence[Line]) -> tuple[list[Line], list[str]]:
     speaking = [line for line in lines if _belongs(line.value)]
     notes = [f"line {line.number}: {problem}" for line in lines if (problem := _problem(line.value))]
     others = [line.value for line in lines if not _belongs(line.value) and not _problem(line.value)]
-    if others:
-        kinds = Counter(text(value.get("type")) or "unknown" for value in others)
-        notes.append("lines without messages: " + ", ".join(f"{kind} {times}" for kind, times in kinds.most_common()))
+    skipped = Skipped()
+    for value in others:
+        skipped.add_kind(text(value.get("type")) or "unknown")
+    notes += skipped.notes()
     main = [line for line in speaking if line.value.get("isSidechain") is not True]
     if any(_is_message(line.value) for line in main) and len(main) < len(speaking):
         notes.append(f"{len(speaking) - len(main)} lines of sub-agents")

@@ -19,7 +19,7 @@ from compaction_hooks import Usage
 from compaction_hooks.replay.readers.builder import ConversationBuilder
 from compaction_hooks.replay.readers.lines import Line, SessionFile
 from compaction_hooks.replay.readers.responses import answer_blocks, content_blocks, result_block
-from compaction_hooks.replay.readers.values import blocks, count, fields, is_object, items, text
+from compaction_hooks.replay.readers.values import blocks, count, fields, is_object, items, text, usage_of
 from compaction_hooks.replay.recorded import Fields, RecordedSession
 
 FORMAT_NAME: Final = "Codex rollout"
@@ -142,13 +142,11 @@ class _Rollout:
 def _usage(counted: Fields) -> Usage | None:
     """Return the usage; OpenAI counts the cached part in the input."""
     whole = count(counted.get("input_tokens"))
-    if not whole:
-        return None
-    return Usage(
-        input_tokens=whole,
-        output_tokens=count(counted.get("output_tokens")),
-        cache_read_tokens=count(counted.get("cached_input_tokens")),
-        cache_write_tokens=count(counted.get("cache_write_input_tokens")),
+    return usage_of(
+        whole,
+        count(counted.get("output_tokens")),
+        read=count(counted.get("cached_input_tokens")),
+        written=count(counted.get("cache_write_input_tokens")),
     )
 
 

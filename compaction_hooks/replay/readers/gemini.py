@@ -15,7 +15,13 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from compaction_hooks.replay.readers.builder import ConversationBuilder
-from compaction_hooks.replay.readers.gemini_parts import add_content, content_blocks, parts_of, response_block, usage_of
+from compaction_hooks.replay.readers.gemini_parts import (
+    add_content,
+    content_blocks,
+    parts_of,
+    read_usage,
+    response_block,
+)
 from compaction_hooks.replay.readers.lines import Line, SessionFile
 from compaction_hooks.replay.readers.values import call, fields, is_list, is_object, items, text, thinking
 from compaction_hooks.replay.recorded import Fields, RecordedSession
@@ -69,7 +75,7 @@ def _add_chat(builder: ConversationBuilder, lines: Sequence[Line]) -> None:
 
 def _continues(message: Fields, answer: Line | None) -> bool:
     """Whether a message has only the tool calls of the answer before it: a notice in between split the two."""
-    is_rest = not _content(message) and usage_of(fields(message.get("tokens")), _COUNTED) is None
+    is_rest = not _content(message) and read_usage(fields(message.get("tokens")), _COUNTED) is None
     return is_rest and answer is not None and not answer.value.get("toolCalls")
 
 
@@ -89,7 +95,7 @@ def _add_answer(builder: ConversationBuilder, line: Line, first: Line | None) ->
     if not answer:
         builder.skipped.add("an answer without content", line.number)
         return
-    usage = usage_of(fields(message.get("tokens")), _COUNTED)
+    usage = read_usage(fields(message.get("tokens")), _COUNTED)
     key = text((first or line).value.get("id"))
     builder.add_answer(answer, key=key, usage=usage, model=text(message.get("model")) or None)
     for each in calls:

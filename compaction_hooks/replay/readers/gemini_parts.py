@@ -19,6 +19,7 @@ from compaction_hooks.replay.readers.values import (
     result,
     text,
     thinking,
+    usage_of,
 )
 from compaction_hooks.replay.recorded import Fields
 
@@ -105,17 +106,12 @@ def _calls(part: Fields) -> Iterator[Fields]:
         yield call(function_call.get("id"), function_call.get("name"), function_call.get("args"))
 
 
-def usage_of(counted: Mapping[str, object], names: Mapping[str, str]) -> Usage | None:
+def read_usage(counted: Mapping[str, object], names: Mapping[str, str]) -> Usage | None:
     """Return the usage; Gemini counts the cached part in the prompt, but not tool use in the prompt or thoughts in the answer.
 
     Args:
         names: The fields of `counted` for "prompt", "tool", "answer", "thoughts" and "cached".
     """
     tokens = {meaning: count(counted.get(name)) for meaning, name in names.items()}
-    if not tokens["prompt"]:
-        return None
-    return Usage(
-        input_tokens=tokens["prompt"] + tokens["tool"],
-        output_tokens=tokens["answer"] + tokens["thoughts"],
-        cache_read_tokens=tokens["cached"],
-    )
+    whole = tokens["prompt"] and tokens["prompt"] + tokens["tool"]
+    return usage_of(whole, tokens["answer"] + tokens["thoughts"], read=tokens["cached"])

@@ -19,7 +19,18 @@ from compaction_hooks.replay.readers.builder import ConversationBuilder
 from compaction_hooks.replay.readers.chat import calls_of, content_blocks
 from compaction_hooks.replay.readers.lines import Line, SessionFile
 from compaction_hooks.replay.readers.media import media_block
-from compaction_hooks.replay.readers.values import blocks, call, count, fields, is_object, items, result, text, thinking
+from compaction_hooks.replay.readers.values import (
+    blocks,
+    call,
+    count,
+    fields,
+    is_object,
+    items,
+    result,
+    text,
+    thinking,
+    usage_of,
+)
 from compaction_hooks.replay.recorded import Fields, RecordedSession
 
 FORMAT_NAME: Final = "LangChain messages"
@@ -124,14 +135,12 @@ def _usage(message: Fields) -> Usage | None:
     """Return the usage; LangChain counts the cached part in the input for every provider."""
     counted = fields(message.get("usage_metadata"))
     whole = count(counted.get("input_tokens"))
-    if not whole:
-        return None
     details = fields(counted.get("input_token_details"))
-    return Usage(
-        input_tokens=whole,
-        output_tokens=count(counted.get("output_tokens")),
-        cache_read_tokens=count(details.get("cache_read")),
-        cache_write_tokens=count(details.get("cache_creation")),
+    return usage_of(
+        whole,
+        count(counted.get("output_tokens")),
+        read=count(details.get("cache_read")),
+        written=count(details.get("cache_creation")),
     )
 
 

@@ -20,7 +20,7 @@ from compaction_hooks.replay.readers import opencode_storage
 from compaction_hooks.replay.readers.builder import NO_RESULT, ConversationBuilder
 from compaction_hooks.replay.readers.lines import SessionFile
 from compaction_hooks.replay.readers.media import media_block
-from compaction_hooks.replay.readers.values import call, count, fields, items, result, text, thinking
+from compaction_hooks.replay.readers.values import call, count, fields, items, result, text, thinking, usage_of
 from compaction_hooks.replay.recorded import Fields, RecordedSession
 
 FORMAT_NAME: Final = "OpenCode session"
@@ -184,13 +184,11 @@ def _usage(tokens: Fields) -> Usage | None:
     cache = fields(tokens.get("cache"))
     read, written = count(cache.get("read")), count(cache.get("write"))
     whole = count(tokens.get("input")) + read + written
-    if not whole:
-        return None
-    return Usage(
-        input_tokens=whole,
-        output_tokens=count(tokens.get("output")) + count(tokens.get("reasoning")),
-        cache_read_tokens=read,
-        cache_write_tokens=written,
+    return usage_of(
+        whole,
+        count(tokens.get("output")) + count(tokens.get("reasoning")),
+        read=read,
+        written=written,
     )
 
 

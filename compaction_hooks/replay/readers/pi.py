@@ -6,14 +6,13 @@ conversation. Real files have lines with two objects.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from compaction_hooks import Usage
 from compaction_hooks.replay.readers.builder import ConversationBuilder
 from compaction_hooks.replay.readers.lines import Line, SessionFile
-from compaction_hooks.replay.readers.values import blocks, call, count, fields, result, text
+from compaction_hooks.replay.readers.values import blocks, call, count, fields, result, text, usage_of
 from compaction_hooks.replay.recorded import Fields, RecordedSession
 
 FORMAT_NAME: Final = "pi session"
@@ -33,17 +32,15 @@ def read(file: SessionFile) -> Iterator[RecordedSession]:
     entries, notes = _path(file.lines)
     builder = ConversationBuilder()
     sizes: list[int] = []
-    others: Counter[str] = Counter()
     for line in entries:
         sizes.append(len(builder))
         if line.value.get("type") == "compaction":
             _add_compaction(builder, line.value, entries, sizes)
         elif not _add_entry(builder, line):
-            others.update(_names(line.value))
+            for name in _names(line.value):
+                builder.skipped.add_kind(name)
     if not builder.has_answer:
         return
-    if others:
-        notes.append("lines without messages: " + ", ".join(f"{kind} {times}" for kind, times in others.most_common()))
     header = file.lines[0].value
     own_id = text(header.get("id")) if header.get("type") == "session" else ""
     yield builder.session(own_id or file.path.stem, FORMAT_NAME, notes=notes)
@@ -121,13 +118,11 @@ def _usage(usage: Fields) -> Usage | None:
     """Return the usage; pi does not count the cached part in the input. None if nothing was counted."""
     read, written = count(usage.get("cacheRead")), count(usage.get("cacheWrite"))
     whole = count(usage.get("input")) + read + written
-    if not whole:
-        return None
-    return Usage(
-        input_tokens=whole,
-        output_tokens=count(usage.get("output")),
-        cache_read_tokens=read,
-        cache_write_tokens=written,
+    return usage_of(
+        whole,
+        count(usage.get("output")),
+        read=read,
+        written=written,
     )
 
 

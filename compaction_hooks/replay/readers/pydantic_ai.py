@@ -27,6 +27,7 @@ from compaction_hooks.replay.readers.values import (
     result,
     text,
     thinking,
+    usage_of,
 )
 from compaction_hooks.replay.recorded import Fields, RecordedSession
 
@@ -148,13 +149,11 @@ def _media(value: Fields) -> Fields | None:
 def _usage(counted: Fields) -> Usage | None:
     """Return the usage; the input includes the cached part for every provider. Older records use other field names."""
     whole = count(counted.get("input_tokens")) or count(counted.get("request_tokens"))
-    if not whole:
-        return None
-    return Usage(
-        input_tokens=whole,
-        output_tokens=count(counted.get("output_tokens")) or count(counted.get("response_tokens")),
-        cache_read_tokens=count(counted.get("cache_read_tokens")),
-        cache_write_tokens=count(counted.get("cache_write_tokens")),
+    return usage_of(
+        whole,
+        count(counted.get("output_tokens")) or count(counted.get("response_tokens")),
+        read=count(counted.get("cache_read_tokens")),
+        written=count(counted.get("cache_write_tokens")),
     )
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from compaction_hooks.replay.readers.builder import ConversationBuilder
-from compaction_hooks.replay.readers.gemini_parts import add_content, usage_of
+from compaction_hooks.replay.readers.gemini_parts import add_content, read_usage
 from compaction_hooks.replay.readers.lines import Line, SessionFile
 from compaction_hooks.replay.readers.values import fields, text
 from compaction_hooks.replay.recorded import Fields, RecordedSession
@@ -36,7 +36,7 @@ def read(file: SessionFile) -> Iterator[RecordedSession]:
     for line in _path(file.lines, builder):
         message = _message(line.value)
         role = text(message.get("role"))
-        usage = usage_of(fields(line.value.get("usageMetadata")), _COUNTED)
+        usage = read_usage(fields(line.value.get("usageMetadata")), _COUNTED)
         model, key = text(line.value.get("model")), text(line.value.get("uuid"))
         if not add_content(builder, role, message.get("parts"), line.number, usage=usage, model=model, key=key):
             builder.skipped.add_kind(_name(line.value))

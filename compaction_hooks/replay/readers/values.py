@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import TypeGuard
 
+from compaction_hooks import Usage
 from compaction_hooks.replay.recorded import Fields
 
 
@@ -87,6 +88,19 @@ def result(call_id: object, content: object, *, is_error: bool = False) -> Field
     shown = content if is_content(content) else json_text(content)
     block = {"type": "tool_result", "tool_use_id": text(call_id), "content": shown}
     return {**block, "is_error": True} if is_error else block
+
+
+def usage_of(whole: int, output: int, *, read: int, written: int = 0) -> Usage | None:
+    """Return the usage of a call, None if no input was counted.
+
+    Args:
+        whole: The whole input, its cached part included.
+        read: The part of the input that was read from the cache.
+        written: The part of the input that was written to the cache.
+    """
+    if not whole:
+        return None
+    return Usage(input_tokens=whole, output_tokens=output, cache_read_tokens=read, cache_write_tokens=written)
 
 
 def thinking(thoughts: str, signature: str = "") -> list[Fields]:

@@ -7,8 +7,6 @@ window is played call by call; `--quick` takes every eighth. A peer is run by FO
 environment is named and left out. docs/prompt-caches.md has the method and the results.
 """
 
-from __future__ import annotations
-
 import argparse
 import logging
 import sys
@@ -20,8 +18,7 @@ from typing import Final
 
 from tests.benchmarks.money.conversations import Conversation, conversations
 from tests.benchmarks.money.playing import Score, play
-from tests.benchmarks.money.rules import RULES, CacheRules
-from tests.benchmarks.money.strategies import NOTHING, OURS, VARIANTS, PeerRun, Strategy
+from tests.benchmarks.money.strategies import NOTHING, OURS, RULES, VARIANTS, CacheRules, PeerRun, Strategy
 from tests.benchmarks.runner import Worker, find_python
 from tests.benchmarks.tables import print_table
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
 
-from tests.benchmarks.money.rules import RULES, CacheRules
+from tests.benchmarks.money.strategies import RULES, CacheRules
 from tests.benchmarks.money.wire import Block, tokens_of
 
 

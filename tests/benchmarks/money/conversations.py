@@ -1,7 +1,5 @@
 """The recorded conversations to play, with their calls and the names used again long after their last mention."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property

@@ -10,8 +10,7 @@ from compaction_hooks.replay.recall import Haystack, Vocabulary, visible_text
 from tests.benchmarks.counting import broken_pairs
 from tests.benchmarks.money.caching import Bill, PromptCaches
 from tests.benchmarks.money.conversations import FORMAT, Conversation
-from tests.benchmarks.money.rules import RULES
-from tests.benchmarks.money.strategies import Run, Strategy
+from tests.benchmarks.money.strategies import RULES, Run, Strategy
 from tests.benchmarks.money.wire import Block, Chat, Reader
 
 

@@ -5,8 +5,6 @@
 Needs the recordings next to the checkout (`../shared/data`); no model, no network. A minute for each window.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import logging

@@ -1,7 +1,5 @@
 """Reads the transcripts that peers write for their summarizers, as messages that are cut like the transcript."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Final

@@ -1,7 +1,5 @@
 """Requests in the form of prompt caches: content blocks with their text and their tokens by a real tokenizer."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass

@@ -7,8 +7,6 @@ since the last one and the usage of the previous request. Output of a call: `{"s
 summary]]}`, with messages of the history by index and those made by the peer in full; or `{"overflow": text}` if the peer gives up.
 """
 
-from __future__ import annotations
-
 import asyncio
 import re
 import sys

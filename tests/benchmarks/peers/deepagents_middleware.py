@@ -1,7 +1,5 @@
 """deepagents' summarization middleware with its defaults: its `awrap_model_call`, around a model that answers at once."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, cast
 

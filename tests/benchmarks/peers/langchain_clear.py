@@ -1,7 +1,5 @@
 """LangChain's ClearToolUsesEdit, which edits a copy of the whole history before each call."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """LangChain's SummarizationMiddleware with the trigger of the examples in its documentation."""
 
-from __future__ import annotations
-
 from tests.benchmarks.peers import langchain_middleware
 
 

@@ -1,7 +1,5 @@
 """Peers that take LangChain's messages."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import count
 from typing import Any

@@ -1,7 +1,5 @@
 """LangChain's SummarizationMiddleware: its `abefore_model`, and its update applied to the state."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, ClassVar, cast
 

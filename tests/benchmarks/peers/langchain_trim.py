@@ -1,7 +1,5 @@
 """langchain-core's trim_messages with the arguments of LangGraph's guide to memory: drops the oldest, summarizes nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The same with a tenth of the window kept, and the whole text shown to the summarizer."""
 
-from __future__ import annotations
-
 from tests.benchmarks.peers import langchain_fraction
 
 

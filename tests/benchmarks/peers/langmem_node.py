@@ -1,7 +1,5 @@
 """langmem's SummarizationNode, as in its documentation: the graph's state keeps all messages, the node returns a view."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """compaction-hooks, through the plain hook and with OpenAI messages."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

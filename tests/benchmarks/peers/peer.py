@@ -1,7 +1,5 @@
 """The interface of a peer: one conversation, with its host's list and the view before each model call."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """pydantic-ai-harness's SummarizingCompaction, as in its README: its `before_model_request`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Peers that take pydantic-ai's messages: all messages between two responses are one request."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 

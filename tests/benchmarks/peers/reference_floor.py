@@ -1,7 +1,5 @@
 """The floor: the least a hook can do, without any feature."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from tests.benchmarks.floor import Floor

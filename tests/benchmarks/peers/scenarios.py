@@ -3,8 +3,6 @@
 Times are processor time of the whole process, so that other work on the machine has little influence.
 """
 
-from __future__ import annotations
-
 import gc
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager

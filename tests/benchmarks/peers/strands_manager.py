@@ -1,7 +1,5 @@
 """Strands' SummarizingConversationManager: the projection of the event loop, and the manager's handler of it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """summarization-pydantic-ai's ContextManagerCapability with its defaults: its `before_model_request`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any

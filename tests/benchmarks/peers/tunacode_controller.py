@@ -1,7 +1,5 @@
 """tunacode-cli's CompactionController, called before every model call; its main loop calls it before every request of the user."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Sequence

@@ -3,8 +3,6 @@
 python -m tests.benchmarks.peers.worker langchain_middleware
 """
 
-from __future__ import annotations
-
 import asyncio
 import importlib
 import json

@@ -32,7 +32,7 @@ from compaction_hooks.testing.generated import BEATS, Writer
 from compaction_hooks.testing.texts import Choose
 from tests.edits import EDITS
 from tests.rehearsal import ANTHROPIC, OPENAI_CHAT, Dialect
-from tests.sizes import examples
+from tests.strategies import examples
 
 QUICK = settings(examples(300), suppress_health_check=(HealthCheck.too_slow, HealthCheck.data_too_large))
 DIALECTS = (OPENAI_CHAT, ANTHROPIC)

@@ -21,7 +21,7 @@ from compaction_hooks.summary.harness import is_foreign_summary, is_request, str
 from compaction_hooks.summary.request import Summary, SummaryRequest
 from compaction_hooks.text.escaping import neutralize
 from compaction_hooks.tokens import CharacterEstimator
-from tests.sizes import examples
+from tests.strategies import examples
 
 TOKENS = CharacterEstimator().estimate_tokens
 

@@ -26,7 +26,7 @@ from tests.internal.text.test_injection import (
     summarize,
     unmarked,
 )
-from tests.sizes import examples
+from tests.strategies import examples
 
 PIECES = [
     "<", "</", ">", "/", "[", "]", ":", "：", "&lt;", "&#60;", "&gt;", "&#91;", "%3C", "&#58;", "&#12304;",

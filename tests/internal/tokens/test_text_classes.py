@@ -15,7 +15,7 @@ from compaction_hooks.tokens.estimator import (
     WHOLE_CHARS,
     text_tokens,
 )
-from tests.class_texts import CLASS_TEXTS
+from tests.token_accuracy import CLASS_TEXTS
 
 
 @pytest.mark.parametrize("kind", CLASS_TEXTS)

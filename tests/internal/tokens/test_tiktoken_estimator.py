@@ -18,8 +18,7 @@ from compaction_hooks.messages import Message, Text, ToolCall
 from compaction_hooks.tiktoken_estimator import TiktokenEstimator
 from compaction_hooks.tokens import CharacterEstimator
 from compaction_hooks.tokens.estimator import MESSAGE_TOKENS, TOOL_CALL_TOKENS
-from tests.class_texts import CLASS_TEXTS
-from tests.token_accuracy import real_tokenizer
+from tests.token_accuracy import CLASS_TEXTS, real_tokenizer
 
 RANKS_URL = "https://openaipublic.blob.core.windows.net/encodings/o200k_base.tiktoken"
 
