@@ -14,8 +14,7 @@ from compaction_hooks.engine.conversation import Conversation
 from compaction_hooks.engine.sizes import KnownModel, UsageBaseline
 from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.foreign import describe_error
-from compaction_hooks.formats.answers import is_cut_by_window
-from compaction_hooks.formats.usage import context_tokens, is_usable
+from compaction_hooks.formats.answers import context_tokens, is_cut_by_window, is_usable
 from compaction_hooks.history import History
 from compaction_hooks.history.digests import message_digest
 from compaction_hooks.messages import M, Media, Message, Usage, can

@@ -17,7 +17,7 @@ from compaction_hooks.engine.conversation import Conversation
 from compaction_hooks.engine.measuring import find_calibration, is_impossible, measure_view, report_usage, take_snapshot
 from compaction_hooks.engine.sizes import LastSent
 from compaction_hooks.foreign import are_equal
-from compaction_hooks.formats.usage import is_usable
+from compaction_hooks.formats.answers import is_usable
 from compaction_hooks.messages import Format, M, PlainMessage, Text, Thinking, ToolCall, Usage, can
 from compaction_hooks.tokens.calibration import MAXIMUM_RATIO
 from compaction_hooks.tokens.estimator import (

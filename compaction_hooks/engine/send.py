@@ -16,8 +16,7 @@ from compaction_hooks.engine.sizes import LastSent
 from compaction_hooks.engine.transform import hand_out, transform
 from compaction_hooks.errors import ContextOverflowError
 from compaction_hooks.foreign import read_attribute
-from compaction_hooks.formats.answers import is_cut_by_window, sealed_items
-from compaction_hooks.formats.usage import context_tokens
+from compaction_hooks.formats.answers import context_tokens, is_cut_by_window, sealed_items
 from compaction_hooks.messages import M, Message
 from compaction_hooks.native import is_native_refusal
 from compaction_hooks.reasoning import is_reasoning_refusal

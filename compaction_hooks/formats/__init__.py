@@ -1,8 +1,8 @@
 """Formats of providers' own messages: OpenAI chat (the default), Anthropic, OpenAI Responses, Gemini, Bedrock Converse.
 
-Each has a module. `_dict_format` is the base of all, `_block_format` that of Anthropic, Gemini and Converse. They share readers
-of blocks and media (`_reading`), changes (`_rewriting`), and the knowledge which messages are whose (`_recognition`); below these
-are fields, JSON and Gemini's signatures. `answers` and `usage` read responses.
+Each has a module. `_dict_format` is the base of all, with the changes of contents that they share; `_block_format` that of
+Anthropic, Gemini and Converse. `_reading` has the readers of blocks and media, and knows which messages are whose. Below these
+are fields, JSON and Gemini's signatures. `answers` reads the usage, the stop reason and the sealed items of responses.
 
 `media_from_base64` and `media_from_url` identify media for formats of other frameworks, so that the same image has the same
 identity in all of them; `block_content` does the same for blocks of tools that a provider runs itself. `as_json_text` and
@@ -15,11 +15,15 @@ from collections.abc import Iterable
 from importlib import import_module
 from typing import TYPE_CHECKING, cast
 
-from compaction_hooks.formats._dict_format import DictFormat
+from compaction_hooks.formats._dict_format import (
+    DictFormat,
+    last_cache_mark,
+    marked_content,
+    merge_rows,
+    merged_content,
+)
 from compaction_hooks.formats._json import as_json_text, block_content
-from compaction_hooks.formats._reading import media_from_base64, media_from_url
-from compaction_hooks.formats._recognition import MODULES, recognize
-from compaction_hooks.formats._rewriting import last_cache_mark, marked_content, merge_rows, merged_content
+from compaction_hooks.formats._reading import MODULES, media_from_base64, media_from_url, recognize
 from compaction_hooks.formats.answers import read_answer
 from compaction_hooks.formats.openai_chat import OpenAIChatFormat
 from compaction_hooks.text.json_text import json_object

@@ -7,10 +7,9 @@ from collections.abc import Collection, Mapping, Sequence
 from itertools import groupby
 from typing import Any, ClassVar, NamedTuple
 
-from compaction_hooks.formats._dict_format import DictFormat
+from compaction_hooks.formats._dict_format import DictFormat, call_at, check_pieces, part_at, without_items
 from compaction_hooks.formats._json import Fields, fields_of, list_of, message_fields
-from compaction_hooks.formats._reading import build_message, content_blocks
-from compaction_hooks.formats._rewriting import call_at, check_pieces, part_at, without_items
+from compaction_hooks.formats._reading import ROLES, build_message, content_blocks
 from compaction_hooks.messages import (
     Media,
     Message,
@@ -39,6 +38,7 @@ class BlockFormat(DictFormat):
     for each group of other blocks ("user"), in their order.
     """
 
+    _subject: ClassVar[str]
     _answering_role: ClassVar[str] = "assistant"
 
     def read(self, message: Fields, /) -> tuple[Message, ...]:
@@ -76,13 +76,17 @@ class BlockFormat(DictFormat):
         """Return the parts of a message with ids for calls and results that have none."""
         return parts
 
-    @abstractmethod
     def _role(self, fields: Fields) -> Role:
         """Return the role of a message.
 
         Raises:
-            FormatError: it has none.
+            FormatError: it has none, or the message is one of OpenAI chat.
         """
+        role = fields.get("role")
+        if not isinstance(role, str):
+            raise self._unreadable(fields, f'{self._subject} needs "role": user or assistant')
+        self._refuse_chat_message(fields)
+        return ROLES.get(role, "other")
 
     @abstractmethod
     def _read_block(self, block: object, role: Role) -> Part | None:

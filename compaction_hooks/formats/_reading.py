@@ -1,4 +1,4 @@
-"""Readers of providers' blocks, contents and messages into neutral parts.
+"""Readers of providers' blocks, contents and messages into neutral parts; which messages and blocks are of which format.
 
 Media are identified by their content, so that the same image has the same identity in every format.
 
@@ -8,13 +8,15 @@ Reading is lenient: a block whose shape is not the documented one becomes an `Op
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence, Set
-from typing import Any, Final, TypeAlias
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from functools import cache
+from importlib import import_module
+from typing import Any, Final, Protocol, TypeAlias, cast
 
+from compaction_hooks.arguments import package_of
 from compaction_hooks.errors import FormatError
-from compaction_hooks.formats._json import Fields, block_content, fields_of, list_of, text_of, to_json
-from compaction_hooks.formats._recognition import refuse_block
-from compaction_hooks.formats.usage import read_usage
+from compaction_hooks.formats._json import ADAPTERS, Fields, block_content, fields_of, list_of, text_of, to_json
+from compaction_hooks.formats.answers import STOP_REASONS, read_usage
 from compaction_hooks.messages import (
     Media,
     Message,
@@ -22,7 +24,6 @@ from compaction_hooks.messages import (
     Opaque,
     Part,
     Role,
-    StopReason,
     Text,
     Thinking,
     ToolResult,
@@ -234,34 +235,6 @@ def read_result(
     return ToolResult(text_of(call_id), text, text_of(name), is_error, media)
 
 
-STOP_REASONS: Final[Mapping[str, StopReason]] = {
-    "stop": "complete",
-    "end_turn": "complete",
-    "stop_sequence": "complete",
-    "complete": "complete",
-    "completed": "complete",
-    "pause_turn": "complete",
-    "refusal": "complete",
-    "tool_calls": "tool_calls",
-    "tool_use": "tool_calls",
-    "function_call": "tool_calls",
-    "length": "length",
-    "max_tokens": "length",
-    "max_output_tokens": "length",
-    "model_context_window_exceeded": "window",
-    "model_length": "window",
-    "error": "error",
-    "failed": "error",
-    "content_filter": "error",
-    "content_filtered": "error",
-    "guardrail_intervened": "error",
-    "safety": "error",
-    "malformed_function_call": "error",
-    "aborted": "aborted",
-    "cancelled": "aborted",
-}
-"""The stop reasons of OpenAI (chat and Responses), Anthropic, Gemini (in lower case), Bedrock, Mistral and pi."""
-
 _SUMMARY_MARKS: Final = ("is_compact_summary", "compaction_summary")
 """Flags by which hosts mark a compaction summary: Claude Code exports, TunaCode."""
 _CALL_FIELDS: Final = frozenset({"stop_reason", "finish_reason", "usage", "model"})
@@ -283,4 +256,82 @@ def build_message(role: Role, parts: tuple[Part, ...], fields: Fields) -> Messag
         model=text_of(fields.get("model")) or None,
         stop_reason=STOP_REASONS.get(reason),
         is_summary=is_summary,
+    )
+
+
+# -- whose messages are whose
+
+
+class KnownFormat(Protocol):
+    """A format that can be recognized by its messages.
+
+    Attributes:
+        own_blocks: Types of content blocks of this format alone (calls, results, media), which no other format may ignore; keys
+            of blocks if these have no type.
+    """
+
+    name: str
+    own_blocks: frozenset[str]
+
+    def wrote(self, fields: Fields, /) -> bool:
+        """Return whether a message is surely in this format. False for plain text, which is the same in all formats."""
+        ...
+
+
+MODULES: Final = {
+    "OpenAIChatFormat": "openai_chat",
+    "OpenAIResponsesFormat": "openai_responses",
+    "AnthropicFormat": "anthropic",
+    "GeminiFormat": "gemini",
+    "BedrockConverseFormat": "bedrock_converse",
+}
+"""The formats recognized by their messages, the first match first, each with its module; a new format is added here."""
+
+
+def recognize(message: object) -> KnownFormat | None:
+    """Return the format that a message is surely written in; None for plain text."""
+    fields = None if package_of(message, ADAPTERS) else fields_of(message)
+    if fields is None or _is_plain(fields):
+        return None
+    return next((known for known in _known_formats() if known.wrote(fields)), None)
+
+
+def _is_plain(fields: Fields) -> bool:
+    """Return whether a message is the same in all formats: then none of them is imported for it."""
+    role, content = fields.get("role"), fields.get("content")
+    is_text = role in ("system", "user", "assistant") and isinstance(content, str)
+    return is_text and fields.keys() <= {"role", "content", "name"}
+
+
+def _known_formats() -> Iterator[KnownFormat]:
+    """Yield one format of each class; a class is imported when it is asked for a message."""
+    return map(_known_format, MODULES)
+
+
+@cache
+def _known_format(name: str) -> KnownFormat:
+    module = import_module(f"compaction_hooks.formats.{MODULES[name]}")
+    return cast("KnownFormat", getattr(module, name)())
+
+
+def refuse_block(block: Fields) -> None:
+    """Refuse a block of another format than the conversation's.
+
+    Args:
+        block: A block that the conversation's format does not know.
+
+    Raises:
+        FormatError: another format owns the block.
+    """
+    kinds = {text_of(block["type"])} if "type" in block else block.keys()
+    owner = next((known for known in _known_formats() if not known.own_blocks.isdisjoint(kinds)), None)
+    if owner is not None:
+        raise foreign_error(f"a content block of type {next(iter(kinds))!r}", owner)
+
+
+def foreign_error(subject: str, owner: KnownFormat) -> FormatError:
+    """Return the error for a part of another format; it names the `format` to set."""
+    return FormatError(
+        f"{subject} is of another format than its conversation: where all messages are like this one, write "
+        f"format={type(owner).__name__}(), from compaction_hooks.formats; else keep to one format"
     )

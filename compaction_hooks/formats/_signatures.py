@@ -22,8 +22,8 @@ _IN_ID: Final = "__thought__"
 _DETAILS: Final = "reasoning_details"
 _OPENROUTER: Final = ("reasoning.encrypted", "google-gemini-v1")
 """Type and format of a detail with a signature (https://openrouter.ai/docs/guides/best-practices/reasoning-tokens)."""
-_HOLDERS: Final = ("extra_content", _ADDED)
-_NESTED: Final = (*_HOLDERS, "google", "vertex", "function")
+_NESTED: Final = ("extra_content", _ADDED, "google", "vertex", "function")
+_HOLDERS: Final = frozenset({"extra_content", _ADDED})
 
 
 def sealed_chars(signature: object) -> int:
@@ -34,7 +34,7 @@ def sealed_chars(signature: object) -> int:
 def count_signature_chars(call: Fields, function: Fields) -> int:
     """Return the length of the signature of a tool call in a chat message; 0 without one."""
     id_ = text_of(call.get("id"))
-    if _IN_ID not in id_ and not any(holder in call or holder in function for holder in _HOLDERS):
+    if _IN_ID not in id_ and _HOLDERS.isdisjoint(call) and _HOLDERS.isdisjoint(function):
         return 0
     return len(_find(call) or id_.partition(_IN_ID)[2])
 

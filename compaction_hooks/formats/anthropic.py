@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from compaction_hooks.formats._block_format import BlockFormat
+from compaction_hooks.formats._dict_format import replace_block_text, replace_result_text
 from compaction_hooks.formats._json import Fields, as_json_text, fields_of, text_of
 from compaction_hooks.formats._reading import (
-    ROLES,
     BlockReader,
     media_from_base64,
     media_from_url,
@@ -22,7 +22,6 @@ from compaction_hooks.formats._reading import (
     text_block,
     thinking_block,
 )
-from compaction_hooks.formats._rewriting import replace_block_text, replace_result_text
 from compaction_hooks.messages import Media, Part, Role, Text, ToolCall, ToolResult
 from compaction_hooks.text.json_text import json_object
 
@@ -36,6 +35,7 @@ class AnthropicFormat(BlockFormat):
     """
 
     name = "anthropic"
+    _subject = "an Anthropic message"
     own_blocks = frozenset(
         {
             "tool_use",
@@ -58,13 +58,6 @@ class AnthropicFormat(BlockFormat):
         # LiteLLM accepts blocks of these types among chat messages, in another shape.
         is_source = block.get("type") in ("image", "document") and fields_of(block.get("source")) is not None
         return is_source or super()._owns(block)
-
-    def _role(self, fields: Fields) -> Role:
-        role = fields.get("role")
-        if not isinstance(role, str):
-            raise self._unreadable(fields, 'an Anthropic message needs "role": user or assistant')
-        self._refuse_chat_message(fields)
-        return ROLES.get(role, "other")
 
     def _read_block(self, block: object, role: Role) -> Part:
         return read_own_block(block, _READERS.get(role, _TEXT_BLOCKS))

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from compaction_hooks.formats._block_format import BlockFormat
 from compaction_hooks.formats._json import Fields, as_json_text, block_content, fields_of, list_of, text_of, to_json
-from compaction_hooks.formats._reading import ROLES, media_from_data, read_own_block
+from compaction_hooks.formats._reading import media_from_data, read_own_block
 from compaction_hooks.formats._signatures import sealed_chars
 from compaction_hooks.messages import Media, Opaque, Part, Role, Text, Thinking, ToolCall, ToolResult
 from compaction_hooks.text.json_text import json_object
@@ -33,6 +33,7 @@ class BedrockConverseFormat(BlockFormat):
 
     name = "bedrock_converse"
     provider = "bedrock"
+    _subject = "a Converse message"
     own_blocks = frozenset(
         {"toolUse", "toolResult", "reasoningContent", "cachePoint", "guardContent", "citationsContent"}
     )
@@ -55,13 +56,6 @@ class BedrockConverseFormat(BlockFormat):
     def with_cache_mark(self, summary: Fields, mark: object, /) -> Fields:
         """Return a copy of a summary with this cache point at its end."""
         return {**summary, "content": [*(list_of(summary.get("content")) or ()), mark]}
-
-    def _role(self, fields: Fields) -> Role:
-        role = fields.get("role")
-        if not isinstance(role, str):
-            raise self._unreadable(fields, 'a Converse message needs "role": user or assistant')
-        self._refuse_chat_message(fields)
-        return ROLES.get(role, "other")
 
     def _read_block(self, block: object, role: Role) -> Part | None:
         fields = fields_of(block)

@@ -10,7 +10,15 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple, cast
 
-from compaction_hooks.formats._dict_format import CHAT_ROLES, DictFormat
+from compaction_hooks.formats._dict_format import (
+    CHAT_ROLES,
+    DictFormat,
+    call_at,
+    part_at,
+    replace_result_text,
+    replace_text,
+    without_items,
+)
 from compaction_hooks.formats._json import (
     Fields,
     as_json_text,
@@ -34,7 +42,6 @@ from compaction_hooks.formats._reading import (
     text_block,
     thinking_block,
 )
-from compaction_hooks.formats._rewriting import call_at, part_at, replace_result_text, replace_text, without_items
 from compaction_hooks.formats._signatures import count_detail_chars, count_signature_chars, signs_call, untie_chat
 from compaction_hooks.messages import (
     Media,

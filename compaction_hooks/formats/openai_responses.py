@@ -9,7 +9,14 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 from compaction_hooks.errors import FormatError
-from compaction_hooks.formats._dict_format import DictFormat
+from compaction_hooks.formats._dict_format import (
+    DictFormat,
+    call_at,
+    part_at,
+    replace_result_text,
+    replace_text,
+    without_items,
+)
 from compaction_hooks.formats._json import Fields, as_json_text, fields_of, list_of, message_fields, text_of
 from compaction_hooks.formats._reading import (
     ROLES,
@@ -20,7 +27,6 @@ from compaction_hooks.formats._reading import (
     read_content,
     read_result,
 )
-from compaction_hooks.formats._rewriting import call_at, part_at, replace_result_text, replace_text, without_items
 from compaction_hooks.formats.openai_chat import PARTS
 from compaction_hooks.messages import (
     Media,

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Final, Generic, Protocol, Self, SupportsFloat, TypeVar, cast
 
 from compaction_hooks.foreign import describe_error, read_attribute
-from compaction_hooks.formats.usage import is_counted
+from compaction_hooks.formats.answers import is_counted
 from compaction_hooks.messages import Message
 from compaction_hooks.runtime.effects import Instant
 from compaction_hooks.tokens.estimator import MOST_TOKENS, CharacterEstimator, TokenEstimator

@@ -9,8 +9,7 @@ from dataclasses import replace
 from typing import cast
 
 from compaction_hooks.foreign import describe_error
-from compaction_hooks.formats.answers import read_report
-from compaction_hooks.formats.usage import is_counted
+from compaction_hooks.formats.answers import is_counted, read_report
 from compaction_hooks.messages import Usage
 from compaction_hooks.summary.request import Summary, SummaryRequest, read_instructions
 from compaction_hooks.text.escaping import find_turns, remove_noise

@@ -1,6 +1,6 @@
 """Sizes in tokens: estimators, calibration, windows. Reading a provider's count is in `compaction_hooks.formats`."""
 
-from compaction_hooks.formats.usage import context_tokens, is_usable, usage_from_anthropic, usage_from_openai
+from compaction_hooks.formats.answers import context_tokens, is_usable, usage_from_anthropic, usage_from_openai
 from compaction_hooks.tokens.estimator import (
     CharacterEstimator,
     TokenEstimator,
