@@ -13,7 +13,6 @@ from compaction_hooks.engine.call import Call, Order
 from compaction_hooks.engine.conversation import Conversation
 from compaction_hooks.engine.cooldown import Breaker, Pause
 from compaction_hooks.engine.measuring import take_snapshot
-from compaction_hooks.engine.natives import MOST_REFUSALS
 from compaction_hooks.engine.persistence import reload, write
 from compaction_hooks.engine.result import CompactionOutcome, CompactionResult
 from compaction_hooks.engine.sizes import LastSent
@@ -29,7 +28,7 @@ from compaction_hooks.strategies.candidate import broken_rule, largest_fixed_par
 from compaction_hooks.strategies.reduce_parts import DropMedia, last_resort
 from compaction_hooks.strategies.summary_plan import Summarized
 from compaction_hooks.tokens.budget import MINIMUM_GROWTH_RATIO, Budget
-from compaction_hooks.view.head import covered_pieces
+from compaction_hooks.view.head import MOST_REFUSALS, covered_pieces
 from compaction_hooks.view.loss import LossReport
 from compaction_hooks.view.projection import is_true
 from compaction_hooks.view.record import CompactionReason, CompactionRecord

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Set
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, cast
 
 from compaction_hooks.engine.cooldown import Cooldown, Pause
-from compaction_hooks.engine.natives import find_native_start, native_name, note_issuers
 from compaction_hooks.engine.reasoning import BoundReasoning
 from compaction_hooks.engine.records import Records, StoreQueue
 from compaction_hooks.engine.sizes import KnownModel, LastSent, Sizes
@@ -22,8 +21,8 @@ from compaction_hooks.messages import Format, M, Media, MessageFormat, as_format
 from compaction_hooks.native import Issuer
 from compaction_hooks.runtime.effects import InFlight
 from compaction_hooks.settings import CompactionSettings
-from compaction_hooks.tokens.media import LearnedMedia
-from compaction_hooks.view.head import NativeStart, native_of
+from compaction_hooks.tokens.estimator import LearnedMedia
+from compaction_hooks.view.head import NativeStart, find_native_start, native_name, native_of, note_issuers
 from compaction_hooks.view.parts import Reduction, shorten_large_results
 from compaction_hooks.view.projection import Projection, apply_record, find_unpinned_runs
 from compaction_hooks.view.record import (

@@ -21,8 +21,7 @@ from compaction_hooks.messages import M, MessageFormat, Usage, as_format
 from compaction_hooks.runtime.drivers import Driver, Services
 from compaction_hooks.runtime.effects import Flow
 from compaction_hooks.tokens.budget import UNDO_GROWTH_RATIO, Budget
-from compaction_hooks.tokens.estimator import TokenEstimator
-from compaction_hooks.tokens.media import LearnedMedia
+from compaction_hooks.tokens.estimator import LearnedMedia, TokenEstimator
 from compaction_hooks.view.record import NATIVE_MARK, CompactionRecord, undo_note
 from compaction_hooks.view.snapshot import Snapshot
 

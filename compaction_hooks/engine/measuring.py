@@ -23,8 +23,7 @@ from compaction_hooks.runtime.effects import Emit, Flow
 from compaction_hooks.settings import CompactionSettings
 from compaction_hooks.tokens.budget import MINIMUM_GAIN_RATIO, TARGET_RATIO, Budget
 from compaction_hooks.tokens.calibration import MAXIMUM_RATIO, UNTAUGHT, Calibration
-from compaction_hooks.tokens.estimator import OTHER_MEDIA_TOKENS
-from compaction_hooks.tokens.media import find_media
+from compaction_hooks.tokens.estimator import OTHER_MEDIA_TOKENS, find_media
 from compaction_hooks.tokens.windows import same_model
 from compaction_hooks.view.head import NativeStart
 from compaction_hooks.view.projection import Projection

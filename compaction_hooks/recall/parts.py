@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 from compaction_hooks.history import History
 from compaction_hooks.history.digests import text_digest
 from compaction_hooks.messages import M, Message, Opaque, Role, Text, ToolCall, ToolResult
-from compaction_hooks.tokens.media import find_media
+from compaction_hooks.tokens.estimator import find_media
 from compaction_hooks.view.parts import Reducible, RunHandles, by_name, list_parts, run_texts
 from compaction_hooks.view.projection import Projection
 from compaction_hooks.view.texts import quote_call

@@ -1,17 +1,21 @@
-"""The options of one call: checked, and as a call for the engine."""
+"""The options of one call: checked, and as a call, an order and a caller for the engine."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeVar
 
 from compaction_hooks import arguments
-from compaction_hooks.engine.call import Call, SharedState
+from compaction_hooks.engine.call import Call, Order, SharedState
 from compaction_hooks.native import find_server_compaction, issuer_of
+from compaction_hooks.runtime.drivers import CallContext
+from compaction_hooks.runtime.guards import GuardedSignal, Signal
+from compaction_hooks.view.record import CompactionReason
 
 if TYPE_CHECKING:  # needed only when something is due
     from compaction_hooks.engine.engine import Engine
+    from compaction_hooks.engine.result import CompactionResult
     from compaction_hooks.events import EventHandler
     from compaction_hooks.settings import CompactionSettings
     from compaction_hooks.summary.request import Summarizer
@@ -116,3 +120,41 @@ def find_settings(shared: SharedState, options: CallOptions) -> CompactionSettin
     if tokens is None and ratio is None:
         return settings
     return replace(settings, trigger=None, trigger_tokens=tokens, trigger_ratio=ratio)
+
+
+def build_order(
+    keep_recent_tokens: int | None, focus: str | None, preview: CompactionResult[Any] | None = None
+) -> Order:
+    """Return the order of a compaction by hand.
+
+    Raises:
+        ConfigurationError, TypeError: an argument is invalid.
+    """
+    from compaction_hooks.engine.result import CompactionOutcome, CompactionResult
+
+    given = {"keep_recent_tokens": keep_recent_tokens, "focus": focus, "preview": preview}
+    kinds = {
+        "keep_recent_tokens": arguments.whole("tokens", least=0),
+        "focus": arguments.KINDS["focus"],
+        "preview": arguments.instance_of(CompactionResult),
+    }
+    arguments.check(kinds, given, given)
+    previewed = preview.record if preview and preview.outcome is CompactionOutcome.PREVIEWED else None
+    return Order(CompactionReason.MANUAL, keep_recent_tokens, focus=focus, must_fit=True, previewed=previewed)
+
+
+def build_caller(
+    signal: Signal | None, options: CallOptions, send: Callable[[Any], object] | None = None
+) -> CallContext:
+    """Return what the caller of this call gave: signal, summarizer and event handler, and the function that sends.
+
+    Raises:
+        TypeError: the signal is none.
+    """
+    guarded = None
+    if signal is not None:
+        arguments.check(arguments.KINDS, {"signal": signal})
+        guarded = GuardedSignal(signal)
+    return CallContext(
+        signal=guarded, send=send, summarizer=options.get("summarizer"), on_event=options.get("on_event")
+    )

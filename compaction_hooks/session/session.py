@@ -11,14 +11,14 @@ from compaction_hooks.engine.call import Order
 from compaction_hooks.errors import ConfigurationError, RecordError
 from compaction_hooks.formats.answers import read_answer, read_report
 from compaction_hooks.messages import M, Message, MessageFormat, UsageReport
-from compaction_hooks.runtime.drivers import CallContext, Services
+from compaction_hooks.runtime.drivers import Services
 from compaction_hooks.runtime.guarded_call import is_async
-from compaction_hooks.runtime.guards import GuardedSignal, Signal, guard_reader
+from compaction_hooks.runtime.guards import Signal, guard_reader
 from compaction_hooks.session import Later
-from compaction_hooks.session.options import CallOptions, check_call
+from compaction_hooks.session.options import CallOptions, build_caller, build_order, check_call
 from compaction_hooks.session.recalling import RecallMethods
 from compaction_hooks.tokens.estimator import TokenEstimator
-from compaction_hooks.view.record import CompactionReason, CompactionRecord
+from compaction_hooks.view.record import CompactionRecord
 
 if TYPE_CHECKING:  # needed only when something is due, or is asked for
     from compaction_hooks.engine.call import Call, SharedState
@@ -80,7 +80,7 @@ class ConversationMethods(RecallMethods[M]):
             return view
         engine = self.engine
         call = check_call(engine, messages, options, engine.begin_call())
-        sent = await engine.driver.run(engine.transform(call), _build_caller(signal, options))
+        sent = await engine.driver.run(engine.transform(call), build_caller(signal, options))
         engine.begin_quiet(call, options)
         return sent.view
 
@@ -93,7 +93,7 @@ class ConversationMethods(RecallMethods[M]):
             return view
         engine = self.engine
         call = check_call(engine, messages, options, engine.begin_call())
-        sent = engine.driver.run_sync(engine.transform(call), _build_caller(signal, options))
+        sent = engine.driver.run_sync(engine.transform(call), build_caller(signal, options))
         engine.begin_quiet(call, options)
         return sent.view
 
@@ -124,7 +124,7 @@ class ConversationMethods(RecallMethods[M]):
         engine = self.engine
         call = check_call(engine, messages, options, engine.begin_call())
         flow = _send(engine, call, answer)
-        return cast("R", await engine.driver.run(flow, _build_caller(signal, options, send)))  # what `send` gave
+        return cast("R", await engine.driver.run(flow, build_caller(signal, options, send)))  # what `send` gave
 
     def call_sync(
         self,
@@ -144,7 +144,7 @@ class ConversationMethods(RecallMethods[M]):
         engine = self.engine
         call = check_call(engine, messages, options, engine.begin_call())
         flow = _send(engine, call, answer)
-        return cast("R", engine.driver.run_sync(flow, _build_caller(signal, options, send)))  # what `send` gave
+        return cast("R", engine.driver.run_sync(flow, build_caller(signal, options, send)))  # what `send` gave
 
     async def compact(
         self,
@@ -167,9 +167,9 @@ class ConversationMethods(RecallMethods[M]):
         Raises:
             ContextOverflowError: the list does not fit the window and cannot be made to fit.
         """
-        order = _order(keep_recent_tokens, focus, preview)
+        order = build_order(keep_recent_tokens, focus, preview)
         flow = self._compact(messages, options, order)
-        return await self.engine.driver.run(flow, _build_caller(signal, options))
+        return await self.engine.driver.run(flow, build_caller(signal, options))
 
     def compact_sync(
         self,
@@ -182,9 +182,9 @@ class ConversationMethods(RecallMethods[M]):
         **options: Unpack[CallOptions],
     ) -> CompactionResult[T]:
         """As `compact`, for callers without an event loop."""
-        order = _order(keep_recent_tokens, focus, preview)
+        order = build_order(keep_recent_tokens, focus, preview)
         flow = self._compact(messages, options, order)
-        return self.engine.driver.run_sync(flow, _build_caller(signal, options))
+        return self.engine.driver.run_sync(flow, build_caller(signal, options))
 
     async def preview(
         self,
@@ -201,9 +201,9 @@ class ConversationMethods(RecallMethods[M]):
         Raises:
             ContextOverflowError: the list does not fit the window and cannot be made to fit.
         """
-        order = _order(keep_recent_tokens, focus)._replace(is_preview=True)
+        order = build_order(keep_recent_tokens, focus)._replace(is_preview=True)
         flow = self._compact(messages, options, order)
-        return await self.engine.driver.run(flow, _build_caller(signal, options))
+        return await self.engine.driver.run(flow, build_caller(signal, options))
 
     def preview_sync(
         self,
@@ -214,9 +214,9 @@ class ConversationMethods(RecallMethods[M]):
         **options: Unpack[CallOptions],
     ) -> CompactionResult[T]:
         """As `preview`, for callers without an event loop."""
-        order = _order(keep_recent_tokens, focus)._replace(is_preview=True)
+        order = build_order(keep_recent_tokens, focus)._replace(is_preview=True)
         flow = self._compact(messages, options, order)
-        return self.engine.driver.run_sync(flow, _build_caller(signal, options))
+        return self.engine.driver.run_sync(flow, build_caller(signal, options))
 
     async def recover(
         self, error: BaseException, messages: list[T], signal: Signal | None = None, **options: Unpack[CallOptions]
@@ -229,14 +229,14 @@ class ConversationMethods(RecallMethods[M]):
             ContextOverflowError: nothing smaller is valid; `error` is its cause.
         """
         flow = self._recover(error, messages, options)
-        return (await self.engine.driver.run(flow, _build_caller(signal, options))).view
+        return (await self.engine.driver.run(flow, build_caller(signal, options))).view
 
     def recover_sync(
         self, error: BaseException, messages: list[T], signal: Signal | None = None, **options: Unpack[CallOptions]
     ) -> list[T]:
         """As `recover`, for callers without an event loop."""
         flow = self._recover(error, messages, options)
-        return self.engine.driver.run_sync(flow, _build_caller(signal, options)).view
+        return self.engine.driver.run_sync(flow, build_caller(signal, options)).view
 
     def _compact(self, messages: list[T], options: CallOptions, order: Order) -> Flow[CompactionResult[T]]:
         from compaction_hooks.engine.compact import compact
@@ -280,11 +280,11 @@ class ConversationMethods(RecallMethods[M]):
         Raises:
             FormatError: a message cannot be read.
         """
-        await self.engine.driver.run(self._load(messages, options), _build_caller(None, options))
+        await self.engine.driver.run(self._load(messages, options), build_caller(None, options))
 
     def load_sync(self, messages: list[T] | None = None, **options: Unpack[CallOptions]) -> None:
         """As `load`, for callers without an event loop."""
-        self.engine.driver.run_sync(self._load(messages, options), _build_caller(None, options))
+        self.engine.driver.run_sync(self._load(messages, options), build_caller(None, options))
 
     def _load(self, messages: list[T] | None, options: CallOptions) -> Flow[None]:
         return self.engine.load(None if messages is None else check_call(self.engine, messages, options))
@@ -492,35 +492,11 @@ class CompactionSession(ConversationMethods[M]):
         return count
 
 
-def _order(keep_recent_tokens: int | None, focus: str | None, preview: CompactionResult[Any] | None = None) -> Order:
-    from compaction_hooks.engine.result import CompactionOutcome, CompactionResult
-
-    given = {"keep_recent_tokens": keep_recent_tokens, "focus": focus, "preview": preview}
-    arguments.check({**_KINDS, "preview": arguments.instance_of(CompactionResult)}, given, given)
-    previewed = preview.record if preview and preview.outcome is CompactionOutcome.PREVIEWED else None
-    return Order(CompactionReason.MANUAL, keep_recent_tokens, focus=focus, must_fit=True, previewed=previewed)
-
-
 def _send(engine: Engine[Any], call: Call[T], answer: Callable[[R], Message | None] | None) -> Flow[object]:
     from compaction_hooks.engine.send import send_call
 
     reader = cast("Callable[[object], object]", answer or read_answer)  # it reads the responses of `send`
     return send_call(engine.conversation, call, guard_reader(reader))
-
-
-def _build_caller(
-    signal: Signal | None, options: CallOptions, send: Callable[[Any], object] | None = None
-) -> CallContext:
-    guarded = None
-    if signal is not None:
-        arguments.check(arguments.KINDS, {"signal": signal})
-        guarded = GuardedSignal(signal)
-    return CallContext(
-        signal=guarded, send=send, summarizer=options.get("summarizer"), on_event=options.get("on_event")
-    )
-
-
-_KINDS = {**arguments.KINDS, "keep_recent_tokens": arguments.whole("tokens", least=0)}
 
 
 def _is_known(conversation: Conversation[M], fields: object) -> bool:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from compaction_hooks import arguments
 from compaction_hooks.messages import M, ToolCall
 from compaction_hooks.strategies.candidate import Candidate, Goal, find_parts, list_whole, reduce, unpinned_parts
-from compaction_hooks.tokens.media import find_media
+from compaction_hooks.tokens.estimator import find_media
 from compaction_hooks.view import ToolRule
 from compaction_hooks.view.parts import MEDIA, OF_TOOLS, TEXTS, Reducible, Reduction
 from compaction_hooks.view.reasoning import newest_reasoning

@@ -39,7 +39,7 @@ from compaction_hooks.summary.extractive.steps import Failures, refused_items
 from compaction_hooks.summary.extractive.text import one_line
 from compaction_hooks.summary.facts import correct_failures, first_fitting, newest_fitting, next_identifiers
 from compaction_hooks.tokens.budget import LEDGER_TOKENS
-from compaction_hooks.tokens.media import name_media
+from compaction_hooks.tokens.estimator import name_media
 from compaction_hooks.view.parts import find_handle
 from compaction_hooks.view.snapshot import Snapshot
 from compaction_hooks.view.texts import PROMPT_VERSION, RECALL_TOOL, render_summary

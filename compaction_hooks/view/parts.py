@@ -14,7 +14,7 @@ from typing import Any, Final, Generic, Literal, NamedTuple, TypeAlias
 from compaction_hooks.history import History, Piece
 from compaction_hooks.history.digests import canonical_arguments, message_digest, number_calls, text_digest
 from compaction_hooks.messages import Format, M, Message, Part, PartAddress, Text, ToolCall, ToolResult
-from compaction_hooks.tokens.media import describe_left_out, find_media
+from compaction_hooks.tokens.estimator import describe_left_out, find_media
 from compaction_hooks.view import ToolRule
 from compaction_hooks.view.texts import (
     HEAD_RATIO,
