@@ -86,7 +86,7 @@ _LEADING_CD = re.compile(r"(?:\s*cd\s+\S+\s*(?:&&|;)\s*)+")
 _FIRST_COMMAND = re.compile(r"[^|;&<>]*")
 _COUNT = re.compile(r" \(x(\d{1,9})\)$")
 _OMITTED = re.compile(r"\d+ more steps?, not listed: (.+)$")
-_OMITTED_TOOL = re.compile(r"([^; ()]+) (\d{1,9})")
+_OMITTED_TOOL = re.compile(r"([^;()]+) (\d{1,9})")
 _FAILED, _LATER_OK = "FAILED: ", "; later ok"
 
 SAYS, SAID, REFUSED = "its result says: ", "its result said: ", "refused"
@@ -266,8 +266,9 @@ def make_omitted_line(dropped: Iterable[Item], earlier: Iterable[Item], max_size
     counts: Counter[str] = Counter()
     for item in earlier:
         match = _OMITTED.match(item.text)
-        for name, times in _OMITTED_TOOL.findall(match[1]) if match else ():
-            counts[name] += int(times)
+        for entry in match[1].split("; ") if match else ():
+            if tool := _OMITTED_TOOL.fullmatch(entry):
+                counts[tool[1]] += int(tool[2])
     for item in dropped:
         step = parse_step(item.text)
         counts["other" if step.kind == "told" else re.sub(r"[;()]", "", step.call.partition("(")[0])] += step.times
