@@ -146,7 +146,10 @@ async def check_openai(native: NativeSide, steps: Steps) -> None:
     assert "Be brief." in first.body["instructions"]
     assert side.rejections == []
     assert "Be brief." in side.model_requests[-1].system
-    await check_rotated_key(native, steps)
+    native.compactor.key = "second account"
+    await steps(1)
+    assert len(side.rejections) == 1
+    check_text(native)
 
 
 def check_text(native: NativeSide) -> None:
