@@ -22,9 +22,9 @@ def read_call(message: AIMessage, parts: tuple[Part, ...]) -> Message:
     return Message(
         role="assistant",
         parts=parts,
-        usage=usage or (read and read.usage),
+        usage=usage or (read.usage if read else None),
         model=model if isinstance(model, str) else None,
-        stop_reason=read and read.stop_reason,
+        stop_reason=read.stop_reason if read else None,
     )
 
 
