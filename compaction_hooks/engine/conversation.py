@@ -89,6 +89,7 @@ class Conversation(Generic[M]):
         called_at: When the last call began, in monotonic seconds.
         host_files: Returns the files that the host keeps track of in this conversation; None: of none.
         reasoning: The models that refuse reasoning, and the run from which on reasoning is valid.
+        server_compaction: The option of a request for which the threshold was last left to the server; None: it never was.
         has_recall: Whether the model has the recall tool.
         listing: What recall last read of the list; None before its first use.
     """
@@ -110,6 +111,7 @@ class Conversation(Generic[M]):
         self.projected: Projected[M] | None = None
         self.called_at: float | None = None
         self.host_files: Callable[[], FileOperations] | None = None
+        self.server_compaction: str | None = None
         self.has_recall = False
         self.listing: Listing[M] | None = None
         self._head: tuple[M, Known, list[M]] | None = None

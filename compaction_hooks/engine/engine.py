@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Generic
+from typing import Generic
 
 from compaction_hooks.engine.call import Call, SharedState, budget_for
 from compaction_hooks.engine.conversation import UNDONE, Conversation
@@ -24,9 +24,6 @@ from compaction_hooks.tokens.budget import UNDO_GROWTH_RATIO, Budget
 from compaction_hooks.tokens.estimator import LearnedMedia, TokenEstimator
 from compaction_hooks.view.record import NATIVE_MARK, CompactionRecord, undo_note
 from compaction_hooks.view.snapshot import Snapshot
-
-if TYPE_CHECKING:
-    from compaction_hooks.engine.sizes import LastSent
 
 logger = logging.getLogger("compaction_hooks")
 
@@ -57,7 +54,7 @@ class Engine(Generic[M]):
             quiet = self._quiet
             if quiet is None or messages.__class__ is not list or not are_equal(quiet.options, options):
                 return None
-            if quiet.learned != learned_elsewhere(self.conversation, self.shared, quiet.snapshot.key.model):
+            if quiet.learned != learned_elsewhere(self.conversation, self.shared, quiet.snapshot.model):
                 return None
             view = quiet.show(messages)
             if view is not None:

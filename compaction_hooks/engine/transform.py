@@ -10,7 +10,6 @@ import logging
 
 from compaction_hooks.engine.call import Call, Order
 from compaction_hooks.engine.conversation import Conversation
-from compaction_hooks.engine.cooldown import Pause
 from compaction_hooks.engine.measuring import report_missing_pins, take_snapshot
 from compaction_hooks.engine.persistence import flush, sync_store
 from compaction_hooks.engine.sizes import LastSent
@@ -65,7 +64,7 @@ def transform(conversation: Conversation[M], call: Call[M]) -> Flow[LastSent[M]]
             is_fresh = yield from sync_store(conversation, before_paying=True)
             continue
 
-        from compaction_hooks.engine.compact import run_compaction
+        from compaction_hooks.engine.compact import run_compaction  # most calls compact nothing
 
         order = Order(reason=reason, may_ask=may_ask, due=due, only_media=only_media)
         attempt, _ = yield from run_compaction(conversation, call, order)
@@ -146,10 +145,9 @@ def _check_trigger(conversation: Conversation[M], call: Call[M]) -> None:
 
 def _leave_to_server(conversation: Conversation[M], snapshot: Snapshot[M], option: str) -> Flow[None]:
     """Skip the threshold, because an option of the request makes the server compact; report it once."""
-    why = f"left to the server ({option})"
-    if conversation.cooldown.pause is None or conversation.cooldown.pause.why != why:
-        conversation.cooldown.pause = Pause(0, why, snapshot.window)
-        yield from _skip(conversation, snapshot, CompactionReason.THRESHOLD, why)
+    if conversation.server_compaction != option:
+        conversation.server_compaction = option
+        yield from _skip(conversation, snapshot, CompactionReason.THRESHOLD, f"left to the server ({option})")
 
 
 def _exceeds_byte_limit(conversation: Conversation[M], snapshot: Snapshot[M]) -> bool:

@@ -140,8 +140,7 @@ def plan_summary(snapshot: Snapshot[M], goal: Goal[M]) -> SummaryPlan | None:
 
     previous = age_refusals(previous) if previous else None
     kept = (history.piece(i).message for i in (*pinned, *range(start, history.piece_count)))
-    own = tuple(message for message in kept if message.role != "system")
-    facts = CoveredFacts(tuple(unread.values()), previous, own)
+    facts = CoveredFacts(tuple(unread.values()), previous, tuple([one for one in kept if one.role != "system"]))
     calls = facts.calls if readable is None else CoveredFacts(tuple(covered.values()), None, ()).calls
     touched = find_touched_files(calls)
     known = FileOperations(read=record.read_files, modified=record.modified_files) if record else FileOperations()

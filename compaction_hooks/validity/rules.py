@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from compaction_hooks.messages import Format, MessageFormat, Provider, as_format, can
@@ -330,6 +329,7 @@ RULES: Final[tuple[Rule, ...]] = (
     ),
 )
 
+_ROLE_REPEATED: Final = next(rule for rule in RULES if rule.id == "role_repeated")
 _CALL_IDS: Final[Mapping[Provider, re.Pattern[str]]] = {
     "openai_responses": re.compile(r".{1,64}", re.DOTALL),
     "anthropic": re.compile(r"[a-zA-Z0-9_-]+"),
@@ -347,14 +347,12 @@ def provider_of(format: MessageFormat[Any]) -> Provider | None:
     return as_format(format).provider
 
 
-@lru_cache(maxsize=16)
 def needs_merging(format: Format[Any]) -> bool:
     """Return whether a format's provider refuses messages of one speaker in a row, and the format can write them as one.
 
     Then every view that a compaction changed is sent so, without the setting `merge_user_messages`.
     """
-    repeats = next(rule for rule in RULES if rule.id == "role_repeated")
-    return format.provider in repeats.sources and can(format, "merge")
+    return format.provider in _ROLE_REPEATED.sources and can(format, "merge")
 
 
 def rules_of(provider: Provider | None, model: str | None = None) -> frozenset[RuleId]:

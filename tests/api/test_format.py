@@ -1,6 +1,7 @@
 """`format=`: named, or told by the first list of a conversation; and what another format's parts are answered."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -78,6 +79,13 @@ RUNS: dict[str, tuple[Callable[[int], Dicts], MessageFormat[Mapping[str, object]
     "converse": (converse, BedrockConverseFormat()),
 }
 each = pytest.mark.parametrize("name", RUNS)
+
+
+@dataclass
+class Tagged(OpenAIChatFormat):
+    """A format of a host's own, which cannot be hashed."""
+
+    tag: str = ""
 
 
 def controller(**keywords: Any) -> CompactionController[Any]:
@@ -253,3 +261,9 @@ def test_one_conversation_may_be_written_in_several_formats() -> None:
     assert hooks.session("same") is session
     hooks.close("same")
     assert hooks.session("same", format=AnthropicFormat()) is not session
+
+
+def test_a_format_that_cannot_be_hashed_is_used_like_any_other() -> None:
+    view = controller(format=Tagged()).transform_context_sync(chat(60))
+    assert view == controller(format=OpenAIChatFormat()).transform_context_sync(chat(60))
+    assert len(view) < len(chat(60))

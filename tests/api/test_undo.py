@@ -101,6 +101,15 @@ def test_undo_gives_back_the_view_of_before_until_the_context_grew_by_a_tenth() 
         assert (hooks.transform_context_sync(messages) is messages) == waits
 
 
+def test_an_undo_holds_after_a_call_that_is_left_to_the_server() -> None:
+    hooks = controller(8_192, summarizer=Scripted())
+    messages = above_threshold()
+    hooks.transform_context_sync(messages)
+    assert hooks.undo() is not None
+    assert hooks.transform_context_sync(messages, request={"truncation": "auto"}) is messages
+    assert hooks.transform_context_sync(messages) is messages
+
+
 @pytest.mark.parametrize("program", ["the same", "another with the store", "another without"])
 def test_undo_of_a_stored_result_does_nothing_and_says_why(program: str, caplog: pytest.LogCaptureFixture) -> None:
     store = MemoryStore()
