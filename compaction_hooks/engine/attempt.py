@@ -11,7 +11,7 @@ from typing import Generic
 
 from compaction_hooks.engine.call import Call, Order
 from compaction_hooks.engine.conversation import Conversation
-from compaction_hooks.engine.cooldown import Breaker, Pause
+from compaction_hooks.engine.cooldown import Breaker, KnownOverflow, Pause
 from compaction_hooks.engine.measuring import take_snapshot
 from compaction_hooks.engine.persistence import reload, write
 from compaction_hooks.engine.result import CompactionOutcome, CompactionResult
@@ -162,8 +162,8 @@ class Attempt(Generic[M]):
     def _may_ask(self, now: Instant) -> bool:
         cooldown = self._settings.breaker_cooldown_seconds
         is_allowed = self._cooldown.breaker.allows(now.monotonic, cooldown)
-        pause = self._cooldown.pause
-        is_unfit = pause is not None and pause.is_of_overflow(self._snapshot, self._budget.window)
+        known = self._cooldown.known_overflow
+        is_unfit = known is not None and known.is_of(self._snapshot, self._budget.window)
         return self._order.may_ask and (self._is_manual or (is_allowed and not is_unfit))
 
     # -- candidates
@@ -344,7 +344,7 @@ class Attempt(Generic[M]):
                 if rejection(self._snapshot, candidate, limit=window, window=window) is None:
                     return (yield from self._commit(candidate, start))
             if not self._snapshot.fits_window or self._order.reason is CompactionReason.OVERFLOW:
-                self._cooldown.pause = Pause(until, "no gain", window, self._snapshot.history.log)
+                self._cooldown.known_overflow = KnownOverflow(self._snapshot.history.log, until, window)
                 return (yield from self._fail(start, self.overflow_error()))
 
         self._cooldown.pause = Pause(until, "no gain", window)

@@ -10,24 +10,35 @@ from compaction_hooks.view.snapshot import Snapshot
 
 
 class Pause(NamedTuple):
-    """No compaction until the context has grown: of the threshold, or of a history that no strategy made fit.
+    """No threshold compaction until the context has grown.
 
     Attributes:
         until: The size below which it holds, in tokens of the model.
         why: The reason, for events.
         window: It is for models with this window, in tokens.
-        unfit_log: The log of the history that could not be made to fit (an edited one has a new log): another summary would cost
-            money and not fit either. None: the view fits, and threshold compaction waits.
     """
 
     until: int
     why: str
     window: int
-    unfit_log: object = None
 
-    def is_of_overflow(self, snapshot: Snapshot[M], window: int) -> bool:
-        """Whether a view does not fit this window, and is known to have no cure."""
-        is_same = self.unfit_log is snapshot.history.log and self.window == window
+
+class KnownOverflow(NamedTuple):
+    """A history that no strategy made fit. Another summary would cost money and not fit either.
+
+    Attributes:
+        log: The log of the history; an edited history has a new log.
+        until: The history counts as the same while the context is smaller than this, in tokens of the model.
+        window: The window that it did not fit, in tokens.
+    """
+
+    log: object
+    until: int
+    window: int
+
+    def is_of(self, snapshot: Snapshot[M], window: int) -> bool:
+        """Whether this is what is known of a view that does not fit this window."""
+        is_same = self.log is snapshot.history.log and self.window == window
         return is_same and not snapshot.fits_window and snapshot.tokens < self.until
 
 
@@ -54,6 +65,7 @@ class Cooldown:
     Attributes:
         pause: The newest pause, or None: nothing was compacted in this process.
         breaker: Prevents calls to a failing summarizer.
+        known_overflow: A history that could not be made to fit, or None.
         has_overflowed: The provider accepted more than the window silently: compact before the next call.
         max_chars: The most characters in the messages of a request that the provider does not refuse for its bytes, learned from a
             refusal; None: unknown.
@@ -62,6 +74,7 @@ class Cooldown:
     def __init__(self) -> None:
         self.pause: Pause | None = None
         self.breaker = Breaker()
+        self.known_overflow: KnownOverflow | None = None
         self.has_overflowed = False
         self.max_chars: int | None = None
 
@@ -70,7 +83,7 @@ class Cooldown:
         pause = self.pause
         if not snapshot.surely_fits_window:
             return ""
-        if pause is None or pause.unfit_log is not None:  # continue the pause that the record tells of
+        if pause is None:  # continue the pause that the record tells of
             settled = int(snapshot.record.tokens_after * (1 + MINIMUM_GROWTH_RATIO)) if snapshot.record else 0
             return "no progress" if snapshot.tokens < settled else ""
         return pause.why if snapshot.window == pause.window and snapshot.tokens < pause.until else ""

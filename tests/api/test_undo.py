@@ -2,7 +2,7 @@
 
 import pytest
 
-from compaction_hooks import CompactionSettings, StoreFailed, SummaryRequest, Usage
+from compaction_hooks import CompactionController, CompactionSettings, StoreFailed, SummaryRequest, Usage
 from compaction_hooks.events import CompactionEvent
 from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat
 from compaction_hooks.stores import MemoryStore
@@ -14,6 +14,7 @@ from tests.conversations import (
     above_threshold,
     controller,
     one_task,
+    prose,
     steps,
     summarizing,
     system,
@@ -108,6 +109,15 @@ def test_an_undo_holds_after_a_call_that_is_left_to_the_server() -> None:
     assert hooks.undo() is not None
     assert hooks.transform_context_sync(messages, request={"truncation": "auto"}) is messages
     assert hooks.transform_context_sync(messages) is messages
+
+
+def test_an_undo_holds_after_a_call_of_another_model_that_cannot_fit() -> None:
+    hooks: CompactionController[Chat] = CompactionController(summarizer=Scripted())
+    messages = [user("Fix the parser."), *steps(16, 300), user(prose(1_500))]
+    hooks.transform_context_sync(messages, context_window=8_192)
+    assert hooks.undo() is not None
+    hooks.transform_context_sync(messages, context_window=1_100)
+    assert hooks.transform_context_sync(messages, context_window=8_192) is messages
 
 
 @pytest.mark.parametrize("program", ["the same", "another with the store", "another without"])
