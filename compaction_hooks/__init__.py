@@ -9,7 +9,7 @@ from compaction_hooks.session.options import CallOptions
 from compaction_hooks.session.session import CompactionSession
 from compaction_hooks.settings import CompactionSettings
 from compaction_hooks.tokens.estimator import TokenEstimator
-from compaction_hooks.view.record import CompactionReason, CompactionRecord
+from compaction_hooks.view import CompactionReason
 
 if typing.TYPE_CHECKING:
     from compaction_hooks.engine.result import CompactionOutcome, CompactionResult, SessionState
@@ -29,6 +29,7 @@ if typing.TYPE_CHECKING:
     from compaction_hooks.summary.extractive import ExtractiveSummarizer
     from compaction_hooks.summary.request import LiveCall, Summarizer, Summary, SummaryRequest
     from compaction_hooks.view.projection import project
+    from compaction_hooks.view.record import CompactionRecord
 
 __version__ = "0.2.0.dev0"
 
@@ -94,6 +95,7 @@ _MODULE_OF = {
     "Summary": "summary.request",
     "SummaryRequest": "summary.request",
     "project": "view.projection",
+    "CompactionRecord": "view.record",
 }
 """Names that no call needs before something is due. With the patterns behind them they take half of the time of an import."""
 

@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
 from compaction_hooks.messages import Usage, Value
+from compaction_hooks.view import CompactionReason
 from compaction_hooks.view.loss import LossFigures, LossReport
-from compaction_hooks.view.record import CompactionReason, CompactionRecord
+from compaction_hooks.view.record import CompactionRecord
 
 LINE_CHARS: Final = 80
 """The most characters of an event's line, unless the figures and the error alone leave fewer than 12 for the session's id."""

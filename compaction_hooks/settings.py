@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast, get_args
 
 from compaction_hooks import arguments
 from compaction_hooks.errors import ConfigurationError
+from compaction_hooks.messages import Value
 from compaction_hooks.tokens.budget import (
     EMERGENCY_KEEP_RATIO,
     LEDGER_TOKENS,
@@ -111,8 +112,8 @@ _SHORTHAND = {
 
 
 @arguments.validate(_KINDS)
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompactionSettings:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class CompactionSettings(Value):
     """The policy of a controller. Tokens are the model's; ratios are of the context window.
 
     Attributes:

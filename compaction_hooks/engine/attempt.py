@@ -26,12 +26,13 @@ from compaction_hooks.runtime.effects import Aborted, Emit, Flow, Instant, Now, 
 from compaction_hooks.strategies import AnyStrategy, Candidate, Goal, ShortenParts, SummaryStrategy
 from compaction_hooks.strategies.candidate import broken_rule, largest_fixed_part, rejection
 from compaction_hooks.strategies.reduce_parts import DropMedia, last_resort
-from compaction_hooks.strategies.summary_plan import Summarized
+from compaction_hooks.strategies.summary_plan import Summarized, SummaryPlan
 from compaction_hooks.tokens.budget import MINIMUM_GROWTH_RATIO, Budget
+from compaction_hooks.view import CompactionReason
 from compaction_hooks.view.head import MOST_REFUSALS, covered_pieces
 from compaction_hooks.view.loss import LossReport
 from compaction_hooks.view.projection import is_true
-from compaction_hooks.view.record import CompactionReason, CompactionRecord
+from compaction_hooks.view.record import CompactionRecord
 from compaction_hooks.view.snapshot import Snapshot
 from compaction_hooks.view.texts import join_rows
 
@@ -172,7 +173,8 @@ class Attempt(Generic[M]):
         self, strategy: SummaryStrategy, goal: Goal[M], start: Instant
     ) -> Flow[Candidate[M] | CompactionResult[M] | None]:
         """Request the summary for a strategy; return its candidate, or the result that ends the attempt."""
-        plan = strategy.propose(self._snapshot, goal)
+        self._has_waited = True
+        plan: SummaryPlan | None = yield Work(partial(strategy.propose, self._snapshot, goal))
         if plan is None:
             return None
         if not self._conversation.check_covered(self._snapshot, len({*plan.hosts})):
@@ -185,14 +187,14 @@ class Attempt(Generic[M]):
             plan = replace(plan, needs_model=False)
 
         if not plan.needs_model:
-            self._has_waited = True
-            by_rule: Summarized = yield Work(partial(summarize_without_model, plan))
-            return strategy.from_summary(self._snapshot, goal, plan, by_rule)
+            made: Candidate[M] | None = yield Work(
+                lambda: strategy.from_summary(self._snapshot, goal, plan, summarize_without_model(plan))
+            )
+            return made
 
         if not self._may_ask(start):
             return (yield from self._skip(start, CompactionOutcome.FAILED, "breaker open")) if self._can_wait else None
 
-        self._has_waited = True
         answer = yield from summarize(self._snapshot, self._budget, self._call, plan, self._order.focus)
         if isinstance(answer, Aborted):
             return (yield from self._skip(start, CompactionOutcome.ABORTED, "aborted"))
@@ -202,10 +204,8 @@ class Attempt(Generic[M]):
         if isinstance(answer, SummaryFailed):
             return (yield from self._fail(start, answer.error)) if self._can_wait else None
         self._summary = answer.text
-        make = partial(strategy.from_summary, self._snapshot, goal, plan, answer)
-        if answer.is_by_rule:
-            return self._without_large_items(make())
-        made: Candidate[M] | None = yield Work(make)  # to repair a model's summary, all messages may be read
+        # To repair a summary, all messages may be read.
+        made = yield Work(partial(strategy.from_summary, self._snapshot, goal, plan, answer))
         return self._without_large_items(made)
 
     def _without_large_items(self, candidate: Candidate[M] | None) -> Candidate[M] | None:

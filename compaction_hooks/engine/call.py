@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 from compaction_hooks.files import FileOperations
 from compaction_hooks.messages import M
 from compaction_hooks.tokens.budget import KEEP_RECENT_RATIO, MANUAL_KEEP_RATIO
-from compaction_hooks.view.record import CompactionReason
+from compaction_hooks.view import CompactionReason
 
 if TYPE_CHECKING:
     from compaction_hooks.engine.conversation import Conversation

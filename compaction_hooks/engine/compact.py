@@ -19,8 +19,9 @@ from compaction_hooks.foreign import describe_error
 from compaction_hooks.messages import M
 from compaction_hooks.runtime.effects import Emit, Flow, InFlight, Instant, IsAborted, Now, Outcome, Wait, Work
 from compaction_hooks.tokens.budget import Budget
+from compaction_hooks.view import CompactionReason
 from compaction_hooks.view.projection import is_true
-from compaction_hooks.view.record import CompactionReason, CompactionRecord
+from compaction_hooks.view.record import CompactionRecord
 from compaction_hooks.view.snapshot import Snapshot
 
 if TYPE_CHECKING:  # needed only when something is due

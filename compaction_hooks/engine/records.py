@@ -9,10 +9,10 @@ from typing import Literal
 from compaction_hooks.history import History, Known
 from compaction_hooks.messages import M
 from compaction_hooks.native import Issuer
+from compaction_hooks.view import CompactionReason
 from compaction_hooks.view.projection import is_true
 from compaction_hooks.view.record import (
     UNKNOWN_RUN,
-    CompactionReason,
     CompactionRecord,
     Pin,
     collect_products,

@@ -8,8 +8,9 @@ from enum import StrEnum
 from typing import Generic
 
 from compaction_hooks.messages import M, Value
+from compaction_hooks.view import CompactionReason
 from compaction_hooks.view.loss import LossFigures, LossReport
-from compaction_hooks.view.record import CompactionReason, CompactionRecord
+from compaction_hooks.view.record import CompactionRecord
 
 
 class CompactionOutcome(StrEnum):

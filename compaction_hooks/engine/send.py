@@ -29,7 +29,8 @@ from compaction_hooks.runtime.effects import (
 )
 from compaction_hooks.runtime.guards import GuardedAsyncStream, GuardedStream
 from compaction_hooks.tokens.windows import find_window, same_model
-from compaction_hooks.view.record import CompactionReason, CompactionRecord
+from compaction_hooks.view import CompactionReason
+from compaction_hooks.view.record import CompactionRecord
 from compaction_hooks.view.snapshot import Snapshot, ViewKey
 
 if TYPE_CHECKING:  # needed only when something is due

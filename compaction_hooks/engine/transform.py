@@ -17,7 +17,7 @@ from compaction_hooks.messages import M
 from compaction_hooks.runtime.effects import Emit, Flow, IsAborted, Outcome, Wait
 from compaction_hooks.tokens.windows import unknown_window_error
 from compaction_hooks.triggers import Due, RatioTrigger
-from compaction_hooks.view.record import CompactionReason
+from compaction_hooks.view import CompactionReason
 from compaction_hooks.view.snapshot import Snapshot
 
 logger = logging.getLogger("compaction_hooks")

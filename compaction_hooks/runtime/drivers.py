@@ -210,10 +210,7 @@ class Driver:
             with self._services.working:
                 return function()
 
-        answer = await _in_loop(in_thread(work))
-        if isinstance(answer, Failure):
-            raise answer.error
-        return answer.value
+        return await work_in_thread(work)
 
     async def _wait(self, flight: InFlight, signal: Signal | None, is_sync: bool) -> Outcome:
         """Wait for another caller's compaction; not in a thread in which a loop runs: that loop may be the one that compacts."""
@@ -259,6 +256,14 @@ class Driver:
         logger.warning("an event handler failed (%s)", describe_error(answer.error))
         if isinstance(answer.error, TimeoutError):
             guard.paused_until = self._services.seconds() + HANDLER_COOLDOWN_SECONDS
+
+
+async def work_in_thread(function: Callable[[], object]) -> object:
+    """Return the result of a function that runs outside the event loop; raise its error."""
+    answer = await _in_loop(in_thread(function))
+    if isinstance(answer, Failure):
+        raise answer.error
+    return answer.value
 
 
 def _in_loop(future: Future[T]) -> asyncio.Future[T]:

@@ -22,7 +22,6 @@ from compaction_hooks.settings import CompactionSettings, ModelSettings
 from compaction_hooks.tokens.estimator import CharacterEstimator, TokenEstimator
 from compaction_hooks.tokens.windows import Windows, find_window, unknown_window_error
 from compaction_hooks.triggers import RatioTrigger, TokensTrigger
-from compaction_hooks.view.record import CompactionRecord
 
 if TYPE_CHECKING:  # needed only when something is due
     from compaction_hooks.engine.engine import Engine
@@ -31,6 +30,7 @@ if TYPE_CHECKING:  # needed only when something is due
     from compaction_hooks.runtime.effects import Flow
     from compaction_hooks.stores import RecordStore
     from compaction_hooks.summary.request import Summarizer
+    from compaction_hooks.view.record import CompactionRecord
 else:
     EventHandler = FileOperations = RecordStore = Summarizer = Any  # for `typing.get_type_hints`
     Engine = Later

@@ -11,7 +11,7 @@ from compaction_hooks.engine.call import Call, Order, SharedState
 from compaction_hooks.native import find_server_compaction, issuer_of
 from compaction_hooks.runtime.drivers import CallContext
 from compaction_hooks.runtime.guards import GuardedSignal, Signal
-from compaction_hooks.view.record import CompactionReason
+from compaction_hooks.view import CompactionReason
 
 if TYPE_CHECKING:  # needed only when something is due
     from compaction_hooks.engine.engine import Engine

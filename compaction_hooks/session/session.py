@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast
 
 from compaction_hooks import arguments
 from compaction_hooks.engine.call import Order
 from compaction_hooks.errors import ConfigurationError, RecordError
-from compaction_hooks.formats.answers import read_answer, read_report
 from compaction_hooks.messages import M, Message, MessageFormat, UsageReport
-from compaction_hooks.runtime.drivers import Services
+from compaction_hooks.runtime.drivers import Services, work_in_thread
 from compaction_hooks.runtime.guarded_call import is_async
 from compaction_hooks.runtime.guards import Signal, guard_reader
 from compaction_hooks.session import Later
 from compaction_hooks.session.options import CallOptions, build_caller, build_order, check_call
 from compaction_hooks.session.recalling import RecallMethods
 from compaction_hooks.tokens.estimator import TokenEstimator
-from compaction_hooks.view.record import CompactionRecord
 
 if TYPE_CHECKING:  # needed only when something is due, or is asked for
     from compaction_hooks.engine.call import Call, SharedState
@@ -27,10 +28,13 @@ if TYPE_CHECKING:  # needed only when something is due, or is asked for
     from compaction_hooks.engine.result import CompactionResult, SessionState
     from compaction_hooks.engine.sizes import LastSent
     from compaction_hooks.runtime.effects import Flow
+    from compaction_hooks.view.record import CompactionRecord
 else:
-    SessionState = SharedState = Any  # for `typing.get_type_hints`
+    CompactionRecord = SessionState = SharedState = Any  # for `typing.get_type_hints`
     CompactionResult = Engine = Later
 
+
+ENGINE = "compaction_hooks.engine.engine"
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -75,6 +79,8 @@ class ConversationMethods(RecallMethods[M]):
             FormatError: a message cannot be read.
             ConfigurationError: the trigger is a part of the window, and neither this call nor an earlier one has a window.
         """
+        if ENGINE not in sys.modules:  # half of the package: its import would stop the event loop
+            await work_in_thread(partial(import_module, ENGINE))
         view = self.quiet_engine.find_quiet_view(messages, options)
         if view is not None:
             return view
@@ -263,6 +269,8 @@ class ConversationMethods(RecallMethods[M]):
         Raises:
             TypeError: `usage` has another type.
         """
+        from compaction_hooks.formats.answers import read_report
+
         counted = read_report(usage, "report_usage")
         if counted is not None and not self.quiet_engine.note_usage(counted, view, model):
             self.engine.report_usage(counted, view, model)
@@ -477,6 +485,7 @@ class CompactionSession(ConversationMethods[M]):
         next call.
         """
         from compaction_hooks.engine.persistence import report
+        from compaction_hooks.view.record import CompactionRecord
 
         readable: list[CompactionRecord] = []
         engine = self.engine
@@ -494,6 +503,7 @@ class CompactionSession(ConversationMethods[M]):
 
 def _send(engine: Engine[Any], call: Call[T], answer: Callable[[R], Message | None] | None) -> Flow[object]:
     from compaction_hooks.engine.send import send_call
+    from compaction_hooks.formats.answers import read_answer
 
     reader = cast("Callable[[object], object]", answer or read_answer)  # it reads the responses of `send`
     return send_call(engine.conversation, call, guard_reader(reader))

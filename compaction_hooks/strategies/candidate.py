@@ -14,7 +14,7 @@ from compaction_hooks.history.digests import text_digest
 from compaction_hooks.messages import M
 from compaction_hooks.tokens.budget import MINIMUM_GAIN_RATIO, Budget
 from compaction_hooks.validity import is_alike, needs_merging, problems, worsened
-from compaction_hooks.view import ToolRule
+from compaction_hooks.view import CompactionReason, ToolRule
 from compaction_hooks.view.parts import (
     OF_TOOLS,
     RESULTS,
@@ -27,7 +27,7 @@ from compaction_hooks.view.parts import (
 )
 from compaction_hooks.view.projection import Projection, apply_record
 from compaction_hooks.view.reasoning import NOT_STALE, newest_reasoning, spare_open_turn
-from compaction_hooks.view.record import CompactionReason, CompactionRecord, ParentSummary, StaleRuns, record_id
+from compaction_hooks.view.record import CompactionRecord, ParentSummary, StaleRuns, record_id
 from compaction_hooks.view.snapshot import Snapshot
 from compaction_hooks.view.texts import PROMPT_VERSION
 

@@ -10,7 +10,6 @@ import dataclasses
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from functools import cache
 from inspect import signature
 from types import NoneType
@@ -22,6 +21,7 @@ from compaction_hooks.history import Known, Origin
 from compaction_hooks.history.digests import text_digest
 from compaction_hooks.messages import Usage
 from compaction_hooks.native import Issuer, NativeItems
+from compaction_hooks.view import CompactionReason
 from compaction_hooks.view.parts import Reduction
 
 RECORD_VERSION = 1
@@ -38,14 +38,6 @@ UNKNOWN_RUN = -1
 def other_view(name: str) -> str:
     """Return the name of a record's view of native items from that of its text, and the reverse."""
     return name.removesuffix(NATIVE_MARK) if name.endswith(NATIVE_MARK) else name + NATIVE_MARK
-
-
-class CompactionReason(StrEnum):
-    """The occasion of a compaction."""
-
-    THRESHOLD = "threshold"
-    OVERFLOW = "overflow"
-    MANUAL = "manual"
 
 
 class Pin(NamedTuple):

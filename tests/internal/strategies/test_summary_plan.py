@@ -17,9 +17,10 @@ from compaction_hooks.strategies.reduce_parts import ClearToolResults
 from compaction_hooks.strategies.summarize import Summarize, drop_marker
 from compaction_hooks.strategies.summary_plan import Summarized, SummaryPlan, plan_summary
 from compaction_hooks.tokens.budget import Budget
+from compaction_hooks.view import CompactionReason
 from compaction_hooks.view.parts import TEXTS
 from compaction_hooks.view.projection import Projection, apply_record
-from compaction_hooks.view.record import UNKNOWN_RUN, CompactionReason, collect_products
+from compaction_hooks.view.record import UNKNOWN_RUN, collect_products
 from compaction_hooks.view.snapshot import Snapshot, ViewKey
 from compaction_hooks.view.texts import SUMMARY_MARKER, render_summary
 from tests.conversations import Chat, assistant, call, step, steps, system, talk, tool, user
