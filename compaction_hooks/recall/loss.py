@@ -16,6 +16,7 @@ from compaction_hooks.recall.parts import is_product, texts_of
 from compaction_hooks.summary.extractive.identifiers import kind_of
 from compaction_hooks.summary.extractive.statements import constraint_items, request_texts
 from compaction_hooks.summary.extractive.tasks import task_items
+from compaction_hooks.text.patterns import lazy_pattern
 from compaction_hooks.view.loss import LossFigures
 from compaction_hooks.view.parts import list_parts
 from compaction_hooks.view.projection import read_projection
@@ -27,16 +28,16 @@ MOST_WORD_CHARS: Final = 200
 ERROR_CHARS: Final = 200
 """The most characters of a failure's first line."""
 
-WORD = re.compile(r"[^\s\"'`<>(){}\[\],;=|\\]+")
+WORD = lazy_pattern(r"[^\s\"'`<>(){}\[\],;=|\\]+")
 """A word in prose, code or JSON, with the signs around it."""
 SIGNS: Final = "!?*_-&~.:"
 """Signs at the ends of a word that are no part of a name."""
-_TELLING = re.compile(r"[/@\d]")
-_NUMBER = re.compile(r"[:=] ?[\"']?(-?\d[\d.]{1,20}\d)(?![\w.])")
+_TELLING = lazy_pattern(r"[/@\d]")
+_NUMBER = lazy_pattern(r"[:=] ?[\"']?(-?\d[\d.]{1,20}\d)(?![\w.])")
 """Two digits are in nearly every view by chance."""
-_TO_DO = re.compile(r"task|todo|plan", re.IGNORECASE)
-_BACKGROUND = re.compile(r"\"(?:run_in_)?(?:background|detach(?:ed)?)\"\s{0,4}:\s{0,4}true")
-_STARTED = re.compile(r"\b(?:id|pid)\b\W{1,3}(\w[\w-]{1,40})", re.IGNORECASE)
+_TO_DO = lazy_pattern(r"task|todo|plan", re.IGNORECASE)
+_BACKGROUND = lazy_pattern(r"\"(?:run_in_)?(?:background|detach(?:ed)?)\"\s{0,4}:\s{0,4}true")
+_STARTED = lazy_pattern(r"\b(?:id|pid)\b\W{1,3}(\w[\w-]{1,40})", re.IGNORECASE)
 _CLASS_OF: Final = {"path": "path", "url": "url", "id": "id", "email": "id"}
 
 

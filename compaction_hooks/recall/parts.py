@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from compaction_hooks.history import History
 from compaction_hooks.history.digests import text_digest
-from compaction_hooks.messages import M, Message, Opaque, Role, Text, ToolCall, ToolResult
+from compaction_hooks.messages import M, Message, Opaque, Role, Text, ToolCall, ToolResult, Value
+from compaction_hooks.text.patterns import lazy_pattern
 from compaction_hooks.tokens.estimator import find_media
 from compaction_hooks.view.parts import Reducible, RunHandles, by_name, list_parts, run_texts
 from compaction_hooks.view.projection import Projection
@@ -20,7 +20,7 @@ CoveredKind: TypeAlias = Literal["text", "arguments", "result", "media", "block"
 MOST_LINE_CHARS = 400
 """A longer line is read as several, so that a short passage can show any part of it: minified JSON is one line of megabytes."""
 
-_CUT_LINE = re.compile(
+_CUT_LINE = lazy_pattern(
     r"\w{N}|"  # data
     r".{1,N}(?:(?=[\s\"'`<>(){}\[\],;=|\\])(?<!\\)|(?<=[\s\"'`<>(){}\[\],;=|])|\Z)|"  # not behind the backslash of an escape
     r".{1,N}(?:(?!\w)(?<!\\)|(?<![\w\\]))|"  # between the words of a name
@@ -28,8 +28,8 @@ _CUT_LINE = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CoveredPart:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class CoveredPart(Value):
     """A part of a conversation that the view leaves out or shortens.
 
     Attributes:

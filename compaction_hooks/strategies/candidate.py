@@ -11,7 +11,7 @@ from typing import Generic, Protocol
 from compaction_hooks.files import FileOperations
 from compaction_hooks.history import History
 from compaction_hooks.history.digests import text_digest
-from compaction_hooks.messages import M
+from compaction_hooks.messages import M, Value
 from compaction_hooks.tokens.budget import MINIMUM_GAIN_RATIO, Budget
 from compaction_hooks.validity import is_alike, needs_merging, problems, worsened
 from compaction_hooks.view import CompactionReason, ToolRule
@@ -99,8 +99,8 @@ class Candidate(Generic[M]):
         return replace(self.record, tokens_after=after, stale_runs=stale, calibration=calibration)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Goal(Generic[M]):
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Goal(Value, Generic[M]):
     """The aim of a compaction, and its starting point.
 
     Attributes:

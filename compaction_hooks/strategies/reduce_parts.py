@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from compaction_hooks import arguments
-from compaction_hooks.messages import M, ToolCall
+from compaction_hooks.messages import M, ToolCall, Value
 from compaction_hooks.strategies.candidate import Candidate, Goal, find_parts, list_whole, reduce, unpinned_parts
 from compaction_hooks.tokens.estimator import find_media
 from compaction_hooks.view import ToolRule
@@ -30,8 +30,8 @@ _TOKENS = arguments.whole("tokens", least=0)
 
 
 @arguments.validate({"protect_tokens": _TOKENS, "minimum_gain_tokens": _TOKENS})
-@dataclass(frozen=True, slots=True)
-class ClearToolResults:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class ClearToolResults(Value):
     """Clear tool results: not the newest ones, not those that the model has not seen yet, and none against their tool's rule.
 
     Attributes:
@@ -100,8 +100,8 @@ def results_to_clear(
 
 
 @arguments.validate({"least_chars": arguments.whole("characters")})
-@dataclass(frozen=True, slots=True)
-class ShortenParts:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class ShortenParts(Value):
     """Shorten tool results and arguments until the view fits the target, the largest first, and no more than needed.
 
     Texts of users and the assistant and the system prompt stay as they are.
@@ -118,8 +118,8 @@ class ShortenParts:
         return _shorten(snapshot, goal, parts, goal.budget.target, self.least_chars)
 
 
-@dataclass(frozen=True, slots=True)
-class DropMedia:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class DropMedia(Value):
     """Leave out as many media of users and tools as must go.
 
     There are three more ways in which a view has an image no longer: the cut is behind it; its result was cleared or shortened,

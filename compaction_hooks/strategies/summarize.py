@@ -14,7 +14,7 @@ from typing import Protocol, runtime_checkable
 from compaction_hooks import arguments
 from compaction_hooks.files.operations import read_calls
 from compaction_hooks.history.history import UserWords
-from compaction_hooks.messages import M, Media, Message
+from compaction_hooks.messages import M, Media, Message, Value
 from compaction_hooks.strategies.candidate import Candidate, Goal, find_pinned_results, next_record, with_reductions
 from compaction_hooks.strategies.reduce_parts import most_gain
 from compaction_hooks.strategies.summary_plan import (
@@ -81,8 +81,8 @@ class SummaryStrategy(Protocol):
         "ledger_tokens": arguments.whole("tokens", least=0),
     }
 )
-@dataclass(frozen=True, slots=True)
-class Summarize:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Summarize(Value):
     """Ask the summarizer for a summary that takes the place of all but the recent messages.
 
     It begins at the active view: messages that it covers need not be cleared or shortened before.
@@ -159,8 +159,8 @@ def summary_candidate(
 
 
 @arguments.validate({"add_continuation": arguments.SWITCH})
-@dataclass(frozen=True, slots=True)
-class DropOldest:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class DropOldest(Value):
     """Drop all but the recent messages, if a summary of them failed.
 
     It begins at the active view, and proposes nothing if the candidate so far covers as much and may be sent.

@@ -13,7 +13,7 @@ from compaction_hooks.files import FileOperations, file_tags, merge
 from compaction_hooks.files.operations import MAX_LISTED, digest, find_touched_files
 from compaction_hooks.history.digests import message_digest
 from compaction_hooks.history.history import History, is_only_reasoning
-from compaction_hooks.messages import M, Message, NativeSummary, Usage
+from compaction_hooks.messages import M, Message, NativeSummary, Usage, Value
 from compaction_hooks.native import NativeItems
 from compaction_hooks.strategies.candidate import Goal, list_whole
 from compaction_hooks.summary.extractive.outline import Item
@@ -44,8 +44,8 @@ CRAMPED_RATIO = 0.3
 """A summary's share of the room in the window that is left by a system prompt larger than the threshold."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SummaryPlan:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class SummaryPlan(Value):
     """The messages that a summary covers, the ones that stay, and the room that it has.
 
     Attributes:
@@ -91,8 +91,8 @@ class SummaryPlan:
         return len(set(self.hosts[len(self.hosts) - newest :]))
 
 
-@dataclass(frozen=True, slots=True)
-class Summarized:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Summarized(Value):
     """The summary of a plan, all its parts merged, and its cost.
 
     Attributes:

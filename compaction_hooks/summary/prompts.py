@@ -9,6 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from compaction_hooks.messages import Value
+
 SummaryKind: TypeAlias = Literal["history", "update"]
 """A first summary, or an update of an earlier one."""
 
@@ -120,8 +122,8 @@ _WORDS_PER_TOKEN = 0.6
 """OpenAI's rule of thumb for English prose is 0.75; lists of paths and identifiers take more tokens for a word."""
 
 
-@dataclass(frozen=True, slots=True)
-class Prompt:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Prompt(Value):
     """A user prompt without the transcript that it is about.
 
     Attributes:

@@ -8,7 +8,7 @@ from functools import cached_property
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Protocol
 
-from compaction_hooks.messages import Message, Provider, UsageReport
+from compaction_hooks.messages import Message, Provider, UsageReport, Value
 from compaction_hooks.native import NativeItems
 from compaction_hooks.summary.prompts import SYSTEM_PROMPT, Prompt, make_user_prompt
 from compaction_hooks.summary.prompts import SummaryKind as SummaryKind
@@ -17,8 +17,8 @@ if TYPE_CHECKING:  # needed only when a prompt is read
     from compaction_hooks.summary.transcript import Transcript
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LiveCall:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class LiveCall(Value):
     """The call whose older messages are summarized, for summarizers that send these messages as they are.
 
     Attributes:
@@ -36,8 +36,8 @@ class LiveCall:
     tools: object
 
 
-@dataclass(frozen=True, kw_only=True)
-class SummaryRequest:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class SummaryRequest(Value):
     """One question to a summarizer. A model needs `system`, `prompt` and `max_tokens` only.
 
     `prompt`, `transcript`, `omitted_items` and `live` are made at their first access: never for a summarizer that is no model and
@@ -79,8 +79,8 @@ class SummaryRequest:
         return {name: getattr(self, name) for name in SummaryRequest.__dataclass_fields__}
 
 
-@dataclass(frozen=True, slots=True)
-class Summary:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Summary(Value):
     """A summarizer's answer with the facts needed to judge it.
 
     Attributes:

@@ -27,14 +27,15 @@ from compaction_hooks.messages import (
     Thinking,
     ToolCall,
     ToolResult,
+    Value,
     is_blank,
 )
 from compaction_hooks.reasoning import Needed, find_family, is_reasoning
 from compaction_hooks.validity.rules import RULES, RuleId, rules_of, takes_call_id
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Problem:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Problem(Value):
     """One breach of a rule. Holds no text of the conversation.
 
     Attributes:

@@ -19,7 +19,7 @@ from compaction_hooks.arguments import format_value
 from compaction_hooks.errors import RecordError
 from compaction_hooks.history import Known, Origin
 from compaction_hooks.history.digests import text_digest
-from compaction_hooks.messages import Usage
+from compaction_hooks.messages import Usage, Value
 from compaction_hooks.native import Issuer, NativeItems
 from compaction_hooks.view import CompactionReason
 from compaction_hooks.view.parts import Reduction
@@ -80,8 +80,8 @@ class ParentSummary(NamedTuple):
     reductions: tuple[Reduction, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompactionRecord:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class CompactionRecord(Value):
     """One compaction. Applies to every list whose first `covered_runs` runs have the digest `covered_digest`.
 
     Attributes:

@@ -8,7 +8,7 @@ from operator import is_
 
 from compaction_hooks.files import remove_file_tags
 from compaction_hooks.files.operations import find_touched_files, read_calls
-from compaction_hooks.messages import Message, Opaque, Part, Text, ToolCall, ToolResult, Usage
+from compaction_hooks.messages import Message, Opaque, Part, Text, ToolCall, ToolResult, Usage, Value
 from compaction_hooks.summary.extractive.identifiers import collect_mentions, find_names, identifier_items
 from compaction_hooks.summary.extractive.outline import (
     BULLETS,
@@ -73,8 +73,8 @@ TRIES, MOST_TRIES = 6, 20
 """Choices made to fill the allowance, and to fit it at all: the line of the steps left out grows as others go."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExtractiveSummarizer:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class ExtractiveSummarizer(Value):
     """A summarizer that chooses and does not write: the same messages give the same summary, without a model or a network.
 
     It keeps the user's requests and constraints word for word, each step with its outcome, open tasks and failures, and the

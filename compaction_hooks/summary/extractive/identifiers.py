@@ -17,6 +17,7 @@ from compaction_hooks.files.operations import CallMade, as_fields, as_items
 from compaction_hooks.messages import Media, Message, Part, Text, ToolCall, ToolResult
 from compaction_hooks.summary.extractive.outline import Item, Section
 from compaction_hooks.summary.extractive.text import both_ends, defuse
+from compaction_hooks.text.patterns import lazy_pattern
 from compaction_hooks.view.texts import HANDLE, RECALL_TOOL
 
 MAX_CHARS = 200
@@ -51,19 +52,19 @@ MAX_MEMBERS = 4
 """The most values of a row."""
 
 KINDS = frozenset({"url", "email", "id", "number", "path", "symbol"})
-_GAP = re.compile(r"[^!#-&*+\-.-:?-Z^_a-z~]")
+_GAP = lazy_pattern(r"[^!#-&*+\-.-:?-Z^_a-z~]")
 """All but some ASCII characters: a set with a large range takes milliseconds to compile."""
 _GAP_BYTES = bytes(ord(" ") if _GAP.match(chr(byte)) else byte for byte in range(256))
 """A table that makes spaces of gaps: splitting bytes takes a third of the time of a pattern."""
-_KEYED = re.compile(r'"([A-Za-z_][\w.-]{0,40})"\s{0,20}:\s{0,20}(?:"([^"\\\n]{1,100})"|(-?\d[\d.]{0,20}))')
-_KEY_ALONE = re.compile(r'"[A-Za-z_][\w.-]{0,40}"(?=\s{0,20}:)')
-_ROW = re.compile(r"\{[^{}]{1,2000}\}")
-_TELLING = re.compile(r"[/@_]|[a-z][A-Z]|\w\.[A-Za-z_]|\d(?:\D|\d{4}|(?<=\D.))")
+_KEYED = lazy_pattern(r'"([A-Za-z_][\w.-]{0,40})"\s{0,20}:\s{0,20}(?:"([^"\\\n]{1,100})"|(-?\d[\d.]{0,20}))')
+_KEY_ALONE = lazy_pattern(r'"[A-Za-z_][\w.-]{0,40}"(?=\s{0,20}:)')
+_ROW = lazy_pattern(r"\{[^{}]{1,2000}\}")
+_TELLING = lazy_pattern(r"[/@_]|[a-z][A-Z]|\w\.[A-Za-z_]|\d(?:\D|\d{4}|(?<=\D.))")
 """Fewer than five digits alone are no name: half of all words with digits."""
-_WITH_LINE = re.compile(r"[^:]+(?::\d+)+")
-_URL = re.compile(r"https?://\S{3,}")
-_PATH = re.compile(r"(?!/dev/)[~.]{0,2}/?(?:[\w@.+~-]+/)+[\w@.+-]*(?::\d+)*")
-_NO_PATH = re.compile(
+_WITH_LINE = lazy_pattern(r"[^:]+(?::\d+)+")
+_URL = lazy_pattern(r"https?://\S{3,}")
+_PATH = lazy_pattern(r"(?!/dev/)[~.]{0,2}/?(?:[\w@.+~-]+/)+[\w@.+-]*(?::\d+)*")
+_NO_PATH = lazy_pattern(
     r"(?P<email>[\w.+-]++@[\w-]+(?:\.[\w-]+)+)"
     r"|(?P<number>#\d{1,8}|(?!\d{1,5}-\d{1,5}$|\d*000$)\+?\d[\d-]{3,20}\d)"
     r"|(?i:x\d+|[+-]?\d[\d.,]*(?:st|nd|rd|th|x|h|m|s|ms|us|ns|px|em|rem|pt|d|k|kb|mb|gb|b|am|pm|v|z)?|\d{4}-\d\d-\d\dT[\d:.+-]+)"
@@ -71,16 +72,16 @@ _NO_PATH = re.compile(
     r"|(?P<symbol>(?=[\w-]*(?:_|[a-z][A-Z]|\.\w\w))[A-Za-z_][\w-]*+(?:\.[A-Za-z_][\w-]*+)*)"
 )
 """The kinds of a word without a slash, the first that fits; measures, such as `10ms`, are of none. Symbols are also file names."""
-_KEY = re.compile(r"[\w.$@/-]+(?: [\w.$@/-]+){0,2}")
+_KEY = lazy_pattern(r"[\w.$@/-]+(?: [\w.$@/-]+){0,2}")
 """Any other name of an argument is a text of its own, and heads no line."""
 _NAMING_KEY = lru_cache(
-    re.compile(
+    lazy_pattern(
         r"(?:id|ids|key|code|number|email|phone|url|uri|branch|commit|sha|hash|token|ref|version|name|username|host|port)$",
         re.I,
     ).search
 )
 _DULL_KEY = lru_cache(
-    re.compile(r"(?:description|timeout|limit|offset|output_?mode|status|active_?form)$", re.I).search
+    lazy_pattern(r"(?:description|timeout|limit|offset|output_?mode|status|active_?form)$", re.I).search
 )
 """Both are asked for each value, and there are few keys."""
 

@@ -21,6 +21,7 @@ from compaction_hooks.summary.extractive.text import (
 )
 from compaction_hooks.summary.harness import is_request, is_summary_message, strip_harness, without_draft
 from compaction_hooks.text.escaping import neutralize
+from compaction_hooks.text.patterns import lazy_pattern
 
 _FORMATS = r"(?:json|ya?ml|csv|tsv|xml|html|toml|markdown|latex|utc|plain text|tabelle|tabla|tableau)"
 _LANGUAGES = (
@@ -60,7 +61,7 @@ _WIDE = (
     r"请勿|千万|始终|一律|绝不|从现在|最多|至少|都[要需]|格式|先问|更喜欢|改用|保密|"
     r"しないで|必ず|してはいけ|ください"
 )
-_CUE = re.compile(
+_CUE = lazy_pattern(
     rf"\b(?:{'|'.join(_CUES)})\b|\b(?:in|as|output|auf|als|en|como|im) (?:{_FORMATS}|{_LANGUAGES})\b|"
     rf"\A(?:{_FIRST})\b|\A不[，,]|{_WIDE}"
 )
@@ -93,7 +94,7 @@ MAX_SENTENCES, MAX_SENTENCE_CHARS = 2_000, 1_000
 QUOTED_CHARS = 40
 """The characters at the beginning of a request that a quotation shares with it."""
 
-_SMALL_TALK = re.compile(
+_SMALL_TALK = lazy_pattern(
     r"(?:\[[\d-]{8,10}\]\s*)?(?:(?:ah|oh|yes|yeah|no)[,!.]? )*(?:you(?:'?re| are) (?:\w+ )?(?:right|correct)\b|"
     r"(?:hi|hello|hey|thanks|thank you|ok|okay|great|sure|of course|certainly|no problem|you'?re welcome|"
     r"good (?:morning|evening|night|idea)|i understand|i see|i'?m (?:glad|sorry)|glad to|sounds (?:good|great|really|like)|"
@@ -104,7 +105,7 @@ _SMALL_TALK = re.compile(
     r"ありがとう|こんにちは)",
     re.IGNORECASE,
 )
-_LIST_MARK = re.compile(r"\A(?:[-*+#>]+\s+|\d{1,3}[.)]\s+|\[[ xX~/-]\]\s*)+")
+_LIST_MARK = lazy_pattern(r"\A(?:[-*+#>]+\s+|\d{1,3}[.)]\s+|\[[ xX~/-]\]\s*)+")
 
 
 def request_texts(messages: Iterable[Message], earlier: Iterable[str] = ()) -> list[str]:

@@ -24,6 +24,7 @@ from compaction_hooks.files.shell import simple_commands, split_heredocs
 from compaction_hooks.summary.extractive.outline import Item, Section
 from compaction_hooks.summary.extractive.text import both_ends, defuse, one_line, size
 from compaction_hooks.text.escaping import neutralize
+from compaction_hooks.text.patterns import lazy_pattern
 from compaction_hooks.view.texts import RECALL_TOOL
 
 NAME_CHARS = 60
@@ -54,15 +55,15 @@ LEAST_COST = 8.0
 FAILING, MENDED, REPEATED = 1.5, 0.4, 0.1
 """Factors for a step that still fails, for a failure before a success, and for a step that kept messages repeat."""
 
-_READ_NAME = re.compile(
+_READ_NAME = lazy_pattern(
     r"get|read|list|ls$|find|search|grep|glob|view|open|show|fetch|look|query|check|describe|calculat|count|cat$|head$|tail$"
     r"|stat$|inspect|task_?output",
     re.IGNORECASE,
 )
-_WEB_NAME = re.compile(r"browse|web", re.IGNORECASE)
-_EDIT_NAME = re.compile(r"edit|write|replace|insert|patch", re.IGNORECASE)
-_SHELL_NAME = re.compile(r"bash|shell|exec|terminal|command|run", re.IGNORECASE)
-_NO_STEP = re.compile(
+_WEB_NAME = lazy_pattern(r"browse|web", re.IGNORECASE)
+_EDIT_NAME = lazy_pattern(r"edit|write|replace|insert|patch", re.IGNORECASE)
+_SHELL_NAME = lazy_pattern(r"bash|shell|exec|terminal|command|run", re.IGNORECASE)
+_NO_STEP = lazy_pattern(
     rf"think$|{RECALL_TOOL}$|todo|task_?(?:create|update|list|get)|update_?plan|send_?message$|(?:enter|exit)_?plan",
     re.IGNORECASE,
 )
@@ -73,25 +74,25 @@ _READ_PROGRAMS = frozenset({
 })
 _READ_GIT = frozenset({"status", "log", "diff", "show", "branch", "blame", "ls-files", "grep", "rev-parse", "remote"})
 # fmt: on
-_ERROR_LINE = re.compile(
+_ERROR_LINE = lazy_pattern(
     r"error|exception|failed|failure|fatal|panic|denied|not found|no such|cannot|can't|unable|invalid|undefined|unexpected"
     r"|--- FAIL|错误|失败|エラー|오류",
     re.IGNORECASE,
 )
-_WRAPPER = re.compile(
+_WRAPPER = lazy_pattern(
     r"</?[a-z_]+>|\[Command finished with exit code \d+\]|\[Python Interpreter: [^\[\]]*\]|[=*_~#-]{4,}"
 )
-_EXIT_LINE = re.compile(r"(?:exit code|returncode|command exited)\W*\d+\W*$", re.IGNORECASE)
-_LEADING_CD = re.compile(r"(?:\s*cd\s+\S+\s*(?:&&|;)\s*)+")
-_FIRST_COMMAND = re.compile(r"[^|;&<>]*")
-_COUNT = re.compile(r" \(x(\d{1,9})\)$")
-_OMITTED = re.compile(r"\d+ more steps?, not listed: (.+)$")
-_OMITTED_TOOL = re.compile(r"([^;()]+) (\d{1,9})")
+_EXIT_LINE = lazy_pattern(r"(?:exit code|returncode|command exited)\W*\d+\W*$", re.IGNORECASE)
+_LEADING_CD = lazy_pattern(r"(?:\s*cd\s+\S+\s*(?:&&|;)\s*)+")
+_FIRST_COMMAND = lazy_pattern(r"[^|;&<>]*")
+_COUNT = lazy_pattern(r" \(x(\d{1,9})\)$")
+_OMITTED = lazy_pattern(r"\d+ more steps?, not listed: (.+)$")
+_OMITTED_TOOL = lazy_pattern(r"([^;()]+) (\d{1,9})")
 _FAILED, _LATER_OK = "FAILED: ", "; later ok"
 
 SAYS, SAID, REFUSED = "its result says: ", "its result said: ", "refused"
 """The outcome of such a call in the first summary and in the next, in front of the words; and in all later ones, without them."""
-_TOLD = re.compile(rf"^(.* -> FAILED: )(?:{SAYS}|({SAID}))(.*?)((?:; later ok)?(?: \(x\d{{1,9}}\))?)$", re.MULTILINE)
+_TOLD = lazy_pattern(rf"^(.* -> FAILED: )(?:{SAYS}|({SAID}))(.*?)((?:; later ok)?(?: \(x\d{{1,9}}\))?)$", re.MULTILINE)
 """The line of such a call in a summary."""
 
 

@@ -9,6 +9,7 @@ from compaction_hooks.files.operations import CallMade, as_fields, as_items
 from compaction_hooks.messages import Message
 from compaction_hooks.summary.extractive.outline import Item, Section
 from compaction_hooks.summary.extractive.text import quote
+from compaction_hooks.text.patterns import lazy_pattern
 
 TASK_CHARS = 160
 """The most characters of one task's text."""
@@ -19,9 +20,9 @@ _TEXT_KEYS = ("content", "step", "subject", "title", "task", "text", "descriptio
 _ID_KEYS = ("taskId", "task_id", "id")
 _DONE_STATES = frozenset({"completed", "complete", "done", "cancelled", "canceled", "deleted", "finished"})
 _STATES = _DONE_STATES | {"pending", "in_progress", "open", "todo", "not_started", "blocked", "waiting", "active"}
-_TASK_NAME = re.compile(r"task|todo|plan", re.IGNORECASE)
-_BOX = re.compile(r"^[ \t]*[-*+] \[([ xX])\] +(.{3,300})$", re.MULTILINE)
-_CREATED = re.compile(r"#(\w{1,12})\b")
+_TASK_NAME = lazy_pattern(r"task|todo|plan", re.IGNORECASE)
+_BOX = lazy_pattern(r"^[ \t]*[-*+] \[([ xX])\] +(.{3,300})$", re.MULTILINE)
+_CREATED = lazy_pattern(r"#(\w{1,12})\b")
 
 
 def task_items(
