@@ -23,7 +23,7 @@ LINE_CHARS: Final = 80
 SHORTEST_ID_CHARS: Final = 12
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class CompactionStarted(Value):
     """A compaction begins; the host may show "compacting...".
 
@@ -49,7 +49,7 @@ class CompactionStarted(Value):
         return _line(self.session_id, f"compacting ({self.reason}), {size}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class CompactionFinished(Value):
     """A compaction succeeded and its record was made.
 
@@ -98,7 +98,7 @@ class CompactionFinished(Value):
         return _line(self.session_id, f"compacted ({self.reason}), {tokens} in {self.duration_seconds:,.1f} s")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class CompactionSkipped(Value):
     """A compaction was due and was not made; unless the caller aborted it, the context still fits the window by estimate.
 
@@ -122,7 +122,7 @@ class CompactionSkipped(Value):
         return _line(self.session_id, f"not compacted ({self.reason}), {self.tokens:,} tokens: {self.why}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class CompactionFailed(Value):
     """A compaction failed.
 
@@ -148,7 +148,7 @@ class CompactionFailed(Value):
         return _line(self.session_id, f"compaction failed ({self.reason}), {self.tokens:,} tokens{over}: {self.error}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class StoreFailed(Value):
     """The store failed, or held a record that cannot be read; the agent's run goes on.
 
@@ -167,7 +167,7 @@ class StoreFailed(Value):
         return _line(self.session_id, f"{happened}: {self.error}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class PinMissing(Value):
     """The list does not have all pinned messages. The pins stay: they apply as soon as a list has the messages.
 
@@ -183,7 +183,7 @@ class PinMissing(Value):
         return _line(self.session_id, f"{self.count:,} pinned messages are not in the list")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class HostFilesFailed(Value):
     """The host's function that lists files failed; the compaction goes on without its files.
 

@@ -112,7 +112,7 @@ _SHORTHAND = {
 
 
 @arguments.validate(_KINDS)
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class CompactionSettings(Value):
     """The policy of a controller. Tokens are the model's; ratios are of the context window.
 

@@ -67,7 +67,7 @@ class SnapshotFigures(Protocol):
 
 
 @arguments.validate({"reason": arguments.TEXT, "target_tokens": arguments.TOKENS})
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Due(Value):
     """The answer of a trigger when a compaction is due.
 
@@ -125,7 +125,7 @@ class ThresholdTrigger(Combinable):
 
 
 @arguments.validate({"tokens": arguments.TOKENS})
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ReserveTrigger(ThresholdTrigger):
     """Due when less than a reserve is left of the window.
 
@@ -141,7 +141,7 @@ class ReserveTrigger(ThresholdTrigger):
 
 
 @arguments.validate({"ratio": arguments.RATIO})
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class RatioTrigger(ThresholdTrigger):
     """Due above a part of the window.
 
@@ -157,7 +157,7 @@ class RatioTrigger(ThresholdTrigger):
 
 
 @arguments.validate({"tokens": arguments.TOKENS})
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class TokensTrigger(ThresholdTrigger):
     """Due above a number of tokens, in any window.
 
@@ -172,7 +172,7 @@ class TokensTrigger(ThresholdTrigger):
         return min(self.tokens, window)
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class AnyTrigger(Combinable):
     """Several triggers as one: due if one of them is.
 

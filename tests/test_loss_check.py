@@ -13,7 +13,7 @@ from tests.conversations import Chat, Scripted, controller, steps, user
 
 Figures: TypeAlias = Mapping[str, LossFigures]
 
-COUNTS = ("compaction_hooks.engine.attempt.loss_of", "tests.checked_session.loss_of")
+COUNTS = ("compaction_hooks.recall.loss.loss_of", "tests.checked_session.loss_of")
 MESSAGES = [
     user("Port the parser. Never touch the public API."),
     *steps(6),

@@ -24,7 +24,7 @@ class CompactionOutcome(StrEnum):
     ABORTED = "aborted"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class CompactionResult(Value, Generic[M]):
     """The result of an attempt to compact.
 
@@ -59,7 +59,7 @@ class CompactionResult(Value, Generic[M]):
         return f"CompactionResult({str(self.outcome)!r}, {size})"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class SessionState(Value):
     """How full the context is, for a status line.
 

@@ -28,7 +28,7 @@ _CUT_LINE = lazy_pattern(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class CoveredPart(Value):
     """A part of a conversation that the view leaves out or shortens.
 

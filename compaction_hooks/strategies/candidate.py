@@ -99,7 +99,7 @@ class Candidate(Generic[M]):
         return replace(self.record, tokens_after=after, stale_runs=stale, calibration=calibration)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Goal(Value, Generic[M]):
     """The aim of a compaction, and its starting point.
 

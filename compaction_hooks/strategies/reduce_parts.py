@@ -30,7 +30,7 @@ _TOKENS = arguments.whole("tokens", least=0)
 
 
 @arguments.validate({"protect_tokens": _TOKENS, "minimum_gain_tokens": _TOKENS})
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ClearToolResults(Value):
     """Clear tool results: not the newest ones, not those that the model has not seen yet, and none against their tool's rule.
 
@@ -100,7 +100,7 @@ def results_to_clear(
 
 
 @arguments.validate({"least_chars": arguments.whole("characters")})
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ShortenParts(Value):
     """Shorten tool results and arguments until the view fits the target, the largest first, and no more than needed.
 
@@ -118,7 +118,7 @@ class ShortenParts(Value):
         return _shorten(snapshot, goal, parts, goal.budget.target, self.least_chars)
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class DropMedia(Value):
     """Leave out as many media of users and tools as must go.
 

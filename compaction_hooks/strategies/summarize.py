@@ -81,7 +81,7 @@ class SummaryStrategy(Protocol):
         "ledger_tokens": arguments.whole("tokens", least=0),
     }
 )
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Summarize(Value):
     """Ask the summarizer for a summary that takes the place of all but the recent messages.
 
@@ -159,7 +159,7 @@ def summary_candidate(
 
 
 @arguments.validate({"add_continuation": arguments.SWITCH})
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class DropOldest(Value):
     """Drop all but the recent messages, if a summary of them failed.
 

@@ -44,7 +44,7 @@ CRAMPED_RATIO = 0.3
 """A summary's share of the room in the window that is left by a system prompt larger than the threshold."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class SummaryPlan(Value):
     """The messages that a summary covers, the ones that stay, and the room that it has.
 
@@ -91,7 +91,7 @@ class SummaryPlan(Value):
         return len(set(self.hosts[len(self.hosts) - newest :]))
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Summarized(Value):
     """The summary of a plan, all its parts merged, and its cost.
 

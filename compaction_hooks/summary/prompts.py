@@ -122,7 +122,7 @@ _WORDS_PER_TOKEN = 0.6
 """OpenAI's rule of thumb for English prose is 0.75; lists of paths and identifiers take more tokens for a word."""
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Prompt(Value):
     """A user prompt without the transcript that it is about.
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # needed only when a prompt is read
     from compaction_hooks.summary.transcript import Transcript
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class LiveCall(Value):
     """The call whose older messages are summarized, for summarizers that send these messages as they are.
 
@@ -79,7 +79,7 @@ class SummaryRequest(Value):
         return {name: getattr(self, name) for name in SummaryRequest.__dataclass_fields__}
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Summary(Value):
     """A summarizer's answer with the facts needed to judge it.
 

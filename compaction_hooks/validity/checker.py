@@ -34,7 +34,7 @@ from compaction_hooks.reasoning import Needed, find_family, is_reasoning
 from compaction_hooks.validity.rules import RULES, RuleId, rules_of, takes_call_id
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Problem(Value):
     """One breach of a rule. Holds no text of the conversation.
 

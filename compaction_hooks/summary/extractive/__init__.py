@@ -73,7 +73,7 @@ TRIES, MOST_TRIES = 6, 20
 """Choices made to fill the allowance, and to fit it at all: the line of the steps left out grows as others go."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class ExtractiveSummarizer(Value):
     """A summarizer that chooses and does not write: the same messages give the same summary, without a model or a network.
 

@@ -86,7 +86,7 @@ _DULL_KEY = lru_cache(
 """Both are asked for each value, and there are few keys."""
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, repr=False)
 class Mentions:
     """The past use of names.
 
