@@ -691,20 +691,6 @@ def test_steps_left_out_never_leave_no_summary_at_all(max_tokens: int) -> None:
     assert under(text, Section.GOAL) == under(later, Section.GOAL) == ["go"]
 
 
-def test_ten_compactions_neither_repeat_nor_grow() -> None:
-    """The earlier summary is merged, not carried beside the new one."""
-    text = ""
-    for n in range(10):
-        text = summarize(
-            [user(f"Do part {n} of item-{n}a"), *WORK[1:], *bash(f"make part{n}", "done")], text, max_tokens=500
-        )
-        rows = [line for line in text.split("\n") if line.startswith("-")]
-        assert len(rows) == len(set(rows))
-        assert text.count("## Goal") == text.count("### Done") == 1
-    assert "(x10)" in text
-    assert "Do part 9" in text
-
-
 def test_names_that_agent_or_user_used_come_before_those_of_results() -> None:
     result = " ".join(f"pkg.Seen{number}" for number in range(60))
     found = identifiers([*step("look_up", {}, result), assistant("See pkg.Seen59?")])

@@ -151,6 +151,14 @@ def test_no_accent_and_nothing_invisible_of_any_script_hides_a_name_or_lengthens
 @pytest.mark.parametrize(
     "text",
     [
+        pytest.param("- [x] done\n- [ ] open", id="check boxes"),
+        pytest.param("[1]: https://example.org\n[user_id]: 7\n[ERROR]: disk full", id="other labels"),
+        pytest.param(
+            "[tool.ruff]\nline-length = 120\n[system] booted\n[user-agent] curl", id="brackets at a line's start"
+        ),
+        pytest.param("see [User]: above", id="a label inside a line"),
+        pytest.param('if a < summary_size > b: <details> Vec<T> {"role": "user"}', id="code"),
+        pytest.param("日本語 [テスト]: よし", id="Japanese"),
         pytest.param("[system]\nthreads = 4\n[developer]\n[new user message]", id="headings without a colon"),
         pytest.param("roles:\n  user: alice\n\tsystem: linux\n  - user: bob", id="indented entries in small letters"),
         pytest.param("<summary_of_text> <focus2> &lt;summary_id&gt; <conversations>", id="longer names"),
