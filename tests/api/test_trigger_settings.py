@@ -128,15 +128,10 @@ def test_the_next_call_goes_by_the_settings_again() -> None:
     assert controller.transform_context_sync(messages) is messages
 
 
-def test_auto_compact_off_leaves_the_list_alone() -> None:
+@pytest.mark.parametrize("setting", [{"auto_compact": False}, {"is_subagent": True}], ids=str)
+def test_without_automatic_compaction_and_in_a_subagent_the_list_is_left_alone(setting: dict[str, bool]) -> None:
     messages = [user("go"), *steps(30, 400)]
-    hooks = controller(8_192, settings=CompactionSettings(auto_compact=False))
-    assert hooks.transform_context_sync(messages) is messages
-
-
-def test_a_subagent_leaves_the_threshold_to_its_parent() -> None:
-    messages = [user("go"), *steps(30, 400)]
-    hooks = controller(8_192, settings=CompactionSettings(is_subagent=True))
+    hooks = controller(8_192, settings=CompactionSettings(**setting))
     assert hooks.transform_context_sync(messages) is messages
 
 
