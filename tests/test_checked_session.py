@@ -1,6 +1,6 @@
 """The checker detects each broken promise: a checker that cannot fail proves nothing."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any, Unpack, cast
@@ -305,20 +305,6 @@ def test_a_summary_that_is_paid_for_twice_is_reported() -> None:
     assert asked.find_repeated(1, known) == [asked.answered[1]]
     assert asked.find_repeated(2, known) == []
     assert asked.find_repeated(1, []) == []
-
-
-def test_an_async_summarizer_cannot_be_listened_to_and_is_reported() -> None:
-    class Later:
-        def __await__(self) -> Iterator[None]:
-            yield None
-
-    listening = AskedSummaries(cast("Summarizer", lambda request: Later()))
-    request = SummaryRequest(
-        system="", prompt="", transcript="", previous_summary=None, focus=None, kind="history", max_tokens=100
-    )
-    with pytest.raises(TypeError, match="sync summarizers only"):
-        listening(request)
-    assert listening.answered == []
 
 
 def test_a_true_session_passes() -> None:

@@ -131,6 +131,7 @@ CORE = {
     "CompactionController(model='unheard-of', settings=CompactionSettings(trigger=RatioTrigger(0.5)))": (
         "RatioTrigger(ratio=0.5) is a part of the context window"
     ),
+    "CompactionController(model='unheard-of', settings=CompactionSettings(trigger_ratio=0.5))": "set context_window=... (tokens)",
     "ReserveTrigger(0)": "tokens=0 must be a whole number of tokens above zero",
     "RatioTrigger(1.5)": "ratio=1.5 must be a number between 0.1 and 1.0",
     "TokensTrigger(0.5)": "tokens=0.5 must be a whole number of tokens",
