@@ -121,13 +121,6 @@ def test_a_report_from_before_a_compaction_is_forgotten() -> None:
     assert tokens_of(hooks) < 8_000
 
 
-def test_a_report_of_another_list_is_not_believed() -> None:
-    hooks = controller(200_000)
-    hooks.transform_context_sync(talk(5))
-    hooks.report_usage(Usage(input_tokens=99_000), talk(5))
-    assert hooks.state().is_estimate
-
-
 def test_a_report_of_another_model_is_not_believed() -> None:
     hooks: CompactionController[Chat] = CompactionController(model="gpt-4.1", context_window=200_000)
     view = hooks.transform_context_sync(talk(5), model="gpt-4.1")

@@ -38,6 +38,7 @@ class Figures:
     [
         (ReserveTrigger(), 200_000, 183_616),
         (ReserveTrigger(), 8_192, 6_144),
+        (ReserveTrigger(), 65_536, 49_152),
         (ReserveTrigger(50_000), 200_000, 150_000),
         (RatioTrigger(0.8), 100_000, 80_000),
         (TokensTrigger(50_000), 100_000, 50_000),
@@ -212,10 +213,11 @@ def test_a_trigger_that_fails_leaves_it_to_the_reserve_and_warns_once(
 
 
 def test_the_numbers_are_short_for_triggers() -> None:
-    short = CompactionSettings(reserve_tokens=20_000, trigger_ratio=0.8, trigger_tokens=70_000)
-    long = CompactionSettings(trigger=ReserveTrigger(20_000) | RatioTrigger(0.8) | TokensTrigger(70_000))
+    short = CompactionSettings(reserve_tokens=10_000, trigger_ratio=0.8, trigger_tokens=70_000)
+    long = CompactionSettings(trigger=ReserveTrigger(10_000) | RatioTrigger(0.8) | TokensTrigger(70_000))
     for window in (16_000, 80_000, 1_000_000):
-        assert short.budget(window, max_output_tokens=30_000) == long.budget(window, max_output_tokens=30_000)
+        for output in (None, 30_000):
+            assert short.budget(window, max_output_tokens=output) == long.budget(window, max_output_tokens=output)
 
 
 def test_a_part_of_an_unknown_window_is_taken_of_the_one_to_assume() -> None:
