@@ -28,6 +28,7 @@ from compaction_hooks.view.texts import SUMMARY_MARKER, parse_summary, render_su
 from tests.cases import folded
 from tests.file_lists import files_in
 from tests.injection_attacks import ATTACKS, CANARY, Attack, an_attack, every_attack, labels_seen, tags_seen
+from tests.internal.summary.test_extractive import request as rule_request
 
 TOKENS = CharacterEstimator().estimate_tokens
 HARMLESS = f"nothing but {CANARY}"
@@ -242,16 +243,7 @@ def sections(text: str) -> dict[str, list[str]]:
 
 
 def summarize(messages: Sequence[Message], previous: str | None = None, focus: str | None = None) -> str:
-    asked = SummaryRequest(
-        system="",
-        prompt="",
-        transcript="",
-        previous_summary=previous,
-        focus=focus,
-        kind="update" if previous else "history",
-        max_tokens=1_500,
-        messages=tuple(messages),
-    )
+    asked = rule_request(messages, previous, focus=focus, kind="update" if previous else "history")
     answer = ExtractiveSummarizer()(asked)
     assert refusal(answer, asked, TOKENS) is None
     return answer.text
