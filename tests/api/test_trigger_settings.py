@@ -104,7 +104,7 @@ def test_the_next_call_goes_by_the_settings_again() -> None:
 
 
 @pytest.mark.parametrize("setting", [{"auto_compact": False}, {"is_subagent": True}], ids=str)
-def test_without_automatic_compaction_and_in_a_subagent_the_list_is_left_alone(setting: dict[str, bool]) -> None:
+def test_without_automatic_compaction_and_in_a_subagent_the_list_is_left_alone(setting: dict[str, Any]) -> None:
     messages = [user("go"), *steps(30, 400)]
     hooks = controller(8_192, settings=CompactionSettings(**setting))
     assert hooks.transform_context_sync(messages) is messages
