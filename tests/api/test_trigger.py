@@ -196,12 +196,14 @@ class Broken:
         return self._answer
 
 
+@pytest.mark.parametrize("is_of_one_model", [False, True])
 @pytest.mark.parametrize("answer", [ZeroDivisionError("no calls yet"), True])
 def test_a_trigger_that_fails_leaves_it_to_the_reserve_and_warns_once(
-    answer: object, caplog: pytest.LogCaptureFixture
+    answer: object, is_of_one_model: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
+    settings: Any = CompactionSettings(trigger=TokensTrigger(15_000) | Broken(answer))
     controller = CompactionController(
-        context_window=16_000, settings=CompactionSettings(trigger=TokensTrigger(15_000) | Broken(answer))
+        model="gpt-5", context_window=16_000, settings={"gpt-5": settings} if is_of_one_model else settings
     )
     small, large = talk(5), talk(40)
     for _ in range(3):
