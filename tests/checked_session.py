@@ -62,14 +62,12 @@ class Figures:
         compactions: Compactions that became active.
         largest_view: Size of the largest view that was said to fit.
         loud: Calls with an event that says that the list could not be made to fit.
-        over_target: Compactions that left more than the target.
     """
 
     calls: int = 0
     compactions: int = 0
     largest_view: int = 0
     loud: int = 0
-    over_target: int = 0
 
 
 class CheckedSession(Generic[M]):
@@ -351,8 +349,6 @@ class CheckedSession(Generic[M]):
             self._last_compaction = LastCompaction(original, after, window)
             self._is_stale = self._is_stale_forever
             self.figures.compactions += 1
-            if window is not None:
-                self.figures.over_target += after > self._settings.budget(window).target
         if self._compactions():
             self._check_loss(original.messages, self._compactions()[-1])
         if self._asked is not None and len(self._asked.answered) > self._answers_before:

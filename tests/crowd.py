@@ -69,9 +69,7 @@ class Seen:
     """
 
     calls: int = 0
-    compacted_views: int = 0
     conversations: int = 0
-    largest_view: int = 0
     wrong: list[str] = field(default_factory=list)
     memory: list[int] = field(default_factory=list)
     peaks: list[int] = field(default_factory=list)
@@ -125,8 +123,6 @@ class Talk:
         ]
         with self._seen.lock:
             self._seen.calls += 1
-            self._seen.compacted_views += view is not self.messages
-            self._seen.largest_view = max(self._seen.largest_view, size)
             self._seen.wrong += [
                 f"{self.id} after {self._steps} steps: {violation}" for violation in violations if violation
             ]

@@ -4,9 +4,9 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
-from compaction_hooks import CompactionController, CompactionRecord, MessageFormat, project
+from compaction_hooks import CompactionRecord, MessageFormat
 from compaction_hooks.messages import M, Message, Opaque, Text, ToolCall, ToolResult
-from compaction_hooks.recall import Covered, LossFigures, find_facts, loss_of
+from compaction_hooks.recall import Covered, LossFigures, find_facts
 from compaction_hooks.testing.promises import demand
 
 WORDS_OF_USER: Final = ("constraint", "request")
@@ -63,19 +63,6 @@ def check_loss(
         demand(kept + recallable + lost == len(named), "loss", f"{told}, but there are {len(named)}")
         demand(len(gone) <= recallable + lost <= len(cut | gone), "loss", f"{told}, but the view lacks {gone}")
         demand(len(unread & gone) <= lost <= len(unread), "loss", f"{told}, but not to be found are {unread}")
-
-
-def check_losses(messages: Sequence[M], records: Sequence[CompactionRecord], *, format: MessageFormat[M]) -> None:
-    """Check the figures of `loss_of` for all records of a whole list, oldest first.
-
-    Raises:
-        BrokenPromise: a figure differs from the number of facts.
-    """
-    for count, record in enumerate(records, 1):
-        session = CompactionController(format=format).session("elsewhere")
-        session.import_records([known.to_dict() for known in records[:count]])
-        view, loss = project(messages, record, format=format), loss_of(messages, record, format=format)
-        check_loss(loss, messages, view, records[:count], session.covered(messages), format=format)
 
 
 def _find_head(messages: Sequence[M], format: MessageFormat[M]) -> M | None:

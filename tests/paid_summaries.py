@@ -42,14 +42,9 @@ class AskedSummaries:
         self.answered: list[PaidSummary] = []
 
     def __call__(self, request: SummaryRequest) -> str | Summary:
-        """Return the summary of the wrapped summarizer.
-
-        Raises:
-            TypeError: the summarizer is async.
-        """
+        """Return the summary of the wrapped summarizer."""
         answer = self._summarizer(request)
-        if isinstance(answer, Awaitable):
-            raise TypeError("AskedSummaries wraps sync summarizers only")
+        assert not isinstance(answer, Awaitable)
         self.answered.append(PaidSummary(request, answer if isinstance(answer, str) else answer.text))
         return answer
 

@@ -49,11 +49,3 @@ def test_figures_that_differ_from_the_texts_are_reported(lie: str, monkeypatch: 
     with pytest.raises(BrokenPromise) as caught:
         checked.compact(MESSAGES, keep_recent_tokens=600)
     assert caught.value.promise == "loss"
-
-
-def test_true_figures_are_not() -> None:
-    session = controller(200_000, summarizer=Scripted("- facts")).session("thread")
-    checked: CheckedSession[Chat] = CheckedSession(session, OpenAIChatFormat())
-    loss = checked.compact(MESSAGES, keep_recent_tokens=600).loss
-    assert {"constraint", "request", "file"} <= loss.keys()
-    assert any(found.recallable for found in loss.values())

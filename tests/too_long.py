@@ -46,3 +46,8 @@ class Answers:
         if isinstance(answer, Exception):
             raise answer
         return answer
+
+
+def answer_with(finish_reason: str, prompt_tokens: int, completion_tokens: int) -> dict[str, object]:
+    usage = {"prompt_tokens": prompt_tokens, "completion_tokens": completion_tokens}
+    return {"choices": [{"finish_reason": finish_reason}], "usage": usage}

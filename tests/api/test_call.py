@@ -8,7 +8,7 @@ import pytest
 from compaction_hooks import CompactionFailed, CompactionSettings, CompactionStarted
 from compaction_hooks.events import CompactionEvent
 from tests.conversations import Chat, Scripted, controller, steps, texts, user
-from tests.too_long import Answers, Provider, TooLongError
+from tests.too_long import Answers, Provider, TooLongError, answer_with
 
 CUT = [
     pytest.param("model_context_window_exceeded", 800, None, id="the provider says so"),
@@ -17,11 +17,6 @@ CUT = [
     pytest.param("length", 800, 40_000, id="more was asked for than the window has"),
 ]
 BELIEFS = pytest.mark.parametrize("window", [None, 128_000], ids=["window unknown", "window believed larger"])
-
-
-def answer_with(finish_reason: str, prompt_tokens: int, completion_tokens: int) -> dict[str, object]:
-    usage = {"prompt_tokens": prompt_tokens, "completion_tokens": completion_tokens}
-    return {"choices": [{"finish_reason": finish_reason}], "usage": usage}
 
 
 class Model(Answers):

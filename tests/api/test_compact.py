@@ -80,6 +80,7 @@ def test_manual_compaction_takes_focus_and_a_number_to_keep() -> None:
         pytest.param([], id="empty"),
         pytest.param([system()], id="only a system prompt"),
         pytest.param([user("hello")], id="one message"),
+        pytest.param([user("hello"), user("again")], id="one side only"),
         pytest.param([user("hello"), assistant("hi")], id="one turn"),
     ],
 )

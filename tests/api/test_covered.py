@@ -171,15 +171,6 @@ def test_parts_are_listed_once_until_the_next_compaction_or_edit() -> None:
     assert list(session.covered(messages)) == []
 
 
-def test_cleared_and_shortened_parts_are_covered_and_read_whole() -> None:
-    long = "\n".join(f"{n}: {prose(20)}" for n in range(400))
-    messages = [user("go"), assistant(None, call("x", path="a.py")), tool("x", long), *steps(40, 400)]
-    hooks = controller(16_384)
-    hooks.transform_context_sync(messages)
-    part = next(part for part in hooks.covered(messages) if part.kind == "result")
-    assert (part.text, part.is_shortened) == (long, True)
-
-
 def test_handles_are_the_same_in_another_process_and_another_format() -> None:
     _, session = summarized()
     handles = {part.handle for part in session.covered(TASK)}

@@ -113,15 +113,6 @@ def test_without_a_format_a_run_is_compacted_as_with_its_own(name: str) -> None:
     assert own.state().compaction_count > 1
 
 
-@each
-async def test_a_list_that_is_there_from_the_start_is_read_as_it_is_written(name: str) -> None:
-    made, format = RUNS[name]
-    messages = made(60)
-    view = await controller().transform_context(messages)
-    assert len(view) < len(messages)
-    assert find_breaches(view, format) == []
-
-
 @pytest.mark.parametrize("name", ["chat", "anthropic", "responses", "converse"])
 def test_plain_text_leaves_open_how_the_rest_is_written(name: str) -> None:
     """A chat is compacted before its first tool call: the record stays valid for the messages after it."""

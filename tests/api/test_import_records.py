@@ -96,13 +96,6 @@ def test_the_size_of_a_list_that_is_loaded_is_known_before_the_first_call(
     assert session.state() == loaded
 
 
-def test_records_go_from_a_store_to_another_program(store: MemoryStore) -> None:
-    here, there = process(store).session("thread"), process(None).session("thread")
-    here.load_sync()
-    there.import_records(here.export_records())
-    assert "- kept" in texts(there.transform_context_sync(MESSAGES))
-
-
 def test_an_export_before_the_store_was_read_is_refused(store: MemoryStore) -> None:
     session = process(store).session("thread")
     with pytest.raises(RecordError, match=r"session\.load\(\)"):

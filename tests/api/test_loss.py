@@ -18,10 +18,21 @@ import pytest
 from compaction_hooks import CompactionRecord, CompactionResult, CompactionSettings
 from compaction_hooks.events import CompactionEvent, CompactionFinished
 from compaction_hooks.formats import OpenAIChatFormat
-from compaction_hooks.messages import Message
 from compaction_hooks.recall import diff, find_facts, loss_of
 from compaction_hooks.testing import as_anthropic
-from tests.conversations import Chat, Scripted, above_threshold, assistant, call, controller, prose, steps, tool, user
+from tests.conversations import (
+    Chat,
+    CountingFormat,
+    Scripted,
+    above_threshold,
+    assistant,
+    call,
+    controller,
+    prose,
+    steps,
+    tool,
+    user,
+)
 
 OPENING: list[Chat] = [user("Port the parser."), assistant("I begin.")]
 BARE = CompactionSettings(ledger_tokens=0)
@@ -163,33 +174,24 @@ def test_a_record_that_is_not_true_of_a_list_leaves_nothing_out() -> None:
     assert loss_of([user("Something else."), *steps(12, 200)], record) == {}
 
 
-class Counting(OpenAIChatFormat):
-    def __init__(self) -> None:
-        self.count = 0
-
-    def read(self, message: Chat) -> tuple[Message, ...]:
-        self.count += 1
-        return super().read(message)
-
-
 def test_figures_are_counted_when_they_are_first_read_and_kept(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     events: list[CompactionEvent] = []
-    format, messages = Counting(), [*OPENING, *FACTS["id"][0], user("Go on."), *steps(12, 200)]
+    format, messages = CountingFormat(), [*OPENING, *FACTS["id"][0], user("Go on."), *steps(12, 200)]
     hooks = controller(200_000, summarizer=Scripted("- nothing"), events=events, format=format, settings=BARE)
     result = hooks.compact_sync(messages, keep_recent_tokens=600)
     [finished] = [event for event in events if isinstance(event, CompactionFinished)]
-    read = format.count
+    read = format.reads
     assert f"{result!r}{finished!r}{finished}"
     assert (result, finished) == (replace(result), replace(finished))
-    assert format.count == read
+    assert format.reads == read
     messages.insert(
         2, assistant("The other one is TX-48214.")
     )  # the list is read as it is now: not the one of the record
-    assert (result.loss, format.count > read) == ({}, True)
+    assert (result.loss, format.reads > read) == ({}, True)
     messages.pop(2)
-    read = format.count
-    assert (result.loss, format.count) == ({}, read)
+    read = format.reads
+    assert (result.loss, format.reads) == ({}, read)
     assert finished.loss["id"] == (0, 1, 0)
     assert copy.deepcopy(finished).loss == pickle.loads(pickle.dumps(finished)).loss == finished.loss
 

@@ -98,6 +98,8 @@ CORE = {
     "CompactionSettings(trigger_ratio='a')": "trigger_ratio='a' must be a number between 0.1 and 1.0",
     "CompactionSettings(trigger_ratio=80)": "trigger_ratio=80 must be a number between 0.1 and 1.0",
     "CompactionSettings(auto_compact='no')": "auto_compact='no' must be True or False",
+    "CompactionSettings(max_result_tokens=0)": "max_result_tokens=0 must be a whole number of tokens",
+    "CompactionSettings(sealed_reasoning='never')": 'sealed_reasoning=\'never\' must be "auto", "drop" or "keep"',
     "CompactionSettings(overflow_patterns='too big')": "overflow_patterns='too big' must be several texts",
     "CompactionSettings(tool_rules=['grep'])": "tool_rules=['grep'] must be a dict of rules by tool name",
     "CompactionSettings(tool_rules={'grep': None})": "tool_rules['grep']=None must be",
@@ -129,6 +131,7 @@ CORE = {
     "CompactionController(model='unheard-of', settings=CompactionSettings(trigger=RatioTrigger(0.5)))": (
         "RatioTrigger(ratio=0.5) is a part of the context window"
     ),
+    "CompactionController(model='unheard-of', settings=CompactionSettings(trigger_ratio=0.5))": "set context_window=... (tokens)",
     "ReserveTrigger(0)": "tokens=0 must be a whole number of tokens above zero",
     "RatioTrigger(1.5)": "ratio=1.5 must be a number between 0.1 and 1.0",
     "TokensTrigger(0.5)": "tokens=0.5 must be a whole number of tokens",

@@ -17,7 +17,7 @@ from compaction_hooks import (
     CompactionStarted,
 )
 from compaction_hooks.tokens import windows
-from compaction_hooks.triggers import Due, SnapshotFigures, TokensTrigger
+from compaction_hooks.triggers import TokensTrigger
 from tests.conversations import Scripted, talk, user
 
 WINDOWS = {
@@ -173,19 +173,3 @@ def test_a_window_to_assume_is_that_of_the_model() -> None:
     for model, window in (("mine-1", 50_000), ("yours-1", None)):
         controller.transform_context_sync([user("Hello.")], model=model)
         assert controller.state().context_window == window
-
-
-class Broken:
-    def due(self, snapshot: SnapshotFigures) -> Due | None:
-        raise LookupError(snapshot.model)
-
-
-def test_a_trigger_that_fails_for_one_model_does_not_fail_the_call(caplog: pytest.LogCaptureFixture) -> None:
-    settings = {"a": CompactionSettings(trigger=Broken()), "*": CompactionSettings()}
-    controller = CompactionController(context_window=100_000, settings=settings)
-    messages = talk(3)
-    for model in ("a", "b"):
-        assert controller.transform_context_sync(messages, model=model) is messages
-    assert [record.getMessage() for record in caplog.records] == [
-        "trigger Broken failed (LookupError: a): ReserveTrigger() decides"
-    ]

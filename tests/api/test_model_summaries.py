@@ -148,20 +148,6 @@ def test_an_edit_of_the_same_file_by_another_tool_mends() -> None:
     assert "- [x] edit_file(a.py) -> FAILED: Error: old_string not found; later ok" in summary
 
 
-def test_files_are_listed_by_code_whatever_the_model_says() -> None:
-    messages = [
-        user("go"),
-        assistant(None, call("b", "write_file", content="y", path="src/a.py")),
-        tool("b", "written"),
-        *steps(6, 150),
-        user("well?"),
-    ]
-    hooks = CompactionController(context_window=64_000, summarizer=lambda _: "No file was changed.")
-    record = hooks.compact_sync(messages, keep_recent_tokens=200).record
-    assert record is not None
-    assert "<modified-files>\nsrc/a.py\n</modified-files>" in record.rendered
-
-
 # -- headings
 
 TODO = [

@@ -71,16 +71,15 @@ def test_a_compaction_that_failed_is_no_summary(failed: dict[str, Any]) -> None:
     assert "Part 0?" in asked.requests[0].transcript
 
 
-def test_a_summary_in_a_field_of_litellm_is_updated() -> None:
+def conversation_of_litellm(block: dict[str, Any]) -> list[Any]:
     """LiteLLM keeps Anthropic's blocks in a field of the chat message, and sends them in front of its content."""
+    messages, fields = conversation(block), {"provider_specific_fields": {"compaction_blocks": [block]}}
+    return [*messages[:21], {"role": "assistant", "content": "Going on.", **fields}, *messages[22:]]
+
+
+def test_a_summary_in_a_field_of_litellm_is_updated() -> None:
     asked = Scripted()
-    messages = conversation({"type": "compaction", "content": "unused"})
-    blocks = [{"type": "compaction", "content": TEXT, "signature": "EuYB"}]
-    messages[21] = {
-        "role": "assistant",
-        "content": "Going on.",
-        "provider_specific_fields": {"compaction_blocks": blocks},
-    }
+    messages = conversation_of_litellm({"type": "compaction", "content": TEXT, "signature": "EuYB"})
     chat = CompactionController(format=OpenAIChatFormat(), context_window=8_000, summarizer=asked)
     chat.compact_sync(messages, keep_recent_tokens=500)
     assert asked.requests[0].previous_summary == TEXT
@@ -158,13 +157,7 @@ def test_a_refused_summary_is_sent_as_text() -> None:
 
 
 def test_a_model_of_another_provider_gets_the_text_of_litellms_field() -> None:
-    messages = conversation({"type": "compaction", "content": "unused"})
-    blocks = [{"type": "compaction", "content": TEXT}]
-    messages[21] = {
-        "role": "assistant",
-        "content": "Going on.",
-        "provider_specific_fields": {"compaction_blocks": blocks},
-    }
+    messages = conversation_of_litellm({"type": "compaction", "content": TEXT})
     session = CompactionController(format=OpenAIChatFormat(), context_window=8_000).session("one")
     for accepted in ("anthropic/claude-opus-5", "an-alias-of-the-router"):
         assert session.transform_context_sync(messages, model=accepted) is messages

@@ -149,16 +149,6 @@ def test_pinning_a_system_message_shows_it_once() -> None:
         assert elsewhere(hooks, messages) == view
 
 
-def test_a_pinned_tool_result_keeps_its_call() -> None:
-    result = tool("plan", "the plan: first parse, then port")
-    hooks = controller(8_192, summarizer=Scripted())
-    hooks.pin(result)
-    messages = [user("go"), assistant(None, call("plan", "make_plan")), result, *talk(15)]
-    view = hooks.transform_context_sync(messages)
-    place = next(place for place, message in enumerate(view) if message is result)
-    assert view[place - 1] is messages[1]
-
-
 def test_a_pinned_result_is_neither_cleared_nor_shortened() -> None:
     messages = [system(), user("go"), *steps(24, 500)]
     hooks = controller(16_384)

@@ -7,10 +7,8 @@ from functools import partial
 import pytest
 
 from compaction_hooks import CompactionRecord, CompactionSettings, ConfigurationError, project
-from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.recall import RecallTool
 from compaction_hooks.strategies import ClearToolResults
-from compaction_hooks.testing import as_anthropic
 from tests.conversations import (
     PLAIN,
     Chat,
@@ -154,15 +152,6 @@ def test_answers_are_capped_each_and_together_until_the_next_request() -> None:
     assert recall(handle) == first
 
 
-def test_answers_are_shorter_in_a_small_window() -> None:
-    long = "\n".join(f"{n}: {prose(20)}" for n in range(400))
-    messages = [user("go"), assistant(None, call("n")), tool("n", long), *steps(20)]
-    session = controller(8_192).session("thread")
-    recall = session.recall_tool(lambda: messages)
-    session.transform_context_sync(messages)
-    assert len(recall("0: the parser")) < 2_500
-
-
 def test_an_answer_fits_the_window_of_the_last_call(caplog: pytest.LogCaptureFixture) -> None:
     """Frameworks tell the window with each call."""
     long = "\n".join(f"{n}: {prose(20)}" for n in range(400))
@@ -267,14 +256,3 @@ def test_its_schema_is_json_and_its_faults_are_answers() -> None:
     assert controller().recall_tool(list)() == "Nothing is left out of this conversation: all of it is in view."
     with pytest.raises(ConfigurationError, match="messages"):
         controller().recall_tool([])  # type: ignore[arg-type]
-
-
-def test_an_anthropic_conversation_has_the_same_markers() -> None:
-    markers: list[list[str]] = []
-    chat = OpenAIChatFormat()
-    for messages in (CLEARED, as_anthropic(piece for message in CLEARED for piece in chat.read(message))):
-        session = controller(16_384, settings=CompactionSettings()).session("thread")
-        session.recall_tool(partial(list, messages))
-        markers.append(MARKER.findall(texts(session.transform_context_sync(messages)).replace("\\", "")))
-    assert markers[0]
-    assert set(markers[0]) & set(markers[1])

@@ -23,7 +23,7 @@ from tests.conversations import (
     tokens_of,
     user,
 )
-from tests.too_long import Answers, Provider, TooLongError
+from tests.too_long import Answers, Provider, TooLongError, answer_with
 
 MESSAGES = [user("go"), *steps(30, 300)]
 
@@ -176,13 +176,8 @@ def test_a_second_answer_that_says_it_overflowed_compacts_before_the_next_call()
 # -- answers cut short
 
 
-def answer_call(finish_reason: str, prompt_tokens: int, completion_tokens: int) -> dict[str, object]:
-    usage = {"prompt_tokens": prompt_tokens, "completion_tokens": completion_tokens}
-    return {"choices": [{"finish_reason": finish_reason}], "usage": usage}
-
-
 def test_a_short_answer_is_kept_when_asking_again_fails() -> None:
-    short = answer_call("length", 8_150, 0)
+    short = answer_with("length", 8_150, 0)
     model = Answers(short, RuntimeError("429 rate limit"))
     hooks = controller(8_192, summarizer=Scripted(), settings=CompactionSettings(auto_compact=False))
     assert hooks.call_sync([user("go"), *steps(12, 300)], model) is short
@@ -190,7 +185,7 @@ def test_a_short_answer_is_kept_when_asking_again_fails() -> None:
 
 
 def test_a_short_answer_is_kept_when_the_caller_gives_up_meanwhile(interrupting: Interrupting) -> None:
-    model = Answers(short := answer_call("length", 8_150, 0))
+    model = Answers(short := answer_with("length", 8_150, 0))
     settings = CompactionSettings(auto_compact=False, clear_tool_results=False)
     hooks = controller(8_192, summarizer=interrupting, settings=settings)
     assert hooks.call_sync([user("go"), *steps(12, 300)], model, interrupting.signal) is short

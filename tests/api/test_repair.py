@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from compaction_hooks import CompactionController, CompactionSettings, Usage
-from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.formats import BedrockConverseFormat, OpenAIChatFormat
 from compaction_hooks.validity import problems
 from tests.conversations import Chat, Scripted, assistant, call, controller, steps, texts, tool, user
@@ -29,16 +28,6 @@ def broken(count: int) -> list[Chat]:
 def find_breaches(messages: list[Mapping[str, object]]) -> list[str]:
     """Return the rules of OpenAI that these messages break."""
     return [problem.rule for problem in problems([OpenAIChatFormat().read(m)[0] for m in messages], "openai_chat")]
-
-
-class Reading:
-    """A format with no more than a `MessageFormat` has to have."""
-
-    name = "reading"
-
-    def __init__(self) -> None:
-        inner = OpenAIChatFormat()
-        self.read, self.summary, self.take, self.rewrite = inner.read, inner.summary, inner.take, inner.rewrite
 
 
 def test_a_broken_history_is_repaired_on_request_on_every_path() -> None:
@@ -78,12 +67,6 @@ def test_usage_is_reported_for_the_repaired_view() -> None:
     view = hooks.transform_context_sync(broken(2))
     hooks.report_usage(Usage(input_tokens=1_234), view)
     assert hooks.state().context_tokens == 1_234
-
-
-def test_a_format_that_cannot_repair_is_refused() -> None:
-    hooks = controller(format=Reading(), settings=CompactionSettings(repair=True))
-    with pytest.raises(ConfigurationError, match="repair"):
-        hooks.transform_context_sync(broken(2))
 
 
 def test_the_assistant_speaks_once_around_a_result_that_is_dropped() -> None:

@@ -12,9 +12,7 @@ from compaction_hooks import CompactionController, CompactionFinished, Compactio
 from compaction_hooks.events import CompactionEvent
 from compaction_hooks.tokens import usage_from_anthropic, usage_from_openai
 from tests.conversations import (
-    PLAIN,
     Chat,
-    Controller,
     Scripted,
     assistant,
     controller,
@@ -25,7 +23,6 @@ from tests.conversations import (
     summarizing,
     system,
     talk,
-    texts,
     tokens_of,
     user,
 )
@@ -50,19 +47,6 @@ ANTHROPIC = {"input_tokens": 1_000, "cache_read_input_tokens": 900, "output_toke
 
 
 MODEL = "gpt-9"
-
-
-def conversation(count: int = 10, tokens: int = 100) -> list[Chat]:
-    return [system(), user("Port the parser."), *steps(count, tokens)]
-
-
-def small(**more: Any) -> tuple[Controller, list[Chat]]:
-    """Return a list of some three quarters of the threshold."""
-    hooks = controller(8_192, summarizer=Scripted("- so far"), settings=PLAIN, model=MODEL, **more)
-    messages = conversation(12, 300)
-    for _ in range(3):
-        assert hooks.transform_context_sync(messages) is messages
-    return hooks, messages
 
 
 @pytest.mark.parametrize("usage", [Usage(input_tokens=1_900, output_tokens=50), OPENAI, ANTHROPIC])
@@ -137,13 +121,6 @@ def test_a_report_from_before_a_compaction_is_forgotten() -> None:
     assert tokens_of(hooks) < 8_000
 
 
-def test_a_report_of_another_list_is_not_believed() -> None:
-    hooks = controller(200_000)
-    hooks.transform_context_sync(talk(5))
-    hooks.report_usage(Usage(input_tokens=99_000), talk(5))
-    assert hooks.state().is_estimate
-
-
 def test_a_report_of_another_model_is_not_believed() -> None:
     hooks: CompactionController[Chat] = CompactionController(model="gpt-4.1", context_window=200_000)
     view = hooks.transform_context_sync(talk(5), model="gpt-4.1")
@@ -178,17 +155,6 @@ def test_the_ratio_of_a_model_is_learned_from_growth() -> None:
         if n > 3:
             assert tokens_of(hooks) == pytest.approx(real, rel=0.12)
         hooks.report_usage(Usage(input_tokens=real), view)
-
-
-@pytest.mark.parametrize("is_again", [False, True])
-def test_usage_of_the_present_list_makes_it_due(is_again: bool) -> None:
-    """Also if it was counted before: a model with another tokenizer may have answered under the same name."""
-    hooks, messages = small()
-    if is_again:
-        hooks.report_usage(Usage(input_tokens=4_000))
-        assert hooks.transform_context_sync(messages) is messages
-    hooks.report_usage(Usage(input_tokens=8_000))
-    assert "- so far" in texts(hooks.transform_context_sync(messages))
 
 
 def test_before_the_first_call_only_the_window_is_known() -> None:

@@ -3,10 +3,8 @@
 import asyncio
 from collections.abc import Sequence
 
-from compaction_hooks import StoreFailed, SummaryRequest
-from compaction_hooks.events import CompactionEvent
 from compaction_hooks.stores import MemoryStore
-from tests.conversations import Scripted, above_threshold, controller, one_task, steps, summarizing, texts
+from tests.conversations import Scripted, above_threshold, controller, one_task, summarizing, texts
 from tests.stores.opened import LaterStore
 
 
@@ -60,20 +58,6 @@ def test_a_second_worker_uses_the_first_ones_summary_instead_of_paying_for_anoth
     assert len(asked.requests) == 1
 
 
-def test_a_worker_that_finds_a_summary_when_its_own_is_made_agrees_at_once() -> None:
-    store, messages = MemoryStore(), one_task()
-    first = summarizing(Scripted("- by the first"), store=store)
-
-    def ask(_: SummaryRequest) -> str:
-        first.transform_context_sync(messages)
-        return "- by the second"
-
-    second = summarizing(ask, store=store)
-    view = texts(second.transform_context_sync(messages))
-    assert len(store.load("default")) == 2
-    assert [texts(hooks.transform_context_sync(messages)) for hooks in (first, second)] == [view, view]
-
-
 async def test_a_record_that_is_being_written_is_not_written_by_another_caller_too() -> None:
     store = Slow()
     hooks = summarizing(Scripted("- made once"), store=store)
@@ -111,15 +95,3 @@ def test_records_that_are_imported_later_reach_the_store_too() -> None:
     assert "- from elsewhere" in texts(hooks.transform_context_sync(messages))
     assert store.asked == ["load", "append"]
     assert "- from elsewhere" in store.load("default")[0]
-
-
-def test_a_stored_record_that_cannot_be_read_is_reported_once_and_the_others_are_used() -> None:
-    store, events, messages = MemoryStore(), list[CompactionEvent](), one_task()
-    summarizing(Scripted("- good"), store=store).transform_context_sync(messages)
-    store.append("default", "bad", "{damaged")
-    hooks = summarizing(Scripted("- more"), store=store, events=events)
-    assert "- good" in texts(hooks.transform_context_sync(messages))
-    assert "- more" in texts(hooks.transform_context_sync([*messages, *steps(20, 300, first=50)]))
-    (failed,) = [event for event in events if isinstance(event, StoreFailed)]
-    assert failed.action == "read"
-    assert "not JSON" in failed.error

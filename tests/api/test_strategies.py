@@ -199,15 +199,6 @@ def test_a_view_above_the_target_is_sent_when_the_summary_fails() -> None:
 # -- by hand, and after an overflow
 
 
-def test_a_compaction_by_hand_uses_the_first_strategy_that_summarizes() -> None:
-    asked = Scripted()
-    result = hooks(ClearToolResults(protect_tokens=0), Summarize(), asked=asked).compact_sync(
-        AT_WORK, focus="the table"
-    )
-    assert [request.focus for request in asked.requests] == ["the table"]
-    assert not list_cleared(result.messages)
-
-
 def test_by_hand_without_anything_to_clear_the_list_stays() -> None:
     result = hooks(ClearToolResults()).compact_sync(IN_TALK)
     assert (result.outcome, result.messages) == (CompactionOutcome.NOTHING_TO_COMPACT, IN_TALK)
@@ -244,12 +235,6 @@ def test_with_shorten_parts_older_messages_are_shortened_before_it_fails() -> No
     with pytest.raises(ContextOverflowError) as raised:
         hooks(ShortenParts()).compact_sync([*messages, user(prose(7_000))])
     assert 7_000 < (raised.value.tokens or 0) < 11_000
-
-
-def test_without_shorten_parts_the_part_that_is_larger_than_the_window_is_named() -> None:
-    with pytest.raises(ContextOverflowError, match="the current request takes about") as raised:
-        hooks(Summarize()).compact_sync([*talk(4), user(prose(9_000))])
-    assert raised.value.part == "current request"
 
 
 # -- a user's own

@@ -80,15 +80,6 @@ def test_a_turn_that_is_cut_in_two_is_summarized_in_the_same_request_as_the_turn
     assert messages[0]["content"][:20] in request.transcript
 
 
-def test_the_turn_that_is_split_again_is_updated() -> None:
-    asked = Scripted("- one", "- two")
-    hooks = controller(8_192, summarizer=asked, settings=PLAIN)
-    messages = [user("go"), *steps(20, 300)]
-    hooks.compact_sync(messages, keep_recent_tokens=500)
-    hooks.compact_sync([*messages, *steps(20, 300, first=20)], keep_recent_tokens=500)
-    assert [request.kind for request in asked.requests] == ["history", "update"]
-
-
 def test_an_earlier_summary_is_carried_on_when_only_a_turns_beginning_is_new() -> None:
     asked = Scripted("- the first facts", "- both")
     hooks = controller(8_192, summarizer=asked, settings=PLAIN)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from compaction_hooks import CompactionController, CompactionSettings, ConfigurationError, SummaryRequest, project
+from compaction_hooks import CompactionController, CompactionSettings, SummaryRequest, project
 from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat
 from compaction_hooks.stores import MemoryStore
 from compaction_hooks.strategies import ClearToolResults
@@ -222,8 +222,3 @@ def test_it_is_shortened_alike_in_another_format() -> None:
     others = as_anthropic(piece for message in MESSAGES for piece in chat.read(message))
     theirs = made().session("b", anthropic).transform_context_sync(others)
     assert [r.text for m in theirs for p in anthropic.read(m) for r in p.results] == [view[3]["content"]]
-
-
-def test_what_is_no_number_of_tokens_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="max_result_tokens"):
-        CompactionSettings(max_result_tokens=0)

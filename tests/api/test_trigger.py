@@ -38,6 +38,7 @@ class Figures:
     [
         (ReserveTrigger(), 200_000, 183_616),
         (ReserveTrigger(), 8_192, 6_144),
+        (ReserveTrigger(), 65_536, 49_152),
         (ReserveTrigger(50_000), 200_000, 150_000),
         (RatioTrigger(0.8), 100_000, 80_000),
         (TokensTrigger(50_000), 100_000, 50_000),
@@ -195,12 +196,14 @@ class Broken:
         return self._answer
 
 
+@pytest.mark.parametrize("is_of_one_model", [False, True])
 @pytest.mark.parametrize("answer", [ZeroDivisionError("no calls yet"), True])
 def test_a_trigger_that_fails_leaves_it_to_the_reserve_and_warns_once(
-    answer: object, caplog: pytest.LogCaptureFixture
+    answer: object, is_of_one_model: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
+    settings: Any = CompactionSettings(trigger=TokensTrigger(15_000) | Broken(answer))
     controller = CompactionController(
-        context_window=16_000, settings=CompactionSettings(trigger=TokensTrigger(15_000) | Broken(answer))
+        model="gpt-5", context_window=16_000, settings={"gpt-5": settings} if is_of_one_model else settings
     )
     small, large = talk(5), talk(40)
     for _ in range(3):
@@ -212,10 +215,11 @@ def test_a_trigger_that_fails_leaves_it_to_the_reserve_and_warns_once(
 
 
 def test_the_numbers_are_short_for_triggers() -> None:
-    short = CompactionSettings(reserve_tokens=20_000, trigger_ratio=0.8, trigger_tokens=70_000)
-    long = CompactionSettings(trigger=ReserveTrigger(20_000) | RatioTrigger(0.8) | TokensTrigger(70_000))
+    short = CompactionSettings(reserve_tokens=10_000, trigger_ratio=0.8, trigger_tokens=70_000)
+    long = CompactionSettings(trigger=ReserveTrigger(10_000) | RatioTrigger(0.8) | TokensTrigger(70_000))
     for window in (16_000, 80_000, 1_000_000):
-        assert short.budget(window, max_output_tokens=30_000) == long.budget(window, max_output_tokens=30_000)
+        for output in (None, 30_000):
+            assert short.budget(window, max_output_tokens=output) == long.budget(window, max_output_tokens=output)
 
 
 def test_a_part_of_an_unknown_window_is_taken_of_the_one_to_assume() -> None:

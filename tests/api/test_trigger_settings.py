@@ -14,18 +14,6 @@ from tests.too_long import Provider, TooLongError
 
 
 @pytest.mark.parametrize(
-    ("window", "trigger"),
-    [
-        pytest.param(8_192, 6_144, id="a quarter of a small window"),
-        pytest.param(65_536, 49_152, id="where both rules meet"),
-        pytest.param(1_000_000, 983_616, id="the fixed reserve of a large one"),
-    ],
-)
-def test_reserve_is_at_most_a_quarter_of_the_window(window: int, trigger: int) -> None:
-    assert CompactionSettings().budget(window).trigger == trigger
-
-
-@pytest.mark.parametrize(
     ("window", "numbers"),
     [
         (
@@ -54,19 +42,6 @@ def test_output_takes_from_a_window_it_shares_and_not_from_an_input_window() -> 
 
 
 MESSAGES = [user("go"), *steps(30, 300)]
-
-
-@pytest.mark.parametrize(
-    ("settings", "trigger"),
-    [
-        pytest.param(CompactionSettings(trigger_ratio=0.8, trigger_tokens=70_000), 70_000, id="the lower of two"),
-        pytest.param(CompactionSettings(trigger_ratio=0.8), 80_000, id="a ratio"),
-        pytest.param(CompactionSettings(trigger_tokens=50_000), 50_000, id="an absolute number"),
-        pytest.param(CompactionSettings(trigger_tokens=500_000), 83_616, id="never above the reserve"),
-    ],
-)
-def test_threshold_can_be_a_ratio_or_a_number(settings: CompactionSettings, trigger: int) -> None:
-    assert settings.budget(100_000).trigger == trigger
 
 
 def test_a_low_trigger_in_a_large_window_leaves_room_next_to_the_summary() -> None:
@@ -128,15 +103,10 @@ def test_the_next_call_goes_by_the_settings_again() -> None:
     assert controller.transform_context_sync(messages) is messages
 
 
-def test_auto_compact_off_leaves_the_list_alone() -> None:
+@pytest.mark.parametrize("setting", [{"auto_compact": False}, {"is_subagent": True}], ids=str)
+def test_without_automatic_compaction_and_in_a_subagent_the_list_is_left_alone(setting: dict[str, Any]) -> None:
     messages = [user("go"), *steps(30, 400)]
-    hooks = controller(8_192, settings=CompactionSettings(auto_compact=False))
-    assert hooks.transform_context_sync(messages) is messages
-
-
-def test_a_subagent_leaves_the_threshold_to_its_parent() -> None:
-    messages = [user("go"), *steps(30, 400)]
-    hooks = controller(8_192, settings=CompactionSettings(is_subagent=True))
+    hooks = controller(8_192, settings=CompactionSettings(**setting))
     assert hooks.transform_context_sync(messages) is messages
 
 

@@ -7,7 +7,7 @@ the recorded sessions of Claude Code.
 
 import json
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from random import Random
@@ -81,11 +81,6 @@ TOOLS = (
 def grow(messages: int, *, seed: int = 0) -> list[Chat]:
     """Return the first messages of a history: a system prompt, then turns of the user. It may end within a tool round."""
     return list(islice(_history(Random(seed)), messages))
-
-
-def call_points(history: Sequence[Chat]) -> list[int]:
-    """Return the lengths of the list at which the host would call the model: before each assistant message."""
-    return [index for index, message in enumerate(history) if message["role"] == "assistant"]
 
 
 def _history(rng: Random) -> Iterator[Chat]:

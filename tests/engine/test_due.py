@@ -138,6 +138,17 @@ def small(**more: Any) -> tuple[Controller, list[Chat]]:
     return hooks, messages
 
 
+@pytest.mark.parametrize("is_again", [False, True])
+def test_usage_of_the_present_list_makes_it_due(is_again: bool) -> None:
+    """Also if it was counted before: a model with another tokenizer may have answered under the same name."""
+    hooks, messages = small()
+    if is_again:
+        hooks.report_usage(Usage(input_tokens=4_000))
+        assert hooks.transform_context_sync(messages) is messages
+    hooks.report_usage(Usage(input_tokens=8_000))
+    assert "- so far" in texts(hooks.transform_context_sync(messages))
+
+
 def test_the_window_learned_in_another_conversation_counts() -> None:
     hooks, messages = small()
     other = hooks.session("other")

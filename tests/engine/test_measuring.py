@@ -69,10 +69,6 @@ def test_usage_in_a_list_that_begins_with_an_unknown_summary_is_not_believed() -
     assert tokens_of(fresh) < 4_000
 
 
-def answer_with_usage(tokens: int) -> Chat:
-    return {**assistant("Noted."), "usage": {"prompt_tokens": tokens, "completion_tokens": 3}}
-
-
 def test_usage_of_a_compacted_view_is_not_taken_for_the_whole_list() -> None:
     """The record is lost or the history was edited: the newest answer's usage is of a view smaller than the list."""
     before = [user("go"), *steps(20, 300)]
@@ -81,23 +77,23 @@ def test_usage_of_a_compacted_view_is_not_taken_for_the_whole_list() -> None:
     size = tokens_of(whole)
     messages = [
         *before,
-        answer_with_usage(size),
+        carrying(size),
         user("on"),
         *steps(4, 300, first=20),
-        answer_with_usage(size // 3),
+        carrying(size // 3),
         user("and on"),
     ]
     hooks = controller(200_000)
     for _ in range(3):
         hooks.transform_context_sync(messages)
         assert tokens_of(hooks) > size  # nor when the same list is looked at again
-    hooks.transform_context_sync([*messages, answer_with_usage(size + 2_000), user("and on")])
+    hooks.transform_context_sync([*messages, carrying(size + 2_000), user("and on")])
     assert size + 2_000 < tokens_of(hooks) < size + 2_100
 
 
 def test_usage_of_a_list_the_host_cut_short_is_taken_as_it_is() -> None:
     """The usage of answers from before the cut counted messages that are gone."""
-    messages = [user("go"), answer_with_usage(90_000), *steps(4, 300), answer_with_usage(1_900), user("on")]
+    messages = [user("go"), carrying(90_000), *steps(4, 300), carrying(1_900), user("on")]
     hooks = controller(100_000)
     assert hooks.transform_context_sync(messages) is messages
     assert tokens_of(hooks) < 2_000
@@ -105,12 +101,12 @@ def test_usage_of_a_list_the_host_cut_short_is_taken_as_it_is() -> None:
 
 def test_usage_from_before_an_edit_of_the_past_is_not_of_the_present_list() -> None:
     """Another hook clears old results: the earlier answers' usage counted results that are gone."""
-    large = [user("go"), *steps(20, 300), answer_with_usage(6_500), user("on")]
+    large = [user("go"), *steps(20, 300), carrying(6_500), user("on")]
     hooks = controller(200_000)
     hooks.transform_context_sync(large)
     assert tokens_of(hooks) >= 6_500
     cleared = [{**message, "content": "(cleared)"} if message["role"] == "tool" else message for message in large[:-2]]
-    hooks.transform_context_sync([*cleared, answer_with_usage(6_500), user("on")])
+    hooks.transform_context_sync([*cleared, carrying(6_500), user("on")])
     assert tokens_of(hooks) < 3_000
 
 
@@ -126,7 +122,7 @@ def test_usage_of_reasoning_alone_is_used() -> None:
 
 
 def test_after_a_report_that_cannot_be_true_usage_that_answers_carry_counts_again() -> None:
-    hooks, messages = controller(200_000), [user("go"), answer_with_usage(5_000), user("on")]
+    hooks, messages = controller(200_000), [user("go"), carrying(5_000), user("on")]
     for _ in range(2):
         hooks.transform_context_sync(messages)
         assert 5_000 < tokens_of(hooks) < 5_100
@@ -143,7 +139,7 @@ def test_usage_that_is_filled_in_after_a_call_saw_the_answer_is_taken_in(seen_be
     messages: list[Chat] = [user("go"), answer]
     if seen_before:
         hooks.transform_context_sync(messages)
-    answer.update(answer_with_usage(5_000))
+    answer.update(carrying(5_000))
     hooks.transform_context_sync([*messages, user("on")])
     assert 5_000 < tokens_of(hooks) < 5_100
 
@@ -151,7 +147,7 @@ def test_usage_that_is_filled_in_after_a_call_saw_the_answer_is_taken_in(seen_be
 def test_usage_of_an_answer_that_comes_first_now_is_not_believed() -> None:
     """The host trims the oldest messages, and gives copies of the others, as a checkpoint does."""
     hooks = controller(200_000)
-    messages = [*talk(10), user("more"), answer_with_usage(6_000), user("and"), answer_with_usage(6_100), user("next")]
+    messages = [*talk(10), user("more"), carrying(6_000), user("and"), carrying(6_100), user("next")]
     hooks.transform_context_sync(messages)
     hooks.transform_context_sync([{**message} for message in messages[-4:]])
     assert tokens_of(hooks) < 4_000

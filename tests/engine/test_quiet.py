@@ -34,11 +34,9 @@ class Side:
     def __init__(self, *, is_quiet: bool) -> None:
         self._settings = CompactionSettings() if is_quiet else CompactionSettings(trigger=Asked())
         self._store = MemoryStore()
-        self.calls = 0
         self.restart()
 
     def restart(self) -> None:
-        self._calls_before = self.calls
         hooks: CompactionController[Any] = CompactionController(
             context_window=WINDOW, summarizer=Scripted(), settings=self._settings, store=self._store
         )

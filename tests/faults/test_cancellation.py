@@ -33,16 +33,13 @@ from tests.faults.harness import (
     over_window,
     rig,
     tokens,
+    works,
 )
 from tests.stores.opened import LaterStore
 
 
 async def later(request: SummaryRequest) -> str:
     await asyncio.sleep(0)
-    return "## Goal\n- port the parser"
-
-
-def at_once(request: SummaryRequest) -> str:
     return "## Goal\n- port the parser"
 
 
@@ -95,7 +92,7 @@ def make(kind: str, **keywords: Any) -> Rig:
     if kind == "coroutine helpers":
         helpers: dict[str, Any] = {"summarizer": later, "store": LaterStore(), "on_event": [tell_later]}
     else:
-        helpers = {"summarizer": at_once, "store": MemoryStore(), "on_event": [tell]}
+        helpers = {"summarizer": works, "store": MemoryStore(), "on_event": [tell]}
     return rig("async", settings=fallback_settings(), **{**helpers, **keywords})
 
 
@@ -199,7 +196,7 @@ def run_flow(driven: Rig, flow: Any, caller: CallContext) -> Any:
 
 
 def count_of_effects(side: Side, name: str) -> int:
-    driven, seen = rig(side, summarizer=at_once, store=MemoryStore(), settings=fallback_settings()), list[object]()
+    driven, seen = rig(side, summarizer=works, store=MemoryStore(), settings=fallback_settings()), list[object]()
     run_flow(driven, effects_with(flow_of(driven, name, above_threshold()), 0, lambda: None, seen), CallContext())
     return len(seen)
 
@@ -213,7 +210,7 @@ def test_a_signal_may_be_set_at_every_effect(name: str, side: Side) -> None:
     effects = count_of_effects(side, name)
     assert effects >= 6
     for at in range(1, effects + 1):
-        driven = rig(side, summarizer=at_once, store=MemoryStore(), settings=fallback_settings())
+        driven = rig(side, summarizer=works, store=MemoryStore(), settings=fallback_settings())
         messages, signal = above_threshold(), threading.Event()
         driven.handed_in.append((messages, list(messages)))
         flow = effects_with(flow_of(driven, name, messages), at, signal.set, [])
@@ -236,7 +233,7 @@ def test_a_signal_may_be_set_at_every_effect(name: str, side: Side) -> None:
 @crossed(name=FLOWS, side=SIDES)
 def test_an_interrupt_may_come_at_every_effect(name: str, side: Side) -> None:
     for at in range(1, count_of_effects(side, name) + 1):
-        driven = rig(side, summarizer=at_once, store=MemoryStore(), settings=fallback_settings())
+        driven = rig(side, summarizer=works, store=MemoryStore(), settings=fallback_settings())
         messages = above_threshold()
         driven.handed_in.append((messages, list(messages)))
 

@@ -334,13 +334,9 @@ def _during(context: BaseException, error: BaseException) -> BaseException:
     return error
 
 
-def test_follows_causes() -> None:
+def test_follows_causes_and_the_context_of_a_wrapper() -> None:
     step = _from(Exception(SENTENCE), ValueError("step"))
-
     assert parse_overflow(_from(step, RuntimeError("agent failed"))) == READ
-
-
-def test_follows_the_context_of_a_wrapper() -> None:
     assert parse_overflow(_during(Exception(SENTENCE), RuntimeError("agent failed"))) == READ
 
 

@@ -16,10 +16,10 @@ ARGUMENTS_CHUNK_CHARS = 400
 def system_of(body: Mapping[str, Any]) -> str:
     """Return the text of all system messages."""
     messages = body.get("messages") or ()
-    return "\n".join(_text(message.get("content")) for message in messages if message.get("role") in SYSTEM_ROLES)
+    return "\n".join(text_of(message.get("content")) for message in messages if message.get("role") in SYSTEM_ROLES)
 
 
-def _text(content: object) -> str:
+def text_of(content: object) -> str:
     if isinstance(content, list):
         return "\n".join(str(block.get("text", "")) for block in content)
     return content if isinstance(content, str) else ""

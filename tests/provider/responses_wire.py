@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tests.provider.item_compacting import is_ours, unseal
-from tests.provider.openai_wire import ARGUMENTS_CHUNK_CHARS, CHUNK_CHARS, auth_error
+from tests.provider.openai_wire import ARGUMENTS_CHUNK_CHARS, CHUNK_CHARS, auth_error, text_of
 from tests.provider.sides import SYSTEM_ROLES, Reply
 from tests.provider.wordings import Rejection, openai_error
 
@@ -16,7 +16,7 @@ _OUTPUTS = "function_call_output"
 
 def system_of(body: Mapping[str, Any]) -> str:
     """Return the instructions, and the text of all system messages."""
-    prompts = [_text(item.get("content")) for item in _items(body) if item.get("role") in SYSTEM_ROLES]
+    prompts = [text_of(item.get("content")) for item in _items(body) if item.get("role") in SYSTEM_ROLES]
     return "\n".join(filter(None, [body.get("instructions"), *prompts]))
 
 
@@ -35,19 +35,13 @@ def _message(item: Mapping[str, Any]) -> dict[str, Any]:
         case "function_call":
             return {"role": "assistant", "content": f"{item['name']}({item['arguments']})"}
         case "function_call_output":
-            return {"role": "tool", "content": _text(item["output"])}
+            return {"role": "tool", "content": text_of(item["output"])}
         case None | "message":
-            return {"role": item["role"], "content": _text(item.get("content"))}
+            return {"role": item["role"], "content": text_of(item.get("content"))}
         case "compaction" if is_ours(item):
             return {"role": "assistant", "content": unseal(item), "is_compaction": True}
         case _:
             return {"role": "assistant", "content": json.dumps(item)}
-
-
-def _text(content: object) -> str:
-    if isinstance(content, list):
-        return "\n".join(str(block.get("text", "")) for block in content)
-    return content if isinstance(content, str) else ""
 
 
 def fault(body: Mapping[str, Any]) -> Rejection | None:

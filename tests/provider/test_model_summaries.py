@@ -20,16 +20,7 @@ from tests.provider import LoopbackProvider
 
 async def test_a_function_with_a_client_of_openai(provider: LoopbackProvider) -> None:
     async with openai.AsyncOpenAI(base_url=provider.openai_url, api_key="careless", max_retries=0) as client:
-
-        async def summarize(request: SummaryRequest) -> str:
-            messages: list[Any] = [
-                {"role": "system", "content": request.system},
-                {"role": "user", "content": request.prompt},
-            ]
-            answer = await client.chat.completions.create(model="m", messages=messages)
-            return answer.choices[0].message.content or ""
-
-        await check(summarize, provider.conversation("careless"))
+        await check(partial(ask_openai, client), provider.conversation("careless"))
 
 
 async def test_a_function_with_a_blocking_client_of_anthropic(provider: LoopbackProvider) -> None:

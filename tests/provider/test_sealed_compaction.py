@@ -28,8 +28,6 @@ class Run:
     """
 
     def __init__(self, provider: LoopbackProvider, stack: ExitStack, request: dict[str, Any], mode: Any) -> None:
-        self._stack = stack
-        self._url = provider.openai_url
         self.request = request
         self.compactions: list[CompactionFinished] = []
         self.store = MemoryStore()

@@ -19,7 +19,6 @@ class Figures:
     Attributes:
         histories: How many were run, each call by call.
         compacted: In how many of them something was compacted.
-        above_target: Compactions after which system prompt, pins and last step alone were larger than the target.
         forced: Compactions after less growth than a fifth, because the view would not have fitted the window.
         unfit: Histories in which some request cannot fit: parts that no compaction can free take the window.
         worst_fill: The largest view, as a part of its window.
@@ -33,7 +32,6 @@ class Figures:
     compacted: int = 0
     calls: int = 0
     compactions: int = 0
-    above_target: int = 0
     forced: int = 0
     unfit: int = 0
     worst_fill: float = 0.0
@@ -49,7 +47,6 @@ class Figures:
         self.compacted += report.compactions > 0
         self.calls += report.calls
         self.compactions += report.compactions
-        self.above_target += report.over_target
         self.forced += report.forced
         self.unfit += bool(report.over_window)
         self.worst_fill = max(self.worst_fill, report.largest_view / window)

@@ -1,4 +1,4 @@
-"""kill -9 at any point of a save, 200 times: `nox -s soak`. The fast suite kills twenty times."""
+"""kill -9 at any point of a save, 200 times: `nox -s soak`. The fast suite kills processes that make the file."""
 
 import sqlite3
 import sys

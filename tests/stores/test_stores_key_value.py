@@ -12,7 +12,6 @@ from compaction_hooks.stores import KeyValueStore, MemoryStore
 from compaction_hooks.testing import check_store
 from compaction_hooks.testing.stores import ODD_IDS
 from tests.cases import folded
-from tests.stores.opened import LaterStore
 from tests.stores.page import blocks, run
 
 
@@ -116,11 +115,6 @@ def test_the_examples_of_the_docs_pass_the_check_they_name(
 
 
 # -- the check itself
-
-
-async def test_async_stores_are_checked_too() -> None:
-    store = LaterStore()
-    await check_store(lambda: store)
 
 
 class Mapped(MemoryStore):

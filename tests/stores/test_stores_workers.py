@@ -31,20 +31,6 @@ def test_two_workers_at_once_are_both_right_and_agree(tmp_path: Path, ways: tupl
     check_two_workers("sqlite", str(tmp_path / "records.db"), ways=ways, is_ahead=is_ahead)
 
 
-@pytest.mark.full
-@needs_kill
-def test_a_killed_process_leaves_every_acknowledged_record(tmp_path: Path) -> None:
-    """`nox -s soak` kills 200."""
-    path = tmp_path / "records.db"
-    seen = check_kills("sqlite", str(path), 15)
-    assert seen.rounds == 15
-    assert seen.within > 0
-    connection = sqlite3.connect(path)
-    assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
-    assert connection.execute("PRAGMA journal_mode").fetchall() == [("wal",)]
-    connection.close()
-
-
 @needs_kill
 @pytest.mark.parametrize("seed", sampled(range(5), 2))
 def test_a_process_killed_while_it_makes_the_file_leaves_one_that_opens(tmp_path: Path, seed: int) -> None:

@@ -222,6 +222,8 @@ def tool_result(id: str, **fields: object) -> dict[str, Any]:
 
 
 USER = {"role": "user", "content": "Mend it."}
+SEARCH = {"type": "server_tool_use", "id": "srv_1", "name": "web_search", "input": {}}
+FOUND = {"type": "web_search_tool_result", "tool_use_id": "srv_1", "content": []}
 GO_ON = {"type": "text", "text": "Go on.", "cache_control": {"type": "ephemeral"}}
 
 
@@ -277,19 +279,15 @@ def test_reasoning_goes_where_nothing_came_of_it_or_it_is_not_signed() -> None:
 
 
 def test_half_a_search_of_the_provider_goes_and_a_whole_one_stays() -> None:
-    call = {"type": "server_tool_use", "id": "srv_1", "name": "web_search", "input": {}}
-    found = {"type": "web_search_tool_result", "tool_use_id": "srv_1", "content": []}
-    whole = assistant(call, found, GO_ON)
-    lost = [assistant({**call, "id": "srv_2"}, GO_ON), assistant({**found, "tool_use_id": "srv_3"}, GO_ON)]
+    whole = assistant(SEARCH, FOUND, GO_ON)
+    lost = [assistant({**SEARCH, "id": "srv_2"}, GO_ON), assistant({**FOUND, "tool_use_id": "srv_3"}, GO_ON)]
     after = check_anthropic(USER, whole, USER, lost[1], USER, lost[0], USER)
     assert after == [USER, whole, USER, assistant(GO_ON), USER, assistant(GO_ON), USER]
     assert after[1] is whole
 
 
 def test_of_two_open_searches_with_one_id_the_later_waits() -> None:
-    call = {"type": "server_tool_use", "id": "srv_1", "name": "web_search", "input": {}}
-    found = {"type": "web_search_tool_result", "tool_use_id": "srv_1", "content": []}
-    before = [USER, assistant(call, GO_ON), assistant(call, found)]
+    before = [USER, assistant(SEARCH, GO_ON), assistant(SEARCH, FOUND)]
     assert ("open_server_call", "srv_1") in ANTHROPIC.problems(before)
     assert check_anthropic(*before) == [USER, assistant(GO_ON), before[2]]
 

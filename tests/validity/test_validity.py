@@ -345,11 +345,11 @@ def test_a_model_adds_the_rules_of_its_family(
 
 @pytest.mark.parametrize("provider", [ANTHROPIC, BEDROCK])
 def test_stale_reasoning_is_no_fault_for_a_model_that_takes_it(provider: Provider) -> None:
-    messages = [USER, THINKS_A, TELL_A]
+    messages = [USER, THINKS_A, TELL_A, message("assistant", Thinking("hm", 8), "Done.")]
     assert problems(messages, provider, model="claude-sonnet-5", stale=range(3)) == []
-    assert [one.rule for one in problems(messages, provider, model="claude-sonnet-5-5", stale=range(3))] == [
-        "stale_reasoning"
-    ]
+    for model in ("claude-sonnet-5-5", None):
+        found = problems(messages, provider, model=model, stale=range(3))
+        assert [(one.rule, one.index) for one in found] == [("stale_reasoning", 1)]
 
 
 def test_a_server_tool_may_answer_after_tools_of_the_host_and_wait_for_the_next_request() -> None:

@@ -6,9 +6,8 @@ import pytest
 
 from compaction_hooks import CompactionController, CompactionRecord, project
 from compaction_hooks.formats import AnthropicFormat, BedrockConverseFormat, OpenAIChatFormat
-from compaction_hooks.messages import Message, Text, Thinking
 from compaction_hooks.tokens import CharacterEstimator
-from compaction_hooks.validity import binds_reasoning, is_reasoning_refusal, problems
+from compaction_hooks.validity import binds_reasoning, is_reasoning_refusal
 
 BINDING = "claude-sonnet-5-5"
 OTHER = "claude-sonnet-5"
@@ -318,20 +317,6 @@ def test_a_refusal_after_a_recovered_overflow_is_recovered_too() -> None:
 
     assert session.call_sync(messages, send) == "Done."
     assert len(sent) == 3
-
-
-def test_the_checker_finds_reasoning_from_before_a_rewrite() -> None:
-    thinking = Message(role="assistant", parts=(Thinking("", 100), Text("Done.")))
-    view = [
-        Message(role="user", parts=(Text("Go on."),)),
-        thinking,
-        Message(role="user", parts=(Text("And?"),)),
-        thinking,
-    ]
-    assert problems(view, "anthropic") == []
-    assert [(found.rule, found.index) for found in problems(view, "anthropic", stale=range(3))] == [
-        ("stale_reasoning", 1)
-    ]
 
 
 # -- the kit

@@ -88,16 +88,6 @@ def test_the_request_is_the_users_last_message() -> None:
     assert history([system(), assistant("so")]).request is None
 
 
-@pytest.mark.parametrize("place", [0, -1])
-def test_new_equal_messages_replace_the_old_objects_at_both_ends(place: int) -> None:
-    reads, messages = reader(), talk(3)
-    first = reads.sync(None, messages, Known())
-    made = [*messages]
-    made[place] = dict(messages[place])
-    second = reads.sync(first, made, Known())
-    assert second.host(place % len(made)) is made[place]
-
-
 def test_equal_objects_made_anew_are_not_read_again() -> None:
     format = CountingFormat()
     reads = HistoryReader(format, lambda _: 1, MARKER)

@@ -13,13 +13,12 @@ from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.history import HistoryReader, Known
 from compaction_hooks.history.digests import message_digest
 from compaction_hooks.strategies.candidate import Goal, find_parts
-from compaction_hooks.strategies.reduce_parts import ClearToolResults
 from compaction_hooks.strategies.summarize import Summarize, drop_marker
 from compaction_hooks.strategies.summary_plan import Summarized, SummaryPlan, plan_summary
 from compaction_hooks.tokens.budget import Budget
 from compaction_hooks.view import CompactionReason
 from compaction_hooks.view.parts import TEXTS
-from compaction_hooks.view.projection import Projection, apply_record
+from compaction_hooks.view.projection import apply_record
 from compaction_hooks.view.record import UNKNOWN_RUN, collect_products
 from compaction_hooks.view.snapshot import Snapshot, ViewKey
 from compaction_hooks.view.texts import SUMMARY_MARKER, render_summary
@@ -108,13 +107,6 @@ def compacted(messages: Sequence[Chat], *, strategy: Summarize = Summarize(), **
     found = strategy.propose(snapshot, goal)
     assert found is not None
     return strategy.from_summary(snapshot, goal, found, Summarized("## Goal\n- go on", None)).record
-
-
-def cleared(messages: Sequence[Chat], **more: Any) -> CompactionRecord:
-    """The record that clears old tool results."""
-    found = ClearToolResults().propose(*situation(messages, **more))
-    assert found is not None
-    return found.record
 
 
 def words(messages: Sequence[Message]) -> list[str]:
@@ -209,22 +201,6 @@ def test_the_file_lists_take_a_fifth_of_the_allowance_at_most() -> None:
     found = plan(messages)
     assert 400 < len(found.tags) <= 500
     assert len(plan(messages, summary=200).tags) <= 100
-
-
-def test_a_view_made_from_an_earlier_one_is_the_same_and_its_messages_the_same_objects() -> None:
-    messages = [user("go"), *(message for n in range(24) for message in long_step(n))]
-    first = cleared(messages[:25], protect_results=200)
-    second = cleared(messages, records=[first], protect_results=200)
-    now, _ = situation(messages, records=[first])
-    assert (len(first.reductions), len(second.reductions)) == (10, 22)
-
-    def view(earlier: Projection[Chat] | None) -> Projection[Chat]:
-        return apply_record(now.history, second, now.format, now.estimator.estimate_message_tokens, earlier)
-
-    anew, onto = view(None), view(now.projection)
-    assert onto == anew
-    assert all(onto.rewritten[host] is shown for host, shown in now.projection.rewritten.items())
-    assert now.reductions == first.reductions
 
 
 def long_step(number: int) -> list[Chat]:

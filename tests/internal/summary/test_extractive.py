@@ -319,10 +319,15 @@ def test_repeated_steps_are_counted_across_compactions() -> None:
     assert under(summarize([*edit, *bash("make")], text), Section.DONE) == ["edit(b.py) (x3)", "bash(make)"]
 
 
+ORDERS = [
+    user("go"),
+    *(part for n in range(20) for part in step("look_up", {"order_id": f"Q{n}"})),
+    *(part for n in range(20) for part in step("cancel_order", {"order_id": f"W{n}", "reason": "because of reasons"})),
+]
+
+
 def test_steps_that_do_not_fit_are_counted() -> None:
-    calls = [("look_up", {"order_id": f"Q{n}"}) for n in range(20)]
-    calls += [("cancel_order", {"order_id": f"W{n}", "reason": "because of reasons"}) for n in range(20)]
-    text = summarize([user("go"), *(m for name, arguments in calls for m in step(name, arguments))], max_tokens=270)
+    text = summarize(ORDERS, max_tokens=270)
     assert "more steps, not listed: look_up 20; cancel_order" in under(text, Section.DONE)[0]
     later = summarize(step("cancel_order", {"order_id": "W99"}), text, max_tokens=270)
     assert sum(map(int, _counts(later))) >= 40
@@ -682,27 +687,9 @@ def test_one_very_long_line_takes_linear_time(pattern: str) -> None:
 @pytest.mark.parametrize("max_tokens", range(60, 400, 5))
 def test_steps_left_out_never_leave_no_summary_at_all(max_tokens: int) -> None:
     """The line that counts them grows as they go; an empty summary would lose the requests too."""
-    calls = [("look_up", {"order_id": f"Q{n}"}) for n in range(20)]
-    calls += [("cancel_order", {"order_id": f"W{n}", "reason": "because of reasons"}) for n in range(20)]
-    text = summarize(
-        [user("go"), *(m for name, arguments in calls for m in step(name, arguments))], max_tokens=max_tokens
-    )
+    text = summarize(ORDERS, max_tokens=max_tokens)
     later = summarize(step("cancel_order", {"order_id": "W99"}), text, max_tokens=max_tokens)
     assert under(text, Section.GOAL) == under(later, Section.GOAL) == ["go"]
-
-
-def test_ten_compactions_neither_repeat_nor_grow() -> None:
-    """The earlier summary is merged, not carried beside the new one."""
-    text = ""
-    for n in range(10):
-        text = summarize(
-            [user(f"Do part {n} of item-{n}a"), *WORK[1:], *bash(f"make part{n}", "done")], text, max_tokens=500
-        )
-        rows = [line for line in text.split("\n") if line.startswith("-")]
-        assert len(rows) == len(set(rows))
-        assert text.count("## Goal") == text.count("### Done") == 1
-    assert "(x10)" in text
-    assert "Do part 9" in text
 
 
 def test_names_that_agent_or_user_used_come_before_those_of_results() -> None:

@@ -18,12 +18,10 @@ from compaction_hooks.summary.extractive import ExtractiveSummarizer
 from compaction_hooks.summary.extractive.outline import Section, parse
 from compaction_hooks.summary.extractive.statements import OLD_REQUEST_CHARS
 from compaction_hooks.summary.harness import is_foreign_summary, is_request, strip_harness
-from compaction_hooks.summary.request import Summary, SummaryRequest
+from compaction_hooks.summary.request import Summary
 from compaction_hooks.text.escaping import neutralize
-from compaction_hooks.tokens import CharacterEstimator
+from tests.internal.summary.test_extractive import TOKENS, request
 from tests.strategies import examples
-
-TOKENS = CharacterEstimator().estimate_tokens
 
 FRAGMENTS = st.sampled_from(
     [
@@ -61,25 +59,12 @@ def messages(draw: st.DrawFn) -> tuple[Message, ...]:
     return tuple(made)
 
 
-def ask(said: tuple[Message, ...], previous: str | None, max_tokens: int, focus: str | None = None) -> SummaryRequest:
-    return SummaryRequest(
-        system="",
-        prompt="",
-        transcript="",
-        previous_summary=previous,
-        focus=focus,
-        kind="update",
-        max_tokens=max_tokens,
-        messages=said,
-    )
-
-
 @given(messages(), st.none() | TEXTS, st.integers(0, 600), st.none() | TEXTS)
 @examples(300)
 def test_a_summary_is_accepted_by_its_caller_or_empty(
     said: tuple[Message, ...], previous: str | None, max_tokens: int, focus: str | None
 ) -> None:
-    asked = ask(said, previous, max_tokens, focus)
+    asked = request(said, previous, max_tokens=max_tokens, focus=focus, kind="update")
     answer = ExtractiveSummarizer()(asked)
     assert TOKENS(answer.text) <= max_tokens
     assert answer == Summary(text=answer.text, usage=Usage(input_tokens=0), finish_reason="stop", is_by_rule=True)
@@ -94,7 +79,7 @@ def test_round_after_round_it_stays_within_bounds_and_repeats_no_line(
 ) -> None:
     text = ""
     for said in rounds:
-        text = ExtractiveSummarizer()(ask(said, text or None, max_tokens)).text
+        text = ExtractiveSummarizer()(request(said, text or None, max_tokens=max_tokens)).text
         assert TOKENS(text) <= max_tokens
         items = [(item.section, item.text) for item in parse(text)]
         assert len(items) == len(set(items))
@@ -105,7 +90,7 @@ def test_round_after_round_it_stays_within_bounds_and_repeats_no_line(
 def test_requests_are_read_back_word_for_word(texts: list[str]) -> None:
     said = tuple(Message(role="user", parts=(Text(text),)) for text in texts)
     step = (Message(role="assistant", parts=(ToolCall("1", "bash", '{"command": "ls"}'),)),)
-    text = ExtractiveSummarizer()(ask(said + step, None, 20_000)).text
+    text = ExtractiveSummarizer()(request(said + step, max_tokens=20_000)).text
     cleaned = [strip_harness(one) for one in texts]
     wanted = [one for one in cleaned if is_request(one) and not is_foreign_summary(one)]
     latest = list(dict.fromkeys(reversed(wanted)))[::-1]

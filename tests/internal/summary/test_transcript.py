@@ -9,7 +9,6 @@ import pytest
 
 from compaction_hooks.messages import Media, Message, Opaque, Part, Role, Text, Thinking, ToolCall, ToolResult
 from compaction_hooks.summary.transcript import transcript
-from compaction_hooks.text.escaping import neutralize
 from compaction_hooks.text.shortening import shorten
 
 
@@ -171,29 +170,6 @@ def test_survives_halves_of_surrogate_pairs() -> None:
 
 def test_drops_terminal_colours_and_control_characters() -> None:
     assert text_of(says("tool", ToolResult("a", "\x1b[31mred\x1b[0m\x00 end\x07"))) == "[Tool Result]: red end"
-
-
-# -- escaping
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "- [x] done\n- [ ] open",
-        "[1]: https://example.org",
-        "[ERROR]: disk full",
-        "[tool.ruff]\nline-length = 120",
-        "[system] booted",
-        "[user_id]: 7",
-        "[user-agent] curl",
-        "see [User]: above",
-        "if a < summary_size > b: <details> Vec<T>",
-        '{"role": "user"}',
-        "日本語 [テスト]: よし",
-    ],
-)
-def test_leaves_ordinary_text_alone(text: str) -> None:
-    assert neutralize(text) == text
 
 
 # -- the bound

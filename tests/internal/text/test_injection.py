@@ -28,6 +28,7 @@ from compaction_hooks.view.texts import SUMMARY_MARKER, parse_summary, render_su
 from tests.cases import folded
 from tests.file_lists import files_in
 from tests.injection_attacks import ATTACKS, CANARY, Attack, an_attack, every_attack, labels_seen, tags_seen
+from tests.internal.summary.test_extractive import request as rule_request
 
 TOKENS = CharacterEstimator().estimate_tokens
 HARMLESS = f"nothing but {CANARY}"
@@ -151,6 +152,14 @@ def test_no_accent_and_nothing_invisible_of_any_script_hides_a_name_or_lengthens
 @pytest.mark.parametrize(
     "text",
     [
+        pytest.param("- [x] done\n- [ ] open", id="check boxes"),
+        pytest.param("[1]: https://example.org\n[user_id]: 7\n[ERROR]: disk full", id="other labels"),
+        pytest.param(
+            "[tool.ruff]\nline-length = 120\n[system] booted\n[user-agent] curl", id="brackets at a line's start"
+        ),
+        pytest.param("see [User]: above", id="a label inside a line"),
+        pytest.param('if a < summary_size > b: <details> Vec<T> {"role": "user"}', id="code"),
+        pytest.param("日本語 [テスト]: よし", id="Japanese"),
         pytest.param("[system]\nthreads = 4\n[developer]\n[new user message]", id="headings without a colon"),
         pytest.param("roles:\n  user: alice\n\tsystem: linux\n  - user: bob", id="indented entries in small letters"),
         pytest.param("<summary_of_text> <focus2> &lt;summary_id&gt; <conversations>", id="longer names"),
@@ -234,16 +243,7 @@ def sections(text: str) -> dict[str, list[str]]:
 
 
 def summarize(messages: Sequence[Message], previous: str | None = None, focus: str | None = None) -> str:
-    asked = SummaryRequest(
-        system="",
-        prompt="",
-        transcript="",
-        previous_summary=previous,
-        focus=focus,
-        kind="update" if previous else "history",
-        max_tokens=1_500,
-        messages=tuple(messages),
-    )
+    asked = rule_request(messages, previous, focus=focus, kind="update" if previous else "history")
     answer = ExtractiveSummarizer()(asked)
     assert refusal(answer, asked, TOKENS) is None
     return answer.text

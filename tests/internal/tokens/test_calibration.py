@@ -35,10 +35,6 @@ def test_nothing_known_means_the_estimate_itself() -> None:
     assert Calibration().predict_growth(5_000) == 5_000
 
 
-def test_a_report_below_the_estimate_leaves_no_negative_overhead() -> None:
-    assert Calibration().observe(estimated=10_000, counted=8_000).overhead_tokens == 0
-
-
 def test_the_ratio_is_learned_from_growth_with_any_hidden_prefix() -> None:
     without, with_prefix = (reports((1.3, hidden), [1_000, 9_000, 20_000, 40_000]) for hidden in (0, 35_000))
     assert without.ratio == with_prefix.ratio

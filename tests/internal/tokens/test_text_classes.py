@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import base64
-import random
 import tracemalloc
 from typing import SupportsIndex
 
@@ -18,21 +16,12 @@ from compaction_hooks.tokens.estimator import (
 from tests.token_accuracy import CLASS_TEXTS
 
 
+@pytest.mark.parametrize("times", [1, 40], ids=["short", "long"])
 @pytest.mark.parametrize("kind", CLASS_TEXTS)
-def test_each_class_of_text_is_counted_between_90_and_125_percent_of_a_real_tokenizer(kind: str) -> None:
+def test_each_class_of_text_is_counted_between_90_and_125_percent_of_a_real_tokenizer(kind: str, times: int) -> None:
     text = CLASS_TEXTS[kind]
-    assert 0.90 * text.larger_count <= text_tokens(text.text) <= 1.25 * text.larger_count
-
-
-@pytest.mark.parametrize("kind", CLASS_TEXTS)
-def test_the_classes_are_counted_as_well_in_long_texts(kind: str) -> None:
-    text = CLASS_TEXTS[kind]
-    assert 0.90 * text.larger_count * 40 <= text_tokens(text.text * 40) <= 1.25 * text.larger_count * 40
-
-
-def test_an_empty_text_takes_nothing_and_any_other_at_least_one() -> None:
-    assert text_tokens("") == 0
-    assert [text_tokens(character) for character in " \n?"] == [1, 1, 1]
+    count = text.larger_count * times
+    assert 0.90 * count <= text_tokens(text.text * times) <= 1.25 * count
 
 
 def test_a_fraction_counts_as_a_whole_token() -> None:
@@ -66,17 +55,6 @@ def test_a_carriage_return_alone_costs_a_token_more_than_a_line_break_after_punc
     """A progress display goes back to the beginning of its line: tokenizers know ")" with a line break behind it as one token."""
     steps = [f"(step {number})" for number in range(48)]
     assert text_tokens("\r".join(steps)) >= text_tokens("\n".join(steps)) + 40
-
-
-def test_base64_is_counted_by_its_disorder() -> None:
-    """cl100k_base takes 0.71 tokens per character of it; four characters per token would be a third of that."""
-    encoded = base64.b64encode(random.Random(5).randbytes(3000)).decode()
-    assert 0.71 * 0.9 <= text_tokens(encoded) / len(encoded) <= 0.71 * 1.25
-
-
-@pytest.mark.parametrize("text", ["\ud83d", "a\udc00b", "\ud83d tail"], ids=["high", "low", "high before text"])
-def test_half_an_emoji_is_counted_not_refused(text: str) -> None:
-    assert text_tokens(text) >= 1
 
 
 def test_every_character_outside_ascii_weighs_something() -> None:

@@ -42,14 +42,22 @@ RECORD = CompactionRecord(
 )
 
 
-def test_a_record_survives_json() -> None:
-    assert CompactionRecord.from_json(RECORD.to_json()) == RECORD
-    assert RECORD.reductions[0].apply("x" * 500) == "[Old tool result cleared: 500 characters]"
+OF_STORED_LIST = replace(
+    RECORD,
+    previous_summary="## Goal\n- before",
+    compaction_count=3,
+    base=ParentSummary(text_digest="t", runs=3, digest="e", pins=("p",), reductions=RECORD.reductions),
+)
+
+
+@pytest.mark.parametrize("record", [RECORD, OF_STORED_LIST], ids=["of a whole list", "of a stored list"])
+def test_a_record_survives_json(record: CompactionRecord) -> None:
+    assert CompactionRecord.from_json(record.to_json()) == record
+    assert record.reductions[0].apply("x" * 500) == "[Old tool result cleared: 500 characters]"
 
 
 def test_the_reductions_under_a_stored_summary_are_known_too() -> None:
-    base = (RECORD.base or ParentSummary(text_digest="t", runs=3, digest="e"))._replace(reductions=RECORD.reductions)
-    known = collect_products([replace(RECORD, reductions=(), base=base)])
+    known = collect_products([replace(OF_STORED_LIST, reductions=())])
     kinds = [("result", 6, 0, "y"), ("arguments", 6, 1, "y"), ("text", 7, 0, "y"), ("media", 8, 0, "x")]
     assert known.originals == dict.fromkeys(kinds, "x")
 
@@ -142,9 +150,3 @@ def test_other_values_are_no_record(text: str, says: str) -> None:
 def test_lone_surrogates_are_stored() -> None:
     record = replace(RECORD, summary="half \ud83d")
     assert CompactionRecord.from_json(record.to_json().encode().decode()) == record
-
-
-def test_a_later_record_of_a_stored_list_survives_json() -> None:
-    base = (RECORD.base or ParentSummary(text_digest="t", runs=3, digest="e"))._replace(reductions=RECORD.reductions)
-    later = replace(RECORD, previous_summary="## Goal\n- before", compaction_count=3, base=base)
-    assert CompactionRecord.from_json(later.to_json()) == later

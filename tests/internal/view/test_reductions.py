@@ -72,10 +72,6 @@ def test_old_results_are_cleared_and_the_newest_protected() -> None:
     assert cleared_steps(listed, protect_tokens=201) == [0, 1, 2]
 
 
-def test_the_last_results_are_never_cleared() -> None:
-    assert cleared_steps(results(("grep", 1_000), ("grep", 1_000)), protect_tokens=1, rules={"grep": "first"}) == [0]
-
-
 def test_an_applied_reduction_counts_as_its_marker() -> None:
     read = history(results(("grep", 1_000), ("grep", 1_000)))
     part = next(part for part in find(read) if part.kind == "result")
