@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
-from typing import Generic
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, Generic
 
 from compaction_hooks.engine.call import Call, SharedState, budget_for
 from compaction_hooks.engine.conversation import UNDONE, Conversation
@@ -16,16 +16,22 @@ from compaction_hooks.engine.records import StoreQueue
 from compaction_hooks.engine.sizes import LastSent
 from compaction_hooks.engine.transform import transform
 from compaction_hooks.foreign import are_equal
+from compaction_hooks.formats.answers import ENDINGS, sealed_items
 from compaction_hooks.history import History
-from compaction_hooks.messages import M, MessageFormat, Usage, as_format
+from compaction_hooks.messages import M, Message, MessageFormat, Usage, as_format
+from compaction_hooks.native import find_server_compaction, issuer_of
 from compaction_hooks.runtime.drivers import Driver, Services
-from compaction_hooks.runtime.effects import Flow
+from compaction_hooks.runtime.effects import Failure, Flow, Send, Success
+from compaction_hooks.runtime.guards import GuardedAsyncStream, GuardedStream
 from compaction_hooks.tokens.budget import UNDO_GROWTH_RATIO, Budget
 from compaction_hooks.tokens.estimator import LearnedMedia, TokenEstimator
 from compaction_hooks.view.record import NATIVE_MARK, CompactionRecord, undo_note
 from compaction_hooks.view.snapshot import Snapshot
 
 logger = logging.getLogger("compaction_hooks")
+
+_UNUSED: Final = ("on_event", "summarizer", "request")
+"""Options of which a call in which nothing is due makes no use, but for what `_are_alike` looks for in them."""
 
 
 class Engine(Generic[M]):
@@ -52,7 +58,9 @@ class Engine(Generic[M]):
         """Return the view of a call in which nothing can be due; None if the call must take the regular way."""
         with self.conversation.lock:
             quiet = self._quiet
-            if quiet is None or messages.__class__ is not list or not are_equal(quiet.options, options):
+            if quiet is None or messages.__class__ is not list:
+                return None
+            if not are_equal(quiet.options, options) and not self._are_alike(quiet, options):
                 return None
             if quiet.learned != learned_elsewhere(self.conversation, self.shared, quiet.snapshot.model):
                 return None
@@ -61,10 +69,59 @@ class Engine(Generic[M]):
                 self.conversation.called_at = self.services.seconds()
             return view
 
+    def _are_alike(self, quiet: Quiet[M], options: Mapping[str, Any]) -> bool:
+        """Whether other options than the last ones cannot make a compaction due, and are of the same kinds: then they are valid."""
+        last, now = (
+            {name: type(value) if name in _UNUSED else value for name, value in each.items()}
+            for each in (quiet.options, options)
+        )
+        if not are_equal(last, now) or find_server_compaction(options.get("request") or {}) is not None:
+            return False
+        summarizer = self.services.summarizer or options.get("summarizer")
+        return quiet.call.issuer == issuer_of(summarizer, lambda: quiet.format.provider)
+
     def begin_quiet(self, call: Call[M], options: Mapping[str, object]) -> None:
         """Let the next calls take the quiet way, if nothing but the size of new messages can make a compaction due."""
         with self.conversation.lock:
             self._quiet = begin(self.conversation, self.shared, call, options)
+
+    def send(
+        self,
+        call: Call[M],
+        options: Mapping[str, object],
+        read: Callable[[object], Message | None],
+        view: list[M] | None,
+    ) -> Flow[object]:
+        """Return the flow of a model call, with recovery.
+
+        Args:
+            read: Reads a response into an assistant message, for its usage and how it ended.
+            view: The view of a quiet call; None: the call takes the regular way.
+        """
+        sent: LastSent[M] | None = None
+        if view is None:
+            sent = yield from transform(self.conversation, call)
+            self.begin_quiet(call, options)
+            view = sent.view
+        quiet = self._quiet
+        answer: Success | Failure = yield Send(view)
+        if isinstance(answer, Success) and self._learn_quietly(answer.value, view, read):
+            return answer.value
+
+        from compaction_hooks.engine.send import go_on  # most answers tell nothing but their usage
+
+        self.settle()
+        if sent is None and quiet is not None and quiet.view is view:
+            sent = quiet.sent
+        return (yield from go_on(self.conversation, call, read, sent, answer))
+
+    def _learn_quietly(self, response: object, view: list[M], read: Callable[[object], Message | None]) -> bool:
+        """Note the usage of an answer for later; return whether nothing else of it matters."""
+        quiet = self._quiet
+        answer = None if quiet is None or isinstance(response, GuardedStream | GuardedAsyncStream) else read(response)
+        if quiet is None or answer is None or answer.stop_reason not in ENDINGS or sealed_items(response):
+            return False
+        return answer.usage is None or quiet.report(answer.usage, view, answer.model)
 
     def note_usage(self, usage: Usage, view: list[M] | None, model: str | None) -> bool:
         """Note a usage report of quiet calls for later; return whether it is noted."""
@@ -87,6 +144,11 @@ class Engine(Generic[M]):
         if tokens is None:
             self.settle()
         return tokens
+
+    def settle_reasoning(self) -> None:
+        """Settle if reasoning is unread, of which a note for the store may come."""
+        if self._quiet is not None and self._quiet.has_reasoning:
+            self.settle()
 
     def settle(self) -> None:
         """Read what quiet calls left unread, and learn from their usage reports; the next call takes the regular way."""

@@ -13,7 +13,7 @@ from copy import copy
 from typing import Any, Generic
 
 from compaction_hooks.engine.call import Call, SharedState
-from compaction_hooks.engine.conversation import Conversation
+from compaction_hooks.engine.conversation import GUESSED_FORMAT, Conversation
 from compaction_hooks.engine.measuring import find_calibration, is_impossible, measure_view, report_usage, take_snapshot
 from compaction_hooks.engine.sizes import LastSent
 from compaction_hooks.foreign import are_equal
@@ -41,6 +41,7 @@ class Quiet(Generic[M]):
     """The last snapshot, and the calls and usage reports since then.
 
     Attributes:
+        sent: The view that the last snapshot is of, as it was handed out; from `settle` on that of the last call.
         view: The view of the last call.
         seen: The list of the last call; a copy, since the host goes on writing into its own.
         first_open: Index of the last answer, where hosts still write: from it on all messages are bounded in each call.
@@ -50,6 +51,7 @@ class Quiet(Generic[M]):
         replays: The lengths of the lists whose new answer carried usage or reasoning.
         learned: What other conversations had taught about the model and its window.
         is_plain: Whether no new message has reasoning or usage, which may be learned from.
+        has_reasoning: Whether a new message has reasoning, of which a note may come.
         estimated: The estimate of the view up to message `estimated_until` of the list, before calibration.
         open: The messages from the last answer on, as the last call read them.
         measured: The open messages that were last estimated, and their estimate.
@@ -72,6 +74,7 @@ class Quiet(Generic[M]):
         # A list of tools may be changed in place.
         self.options = {name: copy(value) for name, value in options.items()}
         self.snapshot = snapshot
+        self.sent = sent
         self.view = sent.view
         self.format = format
         self.bound = bound
@@ -88,6 +91,7 @@ class Quiet(Generic[M]):
         self.replays: list[int] = []
         self.learned = learned
         self.is_plain = True
+        self.has_reasoning = False
 
     def show(self, messages: list[M]) -> list[M] | None:
         """Return the view of a list that goes on from the last one; None if something about it is not plain, or too large."""
@@ -119,6 +123,8 @@ class Quiet(Generic[M]):
             plain = read(messages[index])
             if plain is None:
                 is_plain = False
+                if self.format is GUESSED_FORMAT:  # this message may tell which format it is
+                    return False
                 plain, usage = self._read_answer(messages[index])
                 if plain is None or index > known or len(self.replays) == MOST_REPLAYS:
                     return False
@@ -165,6 +171,7 @@ class Quiet(Generic[M]):
                 calls.append(part.id)
                 texts += part.name, part.arguments
             elif isinstance(part, Thinking):
+                self.has_reasoning = True
                 texts += part.text, " " * math.ceil(part.opaque_chars / OPAQUE_CHARS_PER_TOKEN)
             else:
                 return None, None
@@ -287,7 +294,8 @@ def settle(quiet: Quiet[M], conversation: Conversation[M], shared: SharedState) 
         report_usage(conversation, shared, usage, snapshot._replace(key=key), None)
     if quiet.reports:
         snapshot = take_snapshot(conversation, call)
-    conversation.newest_view = conversation.hand_out(snapshot)._replace(view=quiet.view, unmerged=quiet.view)
+    handed_out = conversation.hand_out(snapshot)
+    quiet.sent = conversation.newest_view = handed_out._replace(view=quiet.view, unmerged=quiet.view)
 
 
 def _replay(conversation: Conversation[M], call: Call[M]) -> None:

@@ -16,7 +16,7 @@ from compaction_hooks.engine.sizes import LastSent
 from compaction_hooks.engine.transform import hand_out, transform
 from compaction_hooks.errors import ContextOverflowError
 from compaction_hooks.foreign import read_attribute
-from compaction_hooks.formats.answers import context_tokens, is_cut_by_window, sealed_items
+from compaction_hooks.formats.answers import ENDINGS, context_tokens, is_cut_by_window, sealed_items
 from compaction_hooks.messages import M, Message
 from compaction_hooks.native import is_native_refusal
 from compaction_hooks.reasoning import is_reasoning_refusal
@@ -39,15 +39,23 @@ if TYPE_CHECKING:  # needed only when something is due
 logger = logging.getLogger("compaction_hooks")
 
 
-def send_call(conversation: Conversation[M], call: Call[M], read: Callable[[object], Message | None]) -> Flow[object]:
-    """Transform and send; on an overflow compact and send once more.
+def go_on(
+    conversation: Conversation[M],
+    call: Call[M],
+    read: Callable[[object], Message | None],
+    sent: LastSent[M] | None,
+    first: Success | Failure,
+) -> Flow[object]:
+    """Go on from the first answer to a call: learn from it; on an overflow compact and send once more.
 
     Args:
         read: Reads a response into an assistant message, for its usage and how it ended.
+        sent: The view that was sent; None: another call of this conversation has sent another one since.
     """
-    sent = yield from transform(conversation, call)
-    first, sent = yield from _send(conversation, call, sent)
+    first, sent = yield from _accept(conversation, call, first, sent)
     if isinstance(first, Success):
+        if sent is None:
+            return first.value
         answer = _record_response(conversation, call, first.value, sent, read)
         if answer is None or not _is_cut_short(answer, sent, call):
             return first.value
@@ -91,6 +99,14 @@ def _send(
 ) -> Flow[tuple[Success | Failure, LastSent[M]]]:
     """Send a view, and once more without what the provider refuses. Return the answer and the view last sent."""
     answer: Success | Failure = yield Send(sent.view)
+    answer, last = yield from _accept(conversation, call, answer, sent)
+    return answer, last or sent
+
+
+def _accept(
+    conversation: Conversation[M], call: Call[M], answer: Success | Failure, sent: LastSent[M] | None
+) -> Flow[tuple[Success | Failure, LastSent[M] | None]]:
+    """Send again without what the provider refuses, until it accepts the view. Return the answer and the view last sent."""
     while isinstance(answer, Failure):
         accepted = yield from _drop_refused(conversation, call, answer.error, sent)
         if accepted is None:
@@ -309,7 +325,7 @@ def _record_response(
         report_usage(conversation, call.shared, answer.usage, sent.snapshot, answer.model)
         learn_from_answer(call.shared, sent.snapshot.model, answer, sent.snapshot.budget)
     # A plain text is the model's own, and may speak of overflows without being one; an answer that ended by itself is none.
-    has_ended = answer is not None and answer.stop_reason in ("complete", "tool_calls")
+    has_ended = answer is not None and answer.stop_reason in ENDINGS
     if not isinstance(response, str) and not has_ended and _find_overflow(call, response, sent.snapshot.model):
         conversation.cooldown.has_overflowed = True
     return answer

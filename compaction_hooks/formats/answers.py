@@ -17,6 +17,8 @@ FILLED_RATIO: Final = 0.99
 """An answer with this part of the requested tokens has reached its own limit; a call with this part of the window has filled it.
 Below 1, as in pi, because providers count the last tokens differently."""
 
+ENDINGS: Final = ("complete", "tool_calls")
+"""The stop reasons of an answer that ended by itself."""
 STOP_REASONS: Final[Mapping[str, StopReason]] = {
     "stop": "complete",
     "end_turn": "complete",

@@ -22,7 +22,7 @@ from compaction_hooks.session.recalling import RecallMethods
 from compaction_hooks.tokens.estimator import TokenEstimator
 
 if TYPE_CHECKING:  # needed only when something is due, or is asked for
-    from compaction_hooks.engine.call import Call, SharedState
+    from compaction_hooks.engine.call import SharedState
     from compaction_hooks.engine.conversation import Conversation
     from compaction_hooks.engine.engine import Engine
     from compaction_hooks.engine.result import CompactionResult, SessionState
@@ -127,10 +127,10 @@ class ConversationMethods(RecallMethods[M]):
             Exception: any other error of `send`, unchanged.
         """
         arguments.check(arguments.KINDS, {"send": send, "answer": answer}, ["answer"])
-        engine = self.engine
-        call = check_call(engine, messages, options, engine.begin_call())
-        flow = _send(engine, call, answer)
-        return cast("R", await engine.driver.run(flow, build_caller(signal, options, send)))  # what `send` gave
+        flow = self._send(messages, options, answer)
+        return cast(
+            "R", await self.quiet_engine.driver.run(flow, build_caller(signal, options, send))
+        )  # what `send` gave
 
     def call_sync(
         self,
@@ -147,10 +147,23 @@ class ConversationMethods(RecallMethods[M]):
             raise ConfigurationError(
                 f"send={arguments.format_value(send)} is async: write `await call(messages, send)`"
             )
-        engine = self.engine
-        call = check_call(engine, messages, options, engine.begin_call())
-        flow = _send(engine, call, answer)
-        return cast("R", engine.driver.run_sync(flow, build_caller(signal, options, send)))  # what `send` gave
+        flow = self._send(messages, options, answer)
+        return cast(
+            "R", self.quiet_engine.driver.run_sync(flow, build_caller(signal, options, send))
+        )  # what `send` gave
+
+    def _send(
+        self, messages: list[T], options: CallOptions, answer: Callable[[R], Message | None] | None
+    ) -> Flow[object]:
+        from compaction_hooks.formats.answers import read_answer
+
+        engine = self.quiet_engine
+        view = engine.find_quiet_view(messages, options)
+        if view is None:
+            engine.settle()
+        call = check_call(engine, messages, options, engine.begin_call() if view is None else None)
+        reader = cast("Callable[[object], object]", answer or read_answer)  # it reads the responses of `send`
+        return engine.send(call, options, guard_reader(reader), view)
 
     async def compact(
         self,
@@ -435,14 +448,16 @@ class CompactionSession(ConversationMethods[M]):
 
         Before the first list, the record made last, of the loaded ones: see `load`.
         """
-        conversation = self.engine.conversation
+        conversation = self.quiet_engine.conversation  # no message of a quiet call makes another record true
         with conversation.lock:
             return conversation.find_current()
 
     @property
     def records(self) -> list[CompactionRecord]:
         """All loaded records, of every branch, with the notes of pins and of undone compactions."""
-        conversation = self.engine.conversation
+        engine = self.quiet_engine
+        engine.settle_reasoning()
+        conversation = engine.conversation
         with conversation.lock:
             return conversation.export_all()
 
@@ -488,9 +503,12 @@ class CompactionSession(ConversationMethods[M]):
         from compaction_hooks.view.record import CompactionRecord
 
         readable: list[CompactionRecord] = []
-        engine = self.engine
+        engine = self.quiet_engine
         with engine.conversation.lock:
             unknown = [fields for fields in records if not _is_known(engine.conversation, fields)]
+        if not unknown:
+            return 0
+        engine.settle()
         for fields in unknown:
             try:
                 readable.append(CompactionRecord.from_dict(fields))
@@ -499,14 +517,6 @@ class CompactionSession(ConversationMethods[M]):
         count = engine.import_records(readable)
         engine.save_in_this_thread()
         return count
-
-
-def _send(engine: Engine[Any], call: Call[T], answer: Callable[[R], Message | None] | None) -> Flow[object]:
-    from compaction_hooks.engine.send import send_call
-    from compaction_hooks.formats.answers import read_answer
-
-    reader = cast("Callable[[object], object]", answer or read_answer)  # it reads the responses of `send`
-    return send_call(engine.conversation, call, guard_reader(reader))
 
 
 def _is_known(conversation: Conversation[M], fields: object) -> bool:

@@ -103,12 +103,15 @@ _PROVIDERS: dict[str, Provider] = {"anthropic": "anthropic", "gemini": "gemini",
 
 @each
 def test_without_a_format_a_run_is_compacted_as_with_its_own(name: str) -> None:
-    """Calls stay with their results in every view, in a controller that was told nothing of the messages."""
+    """Calls stay with their results in every view, in a controller that was told nothing of the messages.
+
+    The first list has plain words alone, which tell no format.
+    """
     made, format = RUNS[name]
-    own, told = controller(), controller(format=format)
-    for count in range(1, 60, 4):
-        view = own.transform_context_sync(made(count))
-        assert view == told.transform_context_sync(made(count))
+    own, told, messages = controller(), controller(format=format), made(60)
+    for end in range(1, len(messages), 2):
+        view = own.transform_context_sync(messages[:end])
+        assert view == told.transform_context_sync(messages[:end])
         assert find_breaches(view, format) == []
     assert own.state().compaction_count > 1
 

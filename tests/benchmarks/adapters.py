@@ -115,7 +115,15 @@ def pydantic_ai(kind: str) -> tuple[Send, Callable[[int], list[Any]]]:
         asked = ModelRequest([UserPromptPart(f"Question {first}?")])
         return [ModelResponse([TextPart(f"Answer {first}.")]), asked]
 
-    return lambda messages: agent.run(message_history=messages, conversation_id="one"), make
+    history: list[Any] = []
+
+    async def send(messages: list[Any]) -> object:
+        """Go on from the last run, whose requests the framework has completed."""
+        result = await agent.run("And now?", message_history=history or messages, conversation_id="one")
+        history[:] = result.all_messages()
+        return result
+
+    return send, make
 
 
 def litellm(kind: str) -> tuple[Send, Callable[[int], list[Any]]]:

@@ -326,7 +326,7 @@ class Compaction(ByHand[ModelMessage, RunSessions], AbstractCapability[AgentDeps
         options = options_of(request, ctx.is_tool_available)
         self._sessions.last_calls[session] = replace(request, messages=[]), options
         options = self._in_run(ctx, request, options)
-        messages = request.messages
+        messages = list(request.messages)  # the framework's own kind of list writes through to the run
         with charge_to(ctx):
             view = await session.transform_context(messages, **options)
         return Turn(ctx, session, options, messages, view, own=own, persist=self.persist)
