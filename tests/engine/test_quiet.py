@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from compaction_hooks import CompactionController, CompactionSession, CompactionSettings, Usage
+from compaction_hooks import CompactionController, CompactionSession, CompactionSettings, ContextOverflowError, Usage
 from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.messages import Message
 from compaction_hooks.stores import MemoryStore
@@ -48,6 +48,25 @@ class Side:
             self.session.report_usage(Usage(input_tokens=counted), view)
         return view
 
+    def call(self, messages: list[Chat], counted: int | None, ending: str) -> list[list[Chat]]:
+        """Return the views that a model call sends; the provider refuses the first one as too long if the ending says so."""
+        sent: list[list[Chat]] = []
+
+        def send(view: list[Chat]) -> object:
+            sent.append(view)
+            if ending == "refused" and len(sent) == 1:
+                raise RuntimeError(
+                    f"This model's maximum context length is {WINDOW} tokens. However, you requested {WINDOW + 500} tokens"
+                )
+            usage = None if counted is None else {"prompt_tokens": counted, "completion_tokens": 9}
+            return {"choices": [{"finish_reason": ending}], "usage": usage}
+
+        try:
+            self.session.call_sync(messages, send)
+        except ContextOverflowError:
+            sent.append([])
+        return sent
+
 
 def written(seed: int, form: str) -> list[Chat]:
     """Return a generated history in a format; in other formats than chat, answers without a call are words of the user."""
@@ -77,7 +96,7 @@ def play(seed: int, form: str = "openai_chat") -> list[tuple[object, object]]:
     sides = Side(is_quiet=True), Side(is_quiet=False)
     lists: tuple[list[Chat], list[Chat]] = ([], [])
     found: list[tuple[object, object]] = []
-    reports, place = chance.random() < 0.5, 0
+    reports, calls, place = chance.random() < 0.5, seed % 2, 0
     while place < len(source):
         count = chance.randint(1, 4)
         for messages in lists:
@@ -98,8 +117,13 @@ def play(seed: int, form: str = "openai_chat") -> list[tuple[object, object]]:
             elif act < 0.09:
                 messages[:] = copy.deepcopy(messages)
         counted = 100 * len(lists[0]) if reports else None
-        views = [side.show(messages, counted) for side, messages in zip(sides, lists, strict=True)]
-        found.append((views[0], views[1]))
+        if calls and act < 0.95:
+            ending = "refused" if act > 0.93 else "length" if act > 0.9 else "stop"
+            sent = [side.call(messages, counted, ending) for side, messages in zip(sides, lists, strict=True)]
+            found.append((sent[0], sent[1]))
+        else:
+            views = [side.show(messages, counted) for side, messages in zip(sides, lists, strict=True)]
+            found.append((views[0], views[1]))
         if 0.09 < act < 0.3:
             found.append((sides[0].session.state(), sides[1].session.state()))
     return found
