@@ -58,7 +58,11 @@ class Side:
                 raise RuntimeError(
                     f"This model's maximum context length is {WINDOW} tokens. However, you requested {WINDOW + 500} tokens"
                 )
-            usage = None if counted is None else {"prompt_tokens": counted, "completion_tokens": 9}
+            usage = (
+                None
+                if counted is None
+                else {"prompt_tokens": counted, "completion_tokens": 0 if ending == "length" else 9}
+            )
             return {"choices": [{"finish_reason": ending}], "usage": usage}
 
         try:
