@@ -8,7 +8,7 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary, WeakSet
 
 from langchain_core.messages import BaseMessage
@@ -17,7 +17,10 @@ from compaction_adapters.kit import Sessions
 from compaction_adapters.langchain_core.messages import FORMAT
 from compaction_adapters.langchain_core.records import records_update
 from compaction_adapters.langchain_core.tasks import Task
-from compaction_hooks import CompactionController, CompactionRecord, CompactionSession, project
+from compaction_hooks import CompactionController, CompactionSession
+
+if TYPE_CHECKING:  # no quiet call makes one
+    from compaction_hooks import CompactionRecord
 
 MAX_CARRIED: Final = 64
 """Number of last used records, a few kilobytes each, that are kept for conversations with the same beginning."""
@@ -172,5 +175,7 @@ def _beginning(messages: Sequence[BaseMessage]) -> str:
 
 
 def _is_true(record: CompactionRecord, messages: Sequence[BaseMessage]) -> bool:
+    from compaction_hooks import project
+
     view = project(messages, record, format=FORMAT)
     return len(view) != len(messages) or any(one is not other for one, other in zip(view, messages, strict=True))

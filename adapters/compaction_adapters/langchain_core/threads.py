@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from typing import Any, Generic, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack, cast
 
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
@@ -13,8 +13,11 @@ from compaction_adapters.kit import Flow, Twin, run, run_async
 from compaction_adapters.langchain_core.conversations import Conversation, Conversations
 from compaction_adapters.langchain_core.records import Records
 from compaction_adapters.langchain_core.tasks import Task, conversation_in
-from compaction_hooks import CallOptions, CompactionController, CompactionRecord, CompactionResult, CompactionSession
+from compaction_hooks import CallOptions, CompactionController, CompactionSession
 from compaction_hooks.errors import ConfigurationError
+
+if TYPE_CHECKING:  # no quiet call makes one
+    from compaction_hooks import CompactionRecord, CompactionResult
 
 R = TypeVar("R")
 S = TypeVar("S", bound=Conversations)
