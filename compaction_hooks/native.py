@@ -141,7 +141,9 @@ def _asks(option: str, value: object) -> bool:
 
 
 def _without_prefix(name: str) -> str:
-    return next((name.removeprefix(prefix) for prefix in _PREFIXES if name.startswith(prefix)), name)
+    for prefix in _PREFIXES:
+        name = name.removeprefix(prefix)
+    return name
 
 
 def _types(items: object) -> list[str]:

@@ -8,7 +8,7 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 from weakref import WeakKeyDictionary, WeakSet
 
 from langchain_core.messages import BaseMessage
@@ -171,7 +171,9 @@ def _own_records(session: CompactionSession[BaseMessage]) -> list[CompactionReco
 def _beginning(messages: Sequence[BaseMessage]) -> str:
     """Return the first text of a conversation: a cheap test that rules out nearly all other conversations."""
     first = next((message for message in messages if message.type != "system"), None)
-    return "" if first is None else FORMAT.read(first)[0].text
+    if first is None or isinstance(first.content, str):
+        return "" if first is None else cast("str", first.content)
+    return FORMAT.read(first)[0].text
 
 
 def _is_true(record: CompactionRecord, messages: Sequence[BaseMessage]) -> bool:

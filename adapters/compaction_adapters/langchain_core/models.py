@@ -165,7 +165,8 @@ def request_options(model: object, settings: Mapping[str, object] | None = None)
         settings: As for `max_output_tokens`.
     """
     inner = chat_model_in(model)
-    fields = {name: getattr(inner, name, None) for name in _SERVER_FIELDS}
+    known = () if inner is None else type(inner).model_fields  # to ask a model for what it lacks takes pydantic long
+    fields = {name: getattr(inner, name, None) for name in _SERVER_FIELDS if name in known}
     return {**fields, **bound_arguments(model), **(settings or {})}
 
 

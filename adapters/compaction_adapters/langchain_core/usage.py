@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import cast
 
 from langchain_core.messages import AIMessage
 
 from compaction_hooks import Message, Usage
 from compaction_hooks.formats import read_answer
-from compaction_hooks.messages import Part
+from compaction_hooks.messages import Part, StopReason
 
 
 def read_call(message: AIMessage, parts: tuple[Part, ...]) -> Message:
@@ -17,15 +18,21 @@ def read_call(message: AIMessage, parts: tuple[Part, ...]) -> Message:
     metadata = message.response_metadata
     model = metadata.get("model_name") or metadata.get("model")
     usage, own = usage_of(message), metadata.get("token_usage") or metadata.get("usage")
-    ending = (finish_reason(message) or "").lower()
-    read = read_answer({"stop_reason": ending, "usage": None if usage else own})
+    if usage is None and own and (read := read_answer({"usage": own})) is not None:
+        usage = read.usage
     return Message(
         role="assistant",
         parts=parts,
-        usage=usage or (read.usage if read else None),
+        usage=usage,
         model=model if isinstance(model, str) else None,
-        stop_reason=read.stop_reason if read else None,
+        stop_reason=_stop_reason((finish_reason(message) or "").lower()),
     )
+
+
+@lru_cache(maxsize=64)  # every answer of a conversation is read, and providers have few words
+def _stop_reason(ending: str) -> StopReason | None:
+    read = read_answer({"stop_reason": ending})
+    return read.stop_reason if read else None
 
 
 def finish_reason(message: AIMessage) -> str | None:
