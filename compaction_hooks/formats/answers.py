@@ -129,7 +129,8 @@ def _find_ending(source: object) -> str | None:
 
 def _field(value: object, name: str) -> object:
     """Return the value of a mapping's key or an object's attribute; None without it, and if reading it fails."""
-    if value.__class__ is dict or isinstance(value, Mapping):  # most are dicts, and asking `Mapping` takes ten times as long
+    # Most are dicts, and to ask `Mapping` takes ten times as long.
+    if value.__class__ is dict or isinstance(value, Mapping):
         return cast("Mapping[str, object]", value).get(name)
     return read_attribute(value, name)
 
