@@ -43,7 +43,7 @@ class Quiet(Generic[M]):
     Attributes:
         sent: The view that the last snapshot is of, as it was handed out; from `settle` on that of the last call.
         view: The view of the last call.
-        seen: The list of the last call; a copy, since the host goes on writing into its own.
+        seen: The list of the last call: the log's own, with the unread messages at its end until `settle`.
         first_open: Index of the last answer, where hosts still write: from it on all messages are bounded in each call.
         available: The tokens that the messages from `first_open` on may take before a trigger speaks.
         calls: Ids of the tool calls that new results may answer: a result of any other call may change the view.
@@ -78,7 +78,7 @@ class Quiet(Generic[M]):
         self.view = sent.view
         self.format = format
         self.bound = bound
-        self.seen = history.hosts()
+        self.seen = history.log.hosts
         self.first_open = history.watched_from
         self.limit = limit
         self.available = (limit - snapshot.tokens - 1) / snapshot.ratio + history.tokens(first_piece)
@@ -252,6 +252,7 @@ def _is_quiet(conversation: Conversation[M], call: Call[M], snapshot: Snapshot[M
         and call.server_compaction is None
         and not (call.settings.repair if call.repair is None else call.repair)  # a new message may break the history
         and snapshot.history.run_count > snapshot.history.base
+        and len(snapshot.history.log.hosts) == snapshot.history.host_count
         # A list that was rewound may grow to where a record is true of it again.
         and all(record.covered_runs < snapshot.history.run_count for record in conversation.records.all)
         and projection.is_settled
@@ -283,9 +284,11 @@ def settle(quiet: Quiet[M], conversation: Conversation[M], shared: SharedState) 
     """Read what the quiet calls left unread, and learn from their reports."""
     if not quiet.is_unread:
         return
-    call = quiet.call._replace(messages=quiet.seen)
+    messages = [*quiet.seen]
+    del quiet.seen[quiet.snapshot.history.host_count :]
+    call = quiet.call._replace(messages=messages)
     for count in quiet.replays:
-        _replay(conversation, call._replace(messages=quiet.seen[:count]))
+        _replay(conversation, call._replace(messages=messages[:count]))
     snapshot = take_snapshot(conversation, call)
     for count, usage in quiet.reports:
         end = snapshot.history.first_piece(count)

@@ -171,14 +171,15 @@ def _count_functions(act: Callable[[], object]) -> int:
 
 def bytes_of_a_message(count: int = 10_000) -> float:
     """Return the memory, in bytes a message, that a conversation takes in addition to its list."""
-    listed = messages(count)
+    source, listed = messages(count), list[dict[str, Any]]()
     session = CompactionController(context_window=200_000).session("one")
     gc.collect()
     tracemalloc.start()
     for end in range(20, count + 20, 20):
-        session.transform_context_sync(listed[:end])
+        listed += source[end - 20 : end]
+        session.transform_context_sync(listed)
     gc.collect()
-    used = tracemalloc.get_traced_memory()[0]
+    used = tracemalloc.get_traced_memory()[0] - sys.getsizeof(listed)
     tracemalloc.stop()
     return used / count
 
