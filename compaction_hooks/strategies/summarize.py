@@ -386,14 +386,12 @@ def _missing_sections(plan: SummaryPlan, summary: Summarized, room: int) -> list
     """Return items for the sections that our prompt asked for and that have neither heading nor items."""
     if not summary.has_our_headings or room < MINIMUM_SUMMARY_TOKENS:
         return []
-    missing = {*OUR_SECTIONS} - headed_sections(summary.text)
-    if not missing:
-        return []
+    headed = headed_sections(summary.text)
     room = min(room - plan.ledger_tokens, plan.allowance)
     items = (
         item
         for section in OUR_SECTIONS
-        if section in missing
+        if section not in headed
         for item in plan.facts.section(section, room * REQUESTS_SHARE)
     )
     return select([*map(as_data, items)], room, WORK_SHARES)
