@@ -131,10 +131,6 @@ def part_row(message: M, format: Format[M], known: Known) -> list[M]:
     summary = first.parts[0]
     if not isinstance(summary, Text) or not summary.text.startswith(SUMMARY_MARKER):
         return [message]
-    from compaction_hooks.validity import needs_merging  # its rules are needed only after a compaction
-
-    if not needs_merging(format):
-        return [message]
     origin = known.origins.get(text_digest(summary.text))
     starts = [0, 1, *_pin_ends(first, origin.pins if origin else ())]
     spans = [
