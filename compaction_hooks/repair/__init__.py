@@ -86,8 +86,7 @@ def _join_rows(messages: list[M], before: list[M], format: Format[M]) -> list[M]
     last: Role | None = None
     for number, message in enumerate(messages):
         roles: list[Role] = [piece.role for piece in format.read(message)]
-        is_made = last == roles[0] in ("assistant", "tool") and (id(messages[number - 1]), id(message)) not in neighbors
-        if is_made:
+        if last == roles[0] in ("assistant", "tool") and (id(messages[number - 1]), id(message)) not in neighbors:
             joined[-1:] = format.merge([joined[-1], message])
         else:
             joined.append(message)

@@ -280,8 +280,7 @@ def native_name(item: NativeSummary) -> str:
 def _find_run(history: History[Any], digest: str, end: int) -> int:
     """Return the run of the newest message before piece `end` with this digest; `UNKNOWN_RUN` without one."""
     found = (index for index in reversed(range(end)) if digest == message_digest(history.piece(index).message))
-    index = next(found, None)
-    return UNKNOWN_RUN if index is None else history.run_of(index)
+    return next(map(history.run_of, found), UNKNOWN_RUN)
 
 
 def _may_be_model(issuer: str, model: str) -> bool:
