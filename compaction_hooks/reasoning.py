@@ -6,7 +6,7 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
-from compaction_hooks.messages import Opaque, Part, Thinking
+from compaction_hooks.messages import Message, Opaque, Part, Thinking
 
 if TYPE_CHECKING:  # needed only when a call failed
     from compaction_hooks.overflow.evidence import Evidence
@@ -220,3 +220,8 @@ def is_reasoning(part: Part) -> bool:
     if isinstance(part, Opaque):
         return part.kind in _SEALED_KINDS or part.kind.startswith("reasoning")
     return isinstance(part, Thinking)
+
+
+def has_reasoning(message: Message) -> bool:
+    """Return whether a message has reasoning."""
+    return any(map(is_reasoning, message.parts))

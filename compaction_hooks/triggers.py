@@ -188,11 +188,7 @@ class AnyTrigger(Combinable):
 
     def due(self, snapshot: SnapshotFigures, /) -> Due | None:
         """Return the answer of the first trigger that is due, or None."""
-        for trigger in self.triggers:
-            due = trigger.due(snapshot)
-            if due:
-                return due
-        return None
+        return next(filter(None, (trigger.due(snapshot) for trigger in self.triggers)), None)
 
 
 def parts_of(trigger: Trigger) -> tuple[Trigger, ...]:

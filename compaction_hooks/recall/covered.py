@@ -6,9 +6,10 @@ A search has an index of the lines of all parts, and returns the passages that t
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from functools import cached_property, lru_cache
 from heapq import heapify, heappop, heapreplace
+from itertools import accumulate
 from math import fsum
 from typing import Generic, NamedTuple, overload
 
@@ -26,8 +27,6 @@ MOST_CALL_CHARS = 200
 """The most characters of a call's arguments by which its result is found: a path, a pattern or a command."""
 NAME_WEIGHT = 3.0
 """The weight of a name, such as `src/a.py` or `getUser`, as a multiple of a word's that is in as many parts."""
-PIECE_WEIGHT = 0.5
-"""The same of a word that is a piece of a name which is found whole."""
 SHOWN_WEIGHT = 0.03
 """The part of its weight that a word has if the view shows it: the model needs those that it no longer sees."""
 LENGTH_RATIO = 0.6
@@ -54,7 +53,7 @@ class Query(NamedTuple):
     """
 
     weights: Mapping[str, float]
-    holders: Mapping[str, Collection[int]]
+    holders: Mapping[str, Set[int]]
     names: Collection[str]
     terms: Mapping[str, Collection[str]]
 
@@ -104,7 +103,10 @@ class Index:
     def read_query(self, text: str, shown: str) -> Query:
         """Return the terms of a query that the parts have, for a view that shows a text."""
         text = text[:MOST_QUERY_CHARS]
-        holders = {term: self._hold(term) for term in sorted(find_terms(text)) if term in self._words}
+        holders = {
+            term: set[int]().union(*(self._holders[word] for word in self._words[term]))
+            for term in sorted(find_terms(text) & self._words.keys())
+        }
         terms: dict[str, list[str]] = {}
         for term in holders:
             for word in self._words[term]:
@@ -115,16 +117,10 @@ class Index:
             for name in dict.fromkeys(filter(_is_name, _NAME.findall(text)))
             if (held := self._hold_name(name))
         }
-        pieces = {term for name in names for term in find_terms(name)}
-        shown_terms = find_terms(shown)
-        weights = {
-            term: self._rate(held)
-            * (PIECE_WEIGHT if term in pieces else 1)
-            * (SHOWN_WEIGHT if term in shown_terms else 1)
-            for term, held in holders.items()
-        }
-        for name, held in names.items():
-            weights[name] = NAME_WEIGHT * self._rate(held) * (SHOWN_WEIGHT if has_name(shown, name) else 1)
+        known = find_terms(shown) | {name for name in names if has_name(shown, name)}
+        weights = {term: self._rate(held) for term, held in holders.items()}
+        weights |= {name: NAME_WEIGHT * self._rate(held) for name, held in names.items()}
+        weights |= {term: SHOWN_WEIGHT * weights[term] for term in known & weights.keys()}
         return Query(weights, {**holders, **names}, names, terms)
 
     def rank(self, query: Query) -> list[int]:
@@ -139,14 +135,11 @@ class Index:
     def _rate(self, held: Collection[int]) -> float:
         return math.log(1 + (len(self.parts) - len(held) + 0.5) / (len(held) + 0.5))
 
-    def _hold(self, term: str) -> set[int]:
-        return set[int]().union(*(self._holders[word] for word in self._words.get(term, ())))
-
-    def _hold_name(self, name: str) -> list[int]:
+    def _hold_name(self, name: str) -> set[int]:
         """Return the parts that have a name, among those that have all its words."""
         words = [self._holders.get(word, ()) for word in _WORD.findall(name)]
         held = set(words[0]).intersection(*words[1:])
-        return [at for at in sorted(held) if has_name(_read(self.parts[at]), name)]
+        return {at for at in held if has_name(_read(self.parts[at]), name)}
 
 
 def _read(part: CoveredPart) -> str:
@@ -229,8 +222,8 @@ class _Part:
     def __init__(self, part: CoveredPart, query: Query, names: list[str], most_chars: int) -> None:
         self.part = part
         self.lines = part.lines_of(most_chars)
-        found = ((number, query.find_terms(unescape(part, line), names)) for number, line in enumerate(self.lines))
-        self.terms = {number: terms for number, terms in found if terms}
+        found = (query.find_terms(unescape(part, line), names) for line in self.lines)
+        self.terms = {number: terms for number, terms in enumerate(found) if terms}
         self.taken: set[int] = set()
 
     @property
@@ -303,29 +296,13 @@ def _read_parts(index: Index, query: Query) -> list[_Part]:
     """Return the best parts with their lines, as many as `MOST_READ_CHARS` characters have."""
     parts: list[_Part] = []
     left = MOST_READ_CHARS
-    holders = {name: {*query.holders[name]} for name in query.names}
     for at in index.rank(query):
         if left <= 0:
             break
-        names = [name for name, held in holders.items() if at in held]
+        names = [name for name in query.names if at in query.holders[name]]
         parts.append(_Part(index.parts[at], query, names, left))
         left -= len(index.parts[at].text)
     return parts
-
-
-def show_lines(part: CoveredPart, first: int, last: int | None, most_chars: int) -> Found:
-    """Return lines of a part, as many as the characters hold; the first of them is cut if it alone is longer."""
-    lines = part.lines
-    first = min(max(first, 1), len(lines))
-    chosen = lines[first - 1 : None if last is None else max(last, first)]
-    shown: list[str] = []
-    chars = 0
-    for line in chosen:
-        chars += len(line) + 1
-        if shown and chars > most_chars + 1:
-            break
-        shown.append(line[:most_chars])
-    return Found(part, first, first + len(shown) - 1, "\n".join(shown))
 
 
 class Listing(Generic[M]):
@@ -395,7 +372,7 @@ class Covered(Sequence[CoveredPart]):
         return self._index.by_handle.get(handle)
 
     def read(self, handle: str, lines: tuple[int, int | None] | None = None, *, most_chars: int = MOST_CHARS) -> Found:
-        """Return lines of a part, as many as `most_chars` characters hold, at least one.
+        """Return lines of a part, as many as `most_chars` characters hold; the first of them is cut if it alone is longer.
 
         Args:
             lines: The first and the last line, counted from 1, both included; None for the last: to the end. None: all lines.
@@ -406,8 +383,13 @@ class Covered(Sequence[CoveredPart]):
         part = self.find(handle)
         if part is None:
             raise LookupError(f"{handle} is not covered: it is in view, or the list no longer has it")
-        first, last = lines or (1, None)
-        return show_lines(part, first, last, most_chars)
+        (first, last), listed = lines or (1, None), part.lines
+        first = min(max(first, 1), len(listed))
+        chosen = listed[first - 1 : None if last is None else max(last, first)]
+        ends = accumulate(len(line) + 1 for line in chosen)
+        count = max(sum(end <= most_chars + 1 for end in ends), 1)
+        shown = [line[:most_chars] for line in chosen[:count]]
+        return Found(part, first, first + count - 1, "\n".join(shown))
 
     def search(self, query: str, *, most_chars: int = MOST_CHARS) -> list[Found]:
         """Return passages that together have most of the query's words, the best first, in about `most_chars` characters.

@@ -11,7 +11,7 @@ from compaction_hooks.files.operations import find_touched_files, is_failure, re
 from compaction_hooks.formats import OpenAIChatFormat, format_of
 from compaction_hooks.history import History, HistoryReader
 from compaction_hooks.history.history import Known
-from compaction_hooks.messages import M, Message, MessageFormat, Part, Text, ToolCall, ToolResult, as_format
+from compaction_hooks.messages import M, Message, MessageFormat, ToolCall, ToolResult, as_format
 from compaction_hooks.recall.parts import is_product, texts_of
 from compaction_hooks.summary.extractive.identifiers import kind_of
 from compaction_hooks.summary.extractive.statements import constraint_items, request_texts
@@ -35,7 +35,6 @@ SIGNS: Final = "!?*_-&~.:"
 _TELLING = lazy_pattern(r"[/@\d]")
 _NUMBER = lazy_pattern(r"[:=] ?[\"']?(-?\d[\d.]{1,20}\d)(?![\w.])")
 """Two digits are in nearly every view by chance."""
-_TO_DO = lazy_pattern(r"task|todo|plan", re.IGNORECASE)
 _BACKGROUND = lazy_pattern(r"\"(?:run_in_)?(?:background|detach(?:ed)?)\"\s{0,4}:\s{0,4}true")
 _STARTED = lazy_pattern(r"\b(?:id|pid)\b\W{1,3}(\w[\w-]{1,40})", re.IGNORECASE)
 _CLASS_OF: Final = {"path": "path", "url": "url", "id": "id", "email": "id"}
@@ -77,7 +76,7 @@ def read_facts(messages: Sequence[Message]) -> Mapping[str, Collection[str]]:
         **_read_names(read_words(texts)),
         "number": dict.fromkeys(number for text in texts for number in _NUMBER.findall(text)),
         "error": dict.fromkeys(_read_errors(results)),
-        "task": _read_tasks(messages, calls),
+        "task": [item.text for item in task_items(messages, read_calls(messages))],
         "process": dict.fromkeys(_read_started(calls, results)),
     }
 
@@ -115,27 +114,6 @@ def _read_errors(results: Iterable[ToolResult]) -> Iterator[str]:
         if is_failure(result):
             lines = (line.strip() for line in result.text[:1_000].splitlines())
             yield from [line[:ERROR_CHARS] for line in lines if line][:1]
-
-
-def _read_tasks(messages: Iterable[Message], calls: Iterable[ToolCall]) -> list[str]:
-    """Return the open tasks, as to-do tools and check boxes tell them; other calls need not be read."""
-    ids = {call.id for call in calls if _TO_DO.search(call.name) or '"status"' in call.arguments}
-    told: list[Message] = []
-    for message in messages:
-        parts = tuple([part for part in message.parts if _tells_tasks(part, ids)])
-        if parts:
-            told.append(replace(message, parts=parts))
-    return [item.text for item in task_items(told, read_calls(told))]
-
-
-def _tells_tasks(part: Part, ids: Container[str]) -> bool:
-    match part:
-        case ToolCall(id=call_id) | ToolResult(call_id=call_id):
-            return call_id in ids
-        case Text(text=text):
-            return "- [" in text
-        case _:
-            return False
 
 
 def _read_started(calls: Iterable[ToolCall], results: Iterable[ToolResult]) -> Iterator[str]:

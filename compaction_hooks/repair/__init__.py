@@ -11,13 +11,13 @@ repaired list.
 
 from __future__ import annotations
 
-from itertools import islice, pairwise
+from itertools import pairwise
 from typing import Any, Final
 
 from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.formats.pairing import pair_all
 from compaction_hooks.messages import Format, M, MessageFormat, Role, as_format, can
-from compaction_hooks.repair.plan import INTERRUPTED, plan_repair
+from compaction_hooks.repair.plan import INTERRUPTED, plan_repair, read_piece
 from compaction_hooks.repair.rebuilding import NO_REQUEST, NO_WORDS, Rebuilder
 from compaction_hooks.validity import RuleId, problems, rules_of
 
@@ -57,18 +57,22 @@ def repaired(messages: list[M], format: MessageFormat[Any], *, model: str | None
     writer = _require_repairing(format)
     messages = _tidy_messages(messages, writer)
     provider = writer.provider
-    pieces = [tuple(writer.read(message)) for message in messages]
-    paired = iter(pair_all([piece for host in pieces for piece in host]))
-    pieces = [tuple(islice(paired, len(host))) for host in pieces]
+    read = [
+        (host, number, piece)
+        for host, message in enumerate(messages)
+        for number, piece in enumerate(writer.read(message))
+    ]
+    paired = pair_all([piece for _, _, piece in read])
 
     rules = rules_of(provider, model) - _NOT_OURS
     if provider is None:
         rules -= {"system_inside"}  # the place of a system message has a meaning, and most providers accept it there
 
-    found = problems([piece for host in pieces for piece in host], provider, model=model)
+    found = problems(paired, provider, model=model)
     if all(problem.rule not in rules for problem in found):
         return messages
-    rebuilt: list[M] = Rebuilder(messages, pieces, writer, rules, plan_repair(pieces, rules, provider)).run()
+    pieces = [read_piece(host, number, piece) for (host, number, _), piece in zip(read, paired, strict=True)]
+    rebuilt: list[M] = Rebuilder(messages, pieces, writer, rules, plan_repair(pieces, rules, provider, found)).run()
     return _join_rows(rebuilt, messages, writer) if "split_results" in rules_of(provider, model) else rebuilt
 
 
@@ -82,8 +86,7 @@ def _join_rows(messages: list[M], before: list[M], format: Format[M]) -> list[M]
     last: Role | None = None
     for number, message in enumerate(messages):
         roles: list[Role] = [piece.role for piece in format.read(message)]
-        is_made = last == roles[0] in ("assistant", "tool") and (id(messages[number - 1]), id(message)) not in neighbors
-        if is_made:
+        if last == roles[0] in ("assistant", "tool") and (id(messages[number - 1]), id(message)) not in neighbors:
             joined[-1:] = format.merge([joined[-1], message])
         else:
             joined.append(message)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple, TypeAlias
+from operator import itemgetter
+from typing import Final, NamedTuple
 
 from compaction_hooks.history.digests import canonical_arguments, text_digest
 from compaction_hooks.messages import Message, Opaque, Part, Thinking, ToolCall, ToolResult, is_blank
 from compaction_hooks.validity import (
+    Problem,
     Provider,
     RuleId,
     foreign_rule,
@@ -37,8 +39,24 @@ class Place(NamedTuple):
     part: int
 
 
-Pieces: TypeAlias = Sequence[Sequence[Message]]
-"""For each host message, the neutral messages that the format read from it."""
+class Piece(NamedTuple):
+    """A neutral message, and its place.
+
+    Attributes:
+        host: Index of its host message.
+        number: Index among the messages that the format read from that.
+        parts: Its parts, each with its place.
+    """
+
+    host: int
+    number: int
+    message: Message
+    parts: Sequence[tuple[Place, Part]]
+
+
+def read_piece(host: int, number: int, message: Message) -> Piece:
+    """Return the message at a place."""
+    return Piece(host, number, message, [(Place(host, number, at), part) for at, part in enumerate(message.parts)])
 
 
 @dataclass(slots=True)
@@ -56,8 +74,14 @@ class Plan:
     results: dict[Place, Place] = field(default_factory=dict[Place, Place])
 
 
-def plan_repair(pieces: Pieces, rules: frozenset[RuleId], provider: Provider | None) -> Plan:
-    """Return the parts to drop, the result of each tool call, and the tool calls that get another id, by these rules."""
+def plan_repair(
+    pieces: Sequence[Piece], rules: frozenset[RuleId], provider: Provider | None, found: Iterable[Problem]
+) -> Plan:
+    """Return the parts to drop, the result of each tool call, and the tool calls that get another id, by these rules.
+
+    Args:
+        found: The problems of these messages.
+    """
     plan = Plan()
 
     # A host that stored a repaired list may learn the real result later: real results are matched before our stand-ins.
@@ -67,8 +91,8 @@ def plan_repair(pieces: Pieces, rules: frozenset[RuleId], provider: Provider | N
 
     # Reasoning last: it is loose only if the parts after it are dropped.
     plan.dropped.update(place for place, part in _parts(pieces) if _is_refused(part, rules))
-    if "open_server_call" in rules:
-        _drop_server_parts(pieces, plan)
+    for problem in found:
+        _drop_server_part(pieces, plan, problem)
     if "dangling_reasoning" in rules:
         _drop_loose_reasoning(pieces, plan, rules)
     return plan
@@ -83,48 +107,35 @@ def _is_refused(part: Part, rules: frozenset[RuleId]) -> bool:
     return "blank_text" in rules and is_blank(part)
 
 
-def _parts(pieces: Pieces) -> Iterator[tuple[Place, Part]]:
-    for host, read in enumerate(pieces):
-        for number, piece in enumerate(read):
-            for index, part in enumerate(piece.parts):
-                yield Place(host, number, index), part
+def _parts(pieces: Iterable[Piece]) -> Iterator[tuple[Place, Part]]:
+    for piece in pieces:
+        yield from piece.parts
 
 
-def _match_results(pieces: Pieces, plan: Plan, *, ours: bool) -> None:
+def _match_results(pieces: Sequence[Piece], plan: Plan, *, ours: bool) -> None:
     """Match each result to an open tool call with its id: the oldest in the newest turn that has one.
 
     Args:
         ours: True to match the results that say INTERRUPTED, False to match all others.
     """
-    waiting: dict[str, list[tuple[int, deque[Place]]]] = {}
+    waiting: dict[str, list[tuple[int, Place]]] = {}
     turn = 0
     speaker = ""
-    for host, read in enumerate(pieces):
-        for number, piece in enumerate(read):
-            turn += piece.role == "assistant" and speaker != "assistant"
-            speaker = piece.role
-            for index, part in enumerate(piece.parts):
-                place = Place(host, number, index)
-                if isinstance(part, ToolCall) and place not in plan.results:
-                    of_id = waiting.setdefault(part.id, [])
-                    if not of_id or of_id[-1][0] != turn:
-                        of_id.append((turn, deque()))
-                    of_id[-1][1].append(place)
-                elif isinstance(part, ToolResult) and (part.text == INTERRUPTED) is ours:
-                    _match(plan, place, waiting.get(part.call_id))
+    for piece in pieces:
+        turn += piece.message.role == "assistant" and speaker != "assistant"
+        speaker = piece.message.role
+        for place, part in piece.parts:
+            if isinstance(part, ToolCall) and place not in plan.results:
+                waiting.setdefault(part.id, []).append((turn, place))
+            elif isinstance(part, ToolResult) and (part.text == INTERRUPTED) is ours:
+                if calls := waiting.get(part.call_id):
+                    _, call = calls.pop(bisect_left(calls, calls[-1][0], key=itemgetter(0)))
+                    plan.results[call] = place
+                else:
+                    plan.dropped.add(place)
 
 
-def _match(plan: Plan, result: Place, waiting: list[tuple[int, deque[Place]]] | None) -> None:
-    if not waiting:
-        plan.dropped.add(result)
-        return
-    call = waiting[-1][1].popleft()
-    if not waiting[-1][1]:
-        waiting.pop()
-    plan.results[call] = result
-
-
-def _assign_new_ids(pieces: Pieces, plan: Plan, rules: frozenset[RuleId], provider: Provider | None) -> None:
+def _assign_new_ids(pieces: Sequence[Piece], plan: Plan, rules: frozenset[RuleId], provider: Provider | None) -> None:
     """Give a tool call another id if an earlier one has the same, or if the provider does not accept its form."""
     used: set[str] = set()
     counts: dict[str, int] = {}
@@ -155,48 +166,39 @@ def _fresh_id(call: ToolCall, used: set[str], counts: dict[str, int]) -> str:
             return id_
 
 
-def _drop_server_parts(pieces: Pieces, plan: Plan) -> None:
-    """Drop results of the provider's own tools without a call, and such calls still open at the next user message."""
-    waiting: dict[str, Place] = {}
-    for host, read in enumerate(pieces):
-        for number, piece in enumerate(read):
-            if piece.role == "user":
-                plan.dropped.update(waiting.values())
-                waiting.clear()
-            for index, part in enumerate(piece.parts):
-                if not isinstance(part, Opaque):
-                    continue
-                if is_server_call(part):
-                    if (earlier := waiting.get(part.call_id)) is not None:
-                        plan.dropped.add(earlier)
-                    waiting[part.call_id] = Place(host, number, index)
-                elif is_server_result(part) and waiting.pop(part.call_id, None) is None:
-                    plan.dropped.add(Place(host, number, index))
+def _drop_server_part(pieces: Sequence[Piece], plan: Plan, problem: Problem) -> None:
+    """Drop a result of a tool of the provider's own without a call, or such a call still open at the next user message."""
+    wanted = {"open_server_call": is_server_call, "orphan_server_result": is_server_result}.get(problem.rule)
+    if wanted is None or problem.index is None:
+        return
+    places = [
+        place
+        for place, part in pieces[problem.index].parts
+        if wanted(part) and isinstance(part, Opaque) and part.call_id == problem.call_id and place not in plan.dropped
+    ]
+    plan.dropped.update(places[:1])
 
 
-def _drop_loose_reasoning(pieces: Pieces, plan: Plan, rules: frozenset[RuleId]) -> None:
+def _drop_loose_reasoning(pieces: Sequence[Piece], plan: Plan, rules: frozenset[RuleId]) -> None:
     """Drop the reasoning at the end of an assistant turn: the text or tool call it led to is missing."""
     ends_turn = True
-    for host in range(len(pieces) - 1, -1, -1):
-        for number in range(len(pieces[host]) - 1, -1, -1):
-            piece = pieces[host][number]
-            kept = list_kept(plan, host, number, piece)
-            if piece.role != "assistant":
-                ends_turn = ends_turn or bool(kept) or piece.role != "tool"
-                continue
-            ends_turn = ends_turn or _ends_step(plan, kept, piece, rules)
-            while ends_turn and kept and isinstance(piece.parts[kept[-1].part], Thinking):
-                plan.dropped.add(kept.pop())
-            ends_turn = ends_turn and not kept
+    for piece in reversed(pieces):
+        kept = list_kept(plan, piece)
+        if piece.message.role != "assistant":
+            ends_turn = ends_turn or bool(kept) or piece.message.role != "tool"
+            continue
+        ends_turn = ends_turn or _ends_step(plan, kept, rules)
+        while ends_turn and kept and isinstance(kept[-1][1], Thinking):
+            plan.dropped.add(kept.pop()[0])
+        ends_turn = ends_turn and not kept
 
 
-def _ends_step(plan: Plan, kept: Sequence[Place], piece: Message, rules: frozenset[RuleId]) -> bool:
-    """Return whether results may be written directly behind this assistant message."""
-    calls = [place for place in kept if isinstance(piece.parts[place.part], ToolCall)]
+def _ends_step(plan: Plan, kept: Sequence[tuple[Place, Part]], rules: frozenset[RuleId]) -> bool:
+    """Return whether results may be written directly behind an assistant message with these parts."""
+    calls = [place for place, part in kept if isinstance(part, ToolCall)]
     return bool(calls) if "split_step" in rules else any(place not in plan.results for place in calls)
 
 
-def list_kept(plan: Plan, host: int, number: int, piece: Message) -> list[Place]:
-    """Return the places of a piece's parts that are not dropped."""
-    places = [Place(host, number, index) for index in range(len(piece.parts))]
-    return [place for place in places if place not in plan.dropped]
+def list_kept(plan: Plan, piece: Piece) -> list[tuple[Place, Part]]:
+    """Return the parts of a piece that are not dropped, with their places."""
+    return [(place, part) for place, part in piece.parts if place not in plan.dropped]

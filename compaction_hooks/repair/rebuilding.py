@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import Final, Generic
 
-from compaction_hooks.messages import Format, M, Message, PartAddress, Text, Thinking, ToolCall
-from compaction_hooks.repair.plan import INTERRUPTED, Pieces, Place, Plan, list_kept
+from compaction_hooks.messages import Format, M, Message, Part, PartAddress, Text, Thinking, ToolCall
+from compaction_hooks.repair.plan import INTERRUPTED, Piece, Place, Plan, list_kept
 from compaction_hooks.validity import RuleId
 
 NO_WORDS: Final = "[empty message]"
@@ -26,21 +27,26 @@ class Rebuilder(Generic[M]):
     def __init__(
         self,
         messages: Sequence[M],
-        pieces: Pieces,
+        pieces: Sequence[Piece],
         format: Format[M],
         rules: frozenset[RuleId],
         plan: Plan,
     ) -> None:
         self._messages = messages
-        self._pieces = pieces
+        self._pieces = [*pieces]
         self._format = format
         self._rules = rules
         self._plan = plan
 
         self._calls = {result: call for call, result in plan.results.items()}
-        self._ids: dict[int, dict[PartAddress, str]] = {}
+        self._ids = defaultdict[int, dict[PartAddress, str]](dict)
         for place, id_ in plan.ids.items():
-            self._ids.setdefault(place.host, {})[place.piece, place.part] = id_
+            self._ids[place.host][place[1:]] = id_
+        self._addresses = defaultdict[int, list[PartAddress]](list)
+        for host, number, message, _ in pieces:
+            # An empty piece has the address of one part only if the provider refuses it and it must be dropped.
+            parts = range(len(message.parts) or self._refuses_empty(message))
+            self._addresses[host] += [(number, index) for index in parts]
 
         self._repaired: list[M] = []
         self._host = -1
@@ -51,37 +57,32 @@ class Rebuilder(Generic[M]):
 
     def run(self) -> list[M]:
         """Return the repaired list, a new one. Call it once only."""
-        for host, number in self._order():
-            piece = self._pieces[host][number]
-            kept = list_kept(self._plan, host, number, piece)
-            if "bare_reasoning" in self._rules and all(isinstance(piece.parts[place.part], Thinking) for place in kept):
+        if "system_inside" in self._rules:
+            self._pieces.sort(key=lambda piece: piece.message.role != "system")
+        for piece in self._pieces:
+            host, message, kept = piece.host, piece.message, list_kept(self._plan, piece)
+            if "bare_reasoning" in self._rules and all(isinstance(part, Thinking) for _, part in kept):
                 kept = []
 
-            if piece.role == "tool":
+            if message.role == "tool":
                 self._write_results(host, kept)
-            elif kept or not self._refuses_empty(piece):
-                self._write_words(host, piece, kept)
-            elif piece.role == "user" and len(self._pieces[host]) == 1:
-                self._begin_message(piece.role, host)
+            elif kept or not self._refuses_empty(message):
+                self._write_words(host, message.role, kept)
+            elif message.role == "user" and self._addresses[host][-1][0] == 0:  # the only piece of its message
+                self._begin_message(message.role, host)
                 self._write()
                 self._repaired.append(self._format.request(NO_WORDS))
         self._end_step(-1)
         self._write()
         return self._repaired
 
-    def _order(self) -> list[tuple[int, int]]:
-        places = [(host, number) for host, read in enumerate(self._pieces) for number in range(len(read))]
-        if "system_inside" in self._rules:
-            places.sort(key=lambda place: self._pieces[place[0]][place[1]].role != "system")
-        return places
-
     def _refuses_empty(self, piece: Message) -> bool:
         return bool(piece.parts) or "empty_content" in self._rules
 
-    def _write_results(self, host: int, kept: Sequence[Place]) -> None:
+    def _write_results(self, host: int, kept: Sequence[tuple[Place, Part]]) -> None:
         """Collect the results that are in the right place; others were, or will be, written behind their tool calls."""
         here: list[Place] = []
-        for place in kept:
+        for place, _ in kept:
             call = self._calls[place]
             if call in self._waiting or "detached_result" not in self._rules:
                 here.append(place)
@@ -90,16 +91,14 @@ class Rebuilder(Generic[M]):
             self._collect(host, here)
             self._speaker = "tool"
 
-    def _write_words(self, host: int, piece: Message, kept: Sequence[Place]) -> None:
-        calls = {place for place in kept if isinstance(piece.parts[place.part], ToolCall)}
-        self._begin_message(piece.role, host, has_calls=bool(calls))
+    def _write_words(self, host: int, role: str, kept: Sequence[tuple[Place, Part]]) -> None:
+        self._begin_message(role, host, has_calls=any(isinstance(part, ToolCall) for _, part in kept))
         self._collect(host, ())
-        for place in kept:
-            is_said = isinstance(piece.parts[place.part], Text | Thinking)
-            if is_said and self._waiting and "words_after_call" in self._rules:
+        for place, part in kept:
+            if isinstance(part, Text | Thinking) and self._waiting and "words_after_call" in self._rules:
                 self._end_step(host)  # text after a tool call in the same message moves behind the result
             self._collect(host, [place])
-            if place in calls:
+            if isinstance(part, ToolCall):
                 self._waiting[place] = None
 
     def _begin_message(self, role: str, host: int, *, has_calls: bool = False) -> None:
@@ -155,13 +154,8 @@ class Rebuilder(Generic[M]):
     def _with_parts(self, host: int, places: Sequence[Place]) -> M:
         message = self._with_ids(host)
         kept = {place[1:] for place in places}
-        addresses = [address for n, piece in enumerate(self._pieces[host]) for address in self._addresses(n, piece)]
-        gone = [address for address in addresses if address not in kept]
+        gone = [address for address in self._addresses[host] if address not in kept]
         return self._format.drop(message, gone) if gone else message
-
-    def _addresses(self, number: int, piece: Message) -> list[PartAddress]:
-        # An empty piece has the address of one part only if the provider refuses it and it must be dropped.
-        return [(number, index) for index in range(len(piece.parts) or self._refuses_empty(piece))]
 
     def _with_ids(self, host: int) -> M:
         ids = self._ids.get(host)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Set
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Generic, Protocol
@@ -216,12 +216,15 @@ def next_record(snapshot: Snapshot[M], goal: Goal[M]) -> CompactionRecord:
             compaction_count=0,
             last_compacted_at=goal.at,
         )
-    pinned = find_pinned_results(snapshot)
+    # Results that the host has pinned since are whole from this compaction on.
+    pinned, rewritten = snapshot.user_pinned_pieces(), snapshot.projection.rewritten.items()
+    hosts = [shown for host, shown in rewritten if not pinned.isdisjoint(history.host_pieces(host))]
+    whole = {item for shown in hosts for item in shown.reductions if item.kind == "result"}
     return replace(
         active,
         parent=active.id or None,
         # Results that are large for the settings are shortened without a record; from now on the record says so.
-        reductions=tuple(item for item in snapshot.reductions if item not in pinned),
+        reductions=tuple(item for item in snapshot.reductions if item not in whole),
         reason=goal.reason,
         base=_parent_summary(snapshot),
         seen_runs=history.run_count,
@@ -230,13 +233,6 @@ def next_record(snapshot: Snapshot[M], goal: Goal[M]) -> CompactionRecord:
         last_compacted_at=goal.at,
         usage=None,
     )
-
-
-def find_pinned_results(snapshot: Snapshot[M]) -> Set[Reduction]:
-    """Return the reductions of results that the host has pinned since: from this compaction on they are whole."""
-    pinned, pieces = snapshot.user_pinned_pieces(), snapshot.history.host_pieces
-    hosts = (shown for host, shown in snapshot.projection.rewritten.items() if not pinned.isdisjoint(pieces(host)))
-    return {item for shown in hosts for item in shown.reductions if item.kind == "result"}
 
 
 def _parent_summary(snapshot: Snapshot[M]) -> ParentSummary | None:

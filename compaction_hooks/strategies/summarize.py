@@ -15,7 +15,7 @@ from compaction_hooks import arguments
 from compaction_hooks.files.operations import read_calls
 from compaction_hooks.history.history import UserWords
 from compaction_hooks.messages import M, Media, Message, Value
-from compaction_hooks.strategies.candidate import Candidate, Goal, find_pinned_results, next_record, with_reductions
+from compaction_hooks.strategies.candidate import Candidate, Goal, next_record, with_reductions
 from compaction_hooks.strategies.reduce_parts import most_gain
 from compaction_hooks.strategies.summary_plan import (
     MINIMUM_SUMMARY_TOKENS,
@@ -135,8 +135,9 @@ def summary_candidate(
     if summary.native is None:
         text = repair_summary(snapshot, goal, plan, summary, render)
     rendered = render(text)
+    draft = next_record(snapshot, goal)
     record = replace(
-        next_record(snapshot, goal),
+        draft,
         prompt_version=PROMPT_VERSION,
         summary=text,
         previous_summary=plan.previous_summary,
@@ -153,8 +154,7 @@ def summary_candidate(
         native=summary.native,
         reductions=(),
     )
-    pinned = find_pinned_results(snapshot)
-    kept = [item for item in snapshot.reductions if item.run >= plan.cut and item not in pinned]
+    kept = [item for item in draft.reductions if item.run >= plan.cut]
     return Candidate(snapshot=snapshot, record=with_reductions(record, kept), is_enough=not plan.reaches_target)
 
 
@@ -386,14 +386,12 @@ def _missing_sections(plan: SummaryPlan, summary: Summarized, room: int) -> list
     """Return items for the sections that our prompt asked for and that have neither heading nor items."""
     if not summary.has_our_headings or room < MINIMUM_SUMMARY_TOKENS:
         return []
-    missing = {*OUR_SECTIONS} - headed_sections(summary.text)
-    if not missing:
-        return []
+    headed = headed_sections(summary.text)
     room = min(room - plan.ledger_tokens, plan.allowance)
     items = (
         item
         for section in OUR_SECTIONS
-        if section in missing
+        if section not in headed
         for item in plan.facts.section(section, room * REQUESTS_SHARE)
     )
     return select([*map(as_data, items)], room, WORK_SHARES)

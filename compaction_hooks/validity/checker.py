@@ -13,11 +13,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple, cast
+from typing import Final, cast
 
 from compaction_hooks.errors import FormatError
 from compaction_hooks.formats.pairing import pair_all
 from compaction_hooks.messages import (
+    Media,
     Message,
     NativeSummary,
     Opaque,
@@ -30,7 +31,7 @@ from compaction_hooks.messages import (
     Value,
     is_blank,
 )
-from compaction_hooks.reasoning import Needed, find_family, is_reasoning
+from compaction_hooks.reasoning import Needed, find_family, has_reasoning
 from compaction_hooks.validity.rules import RULES, RuleId, rules_of, takes_call_id
 
 
@@ -77,21 +78,10 @@ def problems(
     messages = pair_all(messages)
     family = find_family(model)
     found: dict[RuleId, Iterable[int]] = {
-        "stale_reasoning": [index for index in stale if _has_reasoning(messages[index])],
+        "stale_reasoning": [index for index in stale if has_reasoning(messages[index])],
         "missing_reasoning": _lacking_reasoning(messages, family.needed) if family else (),
-        "late_summary": _find_late_summaries(messages),
     }
     return _Walk(rules_of(provider, model), provider).problems(messages, found)
-
-
-def _find_late_summaries(messages: Sequence[Message]) -> list[int]:
-    """Return the indexes of messages with a signed summary of the provider's own, without the first message."""
-    spoken = [index for index, message in enumerate(messages) if message.role != "system"][1:]
-    return [index for index in spoken if any(map(_is_signed_summary, messages[index].parts))]
-
-
-def _is_signed_summary(part: Part) -> bool:
-    return isinstance(part, NativeSummary) and part.is_first and not part.sealed
 
 
 def worsened(
@@ -151,15 +141,11 @@ def _is_alike(old: Part, new: Part) -> bool:
             return old == new
 
 
-def _has_reasoning(message: Message) -> bool:
-    return any(map(is_reasoning, message.parts))
-
-
 def _lacking_reasoning(messages: Sequence[Message], needed: Needed) -> list[int]:
     """Return the indexes of messages whose tool calls lack the reasoning that a model needs, if it reasons in others."""
-    if not any(map(_has_reasoning, messages)):
+    if not any(map(has_reasoning, messages)):
         return []  # the model may not have been asked to reason
-    calling = [index for index, message in enumerate(messages) if message.calls and not _has_reasoning(message)]
+    calling = [index for index, message in enumerate(messages) if message.calls and not has_reasoning(message)]
     if needed == "tool calls":
         return calling
     request = max((index for index, message in enumerate(messages) if message.role == "user"), default=-1)
@@ -187,6 +173,12 @@ def foreign_rule(part: Opaque) -> RuleId | None:
 
 
 _SAYS: Final = {rule.id: rule.says for rule in RULES}
+_REPEATED: Final[Mapping[str, RuleId]] = {
+    "assistant": "role_repeated",
+    "user": "role_repeated",
+    "tool": "split_results",
+}
+"""By role, the rule against two messages in a row."""
 
 _SERVER_CALLS: Final = frozenset({"server_tool_use", "mcp_tool_use"})
 _SERVER_RESULT: Final = "_tool_result"
@@ -214,31 +206,27 @@ _OF_RESPONSES: Final = frozenset(
 """Items of OpenAI Responses (as typed in the `openai` package 2.54)."""
 
 
-class _OpenCall(NamedTuple):
-    """A tool call without a result so far: its message's index, its assistant turn, the number of interruptions before it."""
-
-    at: int
-    turn: int
-    interruptions: int
-
-
 class _Walk:
-    """One walk over the messages; it matches each result to the newest open tool call with its id."""
+    """One walk over the messages; it matches each result to the newest open tool call with its id.
+
+    A turn is the messages of one speaker in a row, and those of the tools behind them.
+    """
 
     def __init__(self, rules: frozenset[RuleId], provider: Provider | None) -> None:
         self._rules = rules
         self._provider: Provider | None = provider if "call_id_form" in rules else None
         self._found: list[Problem] = []
-        self._open: dict[str, list[_OpenCall]] = {}
+        self._open: dict[str, list[tuple[int, int]]] = {}
+        """By id, the tool calls without a result so far: the index of each call's message, and its turn."""
         self._call_turns: dict[str, int] = {}
         self._server_calls: dict[str, int] = {}
-        self._unsigned: list[Problem] = []
+        self._unsigned: list[tuple[int, str]] = []
         self._speaker = ""
-        self._has_begun = False
+        self._first = -1
         self._assistant_at = -1
+        self._called_at = -1
         self._turn = 0
-        self._called_turn = 0
-        self._interruptions = 0
+        self._called_turn = -1
 
     def problems(self, messages: Sequence[Message], found: Mapping[RuleId, Iterable[int]]) -> list[Problem]:
         if not messages:
@@ -247,119 +235,97 @@ class _Walk:
             for index in indexes:
                 self._report(rule, index)
 
-        last = len(messages) - 1
-        for index, message in enumerate(messages):
-            role = message.role
-            if role == "assistant":
-                self._check_assistant(index, message, None if index == last else messages[index + 1].role)
-            else:
-                self._check_other_role(index, message)
-            self._speaker = role
+        followers = (*(message.role for message in messages[1:]), None)
+        for index, (message, follower) in enumerate(zip(messages, followers, strict=False)):
+            self._check_speaker(index, message)
+            self._check_parts(index, message, follower)
+            self._speaker = message.role
 
-        if messages and not self._has_begun:
+        if messages and self._first < 0:
             self._report("only_system", None)
         for call_id, waiting in self._open.items():
-            for call in waiting:
-                self._report("unanswered_call", call.at, call_id)
-        self._found += self._unsigned
+            for at, _ in waiting:
+                self._report("unanswered_call", at, call_id)
+        for at, call_id in self._unsigned:
+            self._report("unsigned_call", at, call_id)
         return sorted(self._found, key=lambda problem: -1 if problem.index is None else problem.index)
 
     def _report(self, rule: RuleId, at: int | None, call_id: str = "") -> None:
         if rule in self._rules:
             self._found.append(Problem(rule=rule, index=at, call_id=call_id, text=_SAYS[rule]))
 
-    def _check_assistant(self, index: int, message: Message, follower: str | None) -> None:
-        if self._speaker != "assistant":
-            self._turn += 1
-        else:
-            self._report("role_repeated", index)
-        if not self._has_begun:
-            self._has_begun = True
-            if not any(isinstance(part, NativeSummary) for part in message.parts[:1]):  # a request may begin with it
-                self._report("first_not_user", index)
-        self._assistant_at = index
+    def _check_speaker(self, index: int, message: Message) -> None:
+        role = message.role
+        if role != self._speaker:
+            self._turn += role != "tool"
+        elif role in _REPEATED:
+            self._report(_REPEATED[role], index)
 
+        if role == "system":
+            if self._first >= 0:
+                self._report("system_inside", index)
+            return
+        if self._first < 0:
+            self._first = index
+            # A request may begin with a summary of the provider's own.
+            if role == "assistant" and not any(isinstance(part, NativeSummary) for part in message.parts[:1]):
+                self._report("first_not_user", index)
+        if role == "assistant":
+            self._assistant_at = index
+        elif role == "user":
+            # Gemini checks signatures only in the present turn, which begins with the user's message.
+            self._unsigned.clear()
+            for call_id, at in self._server_calls.items():
+                self._report("open_server_call", at, call_id)
+            self._server_calls.clear()
+
+    def _check_parts(self, index: int, message: Message, follower: str | None) -> None:
         parts = message.parts
         if not parts:
-            self._report("empty_content" if follower else "empty_answer", index)
-            return
-
-        has_call = False
+            self._report("empty_answer" if message.role == "assistant" and not follower else "empty_content", index)
         for part in parts:
             if isinstance(part, ToolCall):
-                self._open_call(index, part, is_first=not has_call)
-                has_call = True
-                continue
-            if self._called_turn == self._turn and isinstance(part, Text | Thinking):
-                self._report("words_after_call", index)
-            if isinstance(part, Text):
+                self._open_call(index, part)
+            elif isinstance(part, ToolResult):
+                self._close_call(index, part)
+            elif isinstance(part, Opaque):
+                self._check_block(index, part)
+            elif not isinstance(part, Media):
+                if self._called_turn == self._turn:
+                    self._report("words_after_call", index)
                 if is_blank(part):
                     self._report("blank_text", index)
-            else:
-                self._check_rare_part(index, part)
+                elif isinstance(part, Thinking) and not part.opaque_chars:
+                    self._report("unsigned_reasoning", index)
 
-        if isinstance(parts[-1], Thinking):
+        if parts and isinstance(parts[-1], Thinking):
             # Providers see assistant messages in a row as one turn: only reasoning at the end of the turn can dangle.
             if follower != "assistant":
                 self._report("dangling_reasoning", index)
             if all(isinstance(part, Thinking) for part in parts):
                 self._report("bare_reasoning", index)
 
-    def _check_other_role(self, index: int, message: Message) -> None:
-        role = message.role
-        if role == "tool":
-            if self._speaker == "tool":
-                self._report("split_results", index)
-        else:
-            self._interruptions += 1
-            if role == "system":
-                if self._has_begun:
-                    self._report("system_inside", index)
-            elif role == "user":
-                self._check_user(index)
-        self._has_begun = self._has_begun or role != "system"
+    def _check_block(self, index: int, part: Opaque) -> None:
+        if rule := foreign_rule(part):
+            self._report(rule, index)
+        if isinstance(part, NativeSummary):
+            if part.is_first and not part.sealed and index != self._first:
+                self._report("late_summary", index)
+        elif is_server_call(part):
+            if (earlier := self._server_calls.get(part.call_id)) is not None:
+                self._report("open_server_call", earlier, part.call_id)
+            self._server_calls[part.call_id] = index
+        elif is_server_result(part) and self._server_calls.pop(part.call_id, None) is None:
+            self._report("orphan_server_result", index, part.call_id)
 
-        if not message.parts:
-            self._report("empty_content", index)
-        for part in message.parts:
-            if isinstance(part, ToolResult):
-                self._close_call(index, part)
-            elif isinstance(part, Text):
-                if is_blank(part):
-                    self._report("blank_text", index)
-            else:
-                self._check_rare_part(index, part)
+    def _open_call(self, index: int, call: ToolCall) -> None:
+        call_id, turn = call.id, self._turn
+        if self._called_at != index and self._speaker in ("assistant", "system", ""):
+            self._report("call_out_of_turn", index, call_id)
+        if self._called_turn != turn and not call.opaque_chars:
+            self._unsigned.append((index, call_id))
+        self._called_at, self._called_turn = index, turn
 
-    def _check_user(self, index: int) -> None:
-        if self._speaker == "user":
-            self._report("role_repeated", index)
-
-        # Gemini checks signatures only in the present turn, which begins with the user's message.
-        self._unsigned.clear()
-        for call_id, at in self._server_calls.items():
-            self._report("open_server_call", at, call_id)
-        self._server_calls.clear()
-
-    def _check_rare_part(self, index: int, part: Part) -> None:
-        if isinstance(part, Thinking):
-            if not part.opaque_chars:
-                self._report("unsigned_reasoning", index)
-        elif isinstance(part, Opaque):
-            if rule := foreign_rule(part):
-                self._report(rule, index)
-            if is_server_call(part):
-                if (earlier := self._server_calls.get(part.call_id)) is not None:
-                    self._report("open_server_call", earlier, part.call_id)
-                self._server_calls[part.call_id] = index
-            elif is_server_result(part) and self._server_calls.pop(part.call_id, None) is None:
-                self._report("orphan_server_result", index, part.call_id)
-
-    def _open_call(self, index: int, call: ToolCall, *, is_first: bool) -> None:
-        call_id = call.id
-        if is_first:
-            self._check_turn(index, call)
-
-        turn = self._turn
         earlier_turn = self._call_turns.get(call_id)
         if earlier_turn is not None and call_id:  # calls of the legacy chat API all have the id ""
             self._report("twin_call" if earlier_turn == turn else "duplicate_call", index, call_id)
@@ -367,16 +333,7 @@ class _Walk:
 
         if self._provider and not takes_call_id(self._provider, call_id):
             self._report("call_id_form", index, call_id)
-        self._open.setdefault(call_id, []).append(_OpenCall(index, turn, self._interruptions))
-
-    def _check_turn(self, index: int, call: ToolCall) -> None:
-        if self._speaker in ("assistant", "system", ""):
-            self._report("call_out_of_turn", index, call.id)
-        if self._called_turn != self._turn and not call.opaque_chars and "unsigned_call" in self._rules:
-            self._unsigned.append(
-                Problem(rule="unsigned_call", index=index, call_id=call.id, text=_SAYS["unsigned_call"])
-            )
-        self._called_turn = self._turn
+        self._open.setdefault(call_id, []).append((index, turn))
 
     def _close_call(self, index: int, result: ToolResult) -> None:
         call_id = result.call_id
@@ -385,8 +342,8 @@ class _Walk:
             self._report("duplicate_result" if call_id in self._call_turns else "orphan_result", index, call_id)
             return
 
-        call = waiting.pop()
-        if call.turn != self._turn or call.interruptions != self._interruptions:
+        at, turn = waiting.pop()
+        if turn != self._turn:
             self._report("detached_result", index, call_id)
-        elif call.at != self._assistant_at:
+        elif at != self._assistant_at:
             self._report("split_step", index, call_id)

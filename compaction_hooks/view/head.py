@@ -189,20 +189,28 @@ def _partners(history: History[M], index: int) -> Iterator[int]:
     """
     message = history.piece(index).message
     yield from _answer_items(history, index)
-    wanted = {result.call_id for result in message.results}
-    other = index
-    while wanted and other:
-        other -= 1
-        if found := wanted & {call.id for call in history.piece(other).message.calls}:
-            yield other
+    yield from _nearest(history, _result_ids(message), reversed(range(index)), _call_ids)
+    yield from _nearest(history, _call_ids(message), range(index + 1, history.piece_count), _result_ids)
+
+
+def _nearest(
+    history: History[M], wanted: Set[str], pieces: Iterable[int], read: Callable[[Message], Set[str]]
+) -> Iterator[int]:
+    """Yield the first pieces that have these ids, each of them once."""
+    for index in pieces if wanted else ():
+        if found := wanted & read(history.piece(index).message):
+            yield index
             wanted -= found
-    open_calls = {call.id for call in message.calls}
-    other = index + 1
-    while open_calls and other < history.piece_count:
-        if found := open_calls & {result.call_id for result in history.piece(other).message.results}:
-            yield other
-            open_calls -= found
-        other += 1
+            if not wanted:
+                return
+
+
+def _call_ids(message: Message) -> set[str]:
+    return {call.id for call in message.calls}
+
+
+def _result_ids(message: Message) -> set[str]:
+    return {result.call_id for result in message.results}
 
 
 def _answer_items(history: History[M], index: int) -> list[int]:
@@ -272,8 +280,7 @@ def native_name(item: NativeSummary) -> str:
 def _find_run(history: History[Any], digest: str, end: int) -> int:
     """Return the run of the newest message before piece `end` with this digest; `UNKNOWN_RUN` without one."""
     found = (index for index in reversed(range(end)) if digest == message_digest(history.piece(index).message))
-    index = next(found, None)
-    return UNKNOWN_RUN if index is None else history.run_of(index)
+    return next(map(history.run_of, found), UNKNOWN_RUN)
 
 
 def _may_be_model(issuer: str, model: str) -> bool:

@@ -231,7 +231,8 @@ def measure(
     """
     for part in parts:
         piece = history.piece(part.piece)
-        shown = _find_shown(part, piece, rewritten)
+        message = rewritten.get(piece.host)
+        shown = message.pieces[piece.number].parts[part.part] if message else part.content
         if part.kind == "media":
             if held := find_media(shown):
                 saved = _size(shown, estimate) - _size(_without_media(shown), estimate)
@@ -242,12 +243,6 @@ def measure(
         tokens = piece.tokens if is_whole else _size(shown, estimate)
         text = shown.arguments if isinstance(shown, ToolCall) else getattr(shown, "text", "")
         yield Reducible(*part[:-2], tokens, len(text))
-
-
-def _find_shown(part: Reducible, piece: Piece, rewritten: Mapping[int, Rewritten[Any]]) -> Part:
-    """Return the content of a part as a view shows it."""
-    message = rewritten.get(piece.host)
-    return message.pieces[piece.number].parts[part.part] if message else part.content
 
 
 def _size(part: Part, estimate: Estimate) -> int:

@@ -16,7 +16,7 @@ from compaction_hooks.messages import (
     Part,
     is_blank,
 )
-from compaction_hooks.reasoning import find_family, is_reasoning
+from compaction_hooks.reasoning import find_family, has_reasoning, is_reasoning
 from compaction_hooks.view.record import CompactionRecord, StaleRuns
 
 NOT_STALE: Final = StaleRuns()
@@ -40,7 +40,7 @@ def newest_reasoning(history: History[Any], stale: StaleRuns) -> int:
         run = history.run_of(index)
         if run < stale.end and not stale.first:
             break  # all older ones are stale too: an idle call must not read them
-        if not stale.first <= run < stale.end and _has_reasoning(history.piece(index).message):
+        if not stale.first <= run < stale.end and has_reasoning(history.piece(index).message):
             return run
     return -1
 
@@ -115,7 +115,7 @@ class StaleReasoning(NamedTuple, Generic[M]):
         return self.format.untie(left) if is_stale else left, saved
 
     def _is_affected(self, message: Message) -> bool:
-        return (self.unties and message.role == "assistant") or _has_reasoning(message)
+        return (self.unties and message.role == "assistant") or has_reasoning(message)
 
     def _is_gone(self, index: int, part: Part, *, is_stale: bool) -> bool:
         """Return whether a part of a piece is left out."""
@@ -136,7 +136,3 @@ class StaleReasoning(NamedTuple, Generic[M]):
             return 0
         is_empty = all(map(is_blank, left))
         return piece.tokens - (0 if is_empty else self.estimate(replace(piece.message, parts=left)))
-
-
-def _has_reasoning(message: Message) -> bool:
-    return any(map(is_reasoning, message.parts))

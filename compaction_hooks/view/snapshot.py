@@ -241,11 +241,9 @@ class Snapshot(NamedTuple, Generic[M]):
     def pinned_pieces(self, start: int) -> list[int]:
         """Return the pieces before `start` that stay: the current request, and pinned messages with their calls and results."""
         history = self.history
-        chosen = {history.request} if history.request is not None else set[int]()
-        for index in self.user_pinned_pieces():
-            if index < start:
-                chosen.update(whole_step(history, index))
-        return sorted(i for i in chosen if i < start)
+        steps = (whole_step(history, index) for index in self.user_pinned_pieces() if index < start)
+        chosen = {history.request}.union(*steps)
+        return sorted(i for i in chosen if i is not None and i < start)
 
     def tokens_above(self, start: int) -> int:
         """Return the tokens of the system messages, pins and the provider's sealed summary that stay from before piece `start`."""

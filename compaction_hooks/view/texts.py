@@ -87,14 +87,15 @@ def render_summary(
 
     excerpts = f"; of {unseen:,} of them only excerpts, not shown to the summarizer" if unseen else ""
     count = f"[The summary covers {covered:,} message{'' if covered == 1 else 's'}{excerpts}]"
-    blocks = [f"{SUMMARY_MARKER}\n{_PREFACE}", f"{_OPEN}{neutralize(summary.strip())}{_CLOSE}", count]
-    if file_tags:
-        blocks.append(file_tags)
-    if has_recall:
-        blocks.append(_RECALL)
-    if continuation:
-        blocks.append(_CONTINUATION)
-    return "\n\n".join(blocks)
+    blocks = (
+        f"{SUMMARY_MARKER}\n{_PREFACE}",
+        f"{_OPEN}{neutralize(summary.strip())}{_CLOSE}",
+        count,
+        file_tags,
+        _RECALL if has_recall else "",
+        _CONTINUATION if continuation else "",
+    )
+    return "\n\n".join(filter(None, blocks))
 
 
 def parse_summary(text: str) -> str | None:
@@ -129,10 +130,6 @@ def part_row(message: M, format: Format[M], known: Known) -> list[M]:
         return [message]
     summary = first.parts[0]
     if not isinstance(summary, Text) or not summary.text.startswith(SUMMARY_MARKER):
-        return [message]
-    from compaction_hooks.validity import needs_merging  # its rules are needed only after a compaction
-
-    if not needs_merging(format):
         return [message]
     origin = known.origins.get(text_digest(summary.text))
     starts = [0, 1, *_pin_ends(first, origin.pins if origin else ())]
