@@ -13,6 +13,8 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from compaction_hooks.errors import ConfigurationError, RecordError
@@ -210,7 +212,7 @@ class Driver:
             with self._services.working:
                 return function()
 
-        return await work_in_thread(work)
+        return await _work_in_thread(work)
 
     async def _wait(self, flight: InFlight, signal: Signal | None, is_sync: bool) -> Outcome:
         """Wait for another caller's compaction; not in a thread in which a loop runs: that loop may be the one that compacts."""
@@ -258,7 +260,15 @@ class Driver:
             guard.paused_until = self._services.seconds() + HANDLER_COOLDOWN_SECONDS
 
 
-async def work_in_thread(function: Callable[[], object]) -> object:
+async def import_outside_loop(module: str) -> None:
+    """Import a module in a thread, so that the event loop goes on meanwhile; in place if no loop of asyncio runs here."""
+    if _loop_is_running_here():
+        await _work_in_thread(partial(import_module, module))
+    else:
+        import_module(module)
+
+
+async def _work_in_thread(function: Callable[[], object]) -> object:
     """Return the result of a function that runs outside the event loop; raise its error."""
     answer = await _in_loop(in_thread(function))
     if isinstance(answer, Failure):

@@ -5,15 +5,13 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from functools import partial
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast
 
 from compaction_hooks import arguments
 from compaction_hooks.engine.call import Order
 from compaction_hooks.errors import ConfigurationError, RecordError
 from compaction_hooks.messages import M, Message, MessageFormat, UsageReport
-from compaction_hooks.runtime.drivers import Services, work_in_thread
+from compaction_hooks.runtime.drivers import Services, import_outside_loop
 from compaction_hooks.runtime.guarded_call import is_async
 from compaction_hooks.runtime.guards import Signal, guard_reader
 from compaction_hooks.session import Later
@@ -80,7 +78,7 @@ class ConversationMethods(RecallMethods[M]):
             ConfigurationError: the trigger is a part of the window, and neither this call nor an earlier one has a window.
         """
         if ENGINE not in sys.modules:  # half of the package: its import would stop the event loop
-            await work_in_thread(partial(import_module, ENGINE))
+            await import_outside_loop(ENGINE)
         view = self.quiet_engine.find_quiet_view(messages, options)
         if view is not None:
             return view

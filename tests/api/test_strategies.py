@@ -1,6 +1,7 @@
 """`strategies` of `CompactionSettings`, with `add_continuation`: how a view is made smaller."""
 
 import logging
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -250,14 +251,19 @@ class KeepNewest:
 
 
 class SummarizeMore:
-    """Summarizes, and keeps half as much word for word."""
+    """Summarizes, and keeps half as much word for word; notes the threads in which it works."""
+
+    def __init__(self) -> None:
+        self.threads: list[threading.Thread] = []
 
     def propose(self, snapshot: Snapshot[M], goal: Goal[M], /) -> SummaryPlan | None:
+        self.threads.append(threading.current_thread())
         return plan_summary(snapshot, replace(goal, keep_tokens=goal.keep_tokens // 2))
 
     def from_summary(
         self, snapshot: Snapshot[M], goal: Goal[M], plan: SummaryPlan, summary: Summarized, /
     ) -> Candidate[M] | None:
+        self.threads.append(threading.current_thread())
         return Summarize().from_summary(snapshot, goal, plan, summary)
 
 
@@ -275,6 +281,14 @@ def test_a_strategy_of_ones_own_asks_for_a_summary() -> None:
         return len(hooks(strategy).transform_context_sync(AT_WORK))
 
     assert list_kept(SummarizeMore()) < list_kept(Summarize())
+
+
+@pytest.mark.parametrize("asked", [None, Scripted()], ids=["by rule", "of a model"])
+async def test_a_summary_is_planned_and_completed_outside_the_event_loop(asked: Scripted | None) -> None:
+    strategy = SummarizeMore()
+    await controller(settings=CompactionSettings(strategies=[strategy]), summarizer=asked).transform_context(AT_WORK)
+    assert len(strategy.threads) == 2
+    assert threading.main_thread() not in strategy.threads
 
 
 class Broken:
