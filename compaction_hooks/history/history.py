@@ -392,7 +392,7 @@ class History(NamedTuple, Generic[M]):
         if found is not None:
             return found
 
-        start = max(known for known in chain if known < local)
+        start = max(known for known in [*chain] if known < local)  # a copy: another thread may add to it
         digest = chain[start]
         first = self.base + start
         begin, calls = self.run_start(first), self.run_calls(first - 1)
