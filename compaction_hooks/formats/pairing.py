@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import chain
 from typing import Final
 
-from compaction_hooks.messages import Message, ToolCall, ToolResult
+from compaction_hooks.messages import Message, Part, ToolCall, ToolResult
 
 MOST_SEARCHED: Final = 200
 """The most messages before a result in which its call is looked for by name: the results of a step follow it closely."""
@@ -16,9 +15,7 @@ MOST_SEARCHED: Final = 200
 
 def pair_all(messages: Sequence[Message]) -> Sequence[Message]:
     """Return the messages of a conversation as `pair_by_name` does; the very sequence if all ids are the messages' own."""
-    calls = ((call.id, call.name) for message in messages for call in message.calls)
-    results = ((result.call_id, result.name) for message in messages for result in message.results)
-    if not any(_is_made_of_name(*names) for names in chain(calls, results)):
+    if not any(map(_is_named, (part for message in messages for part in message.parts))):
         return messages
     paired: list[Message] = []
     for message in messages:
@@ -77,6 +74,13 @@ def _answers_by_name(result: ToolResult, call: ToolCall) -> bool:
 
 def _is_by_name(result: ToolResult, call_id: str) -> bool:
     return _is_made_of_name(result.call_id, result.name) or _is_made_of_name(call_id, result.name)
+
+
+def _is_named(part: Part) -> bool:
+    """Return whether a part is a call or a result without an id of its own."""
+    if isinstance(part, ToolCall):
+        return _is_made_of_name(part.id, part.name)
+    return isinstance(part, ToolResult) and _is_made_of_name(part.call_id, part.name)
 
 
 def _is_made_of_name(call_id: str, name: str) -> bool:

@@ -134,18 +134,19 @@ class _Builder(Generic[M]):
         self.items: tuple[int, int, Sequence[M]] | None = None
 
     def add(self, pieces: Iterable[int], rewritten: Mapping[int, Rewritten[M]] = MappingProxyType({})) -> None:
-        """Add single pieces: their messages, or new ones with only these pieces."""
-        for host, group in groupby(pieces, key=lambda index: self.history.piece(index).host):
-            chosen = list(group)
-            message = rewritten[host].message if host in rewritten else self.history.host(host)
-            if len(chosen) < len(self.history.host_pieces(host)):
-                message = self.format.take(message, [self.history.piece(index).number for index in chosen])
-            shown, saved = self.stale.leave_out(message, chosen)
+        """Add pieces: their messages, or new ones with only these pieces."""
+        log = self.history.log
+        for host, group in groupby(pieces, key=lambda index: log.pieces[index].host):
+            chosen = [*group]
+            message = rewritten[host].message if host in rewritten else log.hosts[host]
+            if len(chosen) < log.first_pieces[host + 1] - log.first_pieces[host]:
+                message = self.format.take(message, [log.pieces[index].number for index in chosen])
+            shown, self.saved[host] = self.stale.leave_out(message, chosen)
             if shown is not None:
                 self.reused.append(host)
                 self.messages.append(shown)
-            self.tokens += sum(self.history.piece(index).tokens for index in chosen)
-            self.saved[host] = saved
+            for index in chosen:
+                self.tokens += log.pieces[index].tokens
 
     def add_head(
         self,
@@ -213,20 +214,6 @@ class _Builder(Generic[M]):
         shown = {history.piece(index).host for index in (*history.systems(cut), *pinned)}
         yield from (host for host in chain(reversed(range(start, end)), marked) if host not in shown)
 
-    def add_hosts(self, first: int, end: int, rewritten: Mapping[int, Rewritten[M]]) -> None:
-        """Add whole messages, `first` to `end` (excluded)."""
-        kept: dict[int, M] = dict(enumerate(self.history.hosts(first)[: end - first], first))
-        self.tokens += self.history.tokens(self.history.first_piece(first), self.history.first_piece(end))
-        kept.update({host: shown.message for host, shown in rewritten.items() if first <= host < end})
-        for host in self.stale.hosts(first, end):
-            left, self.saved[host] = self.stale.leave_out(kept[host], self.history.host_pieces(host))
-            if left is None:
-                del kept[host]
-            else:
-                kept[host] = left
-        self.messages += kept.values()
-        self.reused += kept
-
 
 def _move_mark(history: History[M], format: Format[M], summary: M, hosts: Iterable[int]) -> MovedMark[M] | None:
     """Return a summary with the first mark found in host messages; None without a mark, or if the format has none."""
@@ -288,9 +275,7 @@ def apply_record(
     is_partial = cut < history.piece_count and history.first_piece(first) != cut
     changed = [*rewritten, *stale.hosts(first, history.host_count)]
     tail_start = max([first + is_partial, *(host + 1 for host in changed)])
-    if is_partial:
-        builder.add(range(cut, history.first_piece(first + 1)), rewritten)
-    builder.add_hosts(first + is_partial, tail_start, rewritten)
+    builder.add(range(cut, history.first_piece(tail_start)), rewritten)
 
     unpinned_request = _find_unpinned_request(history, head.pins, reductions, cut)
     is_settled = stale.is_settled and all(item.run < history.run_count - 1 for item in wanted.values())

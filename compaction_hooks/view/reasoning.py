@@ -98,9 +98,11 @@ class StaleReasoning(NamedTuple, Generic[M]):
             message: A host message, or a copy with some of its pieces or with shorter parts.
             pieces: Indexes of the pieces in the message.
         """
-        stale = self._pieces
-        is_stale = any(at in stale and self._is_affected(self.history.piece(at).message) for at in pieces)
-        if not is_stale and self.natives.isdisjoint(pieces):
+        stale = self._pieces if self.runs.end else range(0)
+        is_stale = bool(stale) and any(
+            at in stale and self._is_affected(self.history.piece(at).message) for at in pieces
+        )
+        if not is_stale and (not self.natives or self.natives.isdisjoint(pieces)):
             return message, 0
         saved = sum(self._tokens_saved(index, is_stale=is_stale) for index in pieces)
         listed = [
