@@ -12,12 +12,11 @@ from compaction_hooks.tokens.budget import KEEP_RECENT_RATIO, MANUAL_KEEP_RATIO
 from compaction_hooks.view import CompactionReason
 
 if TYPE_CHECKING:
-    from compaction_hooks.engine.conversation import Conversation
     from compaction_hooks.native import Issuer
     from compaction_hooks.settings import CompactionSettings
     from compaction_hooks.tokens.budget import Budget
     from compaction_hooks.tokens.calibration import Calibration
-    from compaction_hooks.tokens.windows import ModelWindow, Windows
+    from compaction_hooks.tokens.windows import Windows
     from compaction_hooks.triggers import Due
     from compaction_hooks.view.record import CompactionRecord
     from compaction_hooks.view.snapshot import Snapshot
@@ -122,22 +121,11 @@ class Order(NamedTuple):
         return max(min(budget.keep, most), math.ceil(snapshot.ratio * turns))
 
 
-def budget_for(conversation: Conversation[M], call: Call[M]) -> Budget | None:
-    """Return the budget for a call's model, or None if its window is unknown. It is cached until its inputs change."""
-    shared = call.shared
-    window = shared.windows.find(call.model, call.context_window, call.settings.default_context_window)
+def budget_for(call: Call[M]) -> Budget | None:
+    """Return the budget for a call's model, or None if its window is unknown; the smaller one if the window cut an answer short."""
+    shared, settings, cut_at = call.shared, call.settings, call.cut_at
+    window = shared.windows.find(call.model, call.context_window, settings.default_context_window)
     requested = call.max_output_tokens or shared.requested_outputs.get(call.model or shared.model)
-    terms = (call.settings, window, requested, call.cut_at)
-    held = conversation.sizes.budget
-    if held is None or held[0] != terms:
-        held = conversation.sizes.budget = terms, _compute_budget(*terms)
-    return held[1]
-
-
-def _compute_budget(
-    settings: CompactionSettings, window: ModelWindow | None, requested: int | None, cut_at: int | None
-) -> Budget | None:
-    """Return the budget for a window; the smaller one if the window cut an answer short at `cut_at`."""
     if cut_at is not None and (window is None or cut_at < window.tokens):
         # The provider lowers the limit of an answer by itself, so the whole answer need not fit.
         wished = min(requested or settings.max_output_tokens or 0, cut_at // 2)

@@ -185,7 +185,7 @@ class Engine(Generic[M]):
         last, shared = self.conversation.newest_snapshot, self.shared
         if last is not None:
             return last.budget
-        return budget_for(self.conversation, Call([], shared.find_settings(shared.model), shared))
+        return budget_for(Call([], shared.find_settings(shared.model), shared))
 
     def load(self, call: Call[M] | None) -> Flow[None]:
         """Load the stored records, and measure the view of a call's list."""

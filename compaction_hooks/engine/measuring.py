@@ -56,7 +56,7 @@ def take_snapshot(conversation: Conversation[M], call: Call[M]) -> Snapshot[M]:
     is_changed = is_mended or not projection.is_identity or history.has_summary
 
     key = _name_view(history, record, projection, model, system + tools)
-    budget = budget_for(conversation, call)
+    budget = budget_for(call)
     if budget is None:
         shared.windows.warn_once(model)
     # Before the size is taken: an answer in the list may carry the count of this very view.
@@ -270,7 +270,7 @@ def learn_from_overflow(
         # The host asks for that much every time: it must stay free, or the next request overflows as well.
         shared.requested_outputs[model or shared.model] = info.output_tokens
 
-    budget = budget_for(conversation, call)
+    budget = budget_for(call)
     if sent is None or budget is None:
         return
     actual = _read_input_tokens(info) or budget.window + 1

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Generic, NamedTuple
 
 from compaction_hooks.messages import M
-from compaction_hooks.tokens.budget import Budget
 from compaction_hooks.tokens.calibration import UNTAUGHT, Calibration
 from compaction_hooks.view.record import CompactionRecord
 from compaction_hooks.view.snapshot import Snapshot, ViewKey
@@ -63,7 +62,6 @@ class Sizes:
         last_checked: The view when usage inside answers was last checked, and the piece of the newest such answer.
         models: By name, the models of this conversation; None is the controller's own.
         fixed: The system prompt and the tools last passed next to the list, each with its estimate.
-        budget: The last budget and its inputs.
     """
 
     def __init__(self) -> None:
@@ -71,7 +69,6 @@ class Sizes:
         self.last_checked: tuple[ViewKey, int] | None = None
         self.models: dict[str | None, KnownModel] = {}
         self.fixed: list[tuple[object, int]] = [(None, 0), (None, 0)]
-        self.budget: tuple[object, Budget | None] | None = None
 
     def known_model(self, model: str | None) -> KnownModel:
         """Return what is known of a model."""
