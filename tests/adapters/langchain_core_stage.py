@@ -112,9 +112,9 @@ async def say(graph: Any, text: str, how: str, config: Any = None) -> str:
     return str(ended["messages"][-1].text)
 
 
-async def step_by_step(start: Callable[[], Any], text: str, how: str, config: Any) -> str:
+async def step_by_step(start: Callable[[], Any], text: str, how: str) -> str:
     """Return the last answer to a request if a new graph, as in another process, goes on at each interrupt of the thread."""
-    graph = start()
+    graph, config = start(), {**thread(), "recursion_limit": 200}
     ended = await run(graph, said(text), how, config)
     while graph.get_state(config).next:
         graph = start()
