@@ -93,6 +93,8 @@ def thread(name: str = "thread") -> RunnableConfig:
 
 
 async def run(graph: Any, value: Any, how: str = "sync", config: Any = None, **options: Any) -> Any:
+    if how == "streamed":
+        return await streamed(graph, value, "async", "messages", config, **options)
     return graph.invoke(value, config, **options) if how == "sync" else await graph.ainvoke(value, config, **options)
 
 

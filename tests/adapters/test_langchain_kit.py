@@ -16,14 +16,13 @@ from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
-from compaction_hooks import CompactionController
 from compaction_hooks.testing import ADAPTER_FACTS, AdapterFact, Opening, check_adapter, check_session
 from tests.adapters import by_hand
 from tests.adapters.by_hand_rows import Process, check_rows
 from tests.adapters.langchain_core_stage import WINDOW, Stage, both_ways, say, step_by_step, thread
 from tests.adapters.langchain_kit_stage import GraphHarness
 from tests.adapters.recall_scene import REQUEST, check_recall, read_page
-from tests.adapters.stage import PATTERNS, recorded_script
+from tests.adapters.stage import DENIED, PATTERNS, check_denied_call, recorded_script
 from tests.conversations import prose
 from tests.data import needs_data
 from tests.provider import Answer, Call, LoopbackProvider
@@ -99,9 +98,6 @@ async def test_a_thread_that_goes_on_in_another_process_recalls(stage: Stage, ho
     await check_recall(stage.side(), lambda: step_by_step(start, REQUEST, how))
 
 
-SAID = "Never push to main. Rebase first!"
-
-
 @tool
 def push(branch: str) -> str:
     """Push a branch."""
@@ -115,14 +111,10 @@ async def test_the_words_of_a_rejected_call_are_its_results(stage: Stage) -> Non
     agent = create_agent(stage.openai(), [push], middleware=[human], checkpointer=InMemorySaver())
     given: Any = {"messages": [("user", "Publish the branch.")]}
     await agent.ainvoke(given, thread("rejected"))
-    resume: Any = Command(resume={"decisions": [{"type": "reject", "message": SAID}]})
+    resume: Any = Command(resume={"decisions": [{"type": "reject", "message": DENIED}]})
     messages = (await agent.ainvoke(resume, thread("rejected")))["messages"]
     answer = next(message for message in messages if isinstance(message, ToolMessage))
-    if answer.text == SAID:
+    if answer.text == DENIED:
         pytest.skip("older versions have no sentence before the words")
 
-    hooks = CompactionController(context_window=64_000, format=LangChainFormat())
-    record = hooks.compact_sync([*messages, HumanMessage("Well?")], keep_recent_tokens=0).record
-    assert record is not None
-    assert f"- [ ] push(branch=main) -> FAILED: its result says: {SAID}" in record.summary
-    assert SAID not in record.summary.partition("## Progress")[0]
+    check_denied_call([*messages, HumanMessage("Well?")], LangChainFormat(), f"its result says: {DENIED}")

@@ -25,14 +25,14 @@ from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.openai import OpenAIProvider
 from pydantic_ai.tools import ToolDenied
 
-from compaction_hooks import CompactionController, ConfigurationError
+from compaction_hooks import ConfigurationError
 from compaction_hooks.events import CompactionEvent
 from compaction_hooks.testing import ADAPTER_FACTS, AdapterFact, Opening, ScriptedTool, check_adapter, check_session
 from tests.adapters.by_hand_rows import ID, Process, check_rows
 from tests.adapters.pydantic_ai_messages import SECRET, reader, spoken, steps, texts
 from tests.adapters.pydantic_ai_stage import WINDOW, Stage, own_event_loop
 from tests.adapters.recall_scene import KNOWN, REQUEST, UNKNOWN, Reader, check_recall, read_page
-from tests.adapters.stage import PATTERNS, recorded_script
+from tests.adapters.stage import DENIED, PATTERNS, check_denied_call, recorded_script
 from tests.cases import crossed
 from tests.conversations import prose
 from tests.data import needs_data
@@ -248,9 +248,6 @@ def test_recall_excludes_persist() -> None:
         Compaction[None](context_window=WINDOW, recall=True, persist=True)
 
 
-SAID = "Never push to main. Rebase first!"
-
-
 async def test_the_words_of_a_denied_call_are_its_results(stage: Stage) -> None:
     agent = Agent(stage.openai(), output_type=[str, DeferredToolRequests])
 
@@ -258,7 +255,7 @@ async def test_the_words_of_a_denied_call_are_its_results(stage: Stage) -> None:
     def push(branch: str) -> str:
         raise AssertionError(branch)
 
-    for denied in (ToolDenied(SAID), ToolDenied()):
+    for denied in (ToolDenied(DENIED), ToolDenied()):
         stage.side().answers.extend([Answer(calls=(Call("push", {"branch": "main"}),)), Answer(prose(400))])
         asked = await agent.run("Publish the branch.")
         assert isinstance(asked.output, DeferredToolRequests)
@@ -267,8 +264,4 @@ async def test_the_words_of_a_denied_call_are_its_results(stage: Stage) -> None:
         ended = await agent.run(message_history=asked.all_messages(), deferred_tool_results=results)
 
         messages = [*ended.all_messages(), ModelRequest.user_text_prompt("Well?")]
-        hooks = CompactionController(context_window=64_000, format=PydanticAIFormat())
-        record = hooks.compact_sync(messages, keep_recent_tokens=0).record
-        assert record is not None
-        assert f"- [ ] push(branch=main) -> FAILED: {denied.message}" in record.summary
-        assert SAID not in record.summary.partition("## Progress")[0]
+        check_denied_call(messages, PydanticAIFormat(), denied.message)
