@@ -93,6 +93,8 @@ def thread(name: str = "thread") -> RunnableConfig:
 
 
 async def run(graph: Any, value: Any, how: str = "sync", config: Any = None, **options: Any) -> Any:
+    if how == "streamed":
+        return await streamed(graph, value, "async", "messages", config, **options)
     return graph.invoke(value, config, **options) if how == "sync" else await graph.ainvoke(value, config, **options)
 
 
@@ -112,9 +114,9 @@ async def say(graph: Any, text: str, how: str, config: Any = None) -> str:
     return str(ended["messages"][-1].text)
 
 
-async def step_by_step(start: Callable[[], Any], text: str, how: str, config: Any) -> str:
+async def step_by_step(start: Callable[[], Any], text: str, how: str) -> str:
     """Return the last answer to a request if a new graph, as in another process, goes on at each interrupt of the thread."""
-    graph = start()
+    graph, config = start(), {**thread(), "recursion_limit": 200}
     ended = await run(graph, said(text), how, config)
     while graph.get_state(config).next:
         graph = start()

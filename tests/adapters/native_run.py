@@ -3,6 +3,7 @@
 import json
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import pytest
@@ -102,7 +103,6 @@ async def check_rotated_key(native: NativeSide, steps: Steps) -> None:
 
 
 OVERLOADED = Rejection(529, anthropic_error("overloaded_error", "compaction_unavailable"))
-failures = pytest.mark.parametrize("failure", ["max_tokens", OVERLOADED], ids=["no summary", "an error"])
 
 
 async def check_failure(native: NativeSide, steps: Steps, failure: str | Rejection, why: str = "") -> None:
@@ -131,6 +131,24 @@ async def check_left_to_text(native: NativeSide, steps: Steps, *others: Steps) -
     assert native.side.rejections == []
     await steps(1)
     assert native.sealed == [block]
+
+
+async def check_other_issuers(native: NativeSide, steps: Any) -> None:
+    """Check that another model, and the same one at another address, are sent the text."""
+    await check_left_to_text(native, steps, partial(steps, model=OTHER), partial(steps, host="localhost"))
+
+
+around_a_block = pytest.mark.parametrize(
+    "check",
+    [
+        check_rotated_key,
+        check_other_issuers,
+        partial(check_failure, failure="max_tokens"),
+        partial(check_failure, failure=OVERLOADED),
+    ],
+    ids=["a rotated key costs one refusal", "other issuers are sent the text", "no summary", "an error"],
+)
+"""Anthropic's block is refused, left to others, or not made: the text of the summary goes on."""
 
 
 async def check_openai(native: NativeSide, steps: Steps) -> None:

@@ -1,8 +1,9 @@
 """An agent that needs a fact from an early tool result, after its view has left that out."""
 
 import json
+from collections.abc import Awaitable, Callable
 
-from tests.provider import Answer, Call, Received
+from tests.provider import Answer, Call, Received, Side
 
 FACT = "TX-48213"
 REQUEST = "Read all pages, then say which code opens the vault."
@@ -39,3 +40,13 @@ class Reader:
             return Answer(UNKNOWN)
         self.recalled = True
         return Answer(calls=(Call("recall", {self._argument: "code that opens the vault"}),))
+
+
+async def check_recall(
+    side: Side, ask: Callable[[], Awaitable[object]], recall: bool = True, argument: str = "query"
+) -> None:
+    """Check that an agent that is asked for the fact knows it if it has the tool, and only then."""
+    side.think = reader = Reader(argument)
+    assert await ask() == (KNOWN if recall else UNKNOWN)
+    assert reader.recalled is recall
+    assert ("recall" in str(side.model_requests[-1].messages)) is recall

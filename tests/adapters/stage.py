@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from compaction_hooks import Summary, SummaryRequest
+from compaction_hooks import CompactionController, Summary, SummaryRequest
 from compaction_hooks.testing import Script
 from tests.cases import sampled
 from tests.provider import Answer, LoopbackProvider, Rejection, Side
@@ -71,6 +71,19 @@ class CountingSummarizer:
     def __call__(self, request: SummaryRequest) -> Summary:
         self.asked.append(request)
         return Summary(text=f"## Goal\n- {SECRET} {len(self.asked)}")
+
+
+DENIED = "Never push to main. Rebase first!"
+"""What a person says who denies a call of `push`."""
+
+
+def check_denied_call(messages: list[Any], message_format: Any, result: str) -> None:
+    """Check that the words of a denied call are its result in a summary, and no request of the user."""
+    hooks = CompactionController(context_window=64_000, format=message_format)
+    record = hooks.compact_sync(messages, keep_recent_tokens=0).record
+    assert record is not None
+    assert f"- [ ] push(branch=main) -> FAILED: {result}" in record.summary
+    assert DENIED not in record.summary.partition("## Progress")[0]
 
 
 MINIMUM_TOKENS = 40_000

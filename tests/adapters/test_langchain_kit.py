@@ -16,15 +16,13 @@ from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
-from compaction_hooks import CompactionController
 from compaction_hooks.testing import ADAPTER_FACTS, AdapterFact, Opening, check_adapter, check_session
 from tests.adapters import by_hand
 from tests.adapters.by_hand_rows import Process, check_rows
 from tests.adapters.langchain_core_stage import WINDOW, Stage, both_ways, say, step_by_step, thread
 from tests.adapters.langchain_kit_stage import GraphHarness
-from tests.adapters.recall_scene import KNOWN, REQUEST, UNKNOWN, Reader
-from tests.adapters.recall_scene import read_page as page_text
-from tests.adapters.stage import PATTERNS, recorded_script
+from tests.adapters.recall_scene import REQUEST, check_recall, read_page
+from tests.adapters.stage import DENIED, PATTERNS, check_denied_call, recorded_script
 from tests.conversations import prose
 from tests.data import needs_data
 from tests.provider import Answer, Call, LoopbackProvider
@@ -70,49 +68,34 @@ async def test_rows_of_a_middleware(stage: Stage, tmp_path: Path, how: str) -> N
     await check_rows(how, tmp_path, by_hand.side_of(stage), new_process, by_hand.LONG_TALK["messages"][0])
 
 
-@tool
-def read_page(page: int) -> str:
-    """Read a page."""
-    return page_text(page)
-
-
 @pytest.mark.parametrize(
-    ("api", "how", "saver", "recall", "argument", "said"),
+    ("api", "how", "saver", "recall", "argument"),
     [
-        ("openai", "sync", None, True, "query", KNOWN),
-        ("openai", "streamed", InMemorySaver(), True, "handle", KNOWN),
-        ("anthropic", "async", InMemorySaver(), True, "query", KNOWN),
-        ("openai", "async", InMemorySaver(), False, "query", UNKNOWN),
+        ("openai", "sync", None, True, "query"),
+        ("openai", "streamed", InMemorySaver(), True, "handle"),
+        ("anthropic", "async", InMemorySaver(), True, "query"),
+        ("openai", "async", InMemorySaver(), False, "query"),
     ],
     ids=["run without a thread", "streamed, misnamed argument", "async", "without the tool"],
 )
 async def test_an_agent_that_needs_a_covered_fact_recalls_it(
-    stage: Stage, api: str, how: str, saver: InMemorySaver | None, recall: bool, argument: str, said: str
+    stage: Stage, api: str, how: str, saver: InMemorySaver | None, recall: bool, argument: str
 ) -> None:
-    side = stage.side()
-    side.think = reader = Reader(argument)
     middleware = CompactionMiddleware(context_window=WINDOW, recall=recall)
     agent = create_agent(getattr(stage, api)(), [read_page], middleware=[middleware], checkpointer=saver)
-    assert await say(agent, REQUEST, how, thread() if saver else None) == said
-    assert reader.recalled is recall
-    assert ("recall" in str(side.model_requests[-1].messages)) is recall
+    await check_recall(stage.side(), lambda: say(agent, REQUEST, how, thread() if saver else None), recall, argument)
 
 
 @both_ways
 async def test_a_thread_that_goes_on_in_another_process_recalls(stage: Stage, how: str) -> None:
     """The records come from the checkpoint, also if the tool is the first thing that runs there."""
-    side, model, saver = stage.side(), stage.openai(), InMemorySaver()
-    side.think = reader = Reader()
+    model, saver = stage.openai(), InMemorySaver()
 
     def start() -> Any:
         middleware = [CompactionMiddleware(context_window=WINDOW, recall=True)]
         return create_agent(model, [read_page], middleware=middleware, checkpointer=saver, interrupt_before=["tools"])
 
-    assert await step_by_step(start, REQUEST, how, {**thread(), "recursion_limit": 200}) == KNOWN
-    assert reader.recalled
-
-
-SAID = "Never push to main. Rebase first!"
+    await check_recall(stage.side(), lambda: step_by_step(start, REQUEST, how))
 
 
 @tool
@@ -128,14 +111,10 @@ async def test_the_words_of_a_rejected_call_are_its_results(stage: Stage) -> Non
     agent = create_agent(stage.openai(), [push], middleware=[human], checkpointer=InMemorySaver())
     given: Any = {"messages": [("user", "Publish the branch.")]}
     await agent.ainvoke(given, thread("rejected"))
-    resume: Any = Command(resume={"decisions": [{"type": "reject", "message": SAID}]})
+    resume: Any = Command(resume={"decisions": [{"type": "reject", "message": DENIED}]})
     messages = (await agent.ainvoke(resume, thread("rejected")))["messages"]
     answer = next(message for message in messages if isinstance(message, ToolMessage))
-    if answer.text == SAID:
+    if answer.text == DENIED:
         pytest.skip("older versions have no sentence before the words")
 
-    hooks = CompactionController(context_window=64_000, format=LangChainFormat())
-    record = hooks.compact_sync([*messages, HumanMessage("Well?")], keep_recent_tokens=0).record
-    assert record is not None
-    assert f"- [ ] push(branch=main) -> FAILED: its result says: {SAID}" in record.summary
-    assert SAID not in record.summary.partition("## Progress")[0]
+    check_denied_call([*messages, HumanMessage("Well?")], LangChainFormat(), f"its result says: {DENIED}")

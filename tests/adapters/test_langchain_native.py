@@ -16,8 +16,8 @@ from langgraph.checkpoint.memory import InMemorySaver
 from compaction_hooks import CompactionController
 from compaction_hooks.events import CompactionEvent
 from tests.adapters import native_run
-from tests.adapters.langchain_core_stage import CountingSummarizer, Stage, asked, run, spoken, streamed, thread
-from tests.adapters.native_run import KEYWORDS, MODEL, OTHER, REQUEST, RESULT, NativeSide
+from tests.adapters.langchain_core_stage import CountingSummarizer, Stage, asked, run, spoken, thread
+from tests.adapters.native_run import KEYWORDS, MODEL, REQUEST, RESULT, NativeSide
 from tests.adapters.server_compaction import (
     CLEARS,
     COMPACTS,
@@ -152,10 +152,7 @@ class Run:
         for _ in range(count):
             is_new = not agent.get_state(thread()).values
             given = {"messages": [HumanMessage(REQUEST)]} if is_new else None
-            if self.how == "streamed":
-                await streamed(agent, given, "async", "messages", thread())
-            else:
-                await run(agent, given, self.how, thread())
+            await run(agent, given, self.how, thread())
 
 
 @by_anthropic
@@ -174,12 +171,6 @@ async def test_a_long_run_goes_on_behind_openais_item_until_the_key_changes(stag
 
 
 @by_anthropic
-async def test_a_rotated_key_costs_one_refusal_and_the_text_goes_on(stage: Stage) -> None:
-    agent = Run(stage)
-    await native_run.check_rotated_key(agent.native, agent.steps)
-
-
-@by_anthropic
 async def test_a_new_process_goes_on_with_the_block_of_the_checkpoint(stage: Stage) -> None:
     agent = Run(stage)
     await native_run.until_compacted(agent.native, agent.steps)
@@ -190,17 +181,10 @@ async def test_a_new_process_goes_on_with_the_block_of_the_checkpoint(stage: Sta
 
 
 @by_anthropic
-async def test_another_model_and_another_address_are_sent_the_text(stage: Stage) -> None:
+@native_run.around_a_block
+async def test_the_text_goes_on_without_the_block(stage: Stage, check: Any) -> None:
     agent = Run(stage)
-    others = (lambda count: agent.steps(count, OTHER)), (lambda count: agent.steps(count, host="localhost"))
-    await native_run.check_left_to_text(agent.native, agent.steps, *others)
-
-
-@by_anthropic
-@native_run.failures
-async def test_a_compaction_that_fails_is_made_by_rule(stage: Stage, failure: Any) -> None:
-    agent = Run(stage)
-    await native_run.check_failure(agent.native, agent.steps, failure)
+    await check(agent.native, agent.steps)
 
 
 @pytest.mark.parametrize("client", ["openai", "an older Claude"])

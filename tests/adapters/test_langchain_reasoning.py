@@ -11,7 +11,7 @@ from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 
 from compaction_hooks import CompactionController, project
-from tests.adapters.langchain_core_stage import Stage, run, said, streamed, thread
+from tests.adapters.langchain_core_stage import Stage, run, said, thread
 from tests.adapters.signed_reasoning import BINDING, HIDDEN, RESULT, SETTINGS, STEPS, TURNS, WINDOW, Reading
 from tests.cases import crossed
 from tests.provider import CallSigner, ItemSigner
@@ -56,25 +56,27 @@ def read_file(path: str) -> str:
     return f"{path}\n{RESULT}"
 
 
+async def read_on(
+    model: Any, saver: InMemorySaver, turn: str, how: str, *outside: Any
+) -> tuple[CompactionMiddleware[Any, Any], list[BaseMessage]]:
+    """Let an agent do one turn in a new process, which has only the checkpoint; return its middleware and all messages."""
+    compaction: CompactionMiddleware[Any, Any] = CompactionMiddleware(context_window=WINDOW, settings=SETTINGS)
+    agent: Any = create_agent(model, [read_file], middleware=[*outside, compaction], checkpointer=saver)
+    await run(agent, said(turn), how, {**thread(), "recursion_limit": 10 * STEPS})
+    messages = agent.get_state(thread()).values["messages"]
+    assert messages[-1].text == "Done."
+    return compaction, messages
+
+
 @crossed(model=[BINDING, HIDDEN], how=["sync", "async", "streamed"], output=["v0", "v1"])
 async def test_no_run_of_an_agent_ends_in_a_refusal(stage: Stage, model: str, how: str, output: str) -> None:
-    """The second turn is that of another process, which has only the checkpoint."""
     reading, saver = Reading(stage.side()), InMemorySaver()
     for turn in TURNS:
-        compaction = CompactionMiddleware(context_window=WINDOW, settings=SETTINGS)
-        agent: Any = create_agent(
+        client, outside = (
             stage.anthropic(model_name=model, output_version=output),
-            [read_file],
-            middleware=[ModelRetryMiddleware(max_retries=0, on_failure="error"), compaction],
-            checkpointer=saver,
+            ModelRetryMiddleware(max_retries=0, on_failure="error"),
         )
-        config = {**thread(), "recursion_limit": 10 * STEPS}
-        if how == "streamed":
-            await streamed(agent, said(turn), "async", "messages", config)
-        else:
-            await run(agent, said(turn), how, config)
-        messages = agent.get_state(thread()).values["messages"]
-        assert messages[-1].text == "Done."
+        compaction, messages = await read_on(client, saver, turn, how, outside)
     reading.check(model)
     assert compaction.session("thread").state().compaction_count >= 2
     assert sum("signature" in str(message.content) for message in messages) == len(reading.answers)
@@ -84,11 +86,7 @@ async def test_no_run_of_an_agent_ends_in_a_refusal(stage: Stage, model: str, ho
 async def test_no_run_on_bedrock_ends_in_a_refusal(stage: Stage, model: str) -> None:
     reading, saver = Reading(stage.side()), InMemorySaver()
     for turn in TURNS:
-        compaction = CompactionMiddleware(context_window=WINDOW, settings=SETTINGS)
-        bedrock = stage.bedrock(f"anthropic.{model}")
-        agent: Any = create_agent(bedrock, [read_file], middleware=[compaction], checkpointer=saver)
-        await run(agent, said(turn), "sync", {**thread(), "recursion_limit": 10 * STEPS})
-        assert agent.get_state(thread()).values["messages"][-1].text == "Done."
+        await read_on(stage.bedrock(f"anthropic.{model}"), saver, turn, "sync")
     reading.check(model)
 
 
@@ -96,24 +94,17 @@ async def test_no_run_on_bedrock_ends_in_a_refusal(stage: Stage, model: str) -> 
 async def test_reasoning_of_another_account_is_dropped_with_its_ids_and_signatures(
     stage: Stage, client: str, how: str
 ) -> None:
-    """The account changes between three turns, and each of them is that of another process."""
+    """The account changes between three turns."""
     reading, saver = Reading(stage.side()), InMemorySaver()
     signer = reading.side.signer = CallSigner() if client == "google" else ItemSigner()
     options: dict[str, Any] = {"output_version": client, "include": ["reasoning.encrypted_content"]}
     for turn, account in zip((*TURNS, "Go on."), ("first", "second", "second"), strict=True):
         signer.account = account
-        compaction = CompactionMiddleware(context_window=WINDOW, settings=SETTINGS)
         if client == "google":
-            model = stage.google("gemini-3-pro")
+            model: Any = stage.google("gemini-3-pro")
         else:
             model = stage.openai(None, model="gpt-5", use_responses_api=True, **options)
-        agent: Any = create_agent(model, [read_file], middleware=[compaction], checkpointer=saver)
-        config = {**thread(), "recursion_limit": 10 * STEPS}
-        if how == "streamed":
-            await streamed(agent, said(turn), "async", "messages", config)
-        else:
-            await run(agent, said(turn), how, config)
-        assert agent.get_state(thread()).values["messages"][-1].text == "Done."
+        await read_on(model, saver, turn, how)
     assert len(signer.refusals) == len(reading.side.rejections) == 1
     assert signer.sent[-1] > 1
 

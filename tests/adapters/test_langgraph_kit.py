@@ -9,7 +9,6 @@ import pytest
 from compaction_adapters.kit import Twin
 from compaction_adapters.langgraph import BaseStoreRecordStore, CompactionNode
 from langchain_core.messages import SystemMessage
-from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode, tools_condition
@@ -32,8 +31,7 @@ from tests.adapters.langchain_core_stage import (
 )
 from tests.adapters.langchain_kit_stage import GraphHarness
 from tests.adapters.langgraph_stage import Model, calls, chat_graph, node_of, react_agent, wrapped_graph
-from tests.adapters.recall_scene import KNOWN, REQUEST, UNKNOWN, Reader
-from tests.adapters.recall_scene import read_page as page_text
+from tests.adapters.recall_scene import REQUEST, check_recall, read_page
 from tests.adapters.stage import PATTERNS, recorded_script
 from tests.data import needs_data
 from tests.provider import Answer, LoopbackProvider
@@ -126,35 +124,25 @@ async def test_an_interrupted_run_goes_on_after_a_manual_compaction(stage: Stage
     assert SECRET in texts(side.model_requests[-1].messages)
 
 
-@tool
-def read_page(page: int) -> str:
-    """Read a page."""
-    return page_text(page)
-
-
 @pytest.mark.parametrize(
-    ("how", "version", "recall", "said"),
-    [("sync", "v1", True, KNOWN), ("streamed", "v2", True, KNOWN), ("sync", "v2", False, UNKNOWN)],
+    ("how", "version", "recall"),
+    [("sync", "v1", True), ("streamed", "v2", True), ("sync", "v2", False)],
     ids=["tools of the state", "streamed, tools by Send", "without the tool"],
 )
 async def test_an_agent_that_needs_a_covered_fact_recalls_it(
-    stage: Stage, how: str, version: str, recall: bool, said: str
+    stage: Stage, how: str, version: str, recall: bool
 ) -> None:
-    side = stage.side()
-    side.think = reader = Reader()
     compact = CompactionNode(context_window=WINDOW, recall=recall)
     model = compact.wrap(stage.openai())
     agent = react_agent(model, [read_page, *compact.tools], pre_model_hook=compact, version=version)
-    assert await say(agent, REQUEST, how, {**thread(), "recursion_limit": 200}) == said
-    assert reader.recalled is recall
-    assert ("recall" in str(side.model_requests[-1].messages)) is recall
+    config = {**thread(), "recursion_limit": 200}
+    await check_recall(stage.side(), lambda: say(agent, REQUEST, how, config), recall)
 
 
 @pytest.mark.parametrize(("how", "version"), [("sync", "v1"), ("async", "v2")])
 async def test_a_thread_that_goes_on_in_another_process_recalls(stage: Stage, how: str, version: str) -> None:
     """The records come from the checkpoint, also if the tool is the first thing that runs there."""
-    side, model, saver = stage.side(), stage.openai(), InMemorySaver()
-    side.think = reader = Reader()
+    model, saver = stage.openai(), InMemorySaver()
 
     def start() -> Any:
         compact = CompactionNode(context_window=WINDOW, recall=True)
@@ -162,8 +150,7 @@ async def test_a_thread_that_goes_on_in_another_process_recalls(stage: Stage, ho
         saved: Any = {"checkpointer": saver, "interrupt_before": ["tools"], "version": version}
         return react_agent(compact.wrap(model), tools, pre_model_hook=compact, **saved)
 
-    assert await step_by_step(start, REQUEST, how, {**thread(), "recursion_limit": 200}) == KNOWN
-    assert reader.recalled
+    await check_recall(stage.side(), lambda: step_by_step(start, REQUEST, how))
 
 
 def test_recall_excludes_trim() -> None:

@@ -16,8 +16,8 @@ from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.testing import ADAPTER_FACTS, AdapterFact, HostConversation, Opening, check_adapter, check_session
 from tests.adapters import litellm_stage
 from tests.adapters.by_hand_rows import ID, Process, check_rows
-from tests.adapters.litellm_stage import WINDOW, WITH_TOOLS, Stage, litellm
-from tests.adapters.recall_scene import KNOWN, REQUEST, UNKNOWN, Reader, read_page
+from tests.adapters.litellm_stage import WINDOW, WITH_TOOLS, Stage, litellm, offered
+from tests.adapters.recall_scene import REQUEST, check_recall, read_page
 from tests.adapters.stage import PATTERNS, recorded_script
 from tests.cases import crossed
 from tests.conversations import system, talk, user
@@ -162,34 +162,26 @@ def test_without_an_id_the_cure_is_named() -> None:
         with_compaction(litellm.completion, context_window=WINDOW).forget_sync()
 
 
-READ_PAGE = {
-    "type": "function",
-    "function": {"name": "read_page", "parameters": {"type": "object", "properties": {"page": {"type": "integer"}}}},
-}
 RECALL_WINDOW = 16_384
 
 
-@pytest.mark.parametrize(
-    ("is_streamed", "recall", "said"), [(False, True, KNOWN), (True, True, KNOWN), (False, False, UNKNOWN)]
-)
-def test_an_agent_that_needs_a_covered_fact_recalls_it(
-    stage: Stage, is_streamed: bool, recall: bool, said: str
-) -> None:
-    side = stage.side(window=RECALL_WINDOW)
-    side.think = reader = Reader()
+@pytest.mark.parametrize(("is_streamed", "recall"), [(False, True), (True, True), (False, False)])
+async def test_an_agent_that_needs_a_covered_fact_recalls_it(stage: Stage, is_streamed: bool, recall: bool) -> None:
     completion = with_compaction(litellm.completion, context_window=RECALL_WINDOW, recall=recall)
-    messages: list[Any] = [user(REQUEST)]
-    while True:
-        answered = completion(messages=messages, tools=[READ_PAGE], stream=is_streamed, **stage.openai(), **WITH_TOOLS)
-        whole = litellm.stream_chunk_builder([*answered]) if is_streamed else answered
-        answer = whole.choices[0].message
-        messages.append(answer)
-        if not answer.tool_calls:
-            break
-        for call in answer.tool_calls:
-            tool = completion.recall_tool(messages) if call.function.name == "recall" else read_page
-            result = tool(**json.loads(call.function.arguments))
-            messages.append({"role": "tool", "tool_call_id": call.id, "content": result})
-    assert answer.content == said
-    assert reader.recalled is recall
-    assert ("recall" in str(side.model_requests[-1].messages)) is recall
+
+    async def ask() -> object:
+        messages: list[Any] = [user(REQUEST)]
+        while True:
+            arguments = {"messages": messages, "tools": [offered("read_page", page={"type": "integer"})]}
+            answered = completion(stream=is_streamed, **arguments, **stage.openai(), **WITH_TOOLS)
+            whole = litellm.stream_chunk_builder([*answered]) if is_streamed else answered
+            answer = whole.choices[0].message
+            messages.append(answer)
+            if not answer.tool_calls:
+                return answer.content
+            for call in answer.tool_calls:
+                tool = completion.recall_tool(messages) if call.function.name == "recall" else read_page
+                result = tool(**json.loads(call.function.arguments))
+                messages.append({"role": "tool", "tool_call_id": call.id, "content": result})
+
+    await check_recall(stage.side(window=RECALL_WINDOW), ask, recall)

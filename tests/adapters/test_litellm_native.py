@@ -11,7 +11,7 @@ from compaction_hooks.events import CompactionEvent
 from tests.adapters import litellm_stage
 from tests.adapters import native_run as native_runs
 from tests.adapters.litellm_stage import IS_OLD, WITH_TOOLS, Stage, got, litellm, offered
-from tests.adapters.native_run import KEYWORDS, MODEL, OTHER, REQUEST, RESULT, NativeSide
+from tests.adapters.native_run import KEYWORDS, MODEL, REQUEST, RESULT, NativeSide
 from tests.adapters.server_compaction import (
     CLEARS,
     COMPACTS,
@@ -129,23 +129,10 @@ async def test_a_long_run_goes_on_behind_anthropics_block(stage: Stage, function
 
 
 @by_anthropic
-async def test_a_rotated_key_costs_one_refusal_and_the_text_goes_on(stage: Stage) -> None:
+@native_runs.around_a_block
+async def test_the_text_goes_on_without_the_block(stage: Stage, check: Any) -> None:
     run = Run(stage)
-    await native_runs.check_rotated_key(run.native, run.steps)
-
-
-@by_anthropic
-async def test_another_model_and_another_address_are_sent_the_text(stage: Stage) -> None:
-    run = Run(stage)
-    others = (lambda count: run.steps(count, OTHER)), (lambda count: run.steps(count, host="localhost"))
-    await native_runs.check_left_to_text(run.native, run.steps, *others)
-
-
-@by_anthropic
-@native_runs.failures
-async def test_a_compaction_that_fails_is_made_by_rule(stage: Stage, failure: Any) -> None:
-    run = Run(stage)
-    await native_runs.check_failure(run.native, run.steps, failure)
+    await check(run.native, run.steps)
 
 
 NOT_COMPACTING: dict[str, Any] = {

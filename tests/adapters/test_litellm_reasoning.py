@@ -21,10 +21,20 @@ RESENDS = "litellm.llms.vertex_ai.gemini.rejected_thought_signature_retry"
 """From 1.110 on litellm itself cures a refused signature, so that an adapter sees no refusal."""
 
 
-async def read_on(complete: Any, messages: list[Any], is_stream: bool, arguments: dict[str, Any]) -> list[Any]:
-    """Return the messages after one turn of an agent."""
+async def read_on(
+    function: Any,
+    store: MemoryStore,
+    messages: list[Any],
+    turn: str,
+    arguments: dict[str, Any],
+    is_stream: bool = False,
+) -> list[Any]:
+    """Return the messages after one turn of an agent in a new process, which has those of before and a store."""
+    complete = with_compaction(function, context_window=WINDOW, settings=SETTINGS, store=store, session_id="reading")
+    arguments = {"stream": is_stream, "tools": [offered("read_file")], **arguments, **WITH_TOOLS}
+    messages = [*messages, user(turn)]
     while True:
-        answer = await got(complete(messages=messages, stream=is_stream, **arguments))
+        answer = await got(complete(messages=messages, **arguments))
         if is_stream:
             answer = litellm.stream_chunk_builder([chunk async for chunk in answer])
         message = answer.choices[0].message
@@ -46,7 +56,7 @@ def router(stage: Stage, model: str) -> tuple[Any, dict[str, Any]]:
 
 @crossed(model=[BINDING, HIDDEN], how=["completion", "acompletion", "streamed", "router"])
 async def test_no_call_ends_in_a_refusal(stage: Stage, model: str, how: str) -> None:
-    """The second turn is that of another process, which has the messages and a store. Retries are left for other errors."""
+    """Retries are left for other errors."""
     if how == "streamed" and IS_OLD:
         pytest.skip("this litellm loses signatures of streamed thinking")
     reading, store, messages = Reading(stage.side()), MemoryStore(), list[Any]()
@@ -56,11 +66,7 @@ async def test_no_call_ends_in_a_refusal(stage: Stage, model: str, how: str) -> 
             function = litellm.completion
         if how == "router":
             function, arguments = router(stage, model)
-        complete = with_compaction(
-            function, context_window=WINDOW, settings=SETTINGS, store=store, session_id="reading"
-        )
-        arguments |= {"max_tokens": 400, "tools": [offered("read_file")], **WITH_TOOLS}
-        messages = await read_on(complete, [*messages, user(turn)], how == "streamed", arguments)
+        messages = await read_on(function, store, messages, turn, {**arguments, "max_tokens": 400}, how == "streamed")
     reading.check(model)
     thoughts = [message for message in messages if getattr(message, "thinking_blocks", None)]
     assert len(thoughts) == len(reading.answers)
@@ -71,11 +77,7 @@ async def test_no_call_of_bedrock_ends_in_a_refusal(stage: Stage, model: str) ->
     """litellm (1.106) sends no redacted blocks back to Converse."""
     reading, store, messages = Reading(stage.side(), has_redacted=False), MemoryStore(), list[Any]()
     for turn in TURNS:
-        complete = with_compaction(
-            litellm.acompletion, context_window=WINDOW, settings=SETTINGS, store=store, session_id="reading"
-        )
-        arguments = {**stage.bedrock(f"anthropic.{model}"), "tools": [offered("read_file")], **WITH_TOOLS}
-        messages = await read_on(complete, [*messages, user(turn)], False, arguments)
+        messages = await read_on(litellm.acompletion, store, messages, turn, stage.bedrock(f"anthropic.{model}"))
     reading.check(model)
 
 
@@ -84,16 +86,12 @@ async def test_no_call_of_bedrock_ends_in_a_refusal(stage: Stage, model: str) ->
 )
 @crossed(function=[litellm.completion, litellm.acompletion], model=["gemini-3-pro", f"gemini-3-{HIDDEN}"])
 async def test_signatures_of_another_route_are_left_out(stage: Stage, function: Any, model: str) -> None:
-    """The route changes between three turns, and each of them is that of another process."""
+    """The route changes between three turns."""
     reading, store, messages = Reading(stage.side()), MemoryStore(), list[Any]()
     signer = reading.side.signer = CallSigner()
     for turn, account in zip((*TURNS, "Go on."), ("first", "second", "second"), strict=True):
         signer.account = account
-        complete = with_compaction(
-            function, context_window=WINDOW, settings=SETTINGS, store=store, session_id="reading"
-        )
-        arguments = {**stage.google(model), "tools": [offered("read_file")], **WITH_TOOLS}
-        messages = await read_on(complete, [*messages, user(turn)], False, arguments)
+        messages = await read_on(function, store, messages, turn, stage.google(model))
     assert len(signer.refusals) == len(reading.side.rejections) == 1
     assert signer.sent[-1] > 1
 
@@ -107,11 +105,7 @@ async def test_no_copy_of_stale_thinking_is_sent_to_a_gateway(
     reading, store, messages = Reading(stage.side()), MemoryStore(), list[Any]()
     signer = reading.side.signer = Signer(chat_field=field)
     for turn in TURNS:
-        complete = with_compaction(
-            function, context_window=WINDOW, settings=SETTINGS, store=store, session_id="reading"
-        )
-        arguments = {**stage.openai(model), "tools": [offered("read_file")], **WITH_TOOLS}
-        messages = await read_on(complete, [*messages, user(turn)], False, arguments)
+        messages = await read_on(function, store, messages, turn, stage.openai(model))
     assert len(signer.refusals) == len(reading.side.rejections) == REFUSALS[model]
     assert signer.unsigned == []
     assert signer.reasoning_share > 0.1

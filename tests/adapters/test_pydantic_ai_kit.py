@@ -25,14 +25,14 @@ from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.openai import OpenAIProvider
 from pydantic_ai.tools import ToolDenied
 
-from compaction_hooks import CompactionController, ConfigurationError
+from compaction_hooks import ConfigurationError
 from compaction_hooks.events import CompactionEvent
 from compaction_hooks.testing import ADAPTER_FACTS, AdapterFact, Opening, ScriptedTool, check_adapter, check_session
 from tests.adapters.by_hand_rows import ID, Process, check_rows
 from tests.adapters.pydantic_ai_messages import SECRET, reader, spoken, steps, texts
 from tests.adapters.pydantic_ai_stage import WINDOW, Stage, own_event_loop
-from tests.adapters.recall_scene import KNOWN, REQUEST, UNKNOWN, Reader, read_page
-from tests.adapters.stage import PATTERNS, recorded_script
+from tests.adapters.recall_scene import KNOWN, REQUEST, UNKNOWN, Reader, check_recall, read_page
+from tests.adapters.stage import DENIED, PATTERNS, check_denied_call, recorded_script
 from tests.cases import crossed
 from tests.conversations import prose
 from tests.data import needs_data
@@ -188,27 +188,22 @@ async def test_in_a_running_loop_the_async_method_is_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("api", "is_streamed", "recall", "argument", "said"),
-    [
-        ("openai", False, True, "query", KNOWN),
-        ("anthropic", True, True, "handle", KNOWN),
-        ("openai", True, False, "query", UNKNOWN),
-    ],
+    ("api", "is_streamed", "recall", "argument"),
+    [("openai", False, True, "query"), ("anthropic", True, True, "handle"), ("openai", True, False, "query")],
 )
 async def test_an_agent_that_needs_a_covered_fact_recalls_it(
-    stage: Stage, api: str, is_streamed: bool, recall: bool, argument: str, said: str
+    stage: Stage, api: str, is_streamed: bool, recall: bool, argument: str
 ) -> None:
-    side = stage.side()
-    side.think = reader = Reader(argument)
     compaction = Compaction[None](context_window=WINDOW, recall=recall)
     agent = Agent(getattr(stage, api)(), capabilities=[compaction], tools=[read_page])
-    if is_streamed:
+
+    async def ask() -> str:
+        if not is_streamed:
+            return (await agent.run(REQUEST)).output
         async with agent.run_stream(REQUEST) as stream:
-            assert await stream.get_output() == said
-    else:
-        assert (await agent.run(REQUEST)).output == said
-    assert reader.recalled is recall
-    assert ("recall" in str(side.model_requests[-1].messages)) is recall
+            return await stream.get_output()
+
+    await check_recall(stage.side(), ask, recall, argument)
 
 
 async def test_the_next_run_recalls_from_the_run_before(stage: Stage) -> None:
@@ -225,13 +220,14 @@ async def test_the_next_run_recalls_from_the_run_before(stage: Stage) -> None:
 
 async def test_a_durable_run_recalls_in_its_workflow(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     """A worker of a workflow engine does not have the run's messages, so the tool is no activity of its own."""
-    side = stage.side()
-    side.think = reader = Reader()
     monkeypatch.setattr(RunContext, "in_durable_context", True)
     compaction = Compaction[None](context_window=WINDOW, recall=True)
-    result = await Agent(stage.openai(), capabilities=[compaction], tools=[read_page]).run(REQUEST)
-    assert result.output == KNOWN
-    assert reader.recalled
+    agent = Agent(stage.openai(), capabilities=[compaction], tools=[read_page])
+
+    async def ask() -> str:
+        return (await agent.run(REQUEST)).output
+
+    await check_recall(stage.side(), ask)
     toolset = compaction.get_toolset()
     assert toolset is not None
     tool = toolset.tools["recall"]
@@ -252,9 +248,6 @@ def test_recall_excludes_persist() -> None:
         Compaction[None](context_window=WINDOW, recall=True, persist=True)
 
 
-SAID = "Never push to main. Rebase first!"
-
-
 async def test_the_words_of_a_denied_call_are_its_results(stage: Stage) -> None:
     agent = Agent(stage.openai(), output_type=[str, DeferredToolRequests])
 
@@ -262,7 +255,7 @@ async def test_the_words_of_a_denied_call_are_its_results(stage: Stage) -> None:
     def push(branch: str) -> str:
         raise AssertionError(branch)
 
-    for denied in (ToolDenied(SAID), ToolDenied()):
+    for denied in (ToolDenied(DENIED), ToolDenied()):
         stage.side().answers.extend([Answer(calls=(Call("push", {"branch": "main"}),)), Answer(prose(400))])
         asked = await agent.run("Publish the branch.")
         assert isinstance(asked.output, DeferredToolRequests)
@@ -271,8 +264,4 @@ async def test_the_words_of_a_denied_call_are_its_results(stage: Stage) -> None:
         ended = await agent.run(message_history=asked.all_messages(), deferred_tool_results=results)
 
         messages = [*ended.all_messages(), ModelRequest.user_text_prompt("Well?")]
-        hooks = CompactionController(context_window=64_000, format=PydanticAIFormat())
-        record = hooks.compact_sync(messages, keep_recent_tokens=0).record
-        assert record is not None
-        assert f"- [ ] push(branch=main) -> FAILED: {denied.message}" in record.summary
-        assert SAID not in record.summary.partition("## Progress")[0]
+        check_denied_call(messages, PydanticAIFormat(), denied.message)

@@ -24,7 +24,7 @@ from pydantic_ai.toolsets import ExternalToolset
 from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.events import CompactionEvent
 from tests.adapters import native_run
-from tests.adapters.native_run import KEYWORDS, MODEL, OTHER, REQUEST, RESULT, NativeSide
+from tests.adapters.native_run import KEYWORDS, MODEL, REQUEST, RESULT, NativeSide
 from tests.adapters.pydantic_ai_messages import spoken
 from tests.adapters.pydantic_ai_stage import Stage
 from tests.adapters.server_compaction import (
@@ -151,23 +151,10 @@ async def test_a_long_run_goes_on_behind_anthropics_block(stage: Stage, prompt: 
 
 
 @by_anthropic
-async def test_a_rotated_key_costs_one_refusal_and_the_text_goes_on(stage: Stage) -> None:
+@native_run.around_a_block
+async def test_the_text_goes_on_without_the_block(stage: Stage, check: Any) -> None:
     agent = Run(stage)
-    await native_run.check_rotated_key(agent.native, agent.steps)
-
-
-@by_anthropic
-async def test_another_model_and_another_address_are_sent_the_text(stage: Stage) -> None:
-    agent = Run(stage)
-    others = (lambda count: agent.steps(count, OTHER)), (lambda count: agent.steps(count, host="localhost"))
-    await native_run.check_left_to_text(agent.native, agent.steps, *others)
-
-
-@by_anthropic
-@native_run.failures
-async def test_a_compaction_that_fails_is_made_by_rule(stage: Stage, failure: Any) -> None:
-    agent = Run(stage)
-    await native_run.check_failure(agent.native, agent.steps, failure)
+    await check(agent.native, agent.steps)
 
 
 def test_a_run_whose_messages_are_replaced_takes_no_part() -> None:

@@ -32,21 +32,25 @@ def read_file(path: str) -> str:
     return f"{path}\n{RESULT}"
 
 
+async def read_on(
+    model: Any, way: Any, turn: str, messages: list[ModelMessage], store: MemoryStore | None, **options: Any
+) -> list[ModelMessage]:
+    """Return the messages after a run in a new process, which has those of before and a store."""
+    options = {"context_window": WINDOW, "settings": SETTINGS, "store": store, **options}
+    agent: Agent[None, str] = Agent(model, capabilities=[Compaction[None](**options)], tools=[read_file])
+    limits = UsageLimits(request_limit=None)
+    output, messages = await way(agent, turn, message_history=messages, usage_limits=limits, conversation_id="reading")
+    assert output == "Done."
+    return messages
+
+
 @crossed(model=[BINDING, HIDDEN], way=[by_run, by_run_with_a_handler, by_iter_streaming], persist=[False, True])
 async def test_no_run_ends_in_a_refusal(stage: Stage, model: str, way: Any, persist: bool) -> None:
-    """The second run is that of another process, which has the messages and a store."""
     reading, store, messages = Reading(stage.side()), MemoryStore(), list[ModelMessage]()
     events: list[CompactionEvent] = []
     for turn in TURNS:
-        compaction = Compaction[None](
-            context_window=WINDOW, settings=SETTINGS, store=store, persist=persist, on_compaction=events.append
-        )
-        agent: Agent[None, str] = Agent(stage.anthropic(model=model), capabilities=[compaction], tools=[read_file])
-        limits = UsageLimits(request_limit=None)
-        output, messages = await way(
-            agent, turn, message_history=messages, usage_limits=limits, conversation_id="reading"
-        )
-        assert output == "Done."
+        options: dict[str, Any] = {"persist": persist, "on_compaction": events.append}
+        messages = await read_on(stage.anthropic(model=model), way, turn, messages, store, **options)
     reading.check(model)
     assert sum(isinstance(event, CompactionFinished) for event in events) >= 3
     whole = [message for message in messages if any(isinstance(part, ThinkingPart) for part in message.parts)]
@@ -59,14 +63,8 @@ async def test_a_hidden_binding_model_in_front_of_a_fallback_is_refused_once(sta
     reading, other = Reading(stage.side()), stage.side(key="other")
     store, messages = MemoryStore(), list[ModelMessage]()
     for turn in TURNS:
-        compaction = Compaction[None](context_window=WINDOW, settings=SETTINGS, store=store)
         model = FallbackModel(stage.anthropic(model=HIDDEN), stage.openai("other"))
-        agent: Agent[None, str] = Agent(model, capabilities=[compaction], tools=[read_file])
-        limits = UsageLimits(request_limit=None)
-        output, messages = await way(
-            agent, turn, message_history=messages, usage_limits=limits, conversation_id="reading"
-        )
-        assert output == "Done."
+        messages = await read_on(model, way, turn, messages, store)
     reading.check(HIDDEN)
     assert not other.requests
 
@@ -88,9 +86,9 @@ async def test_the_frameworks_own_retry_is_left_to_work(stage: Stage) -> None:
 
 async def test_reasoning_is_dropped_though_overflows_are_not_recovered(stage: Stage) -> None:
     reading = Reading(stage.side())
-    compaction = Compaction[None](context_window=WINDOW, settings=replace(SETTINGS, compact_on_overflow=False))
-    agent: Agent[None, str] = Agent(stage.anthropic(model=HIDDEN), capabilities=[compaction], tools=[read_file])
-    assert (await agent.run(TURNS[0], usage_limits=UsageLimits(request_limit=None))).output == "Done."
+    await read_on(
+        stage.anthropic(model=HIDDEN), by_run, TURNS[0], [], None, settings=replace(SETTINGS, compact_on_overflow=False)
+    )
     assert len(reading.side.rejections) == 1
 
 
@@ -98,15 +96,7 @@ async def test_reasoning_is_dropped_though_overflows_are_not_recovered(stage: St
 async def test_no_run_on_bedrock_ends_in_a_refusal(stage: Stage, model: str) -> None:
     reading, store, messages = Reading(stage.side()), MemoryStore(), list[ModelMessage]()
     for turn in TURNS:
-        compaction = Compaction[None](context_window=WINDOW, settings=SETTINGS, store=store)
-        agent: Agent[None, str] = Agent(
-            stage.bedrock(f"anthropic.{model}"), capabilities=[compaction], tools=[read_file]
-        )
-        limits = UsageLimits(request_limit=None)
-        output, messages = await by_run(
-            agent, turn, message_history=messages, usage_limits=limits, conversation_id="reading"
-        )
-        assert output == "Done."
+        messages = await read_on(stage.bedrock(f"anthropic.{model}"), by_run, turn, messages, store)
     reading.check(model)
 
 
@@ -114,20 +104,14 @@ async def test_no_run_on_bedrock_ends_in_a_refusal(stage: Stage, model: str) -> 
 async def test_reasoning_of_another_account_is_dropped_with_its_ids_and_signatures(
     stage: Stage, client: str, way: Any
 ) -> None:
-    """The account changes between three runs, and each of them is that of another process."""
+    """The account changes between three runs."""
     reading, store, messages = Reading(stage.side()), MemoryStore(), list[ModelMessage]()
     signer = reading.side.signer = CallSigner() if client == "google" else ItemSigner()
     reading.side.blocks = [SEARCH] if client == "hosted tools" else []
     for turn, account in zip((*TURNS, "Go on."), ("first", "second", "second"), strict=True):
         signer.account = account
-        compaction = Compaction[None](context_window=WINDOW, settings=SETTINGS, store=store)
         model = stage.google("gemini-3-pro") if client == "google" else stage.responses(model="gpt-5")
-        agent: Agent[None, str] = Agent(model, capabilities=[compaction], tools=[read_file])
-        limits = UsageLimits(request_limit=None)
-        output, messages = await way(
-            agent, turn, message_history=messages, usage_limits=limits, conversation_id="reading"
-        )
-        assert output == "Done."
+        messages = await read_on(model, way, turn, messages, store)
     assert len(signer.refusals) == len(reading.side.rejections) == 1
     assert signer.sent[-1] > 1
 

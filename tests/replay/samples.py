@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from compaction_hooks.formats import OpenAIChatFormat
-from compaction_hooks.replay import Probe, RecordedSession
+from compaction_hooks.replay import Probe, RecordedSession, ReplayError
 from compaction_hooks.replay.readers import read_sessions
 from compaction_hooks.replay.recorded import Fields
 from tests.conversations import assistant, call, prose, step, steps, system, tool, user
@@ -28,6 +28,17 @@ def read_one(path: Path) -> RecordedSession:
     return session
 
 
+def read_all(path: Path) -> tuple[list[RecordedSession], ReplayError | None]:
+    """Return the sessions of a file, and the error after them, if any."""
+    sessions: list[RecordedSession] = []
+    try:
+        for session in read_sessions(path):
+            sessions.append(session)  # noqa: PERF402 - sessions before an error count
+    except ReplayError as error:
+        return sessions, error
+    return sessions, None
+
+
 def blocks(message: Fields) -> list[Json]:
     content = message["content"]
     return cast(list[Json], content) if isinstance(content, list) else []
@@ -40,6 +51,13 @@ def shape(session: RecordedSession) -> list[str]:
         kinds = ",".join(str(block["type"]) for block in blocks(message))
         said.append(f"{message['role']}:{kinds}" if kinds else str(message["role"]))
     return said
+
+
+def assert_calls_of_sessions_are_answered(sessions: Iterable[RecordedSession]) -> None:
+    """Assert it for the sessions whose messages were made by a reader, in Anthropic's form."""
+    for session in sessions:
+        if session.format.name == "anthropic" and session.format_name != "Anthropic messages":
+            assert_calls_are_answered(session.messages)
 
 
 def assert_calls_are_answered(messages: Iterable[Mapping[str, Any]]) -> None:

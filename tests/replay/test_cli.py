@@ -26,6 +26,7 @@ from tests.replay.samples import (
     forgetful_conversation,
     long_conversation,
     short_conversation,
+    write,
     write_sessions,
 )
 
@@ -224,19 +225,13 @@ def test_json_keeps_its_fields(tmp_path: Path, capsys: Capture) -> None:
 # -- sessions of every kind
 
 
-@pytest.fixture
-def rollout(tmp_path: Path) -> Path:
-    """Return a rollout of Codex with a broken line and two results without tool calls."""
-    kind = next(kind for kind in KINDS if kind.name == "codex")
+def test_skipped_lines_of_another_agents_session_are_named(tmp_path: Path, capsys: Capture) -> None:
+    """A broken line, and two results without tool calls."""
+    (kind,) = (kind for kind in KINDS if kind.name == "codex")
     lines = kind.text(kind.records(3)).splitlines()
     orphan = {"type": "response_item", "payload": {"type": "function_call_output", "call_id": "c9", "output": "?"}}
     lines[5:5] = [json.dumps(orphan), '{"type": "response_it', json.dumps(orphan)]
-    path = tmp_path / "rollout.jsonl"
-    path.write_text("\n".join(lines))
-    return path
-
-
-def test_skipped_lines_of_another_agents_session_are_named(rollout: Path, capsys: Capture) -> None:
+    rollout = write(tmp_path / "rollout.jsonl", *lines)
     notes = ['line 7: not JSON: \'{"type": "response_it\'', "lines 6, 8: a result without its call"]
     assert run(rollout) == 0
     said = " ".join(capsys.readouterr().out.split())

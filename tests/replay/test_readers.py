@@ -3,6 +3,7 @@
 import gzip
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -66,10 +67,22 @@ def test_a_folder_is_named(tmp_path: Path) -> None:
         list(read_sessions(tmp_path))
 
 
-def test_a_gzipped_file_is_recognized_by_its_content(tmp_path: Path) -> None:
+CUT_OFF = "the gzip file is cut off: everything before the cut is read"
+
+
+@folded(
+    "content, skipped",
+    {
+        "gzip, recognized by its content": (gzip.compress(json.dumps(RECORD).encode()), ()),
+        "gzip without its check sum": (gzip.compress(json.dumps(RECORD).encode())[:-8], (CUT_OFF,)),
+        "a byte order mark": (b"\xef\xbb\xbf" + json.dumps(RECORD).encode(), ()),
+    },
+)
+def test_a_session_is_read_whole_from(tmp_path: Path, content: bytes, skipped: tuple[str, ...]) -> None:
     path = tmp_path / "session.json"
-    path.write_bytes(gzip.compress(json.dumps(RECORD).encode()))
-    assert read_one(path).messages == tuple(CHAT)
+    path.write_bytes(content)
+    session = read_one(path)
+    assert (session.id, session.messages, session.skipped) == ("r1", tuple(CHAT), skipped)
 
 
 def test_a_gzipped_file_that_breaks_off_is_read_up_to_there(tmp_path: Path) -> None:
@@ -82,21 +95,7 @@ def test_a_gzipped_file_that_breaks_off_is_read_up_to_there(tmp_path: Path) -> N
     path.write_bytes(first + second[: len(second) // 2])
     session = read_one(path)
     assert [message["role"] for message in session.messages[:2]] == ["user", "assistant"]
-    assert session.skipped[0] == "the gzip file is cut off: everything before the cut is read"
-
-
-def test_a_gzipped_file_without_its_check_sum_is_read_whole(tmp_path: Path) -> None:
-    path = tmp_path / "session.json.gz"
-    path.write_bytes(gzip.compress(json.dumps(RECORD).encode())[:-8])
-    session = read_one(path)
-    assert session.messages == tuple(CHAT)
-    assert session.skipped == ("the gzip file is cut off: everything before the cut is read",)
-
-
-def test_a_byte_order_mark_is_no_part_of_the_session(tmp_path: Path) -> None:
-    path = tmp_path / "session.json"
-    path.write_bytes(b"\xef\xbb\xbf" + json.dumps(RECORD).encode())
-    assert read_one(path).id == "r1"
+    assert session.skipped[0] == CUT_OFF
 
 
 def test_a_last_line_that_was_cut_off_costs_that_line_only(tmp_path: Path) -> None:
@@ -136,25 +135,24 @@ def test_every_normalised_recording_is_read_whole(path: Path) -> None:
         assert session.skipped == ()
 
 
-def test_one_reason_is_said_once_with_its_places() -> None:
-    skipped = Skipped()
-    skipped.add("a result without its call", 4)
-    skipped.add("cut off", 9)
-    skipped.add("a result without its call", 7, 4)
-    assert skipped.notes() == ("lines 4, 7: a result without its call", "line 9: cut off")
-
-
-def test_of_many_places_the_first_are_named_and_the_others_counted() -> None:
-    skipped = Skipped("event")
-    skipped.add("odd", *range(8))
-    assert skipped.notes() == ("events 0, 1, 2, 3, 4 and 3 more: odd",)
-
-
-def test_a_reason_without_a_place_is_said_alone() -> None:
-    skipped = Skipped()
-    skipped.add("a sub-agent's session")
-    skipped.add("a sub-agent's session")
-    assert skipped.notes() == ("a sub-agent's session",)
+@folded(
+    "kind, added, notes",
+    {
+        "a reason is said once, with its places": (
+            "line",
+            [("no call", 4), ("cut off", 9), ("no call", 7, 4)],
+            ("lines 4, 7: no call", "line 9: cut off"),
+        ),
+        "many places are counted": ("event", [("odd", *range(8))], ("events 0, 1, 2, 3, 4 and 3 more: odd",)),
+        "without a place": ("line", [("a sub-agent's session",)] * 2, ("a sub-agent's session",)),
+        "nothing": ("line", [], ()),
+    },
+)
+def test_what_was_skipped_is_noted(kind: str, added: list[Any], notes: tuple[str, ...]) -> None:
+    skipped = Skipped(kind)
+    for reason, *places in added:
+        skipped.add(reason, *places)
+    assert skipped.notes() == notes
 
 
 def test_kinds_are_counted_in_one_note_the_most_frequent_first() -> None:
@@ -163,10 +161,6 @@ def test_kinds_are_counted_in_one_note_the_most_frequent_first() -> None:
         skipped.add_kind(kind)
     skipped.add("odd", 1)
     assert skipped.notes() == ("line 1: odd", "no part of the conversation: error 2, info 1")
-
-
-def test_nothing_skipped_is_nothing_said() -> None:
-    assert Skipped().notes() == ()
 
 
 @folded(
