@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final, Generic
+from typing import Any, Final, Generic, cast
 
 from compaction_hooks.engine.call import Call, SharedState, budget_for
 from compaction_hooks.engine.conversation import UNDONE, Conversation
@@ -71,11 +71,8 @@ class Engine(Generic[M]):
 
     def _are_alike(self, quiet: Quiet[M], options: Mapping[str, Any]) -> bool:
         """Whether other options than the last ones cannot make a compaction due, and are of the same kinds: then they are valid."""
-        last, now = (
-            {name: type(value) if name in _UNUSED else value for name, value in each.items()}
-            for each in (quiet.options, options)
-        )
-        if not are_equal(last, now) or find_server_compaction(options.get("request") or {}) is not None:
+        is_alike = are_equal(_kinds_of_unused(quiet.options), _kinds_of_unused(options))
+        if not is_alike or find_server_compaction(options.get("request") or {}) is not None:
             return False
         summarizer = self.services.summarizer or options.get("summarizer")
         return quiet.call.issuer == issuer_of(summarizer, lambda: quiet.format.provider)
@@ -165,6 +162,11 @@ class Engine(Generic[M]):
                 self.conversation.use_format(as_format(format))
             return is_own
 
+    def find_unknown(self, records: Iterable[object]) -> list[Any]:
+        """Return the records, as plain JSON, that are neither here nor were undone; what is no record at all, too."""
+        with self.conversation.lock:
+            return [each for each in records if not self.conversation.records.knows(_id_of(each))]
+
     def import_records(self, records: Iterable[CompactionRecord]) -> int:
         """Add records, and queue them for the store; return the number of new ones."""
         conversation = self.conversation
@@ -185,7 +187,7 @@ class Engine(Generic[M]):
         last, shared = self.conversation.newest_snapshot, self.shared
         if last is not None:
             return last.budget
-        return budget_for(Call([], shared.find_settings(shared.model), shared))
+        return budget_for(Call(list[M](), shared.find_settings(shared.model), shared))
 
     def load(self, call: Call[M] | None) -> Flow[None]:
         """Load the stored records, and measure the view of a call's list."""
@@ -249,3 +251,13 @@ def make_engine(
     """Return the engine of a new conversation."""
     queue = StoreQueue(has_store=services.store is not None)
     return Engine(Conversation(id, format, LearnedMedia(estimator), queue), shared, services)
+
+
+def _id_of(fields: object) -> str:
+    """Return the id in a record's plain JSON; for anything else an empty text, which is the id of none."""
+    return str(cast("Mapping[str, object]", fields).get("id")) if isinstance(fields, Mapping) else ""
+
+
+def _kinds_of_unused(options: Mapping[str, object]) -> dict[str, object]:
+    """Return the options of a call, with the types of those that it makes no use of."""
+    return {name: type(value) if name in _UNUSED else value for name, value in options.items()}

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeVar, cast
 
 from compaction_hooks import arguments
 from compaction_hooks.engine.call import Call, Order, SharedState
+from compaction_hooks.messages import Message
 from compaction_hooks.native import find_server_compaction, issuer_of
 from compaction_hooks.runtime.drivers import CallContext
-from compaction_hooks.runtime.guards import GuardedSignal, Signal
+from compaction_hooks.runtime.guards import GuardedSignal, Signal, guard_reader
 from compaction_hooks.view import CompactionReason
 
 if TYPE_CHECKING:  # needed only when something is due
     from compaction_hooks.engine.engine import Engine
     from compaction_hooks.engine.result import CompactionResult
     from compaction_hooks.events import EventHandler
+    from compaction_hooks.runtime.effects import Flow
     from compaction_hooks.settings import CompactionSettings
     from compaction_hooks.summary.request import Summarizer
 else:
@@ -78,6 +80,7 @@ def check_options(options: CallOptions) -> None:
     arguments.check(_KINDS, options, OPTION_NAMES)
 
 
+R = TypeVar("R")
 T = TypeVar("T")
 
 
@@ -110,6 +113,24 @@ def check_call(
             engine.services.summarizer or options.get("summarizer"), lambda: engine.conversation.format.provider
         ),
     )
+
+
+def build_send(
+    engine: Engine[Any], messages: list[T], options: CallOptions, answer: Callable[[R], Message | None] | None
+) -> Flow[object]:
+    """Return the flow of a model call, which takes the quiet way if it can.
+
+    Args:
+        answer: Reads a response of the call's `send`; None: `read_answer`.
+    """
+    from compaction_hooks.formats.answers import read_answer
+
+    view = engine.find_quiet_view(messages, options)
+    if view is None:
+        engine.settle()
+    call = check_call(engine, messages, options, engine.begin_call() if view is None else None)
+    reader = cast("Callable[[object], object]", answer or read_answer)  # it reads the responses of `send`
+    return engine.send(call, options, guard_reader(reader), view)
 
 
 def find_settings(shared: SharedState, options: CallOptions) -> CompactionSettings:

@@ -13,15 +13,14 @@ from compaction_hooks.errors import ConfigurationError, RecordError
 from compaction_hooks.messages import M, Message, MessageFormat, UsageReport
 from compaction_hooks.runtime.drivers import Services, import_outside_loop
 from compaction_hooks.runtime.guarded_call import is_async
-from compaction_hooks.runtime.guards import Signal, guard_reader
+from compaction_hooks.runtime.guards import Signal
 from compaction_hooks.session import Later
-from compaction_hooks.session.options import CallOptions, build_caller, build_order, check_call
+from compaction_hooks.session.options import CallOptions, build_caller, build_order, build_send, check_call
 from compaction_hooks.session.recalling import RecallMethods
 from compaction_hooks.tokens.estimator import TokenEstimator
 
 if TYPE_CHECKING:  # needed only when something is due, or is asked for
     from compaction_hooks.engine.call import SharedState
-    from compaction_hooks.engine.conversation import Conversation
     from compaction_hooks.engine.engine import Engine
     from compaction_hooks.engine.result import CompactionResult, SessionState
     from compaction_hooks.engine.sizes import LastSent
@@ -125,7 +124,7 @@ class ConversationMethods(RecallMethods[M]):
             Exception: any other error of `send`, unchanged.
         """
         arguments.check(arguments.KINDS, {"send": send, "answer": answer}, ["answer"])
-        flow = self._send(messages, options, answer)
+        flow = build_send(self.quiet_engine, messages, options, answer)
         return cast(
             "R", await self.quiet_engine.driver.run(flow, build_caller(signal, options, send))
         )  # what `send` gave
@@ -145,23 +144,10 @@ class ConversationMethods(RecallMethods[M]):
             raise ConfigurationError(
                 f"send={arguments.format_value(send)} is async: write `await call(messages, send)`"
             )
-        flow = self._send(messages, options, answer)
+        flow = build_send(self.quiet_engine, messages, options, answer)
         return cast(
             "R", self.quiet_engine.driver.run_sync(flow, build_caller(signal, options, send))
         )  # what `send` gave
-
-    def _send(
-        self, messages: list[T], options: CallOptions, answer: Callable[[R], Message | None] | None
-    ) -> Flow[object]:
-        from compaction_hooks.formats.answers import read_answer
-
-        engine = self.quiet_engine
-        view = engine.find_quiet_view(messages, options)
-        if view is None:
-            engine.settle()
-        call = check_call(engine, messages, options, engine.begin_call() if view is None else None)
-        reader = cast("Callable[[object], object]", answer or read_answer)  # it reads the responses of `send`
-        return engine.send(call, options, guard_reader(reader), view)
 
     async def compact(
         self,
@@ -502,8 +488,7 @@ class CompactionSession(ConversationMethods[M]):
 
         readable: list[CompactionRecord] = []
         engine = self.quiet_engine
-        with engine.conversation.lock:
-            unknown = [fields for fields in records if not _is_known(engine.conversation, fields)]
+        unknown = engine.find_unknown(records)
         if not unknown:
             return 0
         engine.settle()
@@ -515,9 +500,3 @@ class CompactionSession(ConversationMethods[M]):
         count = engine.import_records(readable)
         engine.save_in_this_thread()
         return count
-
-
-def _is_known(conversation: Conversation[M], fields: object) -> bool:
-    return isinstance(fields, Mapping) and conversation.records.knows(
-        str(cast("Mapping[str, object]", fields).get("id"))
-    )
