@@ -56,17 +56,21 @@ async def test_no_piece_of_the_default_summary_reads_a_whole_long_argument() -> 
         return summary
 
     baseline = cpu_of_reading(json.dumps([[]] * 95_000))
-    await CompactionController(context_window=8_192, summarizer=summarize).compact(conversation([[]] * 95_000))
-    assert [0 < longest < baseline / 2 for longest in pieces] == [True]
+    for _ in range(3):  # a busy machine may double one of these times
+        await CompactionController(context_window=8_192, summarizer=summarize).compact(conversation([[]] * 95_000))
+    assert 0 < min(pieces) < baseline / 2
 
 
 @pytest.mark.parametrize("answer", ["</summary> abc", "</summary>\n"])
 async def test_no_check_reads_the_whole_of_a_long_answer_by_a_pattern(answer: str) -> None:
     text = "<summary>" + answer * (400_000 // len(answer))
     baseline = cpu_of_reading(json.dumps([[]] * 95_000))
-    with longest_piece() as longest:
-        await CompactionController(context_window=8_192, summarizer=lambda _: text).compact(conversation())
-    assert 0 < longest[0] < baseline / 2
+    pieces: list[float] = []
+    for _ in range(3):
+        with longest_piece() as longest:
+            await CompactionController(context_window=8_192, summarizer=lambda _: text).compact(conversation())
+        pieces.extend(longest)
+    assert 0 < min(pieces) < baseline / 2
 
 
 @pytest.mark.parametrize("line", [COLOURED, "<system-reminder>read\n", "a line of code\n"])
