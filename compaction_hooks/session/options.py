@@ -69,17 +69,6 @@ _OTHERS: Final = {
 """Arguments of some calls that are not options; an error suggests them for a misspelled name, and for their own in another call."""
 
 
-def check_options(options: CallOptions) -> None:
-    """Refuse unknown options, and values of the wrong kind.
-
-    Raises:
-        TypeError: a name is unknown.
-        ConfigurationError: a value is of the wrong kind.
-    """
-    arguments.check_names("the call", options, OPTION_NAMES, _OTHERS)
-    arguments.check(_KINDS, options, OPTION_NAMES)
-
-
 R = TypeVar("R")
 T = TypeVar("T")
 
@@ -90,11 +79,13 @@ def check_call(
     """Check the messages and options of a call, and return it.
 
     Raises:
-        ConfigurationError, TypeError: the messages or the options are invalid.
+        ConfigurationError: the messages are no list, or an option is of the wrong kind.
+        TypeError: the name of an option is unknown.
     """
     arguments.check_messages(messages)
     if options:
-        check_options(options)
+        arguments.check_names("the call", options, OPTION_NAMES, _OTHERS)
+        arguments.check(_KINDS, options, OPTION_NAMES)
     with engine.conversation.lock:
         engine.conversation.detect_format(messages)
     return Call(
@@ -144,7 +135,11 @@ def find_settings(shared: SharedState, options: CallOptions) -> CompactionSettin
 
 
 def build_order(
-    keep_recent_tokens: int | None, focus: str | None, preview: CompactionResult[Any] | None = None
+    keep_recent_tokens: int | None,
+    focus: str | None,
+    preview: CompactionResult[Any] | None = None,
+    *,
+    is_preview: bool = False,
 ) -> Order:
     """Return the order of a compaction by hand.
 
@@ -161,7 +156,14 @@ def build_order(
     }
     arguments.check(kinds, given, given)
     previewed = preview.record if preview and preview.outcome is CompactionOutcome.PREVIEWED else None
-    return Order(CompactionReason.MANUAL, keep_recent_tokens, focus=focus, must_fit=True, previewed=previewed)
+    return Order(
+        CompactionReason.MANUAL,
+        keep_recent_tokens,
+        focus=focus,
+        must_fit=True,
+        is_preview=is_preview,
+        previewed=previewed,
+    )
 
 
 def build_caller(

@@ -41,21 +41,6 @@ T = TypeVar("T")
 class ConversationMethods(RecallMethods[M]):
     """The methods of one conversation, for `CompactionSession` and for a controller, which uses its default session."""
 
-    @property
-    def quiet_engine(self) -> Engine[Any]:
-        """The engine of the conversation, which may have left messages of quiet calls unread; no part of it is public.
-
-        It has no single type of messages: the list of each call has its own type, and the view has the same.
-        """
-        raise NotImplementedError
-
-    @property
-    def engine(self) -> Engine[Any]:
-        """The same, with all read that quiet calls left unread."""
-        engine = self.quiet_engine
-        engine.settle()
-        return engine
-
     # -- the hook
 
     async def transform_context(
@@ -170,8 +155,7 @@ class ConversationMethods(RecallMethods[M]):
         Raises:
             ContextOverflowError: the list does not fit the window and cannot be made to fit.
         """
-        order = build_order(keep_recent_tokens, focus, preview)
-        flow = self._compact(messages, options, order)
+        flow = self._compact(messages, options, build_order(keep_recent_tokens, focus, preview))
         return await self.engine.driver.run(flow, build_caller(signal, options))
 
     def compact_sync(
@@ -185,8 +169,7 @@ class ConversationMethods(RecallMethods[M]):
         **options: Unpack[CallOptions],
     ) -> CompactionResult[T]:
         """As `compact`, for callers without an event loop."""
-        order = build_order(keep_recent_tokens, focus, preview)
-        flow = self._compact(messages, options, order)
+        flow = self._compact(messages, options, build_order(keep_recent_tokens, focus, preview))
         return self.engine.driver.run_sync(flow, build_caller(signal, options))
 
     async def preview(
@@ -204,8 +187,7 @@ class ConversationMethods(RecallMethods[M]):
         Raises:
             ContextOverflowError: the list does not fit the window and cannot be made to fit.
         """
-        order = build_order(keep_recent_tokens, focus)._replace(is_preview=True)
-        flow = self._compact(messages, options, order)
+        flow = self._compact(messages, options, build_order(keep_recent_tokens, focus, is_preview=True))
         return await self.engine.driver.run(flow, build_caller(signal, options))
 
     def preview_sync(
@@ -217,8 +199,7 @@ class ConversationMethods(RecallMethods[M]):
         **options: Unpack[CallOptions],
     ) -> CompactionResult[T]:
         """As `preview`, for callers without an event loop."""
-        order = build_order(keep_recent_tokens, focus)._replace(is_preview=True)
-        flow = self._compact(messages, options, order)
+        flow = self._compact(messages, options, build_order(keep_recent_tokens, focus, is_preview=True))
         return self.engine.driver.run_sync(flow, build_caller(signal, options))
 
     async def recover(
@@ -393,13 +374,6 @@ class CompactionSession(ConversationMethods[M]):
     def id(self) -> str:
         """The session's name."""
         return self._id
-
-    @property
-    def engine(self) -> Engine[Any]:
-        """The engine of this conversation, with all read that quiet calls left unread."""
-        engine = self.quiet_engine
-        engine.settle()
-        return engine
 
     @property
     def quiet_engine(self) -> Engine[Any]:
