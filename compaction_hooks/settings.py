@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from functools import lru_cache
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast, get_args
 
 from compaction_hooks import arguments
@@ -238,13 +238,6 @@ class CompactionSettings(Value):
         clear = [ClearToolResults()] if self.clear_tool_results else []
         return (*clear, summarize, ShortenParts(), DropOldest(self.add_continuation), ShortenParts())
 
-    def _keep(self, window: int) -> int:
-        if self.keep_recent_ratio is not None:
-            return int(window * self.keep_recent_ratio)
-        if self.keep_recent_tokens is not None:
-            return self.keep_recent_tokens
-        return default_keep_tokens(window)
-
     @property
     def triggers(self) -> Mapping[str, Trigger]:
         """The parts of the trigger, each under its text in these settings, for errors."""
@@ -258,12 +251,17 @@ class CompactionSettings(Value):
         parts = {names[type(part)]: part for part in parts_of(self.effective_trigger)}
         return {f"{name}={getattr(self, name)}": part for name, part in parts.items()}
 
-    @property
+    @cached_property
     def effective_trigger(self) -> Trigger:
         """The trigger of these settings: `trigger`, or the one that the numbers are short for."""
         if self.trigger is not None:
             return self.trigger
-        return _trigger_of(self.reserve_tokens, self.trigger_ratio, self.trigger_tokens)
+        parts: list[Trigger] = [ReserveTrigger(self.reserve_tokens)]
+        if self.trigger_ratio is not None:
+            parts.append(RatioTrigger(self.trigger_ratio))
+        if self.trigger_tokens is not None:
+            parts.append(TokensTrigger(self.trigger_tokens))
+        return AnyTrigger(tuple(parts))
 
     def budget(self, window: int, *, is_input_only: bool = False, max_output_tokens: int | None = None) -> Budget:
         """Return the budget for a context window of `window` tokens.
@@ -276,7 +274,9 @@ class CompactionSettings(Value):
         input_limit = window - min(requested, window - 1)
         trigger = min(threshold_of(self.effective_trigger, window), input_limit)
         target = int(trigger * TARGET_RATIO)
-        keep = self._keep(window)
+        keep = self.keep_recent_tokens or default_keep_tokens(window)
+        if self.keep_recent_ratio is not None:
+            keep = int(window * self.keep_recent_ratio)
         summary = min(self.max_summary_tokens, int(window * SUMMARY_RATIO), int(target * SUMMARY_TARGET_RATIO))
         if self.summarizer_window is not None:
             summary = min(summary, int(self.summarizer_window * SUMMARY_SUMMARIZER_RATIO))
@@ -292,17 +292,6 @@ class CompactionSettings(Value):
             minimum_clear=min(MINIMUM_CLEAR_TOKENS, int(window * MINIMUM_CLEAR_RATIO)),
             summary=max(summary, 1),
         )
-
-
-@lru_cache(maxsize=64)
-def _trigger_of(reserve_tokens: int, ratio: float | None, tokens: int | None) -> Trigger:
-    """Return the trigger that three numbers are short for."""
-    parts: list[Trigger] = [ReserveTrigger(reserve_tokens)]
-    if ratio is not None:
-        parts.append(RatioTrigger(ratio))
-    if tokens is not None:
-        parts.append(TokensTrigger(tokens))
-    return AnyTrigger(tuple(parts))
 
 
 ALL_MODELS = "*"
@@ -326,9 +315,6 @@ class ModelSettings:
         given = given if isinstance(given, Mapping) else {ALL_MODELS: given or CompactionSettings()}
         self._by_pattern = {**given, ALL_MODELS: given.get(ALL_MODELS) or CompactionSettings()}
         self._found: dict[str | None, tuple[str, CompactionSettings]] = {}
-        self._check()
-
-    def _check(self) -> None:
         for pattern, settings in self._by_pattern.items():
             arguments.check({"settings": _PATTERN}, {"settings": pattern})
             name = f"settings[{pattern!r}]"
