@@ -55,10 +55,8 @@ class HistoryReader(Generic[M]):
             return previous if is_same else self._extend(log, listed, count, known)
 
         same = self._same_prefix(previous, listed)
-        if same < count:
+        if same < count or not is_longest:  # another history may have extended the log with other messages
             return self._fork(previous, listed, same, known)
-        if len(log.hosts) > count:  # another history has extended the log with other messages
-            return self._extend(self._copy_facts(previous, listed, count, known), listed, count, known)
         log.hosts[:] = listed[:count]
         return self._extend(log, listed, count, known)
 
@@ -76,9 +74,10 @@ class HistoryReader(Generic[M]):
         changed that in place since, and a record is valid for the messages that were read.
         """
         watched, trusts_copies = previous.watched_from, previous.known == Known()
-        for index, (old, message) in enumerate(zip(previous.hosts(), messages, strict=False)):
+        readings = enumerate(zip(previous.hosts(), messages, previous.readings(), strict=False))
+        for index, (old, message, pieces) in readings:
             is_equal = old is message or (trusts_copies and type(old) is type(message) and are_equal(old, message))
-            if not (index < watched and is_equal) and not self._is_unchanged(previous, index, message):
+            if not (index < watched and is_equal) and not self._still_reads_as(message, pieces):
                 return index
         return min(previous.host_count, len(messages))
 
@@ -87,9 +86,6 @@ class HistoryReader(Generic[M]):
         # Most formats tell so of all messages, in a third of the time.
         is_same = all(map(self._is_read_as, listed, history.readings(start)))
         return is_same or all(map(self._still_reads_as, listed, history.readings(start)))
-
-    def _is_unchanged(self, history: History[M], index: int, message: M) -> bool:
-        return self._still_reads_as(message, [history.piece(place).message for place in history.host_pieces(index)])
 
     def _still_reads_as(self, message: M, pieces: Sequence[Message]) -> bool:
         if self._is_read_as(message, pieces):
