@@ -195,7 +195,7 @@ class Driver:
             case Send(view=view):
                 return await _send(context.send, view, is_sync)
             case Work(function=function):
-                return function() if is_sync else await self._work(function)
+                return function() if is_sync else await _work_in_thread(partial(self._work_alone, function))
             case Load(session_id=session_id):
                 return _read_records(await self._ask_store("load", (session_id,), is_sync))
             case Write(session_id=session_id, record_id=record_id, text=None):
@@ -207,12 +207,9 @@ class Driver:
         function: Callable[..., object] = getattr(self._services.store, method)
         return await self._services.storing.call(function, *arguments, seconds=STORE_TIMEOUT_SECONDS, is_sync=is_sync)
 
-    async def _work(self, function: Callable[[], object]) -> object:
-        def work() -> object:
-            with self._services.working:
-                return function()
-
-        return await _work_in_thread(work)
+    def _work_alone(self, function: Callable[[], object]) -> object:
+        with self._services.working:
+            return function()
 
     async def _wait(self, flight: InFlight, signal: Signal | None, is_sync: bool) -> Outcome:
         """Wait for another caller's compaction; not in a thread in which a loop runs: that loop may be the one that compacts."""
