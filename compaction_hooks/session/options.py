@@ -71,6 +71,7 @@ _OTHERS: Final = {
 
 R = TypeVar("R")
 T = TypeVar("T")
+"""The type of the messages in one list: the host's, a client's or a framework's."""
 
 
 def check_call(
@@ -174,10 +175,10 @@ def build_caller(
     Raises:
         TypeError: the signal is none.
     """
-    guarded = None
-    if signal is not None:
-        arguments.check(arguments.KINDS, {"signal": signal})
-        guarded = GuardedSignal(signal)
+    arguments.check(arguments.KINDS, {"signal": signal}, ["signal"])
     return CallContext(
-        signal=guarded, send=send, summarizer=options.get("summarizer"), on_event=options.get("on_event")
+        signal=GuardedSignal(signal) if signal is not None else None,
+        send=send,
+        summarizer=options.get("summarizer"),
+        on_event=options.get("on_event"),
     )

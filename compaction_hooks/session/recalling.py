@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic
 
 from compaction_hooks import arguments
 from compaction_hooks.messages import M
 from compaction_hooks.session import Later
-from compaction_hooks.session.options import check_call
+from compaction_hooks.session.options import T, check_call
 
 if TYPE_CHECKING:  # most programs recall nothing
     from compaction_hooks.engine.engine import Engine
@@ -17,8 +17,6 @@ if TYPE_CHECKING:  # most programs recall nothing
 else:
     Covered = RecallTool = Recallable = Any  # for `typing.get_type_hints`
     Engine = Later
-
-T = TypeVar("T")
 
 
 class RecallMethods(Generic[M]):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from compaction_hooks import arguments
 from compaction_hooks.engine.call import Order
@@ -15,7 +15,7 @@ from compaction_hooks.runtime.drivers import Services, import_outside_loop
 from compaction_hooks.runtime.guarded_call import is_async
 from compaction_hooks.runtime.guards import Signal
 from compaction_hooks.session import Later
-from compaction_hooks.session.options import CallOptions, build_caller, build_order, build_send, check_call
+from compaction_hooks.session.options import CallOptions, R, T, build_caller, build_order, build_send, check_call
 from compaction_hooks.session.recalling import RecallMethods
 from compaction_hooks.tokens.estimator import TokenEstimator
 
@@ -32,10 +32,6 @@ else:
 
 
 ENGINE = "compaction_hooks.engine.engine"
-
-R = TypeVar("R")
-T = TypeVar("T")
-"""The type of the messages in one list: the host's, a client's or a framework's."""
 
 
 class ConversationMethods(RecallMethods[M]):
@@ -379,16 +375,13 @@ class CompactionSession(ConversationMethods[M]):
     def quiet_engine(self) -> Engine[Any]:
         """The engine of this conversation as it is."""
         own = self._own
-        return own if own is not None else self._begin()
+        if own is None:  # it is half of the package, and no turn of an event loop should import both halves
+            from compaction_hooks.engine.engine import make_engine
 
-    def _begin(self) -> Engine[M]:
-        """Make the engine, at its first use: it is half of the package, and no turn of an event loop should import both halves."""
-        from compaction_hooks.engine.engine import make_engine
-
-        new = make_engine(self._id, *self._parts)
-        with _BEGINNING:
-            self._own = self._own or new
-            return self._own
+            new = make_engine(self._id, *self._parts)
+            with _BEGINNING:
+                own = self._own = self._own or new
+        return own
 
     def begin_anew(self) -> None:
         """Discard all state, for `CompactionController.forget`; calls under way write nothing more."""
