@@ -117,8 +117,6 @@ FAMILIES: Final[tuple[Family, ...]] = (
 )
 """The first match decides."""
 
-_VERSION_DOT: Final = r"(?<=\d)\.(?=\d)"
-
 
 @lru_cache(maxsize=64)
 def find_family(model: str | None) -> Family | None:
@@ -127,7 +125,7 @@ def find_family(model: str | None) -> Family | None:
     >>> find_family("us.anthropic.claude-opus-5.5").stale, find_family("deepseek/deepseek-reasoner").needed
     ('refused', 'tool calls')
     """
-    name = re.sub(_VERSION_DOT, "-", (model or "").lower())
+    name = re.sub(r"(?<=\d)\.(?=\d)", "-", (model or "").lower())
     return next((family for family in FAMILIES if re.search(family.models, name)), None)
 
 
@@ -212,13 +210,10 @@ def _refuses(evidence: Evidence) -> bool:
     )
 
 
-_SEALED_KINDS = ("thinking", "redacted_thinking")
-
-
 def is_reasoning(part: Part) -> bool:
     """Return whether a part is reasoning, blocks that the format does not know included."""
     if isinstance(part, Opaque):
-        return part.kind in _SEALED_KINDS or part.kind.startswith("reasoning")
+        return part.kind in ("thinking", "redacted_thinking") or part.kind.startswith("reasoning")
     return isinstance(part, Thinking)
 
 

@@ -44,10 +44,6 @@ else:
     AnyStrategy = Any  # for `typing.get_type_hints`
 
 
-def _is_rule(value: object) -> bool:
-    return value in ("never", "first") or (type(value) is int and value >= 0)
-
-
 def _is_strategy_list(value: object) -> bool:
     return isinstance(value, Sequence) and not isinstance(value, str) and len(cast("Sequence[object]", value)) > 0
 
@@ -57,13 +53,10 @@ def _are_texts(value: object) -> bool:
     return is_several and all(isinstance(text, str) for text in cast("Collection[object]", value))
 
 
-_RULE = arguments.Kind(_is_rule, 'be "never", "first" or a number of results')
-
-
-def _is_prompt(value: object) -> bool:
-    return isinstance(value, str) and bool(value.strip()) and "{messages}" not in value
-
-
+_RULE = arguments.Kind(
+    lambda value: value in ("never", "first") or (type(value) is int and value >= 0),
+    'be "never", "first" or a number of results',
+)
 _KINDS = {
     **arguments.KINDS,
     "reserve_tokens": arguments.TOKENS,
@@ -95,7 +88,7 @@ _KINDS = {
         _is_strategy_list, "be a list of strategies, such as [ClearToolResults(), Summarize()]"
     ),
     "summary_prompt": arguments.Kind(
-        _is_prompt,
+        lambda value: isinstance(value, str) and bool(value.strip()) and "{messages}" not in value,
         "be a text that says how to write a summary, without {messages}: the conversation is added by itself",
     ),
     "sealed_reasoning": arguments.Kind(lambda value: value in get_args(SealedReasoning), 'be "auto", "drop" or "keep"'),

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from compaction_hooks.errors import ConfigurationError, RecordError
 from compaction_hooks.foreign import describe_error
@@ -33,6 +33,7 @@ from compaction_hooks.runtime.effects import (
     Send,
     Success,
     Summarize,
+    T,
     Wait,
     Work,
     Write,
@@ -47,8 +48,6 @@ if TYPE_CHECKING:  # needed only when something is due
     from compaction_hooks.events import EventHandler
     from compaction_hooks.stores import RecordStore
     from compaction_hooks.summary.request import Summarizer
-
-T = TypeVar("T")
 
 logger = logging.getLogger("compaction_hooks")
 
