@@ -93,6 +93,12 @@ _KINDS = {
     ),
     "sealed_reasoning": arguments.Kind(lambda value: value in get_args(SealedReasoning), 'be "auto", "drop" or "keep"'),
 }
+_TRIGGERS: Mapping[str, Callable[[Any], Trigger]] = {
+    "reserve_tokens": ReserveTrigger,
+    "trigger_ratio": RatioTrigger,
+    "trigger_tokens": TokensTrigger,
+}
+"""The triggers that numbers of the settings are short for."""
 _SHORTHAND = {
     "reserve_tokens": ("trigger", "write trigger=... | ReserveTrigger(...)"),
     "trigger_ratio": ("trigger", "write trigger=... | RatioTrigger(...)"),
@@ -236,25 +242,13 @@ class CompactionSettings(Value):
         """The parts of the trigger, each under its text in these settings, for errors."""
         if self.trigger is not None:
             return {arguments.format_value(part): part for part in parts_of(self.trigger)}
-        names: dict[type[object], str] = {
-            ReserveTrigger: "reserve_tokens",
-            RatioTrigger: "trigger_ratio",
-            TokensTrigger: "trigger_tokens",
-        }
-        parts = {names[type(part)]: part for part in parts_of(self.effective_trigger)}
-        return {f"{name}={getattr(self, name)}": part for name, part in parts.items()}
+        numbers = ((name, kind, getattr(self, name)) for name, kind in _TRIGGERS.items())
+        return {f"{name}={number}": kind(number) for name, kind, number in numbers if number is not None}
 
     @cached_property
     def effective_trigger(self) -> Trigger:
         """The trigger of these settings: `trigger`, or the one that the numbers are short for."""
-        if self.trigger is not None:
-            return self.trigger
-        parts: list[Trigger] = [ReserveTrigger(self.reserve_tokens)]
-        if self.trigger_ratio is not None:
-            parts.append(RatioTrigger(self.trigger_ratio))
-        if self.trigger_tokens is not None:
-            parts.append(TokensTrigger(self.trigger_tokens))
-        return AnyTrigger(tuple(parts))
+        return self.trigger if self.trigger is not None else AnyTrigger(tuple(self.triggers.values()))
 
     def budget(self, window: int, *, is_input_only: bool = False, max_output_tokens: int | None = None) -> Budget:
         """Return the budget for a context window of `window` tokens.
@@ -307,7 +301,6 @@ class ModelSettings:
         self._is_one = not isinstance(given, Mapping)
         given = given if isinstance(given, Mapping) else {ALL_MODELS: given or CompactionSettings()}
         self._by_pattern = {**given, ALL_MODELS: given.get(ALL_MODELS) or CompactionSettings()}
-        self._found: dict[str | None, tuple[str, CompactionSettings]] = {}
         for pattern, settings in self._by_pattern.items():
             arguments.check({"settings": _PATTERN}, {"settings": pattern})
             name = f"settings[{pattern!r}]"
@@ -333,18 +326,14 @@ class ModelSettings:
         return "" if self._is_one else f"settings[{self._find(model)[0]!r}]: "
 
     def _find(self, model: str | None) -> tuple[str, CompactionSettings]:
-        found = self._found.get(model)
-        if found is None:
-            from fnmatch import fnmatchcase  # once for each model
+        from fnmatch import fnmatchcase
 
-            names = [*names_of(model.strip().lower())] if model is not None else [""]
-            fitting = (
-                (pattern, settings)
-                for pattern, settings in self._by_pattern.items()
-                if any(fnmatchcase(name, pattern.lower()) for name in names)
-            )
-            found = self._found[model] = next(fitting)
-        return found
+        names = [*names_of(model.strip().lower())] if model is not None else [""]
+        return next(
+            (pattern, settings)
+            for pattern, settings in self._by_pattern.items()
+            if any(fnmatchcase(name, pattern.lower()) for name in names)
+        )
 
     def map_settings(self, change: Callable[[CompactionSettings], CompactionSettings]) -> ModelSettings:
         """Return the same patterns with changed settings."""
