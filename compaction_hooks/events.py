@@ -35,7 +35,18 @@ class _Event(Value):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class CompactionStarted(_Event):
+class _EventOfCompaction(_Event):
+    """An event of one compaction.
+
+    Attributes:
+        reason: Its occasion.
+    """
+
+    reason: CompactionReason
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class CompactionStarted(_EventOfCompaction):
     """A compaction begins; the host may show "compacting...".
 
     Attributes:
@@ -46,7 +57,6 @@ class CompactionStarted(_Event):
         context_window: The model's window in tokens, or None if unknown.
     """
 
-    reason: CompactionReason
     tokens_before: int
     messages_before: int
     trigger_tokens: int | None
@@ -59,7 +69,7 @@ class CompactionStarted(_Event):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class CompactionFinished(_Event):
+class CompactionFinished(_EventOfCompaction):
     """A compaction succeeded and its record was made.
 
     Attributes:
@@ -79,7 +89,6 @@ class CompactionFinished(_Event):
         loss_report: Counts `loss` when it is first read, and holds the list until then.
     """
 
-    reason: CompactionReason
     tokens_before: int
     tokens_after: int
     messages_before: int
@@ -107,7 +116,7 @@ class CompactionFinished(_Event):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class CompactionSkipped(_Event):
+class CompactionSkipped(_EventOfCompaction):
     """A compaction was due and was not made; unless the caller aborted it, the context still fits the window by estimate.
 
     Attributes:
@@ -119,7 +128,6 @@ class CompactionSkipped(_Event):
         usage: The tokens that a discarded summary cost, or None.
     """
 
-    reason: CompactionReason
     why: str
     tokens: int
     duration_seconds: float = 0.0
@@ -130,7 +138,7 @@ class CompactionSkipped(_Event):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class CompactionFailed(_Event):
+class CompactionFailed(_EventOfCompaction):
     """A compaction failed.
 
     Attributes:
@@ -141,7 +149,6 @@ class CompactionFailed(_Event):
         usage: The tokens that failed attempts cost, or None.
     """
 
-    reason: CompactionReason
     error: str
     tokens: int
     is_over_window: bool

@@ -44,10 +44,6 @@ else:
     AnyStrategy = Any  # for `typing.get_type_hints`
 
 
-def _is_strategy_list(value: object) -> bool:
-    return isinstance(value, Sequence) and not isinstance(value, str) and len(cast("Sequence[object]", value)) > 0
-
-
 def _are_texts(value: object) -> bool:
     is_several = isinstance(value, Collection) and not isinstance(value, str | bytes)
     return is_several and all(isinstance(text, str) for text in cast("Collection[object]", value))
@@ -85,7 +81,10 @@ _KINDS = {
         lambda value: arguments.is_number(value) and 0 < value <= 0.9, "be a part of the window above 0 and up to 0.9"
     ),
     "strategies": arguments.Kind(
-        _is_strategy_list, "be a list of strategies, such as [ClearToolResults(), Summarize()]"
+        lambda value: (
+            isinstance(value, Sequence) and not isinstance(value, str) and bool(cast("Sequence[object]", value))
+        ),
+        "be a list of strategies, such as [ClearToolResults(), Summarize()]",
     ),
     "summary_prompt": arguments.Kind(
         lambda value: isinstance(value, str) and bool(value.strip()) and "{messages}" not in value,

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeVar, cast
 
 from compaction_hooks import arguments
-from compaction_hooks.engine.call import Call, Order, SharedState
+from compaction_hooks.engine.call import Call, Order
 from compaction_hooks.messages import Message
 from compaction_hooks.native import find_server_compaction, issuer_of
 from compaction_hooks.runtime.drivers import CallContext
@@ -19,7 +19,6 @@ if TYPE_CHECKING:  # needed only when something is due
     from compaction_hooks.engine.result import CompactionResult
     from compaction_hooks.events import EventHandler
     from compaction_hooks.runtime.effects import Flow
-    from compaction_hooks.settings import CompactionSettings
     from compaction_hooks.summary.request import Summarizer
 else:
     EventHandler = Summarizer = Any  # for `typing.get_type_hints`
@@ -89,9 +88,13 @@ def check_call(
         arguments.check(_KINDS, options, OPTION_NAMES)
     with engine.conversation.lock:
         engine.conversation.detect_format(messages)
+    settings = engine.shared.find_settings(options.get("model") or engine.shared.model)
+    tokens, ratio = options.get("trigger_tokens"), options.get("trigger_ratio")
+    if tokens is not None or ratio is not None:  # the call's own trigger
+        settings = replace(settings, trigger=None, trigger_tokens=tokens, trigger_ratio=ratio)
     return Call(
         messages=messages,
-        settings=find_settings(engine.shared, options),
+        settings=settings,
         shared=engine.shared,
         model=options.get("model"),
         context_window=options.get("context_window"),
@@ -123,16 +126,6 @@ def build_send(
     call = check_call(engine, messages, options, engine.begin_call() if view is None else None)
     reader = cast("Callable[[object], object]", answer or read_answer)  # it reads the responses of `send`
     return engine.send(call, options, guard_reader(reader), view)
-
-
-def find_settings(shared: SharedState, options: CallOptions) -> CompactionSettings:
-    """Return the policy of a call: that of its model, with the call's own trigger if it has one."""
-    settings = shared.find_settings(options.get("model") or shared.model)
-    tokens = options.get("trigger_tokens")
-    ratio = options.get("trigger_ratio")
-    if tokens is None and ratio is None:
-        return settings
-    return replace(settings, trigger=None, trigger_tokens=tokens, trigger_ratio=ratio)
 
 
 def build_order(
