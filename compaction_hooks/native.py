@@ -15,7 +15,6 @@ REFUSALS: Final = re.compile(r"compaction|compact-20|encrypted.content|\bcmp_", 
 id 'cmp_...' not found"; read 2026-11."""
 _NAMES_REASONING: Final = re.compile(r"\brs_\w")
 """The id of a reasoning item: an error that names it has accepted the native items, which are in front."""
-_REFUSED: Final = {400, 404}
 
 
 class Issuer(NamedTuple):
@@ -83,7 +82,7 @@ def is_native_refusal(error: object) -> bool:
     texts = [
         text
         for evidence in read_chain(error)
-        if not evidence.statuses or evidence.statuses & _REFUSED
+        if not evidence.statuses or evidence.statuses & {400, 404}
         for text in (*evidence.texts, *evidence.codes)
     ]
     return any(map(REFUSALS.search, texts)) and not any(map(_NAMES_REASONING.search, texts))

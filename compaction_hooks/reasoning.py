@@ -37,8 +37,7 @@ class Family(NamedTuple):
     source: str
 
 
-_PRESERVED_THINKING: Final = "https://platform.claude.com/docs/en/build-with-claude/preserved-thinking"
-_THINKING: Final = "https://platform.claude.com/docs/en/build-with-claude/thinking"
+_ANTHROPIC: Final = "https://platform.claude.com/docs/en/build-with-claude/"
 
 FAMILIES: Final[tuple[Family, ...]] = (
     Family(
@@ -48,7 +47,7 @@ FAMILIES: Final[tuple[Family, ...]] = (
         stale="refused",
         needed="nowhere",
         unit="all reasoning of a message",
-        source=_PRESERVED_THINKING,
+        source=_ANTHROPIC + "preserved-thinking",
     ),
     Family(
         name="Claude with manual thinking: 3.7 to 4.5",
@@ -56,7 +55,7 @@ FAMILIES: Final[tuple[Family, ...]] = (
         stale="accepted",
         needed="open turn",
         unit="all reasoning of a message",
-        source=_THINKING,
+        source=_ANTHROPIC + "thinking",
     ),
     Family(
         name="Claude 4.6 to 5",
@@ -64,7 +63,7 @@ FAMILIES: Final[tuple[Family, ...]] = (
         stale="accepted",
         needed="nowhere",
         unit="all reasoning of a message",
-        source=_THINKING,
+        source=_ANTHROPIC + "thinking",
     ),
     Family(
         name="Gemini 3 on",
@@ -154,7 +153,6 @@ class Refusal(NamedTuple):
 
 
 _GITHUB: Final = "https://github.com/"
-_ANTHROPIC: Final = "https://platform.claude.com/docs/en/build-with-claude/"
 
 REFUSALS: Final[tuple[Refusal, ...]] = (
     # Anthropic, and Bedrock's ValidationException with the same words.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast, get_args
 
@@ -192,20 +192,15 @@ class CompactionSettings(Value):
     breaker_cooldown_seconds: float = 300.0
 
     def __post_init__(self) -> None:
-        self._check_shorthand()
+        for name, (other, fix) in _SHORTHAND.items():
+            value = getattr(self, name)
+            if getattr(self, other) is not None and value != getattr(CompactionSettings, name):
+                raise ConfigurationError(f"{name}={value!r} and {other}= exclude one another: {fix}")
         self._check_keep()
         strategies = {f"strategies[{place}]": strategy for place, strategy in enumerate(self.strategies or ())}
         arguments.check(dict.fromkeys(strategies, arguments.STRATEGY), strategies)
         rules = {f"tool_rules[{tool!r}]": rule for tool, rule in self.tool_rules.items()}
         arguments.check(dict.fromkeys(rules, _RULE), rules)
-
-    def _check_shorthand(self) -> None:
-        """Refuse numbers and switches that contradict the trigger or the strategies."""
-        for each in fields(self):
-            other, fix = _SHORTHAND.get(each.name, ("", ""))
-            value = getattr(self, each.name)
-            if other and getattr(self, other) is not None and value != each.default:
-                raise ConfigurationError(f"{each.name}={value!r} and {other}= exclude one another: {fix}")
 
     def _check_keep(self) -> None:
         tokens, ratio = self.keep_recent_tokens, self.keep_recent_ratio

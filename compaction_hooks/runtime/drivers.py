@@ -243,17 +243,16 @@ class Driver:
     def _handlers(self, context: CallContext) -> Iterator[tuple[EventHandler, GuardedCall]]:
         """Yield the handlers to call; not one that timed out, for a while and until it returns."""
         now = self._services.seconds()
-        own = [(context.on_event, self._own_handler)] if context.on_event is not None else []
-        every = [*self._services.handlers, *own]
-        return ((handler, guard) for handler, guard in every if not guard.is_hanging and guard.paused_until <= now)
+        for handler, guard in (*self._services.handlers, (context.on_event, self._own_handler)):
+            if handler is not None and not guard.is_hanging and guard.paused_until <= now:
+                yield handler, guard
 
     def _report_failure(self, guard: GuardedCall, answer: object) -> None:
         """Log the failure of a handler; pause a handler that timed out."""
-        if not isinstance(answer, Failure):
-            return
-        logger.warning("an event handler failed (%s)", describe_error(answer.error))
-        if isinstance(answer.error, TimeoutError):
-            guard.paused_until = self._services.seconds() + HANDLER_COOLDOWN_SECONDS
+        if isinstance(answer, Failure):
+            logger.warning("an event handler failed (%s)", describe_error(answer.error))
+            if isinstance(answer.error, TimeoutError):
+                guard.paused_until = self._services.seconds() + HANDLER_COOLDOWN_SECONDS
 
 
 async def import_outside_loop(module: str) -> None:

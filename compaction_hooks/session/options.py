@@ -55,8 +55,6 @@ class CallOptions(TypedDict, total=False):
     on_event: EventHandler | None
 
 
-OPTION_NAMES: Final = CallOptions.__optional_keys__
-
 _KINDS: Final = {**arguments.KINDS, "on_event": arguments.HANDLER}
 
 _OTHERS: Final = {
@@ -84,8 +82,8 @@ def check_call(
     """
     arguments.check_messages(messages)
     if options:
-        arguments.check_names("the call", options, OPTION_NAMES, _OTHERS)
-        arguments.check(_KINDS, options, OPTION_NAMES)
+        arguments.check_names("the call", options, CallOptions.__optional_keys__, _OTHERS)
+        arguments.check(_KINDS, options, options)
     with engine.conversation.lock:
         engine.conversation.detect_format(messages)
     settings = engine.shared.find_settings(options.get("model") or engine.shared.model)
