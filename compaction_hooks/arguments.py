@@ -12,6 +12,7 @@ import os
 import reprlib
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from itertools import islice
+from types import MappingProxyType
 from typing import Any, Final, TypeGuard, TypeVar, cast
 
 from compaction_hooks.errors import ConfigurationError
@@ -23,8 +24,6 @@ SHOWN_CHARS: Final = 80
 """The most characters of a wrong value in an error."""
 NEAR_ENOUGH: Final = 0.5
 """From this similarity (1: the same) a known name is suggested for a wrong one; the standard library's 0.6 misses `windoww`."""
-
-NOTHING: Final[Mapping[str, str]] = {}
 
 
 class Kind:
@@ -153,28 +152,27 @@ def check(kinds: Mapping[str, Kind], given: Mapping[str, object], optional: Coll
             raise refusal(name, value, kinds[name].wanted)
 
 
-def validate(kinds: Mapping[str, Kind], others: Mapping[str, str] = NOTHING) -> Callable[[C], C]:
+def validate(kinds: Mapping[str, Kind]) -> Callable[[C], C]:
     """Return a decorator that makes a class or function refuse unknown keywords and values of the wrong kind.
 
     The signature stays the same for type checkers and `inspect.signature`.
 
     Args:
         kinds: The kind of each argument to check.
-        others: Further names that a user may have meant, each with the right name.
     """
 
     def decorate(target: C) -> C:
         made: Any = target
         if isinstance(target, type):
-            made.__init__ = _wrap(made.__init__, kinds, others)
+            made.__init__ = _wrap(made.__init__, kinds)
         else:
-            made = _wrap(target, kinds, others)
+            made = _wrap(target, kinds)
         return cast("C", made)
 
     return decorate
 
 
-def _wrap(function: Callable[..., R], kinds: Mapping[str, Kind], others: Mapping[str, str]) -> Callable[..., R]:
+def _wrap(function: Callable[..., R], kinds: Mapping[str, Kind]) -> Callable[..., R]:
     parameters = inspect.signature(function).parameters
     optional = {name for name, parameter in parameters.items() if parameter.default is None}
 
@@ -182,7 +180,7 @@ def _wrap(function: Callable[..., R], kinds: Mapping[str, Kind], others: Mapping
     def call(self: object, *positional: Any, **keywords: Any) -> R:
         if keywords:
             is_constructor = function.__name__ == "__init__"
-            check_names(type(self).__name__ if is_constructor else function.__name__, keywords, parameters, others)
+            check_names(type(self).__name__ if is_constructor else function.__name__, keywords, parameters)
         check(kinds, dict(zip(islice(parameters, 1, None), positional, strict=False)) | keywords, optional)
         return function(self, *positional, **keywords)
 
@@ -206,7 +204,7 @@ def package_of(value: object, known: Collection[str]) -> str:
 
 
 def check_names(
-    function: str, given: Mapping[str, object], known: Iterable[str], others: Mapping[str, str] = NOTHING
+    function: str, given: Mapping[str, object], known: Iterable[str], others: Mapping[str, str] = MappingProxyType({})
 ) -> None:
     """Refuse an argument that a function does not have, as Python does, and suggest a similar one.
 

@@ -24,11 +24,32 @@ SHORTEST_ID_CHARS: Final = 12
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class CompactionStarted(Value):
-    """A compaction begins; the host may show "compacting...".
+class _Event(Value):
+    """An event of one conversation.
 
     Attributes:
         session_id: The conversation.
+    """
+
+    session_id: str
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class _EventOfCompaction(_Event):
+    """An event of one compaction.
+
+    Attributes:
+        reason: Its occasion.
+    """
+
+    reason: CompactionReason
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class CompactionStarted(_EventOfCompaction):
+    """A compaction begins; the host may show "compacting...".
+
+    Attributes:
         why: The reason that the trigger gave, or an empty text if no trigger was asked.
         tokens_before: Size of the context in tokens, as estimated or as the provider counted it.
         messages_before: Messages in the view that is too large.
@@ -36,8 +57,6 @@ class CompactionStarted(Value):
         context_window: The model's window in tokens, or None if unknown.
     """
 
-    session_id: str
-    reason: CompactionReason
     tokens_before: int
     messages_before: int
     trigger_tokens: int | None
@@ -50,7 +69,7 @@ class CompactionStarted(Value):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class CompactionFinished(Value):
+class CompactionFinished(_EventOfCompaction):
     """A compaction succeeded and its record was made.
 
     Attributes:
@@ -70,8 +89,6 @@ class CompactionFinished(Value):
         loss_report: Counts `loss` when it is first read, and holds the list until then.
     """
 
-    session_id: str
-    reason: CompactionReason
     tokens_before: int
     tokens_after: int
     messages_before: int
@@ -99,7 +116,7 @@ class CompactionFinished(Value):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class CompactionSkipped(Value):
+class CompactionSkipped(_EventOfCompaction):
     """A compaction was due and was not made; unless the caller aborted it, the context still fits the window by estimate.
 
     Attributes:
@@ -111,8 +128,6 @@ class CompactionSkipped(Value):
         usage: The tokens that a discarded summary cost, or None.
     """
 
-    session_id: str
-    reason: CompactionReason
     why: str
     tokens: int
     duration_seconds: float = 0.0
@@ -123,7 +138,7 @@ class CompactionSkipped(Value):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class CompactionFailed(Value):
+class CompactionFailed(_EventOfCompaction):
     """A compaction failed.
 
     Attributes:
@@ -134,8 +149,6 @@ class CompactionFailed(Value):
         usage: The tokens that failed attempts cost, or None.
     """
 
-    session_id: str
-    reason: CompactionReason
     error: str
     tokens: int
     is_over_window: bool
@@ -149,16 +162,14 @@ class CompactionFailed(Value):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class StoreFailed(Value):
+class StoreFailed(_Event):
     """The store failed, or held a record that cannot be read; the agent's run goes on.
 
     Attributes:
-        session_id: The conversation.
         action: The request to the store; "read" if one of its records is damaged or from a later version, and is skipped.
         error: Type and text of the error.
     """
 
-    session_id: str
     action: Literal["load", "save", "remove", "read"]
     error: str
 
@@ -168,15 +179,13 @@ class StoreFailed(Value):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class PinMissing(Value):
+class PinMissing(_Event):
     """The list does not have all pinned messages. The pins stay: they apply as soon as a list has the messages.
 
     Attributes:
-        session_id: The conversation.
         count: How many pinned messages the list does not have.
     """
 
-    session_id: str
     count: int
 
     def __str__(self) -> str:
@@ -184,15 +193,13 @@ class PinMissing(Value):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class HostFilesFailed(Value):
+class HostFilesFailed(_Event):
     """The host's function that lists files failed; the compaction goes on without its files.
 
     Attributes:
-        session_id: The conversation.
         error: Type and text of the error.
     """
 
-    session_id: str
     error: str
 
     def __str__(self) -> str:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 
 def read_attribute(value: object, name: str) -> object:
     """Return an attribute of an object; None if it is absent or raises (httpx: body not read yet)."""
-    read: Callable[..., object] = getattr
     try:
-        return read(value, name, None)
+        return getattr(value, name, None)
     except Exception:  # noqa: BLE001 - a property runs foreign code
         return None
 

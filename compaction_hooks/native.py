@@ -15,7 +15,6 @@ REFUSALS: Final = re.compile(r"compaction|compact-20|encrypted.content|\bcmp_", 
 id 'cmp_...' not found"; read 2026-11."""
 _NAMES_REASONING: Final = re.compile(r"\brs_\w")
 """The id of a reasoning item: an error that names it has accepted the native items, which are in front."""
-_REFUSED: Final = {400, 404}
 
 
 class Issuer(NamedTuple):
@@ -83,14 +82,12 @@ def is_native_refusal(error: object) -> bool:
     texts = [
         text
         for evidence in read_chain(error)
-        if not evidence.statuses or evidence.statuses & _REFUSED
+        if not evidence.statuses or evidence.statuses & {400, 404}
         for text in (*evidence.texts, *evidence.codes)
     ]
     return any(map(REFUSALS.search, texts)) and not any(map(_NAMES_REASONING.search, texts))
 
 
-_PREFIXES: Final = ("anthropic_", "openai_")
-"""pydantic-ai puts the name of the provider in front of its options."""
 _SWITCHES: Final = frozenset(
     {
         "compaction",
@@ -120,7 +117,8 @@ def find_server_compaction(options: Mapping[str, object]) -> str | None:
     >>> find_server_compaction({"context_management": {"edits": [{"type": "clear_tool_uses_20250919"}]}})
     """
     for name, value in options.items():
-        if _asks(_without_prefix(name), value):
+        # pydantic-ai puts the name of the provider in front of its options.
+        if _asks(name.removeprefix("anthropic_").removeprefix("openai_"), value):
             return name
         inner = find_server_compaction(_mapping(value)) if name in _NESTED else None
         if inner is not None:
@@ -138,12 +136,6 @@ def _asks(option: str, value: object) -> bool:
             return value == "auto"
         case _:
             return option in _SWITCHES and bool(value)
-
-
-def _without_prefix(name: str) -> str:
-    for prefix in _PREFIXES:
-        name = name.removeprefix(prefix)
-    return name
 
 
 def _types(items: object) -> list[str]:

@@ -37,8 +37,7 @@ class Family(NamedTuple):
     source: str
 
 
-_PRESERVED_THINKING: Final = "https://platform.claude.com/docs/en/build-with-claude/preserved-thinking"
-_THINKING: Final = "https://platform.claude.com/docs/en/build-with-claude/thinking"
+_ANTHROPIC: Final = "https://platform.claude.com/docs/en/build-with-claude/"
 
 FAMILIES: Final[tuple[Family, ...]] = (
     Family(
@@ -48,7 +47,7 @@ FAMILIES: Final[tuple[Family, ...]] = (
         stale="refused",
         needed="nowhere",
         unit="all reasoning of a message",
-        source=_PRESERVED_THINKING,
+        source=_ANTHROPIC + "preserved-thinking",
     ),
     Family(
         name="Claude with manual thinking: 3.7 to 4.5",
@@ -56,7 +55,7 @@ FAMILIES: Final[tuple[Family, ...]] = (
         stale="accepted",
         needed="open turn",
         unit="all reasoning of a message",
-        source=_THINKING,
+        source=_ANTHROPIC + "thinking",
     ),
     Family(
         name="Claude 4.6 to 5",
@@ -64,7 +63,7 @@ FAMILIES: Final[tuple[Family, ...]] = (
         stale="accepted",
         needed="nowhere",
         unit="all reasoning of a message",
-        source=_THINKING,
+        source=_ANTHROPIC + "thinking",
     ),
     Family(
         name="Gemini 3 on",
@@ -117,8 +116,6 @@ FAMILIES: Final[tuple[Family, ...]] = (
 )
 """The first match decides."""
 
-_VERSION_DOT: Final = r"(?<=\d)\.(?=\d)"
-
 
 @lru_cache(maxsize=64)
 def find_family(model: str | None) -> Family | None:
@@ -127,7 +124,7 @@ def find_family(model: str | None) -> Family | None:
     >>> find_family("us.anthropic.claude-opus-5.5").stale, find_family("deepseek/deepseek-reasoner").needed
     ('refused', 'tool calls')
     """
-    name = re.sub(_VERSION_DOT, "-", (model or "").lower())
+    name = re.sub(r"(?<=\d)\.(?=\d)", "-", (model or "").lower())
     return next((family for family in FAMILIES if re.search(family.models, name)), None)
 
 
@@ -156,7 +153,6 @@ class Refusal(NamedTuple):
 
 
 _GITHUB: Final = "https://github.com/"
-_ANTHROPIC: Final = "https://platform.claude.com/docs/en/build-with-claude/"
 
 REFUSALS: Final[tuple[Refusal, ...]] = (
     # Anthropic, and Bedrock's ValidationException with the same words.
@@ -212,13 +208,10 @@ def _refuses(evidence: Evidence) -> bool:
     )
 
 
-_SEALED_KINDS = ("thinking", "redacted_thinking")
-
-
 def is_reasoning(part: Part) -> bool:
     """Return whether a part is reasoning, blocks that the format does not know included."""
     if isinstance(part, Opaque):
-        return part.kind in _SEALED_KINDS or part.kind.startswith("reasoning")
+        return part.kind in ("thinking", "redacted_thinking") or part.kind.startswith("reasoning")
     return isinstance(part, Thinking)
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from functools import lru_cache
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast, get_args
 
 from compaction_hooks import arguments
@@ -44,26 +44,15 @@ else:
     AnyStrategy = Any  # for `typing.get_type_hints`
 
 
-def _is_rule(value: object) -> bool:
-    return value in ("never", "first") or (type(value) is int and value >= 0)
-
-
-def _is_strategy_list(value: object) -> bool:
-    return isinstance(value, Sequence) and not isinstance(value, str) and len(cast("Sequence[object]", value)) > 0
-
-
 def _are_texts(value: object) -> bool:
     is_several = isinstance(value, Collection) and not isinstance(value, str | bytes)
     return is_several and all(isinstance(text, str) for text in cast("Collection[object]", value))
 
 
-_RULE = arguments.Kind(_is_rule, 'be "never", "first" or a number of results')
-
-
-def _is_prompt(value: object) -> bool:
-    return isinstance(value, str) and bool(value.strip()) and "{messages}" not in value
-
-
+_RULE = arguments.Kind(
+    lambda value: value in ("never", "first") or (type(value) is int and value >= 0),
+    'be "never", "first" or a number of results',
+)
 _KINDS = {
     **arguments.KINDS,
     "reserve_tokens": arguments.TOKENS,
@@ -92,14 +81,23 @@ _KINDS = {
         lambda value: arguments.is_number(value) and 0 < value <= 0.9, "be a part of the window above 0 and up to 0.9"
     ),
     "strategies": arguments.Kind(
-        _is_strategy_list, "be a list of strategies, such as [ClearToolResults(), Summarize()]"
+        lambda value: (
+            isinstance(value, Sequence) and not isinstance(value, str) and bool(cast("Sequence[object]", value))
+        ),
+        "be a list of strategies, such as [ClearToolResults(), Summarize()]",
     ),
     "summary_prompt": arguments.Kind(
-        _is_prompt,
+        lambda value: isinstance(value, str) and bool(value.strip()) and "{messages}" not in value,
         "be a text that says how to write a summary, without {messages}: the conversation is added by itself",
     ),
     "sealed_reasoning": arguments.Kind(lambda value: value in get_args(SealedReasoning), 'be "auto", "drop" or "keep"'),
 }
+_TRIGGERS: Mapping[str, Callable[[Any], Trigger]] = {
+    "reserve_tokens": ReserveTrigger,
+    "trigger_ratio": RatioTrigger,
+    "trigger_tokens": TokensTrigger,
+}
+"""The triggers that numbers of the settings are short for."""
 _SHORTHAND = {
     "reserve_tokens": ("trigger", "write trigger=... | ReserveTrigger(...)"),
     "trigger_ratio": ("trigger", "write trigger=... | RatioTrigger(...)"),
@@ -194,20 +192,15 @@ class CompactionSettings(Value):
     breaker_cooldown_seconds: float = 300.0
 
     def __post_init__(self) -> None:
-        self._check_shorthand()
+        for name, (other, fix) in _SHORTHAND.items():
+            value = getattr(self, name)
+            if getattr(self, other) is not None and value != getattr(CompactionSettings, name):
+                raise ConfigurationError(f"{name}={value!r} and {other}= exclude one another: {fix}")
         self._check_keep()
         strategies = {f"strategies[{place}]": strategy for place, strategy in enumerate(self.strategies or ())}
         arguments.check(dict.fromkeys(strategies, arguments.STRATEGY), strategies)
         rules = {f"tool_rules[{tool!r}]": rule for tool, rule in self.tool_rules.items()}
         arguments.check(dict.fromkeys(rules, _RULE), rules)
-
-    def _check_shorthand(self) -> None:
-        """Refuse numbers and switches that contradict the trigger or the strategies."""
-        for each in fields(self):
-            other, fix = _SHORTHAND.get(each.name, ("", ""))
-            value = getattr(self, each.name)
-            if other and getattr(self, other) is not None and value != each.default:
-                raise ConfigurationError(f"{each.name}={value!r} and {other}= exclude one another: {fix}")
 
     def _check_keep(self) -> None:
         tokens, ratio = self.keep_recent_tokens, self.keep_recent_ratio
@@ -238,32 +231,18 @@ class CompactionSettings(Value):
         clear = [ClearToolResults()] if self.clear_tool_results else []
         return (*clear, summarize, ShortenParts(), DropOldest(self.add_continuation), ShortenParts())
 
-    def _keep(self, window: int) -> int:
-        if self.keep_recent_ratio is not None:
-            return int(window * self.keep_recent_ratio)
-        if self.keep_recent_tokens is not None:
-            return self.keep_recent_tokens
-        return default_keep_tokens(window)
-
     @property
     def triggers(self) -> Mapping[str, Trigger]:
         """The parts of the trigger, each under its text in these settings, for errors."""
         if self.trigger is not None:
             return {arguments.format_value(part): part for part in parts_of(self.trigger)}
-        names: dict[type[object], str] = {
-            ReserveTrigger: "reserve_tokens",
-            RatioTrigger: "trigger_ratio",
-            TokensTrigger: "trigger_tokens",
-        }
-        parts = {names[type(part)]: part for part in parts_of(self.effective_trigger)}
-        return {f"{name}={getattr(self, name)}": part for name, part in parts.items()}
+        numbers = ((name, kind, getattr(self, name)) for name, kind in _TRIGGERS.items())
+        return {f"{name}={number}": kind(number) for name, kind, number in numbers if number is not None}
 
-    @property
+    @cached_property
     def effective_trigger(self) -> Trigger:
         """The trigger of these settings: `trigger`, or the one that the numbers are short for."""
-        if self.trigger is not None:
-            return self.trigger
-        return _trigger_of(self.reserve_tokens, self.trigger_ratio, self.trigger_tokens)
+        return self.trigger if self.trigger is not None else AnyTrigger(tuple(self.triggers.values()))
 
     def budget(self, window: int, *, is_input_only: bool = False, max_output_tokens: int | None = None) -> Budget:
         """Return the budget for a context window of `window` tokens.
@@ -276,7 +255,9 @@ class CompactionSettings(Value):
         input_limit = window - min(requested, window - 1)
         trigger = min(threshold_of(self.effective_trigger, window), input_limit)
         target = int(trigger * TARGET_RATIO)
-        keep = self._keep(window)
+        keep = self.keep_recent_tokens or default_keep_tokens(window)
+        if self.keep_recent_ratio is not None:
+            keep = int(window * self.keep_recent_ratio)
         summary = min(self.max_summary_tokens, int(window * SUMMARY_RATIO), int(target * SUMMARY_TARGET_RATIO))
         if self.summarizer_window is not None:
             summary = min(summary, int(self.summarizer_window * SUMMARY_SUMMARIZER_RATIO))
@@ -292,17 +273,6 @@ class CompactionSettings(Value):
             minimum_clear=min(MINIMUM_CLEAR_TOKENS, int(window * MINIMUM_CLEAR_RATIO)),
             summary=max(summary, 1),
         )
-
-
-@lru_cache(maxsize=64)
-def _trigger_of(reserve_tokens: int, ratio: float | None, tokens: int | None) -> Trigger:
-    """Return the trigger that three numbers are short for."""
-    parts: list[Trigger] = [ReserveTrigger(reserve_tokens)]
-    if ratio is not None:
-        parts.append(RatioTrigger(ratio))
-    if tokens is not None:
-        parts.append(TokensTrigger(tokens))
-    return AnyTrigger(tuple(parts))
 
 
 ALL_MODELS = "*"
@@ -325,10 +295,6 @@ class ModelSettings:
         self._is_one = not isinstance(given, Mapping)
         given = given if isinstance(given, Mapping) else {ALL_MODELS: given or CompactionSettings()}
         self._by_pattern = {**given, ALL_MODELS: given.get(ALL_MODELS) or CompactionSettings()}
-        self._found: dict[str | None, tuple[str, CompactionSettings]] = {}
-        self._check()
-
-    def _check(self) -> None:
         for pattern, settings in self._by_pattern.items():
             arguments.check({"settings": _PATTERN}, {"settings": pattern})
             name = f"settings[{pattern!r}]"
@@ -354,18 +320,14 @@ class ModelSettings:
         return "" if self._is_one else f"settings[{self._find(model)[0]!r}]: "
 
     def _find(self, model: str | None) -> tuple[str, CompactionSettings]:
-        found = self._found.get(model)
-        if found is None:
-            from fnmatch import fnmatchcase  # once for each model
+        from fnmatch import fnmatchcase
 
-            names = [*names_of(model.strip().lower())] if model is not None else [""]
-            fitting = (
-                (pattern, settings)
-                for pattern, settings in self._by_pattern.items()
-                if any(fnmatchcase(name, pattern.lower()) for name in names)
-            )
-            found = self._found[model] = next(fitting)
-        return found
+        names = [*names_of(model.strip().lower())] if model is not None else [""]
+        return next(
+            (pattern, settings)
+            for pattern, settings in self._by_pattern.items()
+            if any(fnmatchcase(name, pattern.lower()) for name in names)
+        )
 
     def map_settings(self, change: Callable[[CompactionSettings], CompactionSettings]) -> ModelSettings:
         """Return the same patterns with changed settings."""

@@ -98,14 +98,10 @@ class Combinable(Value):
 
     __slots__ = ()
 
-    def due(self, snapshot: SnapshotFigures, /) -> Due | None:
-        """Return why the view is to be compacted before the next model call, or None: not now."""
-        raise NotImplementedError
-
-    def __or__(self, other: Trigger) -> AnyTrigger:
+    def __or__(self: Trigger, other: Trigger) -> AnyTrigger:
         return AnyTrigger((self, other))
 
-    def __ror__(self, other: Trigger) -> AnyTrigger:
+    def __ror__(self: Trigger, other: Trigger) -> AnyTrigger:
         return AnyTrigger((other, self))
 
 

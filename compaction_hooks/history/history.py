@@ -347,9 +347,7 @@ class History(NamedTuple, Generic[M]):
 
     def request_after(self, piece: int) -> int | None:
         """Return the first user message after a piece, or None."""
-        requests = self.log.requests
-        index = bisect_left(requests, piece + 1)
-        return requests[index] if index < len(requests) and requests[index] < self.piece_count else None
+        return next(iter(self.pieces_of_user(self.piece_count, piece + 1)), None)
 
     @property
     def summary_piece(self) -> int | None:

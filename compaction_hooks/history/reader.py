@@ -24,7 +24,6 @@ class HistoryReader(Generic[M]):
 
     def __init__(self, format: Format[M], estimate: Callable[[Message], int], marker: str) -> None:
         self._format = format
-        self._is_read_as = format.is_read_as
         self._estimate = estimate
         self._marker = marker
 
@@ -55,10 +54,8 @@ class HistoryReader(Generic[M]):
             return previous if is_same else self._extend(log, listed, count, known)
 
         same = self._same_prefix(previous, listed)
-        if same < count:
+        if same < count or not is_longest:  # another history may have extended the log with other messages
             return self._fork(previous, listed, same, known)
-        if len(log.hosts) > count:  # another history has extended the log with other messages
-            return self._extend(self._copy_facts(previous, listed, count, known), listed, count, known)
         log.hosts[:] = listed[:count]
         return self._extend(log, listed, count, known)
 
@@ -76,23 +73,21 @@ class HistoryReader(Generic[M]):
         changed that in place since, and a record is valid for the messages that were read.
         """
         watched, trusts_copies = previous.watched_from, previous.known == Known()
-        for index, (old, message) in enumerate(zip(previous.hosts(), messages, strict=False)):
+        readings = enumerate(zip(previous.hosts(), messages, previous.readings(), strict=False))
+        for index, (old, message, pieces) in readings:
             is_equal = old is message or (trusts_copies and type(old) is type(message) and are_equal(old, message))
-            if not (index < watched and is_equal) and not self._is_unchanged(previous, index, message):
+            if not (index < watched and is_equal) and not self._still_reads_as(message, pieces):
                 return index
         return min(previous.host_count, len(messages))
 
     def _are_unchanged(self, history: History[M], messages: Sequence[M], start: int, end: int | None = None) -> bool:
         listed = messages[start : history.host_count if end is None else end]
         # Most formats tell so of all messages, in a third of the time.
-        is_same = all(map(self._is_read_as, listed, history.readings(start)))
+        is_same = all(map(self._format.is_read_as, listed, history.readings(start)))
         return is_same or all(map(self._still_reads_as, listed, history.readings(start)))
 
-    def _is_unchanged(self, history: History[M], index: int, message: M) -> bool:
-        return self._still_reads_as(message, [history.piece(place).message for place in history.host_pieces(index)])
-
     def _still_reads_as(self, message: M, pieces: Sequence[Message]) -> bool:
-        if self._is_read_as(message, pieces):
+        if self._format.is_read_as(message, pieces):
             return True
         read = self._format.read(message)
         return len(pieces) == len(read) and all(map(is_same_reading, pieces, read))
@@ -100,36 +95,31 @@ class HistoryReader(Generic[M]):
     # -- reading
 
     def _fork(self, previous: History[M], messages: list[M], same: int, known: Known) -> History[M]:
-        """Read a list that differs from `previous` from index `same` on, keeping the facts of the messages before."""
+        """Read a list that differs from `previous` from index `same` on, in a log of its own; keep the facts of what is before."""
         last, stale_from = next(previous.answers(), None), len(messages)
         if same < len(messages) and last is not None and same <= previous.piece(last).host:
             # The host edited messages before an answer: the usage of later answers measured the list before the edit. That of a
             # message changed in place counted the messages before it, which are the same.
             stale_from = same + (messages[same] is previous.host(same))
-        return self._extend(self._copy_facts(previous, messages, same, known), messages, same, known, stale_from)
 
-    def _copy_facts(self, previous: History[M], messages: list[M], count: int, known: Known) -> Log[M]:
-        """Return a new log with the facts of the first `count` messages, and the objects of this list."""
         log: Log[M] = Log()
-        for index in range(count):
+        for index in range(same):
             log.hosts.append(messages[index])
             for number in previous.host_pieces(index):
                 piece = previous.piece(number)
                 self._append(log, piece.message, piece.host, piece.number, piece.tokens, known)
             log.first_pieces.append(len(log.tokens_before) - 1)
-        return log
+        return self._extend(log, messages, same, known, stale_from)
 
     def _extend(
         self, log: Log[M], messages: Sequence[M], start: int, known: Known, stale_from: int = sys.maxsize
     ) -> History[M]:
         """Read the messages from `start` on; the usage of those from `stale_from` on measured another list."""
-        read = self._format.read
-        estimate = self._estimate
         for index in range(start, len(messages)):
-            neutral = read(messages[index])
+            neutral = self._format.read(messages[index])
             log.hosts.append(messages[index])
             for number, piece in enumerate(neutral):
-                self._append(log, piece, index, number, estimate(piece), known, is_stale=index >= stale_from)
+                self._append(log, piece, index, number, self._estimate(piece), known, is_stale=index >= stale_from)
             log.first_pieces.append(len(log.tokens_before) - 1)
         return History(log, len(messages), len(log.tokens_before) - 1, known)
 

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from compaction_hooks.errors import ConfigurationError, RecordError
 from compaction_hooks.foreign import describe_error
@@ -33,6 +33,7 @@ from compaction_hooks.runtime.effects import (
     Send,
     Success,
     Summarize,
+    T,
     Wait,
     Work,
     Write,
@@ -47,8 +48,6 @@ if TYPE_CHECKING:  # needed only when something is due
     from compaction_hooks.events import EventHandler
     from compaction_hooks.stores import RecordStore
     from compaction_hooks.summary.request import Summarizer
-
-T = TypeVar("T")
 
 logger = logging.getLogger("compaction_hooks")
 
@@ -195,7 +194,7 @@ class Driver:
             case Send(view=view):
                 return await _send(context.send, view, is_sync)
             case Work(function=function):
-                return function() if is_sync else await self._work(function)
+                return function() if is_sync else await _work_in_thread(partial(self._work_alone, function))
             case Load(session_id=session_id):
                 return _read_records(await self._ask_store("load", (session_id,), is_sync))
             case Write(session_id=session_id, record_id=record_id, text=None):
@@ -207,12 +206,9 @@ class Driver:
         function: Callable[..., object] = getattr(self._services.store, method)
         return await self._services.storing.call(function, *arguments, seconds=STORE_TIMEOUT_SECONDS, is_sync=is_sync)
 
-    async def _work(self, function: Callable[[], object]) -> object:
-        def work() -> object:
-            with self._services.working:
-                return function()
-
-        return await _work_in_thread(work)
+    def _work_alone(self, function: Callable[[], object]) -> object:
+        with self._services.working:
+            return function()
 
     async def _wait(self, flight: InFlight, signal: Signal | None, is_sync: bool) -> Outcome:
         """Wait for another caller's compaction; not in a thread in which a loop runs: that loop may be the one that compacts."""
@@ -247,17 +243,16 @@ class Driver:
     def _handlers(self, context: CallContext) -> Iterator[tuple[EventHandler, GuardedCall]]:
         """Yield the handlers to call; not one that timed out, for a while and until it returns."""
         now = self._services.seconds()
-        own = [(context.on_event, self._own_handler)] if context.on_event is not None else []
-        every = [*self._services.handlers, *own]
-        return ((handler, guard) for handler, guard in every if not guard.is_hanging and guard.paused_until <= now)
+        for handler, guard in (*self._services.handlers, (context.on_event, self._own_handler)):
+            if handler is not None and not guard.is_hanging and guard.paused_until <= now:
+                yield handler, guard
 
     def _report_failure(self, guard: GuardedCall, answer: object) -> None:
         """Log the failure of a handler; pause a handler that timed out."""
-        if not isinstance(answer, Failure):
-            return
-        logger.warning("an event handler failed (%s)", describe_error(answer.error))
-        if isinstance(answer.error, TimeoutError):
-            guard.paused_until = self._services.seconds() + HANDLER_COOLDOWN_SECONDS
+        if isinstance(answer, Failure):
+            logger.warning("an event handler failed (%s)", describe_error(answer.error))
+            if isinstance(answer.error, TimeoutError):
+                guard.paused_until = self._services.seconds() + HANDLER_COOLDOWN_SECONDS
 
 
 async def import_outside_loop(module: str) -> None:

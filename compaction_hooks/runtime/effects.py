@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeAlias, 
 from compaction_hooks.messages import M
 
 if TYPE_CHECKING:  # slow to import, and needed only when something is due
-    from concurrent.futures import Future
     from datetime import datetime
 
     from compaction_hooks.events import CompactionEvent
@@ -50,15 +49,6 @@ class Summarize(NamedTuple):
     seconds: float
 
 
-def _new_future() -> Future[Outcome]:
-    """Return a future that no waiter can cancel for the others: it is marked as running."""
-    from concurrent.futures import Future
-
-    future: Future[Outcome] = Future()
-    future.set_running_or_notify_cancel()
-    return future
-
-
 class InFlight:
     """A running compaction, for which other callers of the same conversation wait.
 
@@ -67,7 +57,10 @@ class InFlight:
     """
 
     def __init__(self) -> None:
-        self.done = _new_future()
+        from concurrent.futures import Future
+
+        self.done: Future[Outcome] = Future()
+        self.done.set_running_or_notify_cancel()  # no waiter can cancel it for the others
         self.pid: int | None = os.getpid()
 
 

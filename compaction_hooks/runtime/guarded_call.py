@@ -19,16 +19,15 @@ import math
 import os
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from compaction_hooks.runtime.effects import Aborted, Failure, Success
-from compaction_hooks.runtime.guards import Signal
+from compaction_hooks.runtime.guards import R, Signal
 
 if TYPE_CHECKING:  # slow to import, and needed only when something is due
     import asyncio
     from concurrent.futures import Future
 
-R = TypeVar("R")
 AnyFuture: TypeAlias = "asyncio.Future[R] | Future[R]"
 
 POLL_SECONDS = 0.05

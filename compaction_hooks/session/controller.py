@@ -126,8 +126,7 @@ class CompactionController(ConversationMethods[M]):
     ) -> None:
         self._settings = ModelSettings(settings)
         self._merges = any(each.merge_user_messages for each in self._settings.all)
-        if self._merges:
-            _check_merging(format)
+        self._check_merging(format)
         _check_windows(model, context_window, self._settings)
         self._model = model
         self._format = format
@@ -203,9 +202,7 @@ class CompactionController(ConversationMethods[M]):
             ConfigurationError: the id is no text, the format is no `MessageFormat` or cannot merge messages as the settings
                 require, or `host_files` is no function.
         """
-        if self._merges:
-            _check_merging(format)
-
+        self._check_merging(format)
         with self._lock:
             held = self._sessions.setdefault(id, {})
             own = None if held else self._format
@@ -233,6 +230,18 @@ class CompactionController(ConversationMethods[M]):
         if host_files is not None:
             session.engine.conversation.host_files = host_files
         return session
+
+    def _check_merging(self, format: MessageFormat[Any] | None) -> None:
+        """Check that a format can merge messages, if settings say so; None means one of the core's formats, which all can.
+
+        Raises:
+            ConfigurationError: the format has no `merge`.
+        """
+        if self._merges and format is not None and not can(as_format(format), "merge"):
+            raise ConfigurationError(
+                f"merge_user_messages=True: the format {format.name!r} has no merge(view); leave the setting out, or "
+                "give a format that has one"
+            )
 
     def _evict(self) -> list[CompactionSession[M]]:
         """Evict the sessions of the conversation used least recently; return them."""
@@ -304,19 +313,6 @@ class CompactionController(ConversationMethods[M]):
                 self._sessions.move_to_end(DEFAULT_SESSION)
                 return next(iter(held.values())).quiet_engine
         return self.session(DEFAULT_SESSION).quiet_engine
-
-
-def _check_merging(format: MessageFormat[Any] | None) -> None:
-    """Check that a format can merge messages; None means one of the core's formats, which all can.
-
-    Raises:
-        ConfigurationError: the format has no `merge`.
-    """
-    if format is not None and not can(as_format(format), "merge"):
-        raise ConfigurationError(
-            f"merge_user_messages=True: the format {format.name!r} has no merge(view); leave the setting out, or "
-            "give a format that has one"
-        )
 
 
 def _guard_extensions(settings: CompactionSettings) -> CompactionSettings:

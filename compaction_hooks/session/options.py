@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeVar, cast
 
 from compaction_hooks import arguments
-from compaction_hooks.engine.call import Call, Order, SharedState
+from compaction_hooks.engine.call import Call, Order
 from compaction_hooks.messages import Message
 from compaction_hooks.native import find_server_compaction, issuer_of
 from compaction_hooks.runtime.drivers import CallContext
@@ -19,7 +19,6 @@ if TYPE_CHECKING:  # needed only when something is due
     from compaction_hooks.engine.result import CompactionResult
     from compaction_hooks.events import EventHandler
     from compaction_hooks.runtime.effects import Flow
-    from compaction_hooks.settings import CompactionSettings
     from compaction_hooks.summary.request import Summarizer
 else:
     EventHandler = Summarizer = Any  # for `typing.get_type_hints`
@@ -56,8 +55,6 @@ class CallOptions(TypedDict, total=False):
     on_event: EventHandler | None
 
 
-OPTION_NAMES: Final = CallOptions.__optional_keys__
-
 _KINDS: Final = {**arguments.KINDS, "on_event": arguments.HANDLER}
 
 _OTHERS: Final = {
@@ -69,19 +66,9 @@ _OTHERS: Final = {
 """Arguments of some calls that are not options; an error suggests them for a misspelled name, and for their own in another call."""
 
 
-def check_options(options: CallOptions) -> None:
-    """Refuse unknown options, and values of the wrong kind.
-
-    Raises:
-        TypeError: a name is unknown.
-        ConfigurationError: a value is of the wrong kind.
-    """
-    arguments.check_names("the call", options, OPTION_NAMES, _OTHERS)
-    arguments.check(_KINDS, options, OPTION_NAMES)
-
-
 R = TypeVar("R")
 T = TypeVar("T")
+"""The type of the messages in one list: the host's, a client's or a framework's."""
 
 
 def check_call(
@@ -90,16 +77,22 @@ def check_call(
     """Check the messages and options of a call, and return it.
 
     Raises:
-        ConfigurationError, TypeError: the messages or the options are invalid.
+        ConfigurationError: the messages are no list, or an option is of the wrong kind.
+        TypeError: the name of an option is unknown.
     """
     arguments.check_messages(messages)
     if options:
-        check_options(options)
+        arguments.check_names("the call", options, CallOptions.__optional_keys__, _OTHERS)
+        arguments.check(_KINDS, options, options)
     with engine.conversation.lock:
         engine.conversation.detect_format(messages)
+    settings = engine.shared.find_settings(options.get("model") or engine.shared.model)
+    tokens, ratio = options.get("trigger_tokens"), options.get("trigger_ratio")
+    if tokens is not None or ratio is not None:  # the call's own trigger
+        settings = replace(settings, trigger=None, trigger_tokens=tokens, trigger_ratio=ratio)
     return Call(
         messages=messages,
-        settings=find_settings(engine.shared, options),
+        settings=settings,
         shared=engine.shared,
         model=options.get("model"),
         context_window=options.get("context_window"),
@@ -133,18 +126,12 @@ def build_send(
     return engine.send(call, options, guard_reader(reader), view)
 
 
-def find_settings(shared: SharedState, options: CallOptions) -> CompactionSettings:
-    """Return the policy of a call: that of its model, with the call's own trigger if it has one."""
-    settings = shared.find_settings(options.get("model") or shared.model)
-    tokens = options.get("trigger_tokens")
-    ratio = options.get("trigger_ratio")
-    if tokens is None and ratio is None:
-        return settings
-    return replace(settings, trigger=None, trigger_tokens=tokens, trigger_ratio=ratio)
-
-
 def build_order(
-    keep_recent_tokens: int | None, focus: str | None, preview: CompactionResult[Any] | None = None
+    keep_recent_tokens: int | None,
+    focus: str | None,
+    preview: CompactionResult[Any] | None = None,
+    *,
+    is_preview: bool = False,
 ) -> Order:
     """Return the order of a compaction by hand.
 
@@ -161,7 +148,14 @@ def build_order(
     }
     arguments.check(kinds, given, given)
     previewed = preview.record if preview and preview.outcome is CompactionOutcome.PREVIEWED else None
-    return Order(CompactionReason.MANUAL, keep_recent_tokens, focus=focus, must_fit=True, previewed=previewed)
+    return Order(
+        CompactionReason.MANUAL,
+        keep_recent_tokens,
+        focus=focus,
+        must_fit=True,
+        is_preview=is_preview,
+        previewed=previewed,
+    )
 
 
 def build_caller(
@@ -172,10 +166,10 @@ def build_caller(
     Raises:
         TypeError: the signal is none.
     """
-    guarded = None
-    if signal is not None:
-        arguments.check(arguments.KINDS, {"signal": signal})
-        guarded = GuardedSignal(signal)
+    arguments.check(arguments.KINDS, {"signal": signal}, ["signal"])
     return CallContext(
-        signal=guarded, send=send, summarizer=options.get("summarizer"), on_event=options.get("on_event")
+        signal=GuardedSignal(signal) if signal is not None else None,
+        send=send,
+        summarizer=options.get("summarizer"),
+        on_event=options.get("on_event"),
     )

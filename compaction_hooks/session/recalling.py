@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic
 
 from compaction_hooks import arguments
 from compaction_hooks.messages import M
 from compaction_hooks.session import Later
-from compaction_hooks.session.options import check_call
+from compaction_hooks.session.options import T, check_call
 
 if TYPE_CHECKING:  # most programs recall nothing
     from compaction_hooks.engine.engine import Engine
@@ -18,19 +18,24 @@ else:
     Covered = RecallTool = Recallable = Any  # for `typing.get_type_hints`
     Engine = Later
 
-T = TypeVar("T")
-
 
 class RecallMethods(Generic[M]):
     """The methods of a conversation by which the program and the model read again what its view leaves out."""
 
     @property
-    def engine(self) -> Engine[Any]:
-        """The engine of the conversation; no part of it is public.
+    def quiet_engine(self) -> Engine[Any]:
+        """The engine of the conversation, which may have left messages of quiet calls unread; no part of it is public.
 
         It has no single type of messages: the list of each call has its own type, and the view has the same.
         """
         raise NotImplementedError
+
+    @property
+    def engine(self) -> Engine[Any]:
+        """The same, with all read that quiet calls left unread."""
+        engine = self.quiet_engine
+        engine.settle()
+        return engine
 
     def covered(self, messages: Sequence[T]) -> Covered:
         """Return what the view of a list leaves out or shortens: a sequence of parts, with `search` and `read`.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from compaction_hooks import arguments
 from compaction_hooks.engine.call import Order
@@ -15,7 +15,7 @@ from compaction_hooks.runtime.drivers import Services, import_outside_loop
 from compaction_hooks.runtime.guarded_call import is_async
 from compaction_hooks.runtime.guards import Signal
 from compaction_hooks.session import Later
-from compaction_hooks.session.options import CallOptions, build_caller, build_order, build_send, check_call
+from compaction_hooks.session.options import CallOptions, R, T, build_caller, build_order, build_send, check_call
 from compaction_hooks.session.recalling import RecallMethods
 from compaction_hooks.tokens.estimator import TokenEstimator
 
@@ -33,28 +33,9 @@ else:
 
 ENGINE = "compaction_hooks.engine.engine"
 
-R = TypeVar("R")
-T = TypeVar("T")
-"""The type of the messages in one list: the host's, a client's or a framework's."""
-
 
 class ConversationMethods(RecallMethods[M]):
     """The methods of one conversation, for `CompactionSession` and for a controller, which uses its default session."""
-
-    @property
-    def quiet_engine(self) -> Engine[Any]:
-        """The engine of the conversation, which may have left messages of quiet calls unread; no part of it is public.
-
-        It has no single type of messages: the list of each call has its own type, and the view has the same.
-        """
-        raise NotImplementedError
-
-    @property
-    def engine(self) -> Engine[Any]:
-        """The same, with all read that quiet calls left unread."""
-        engine = self.quiet_engine
-        engine.settle()
-        return engine
 
     # -- the hook
 
@@ -170,8 +151,7 @@ class ConversationMethods(RecallMethods[M]):
         Raises:
             ContextOverflowError: the list does not fit the window and cannot be made to fit.
         """
-        order = build_order(keep_recent_tokens, focus, preview)
-        flow = self._compact(messages, options, order)
+        flow = self._compact(messages, options, build_order(keep_recent_tokens, focus, preview))
         return await self.engine.driver.run(flow, build_caller(signal, options))
 
     def compact_sync(
@@ -185,8 +165,7 @@ class ConversationMethods(RecallMethods[M]):
         **options: Unpack[CallOptions],
     ) -> CompactionResult[T]:
         """As `compact`, for callers without an event loop."""
-        order = build_order(keep_recent_tokens, focus, preview)
-        flow = self._compact(messages, options, order)
+        flow = self._compact(messages, options, build_order(keep_recent_tokens, focus, preview))
         return self.engine.driver.run_sync(flow, build_caller(signal, options))
 
     async def preview(
@@ -204,8 +183,7 @@ class ConversationMethods(RecallMethods[M]):
         Raises:
             ContextOverflowError: the list does not fit the window and cannot be made to fit.
         """
-        order = build_order(keep_recent_tokens, focus)._replace(is_preview=True)
-        flow = self._compact(messages, options, order)
+        flow = self._compact(messages, options, build_order(keep_recent_tokens, focus, is_preview=True))
         return await self.engine.driver.run(flow, build_caller(signal, options))
 
     def preview_sync(
@@ -217,8 +195,7 @@ class ConversationMethods(RecallMethods[M]):
         **options: Unpack[CallOptions],
     ) -> CompactionResult[T]:
         """As `preview`, for callers without an event loop."""
-        order = build_order(keep_recent_tokens, focus)._replace(is_preview=True)
-        flow = self._compact(messages, options, order)
+        flow = self._compact(messages, options, build_order(keep_recent_tokens, focus, is_preview=True))
         return self.engine.driver.run_sync(flow, build_caller(signal, options))
 
     async def recover(
@@ -395,26 +372,16 @@ class CompactionSession(ConversationMethods[M]):
         return self._id
 
     @property
-    def engine(self) -> Engine[Any]:
-        """The engine of this conversation, with all read that quiet calls left unread."""
-        engine = self.quiet_engine
-        engine.settle()
-        return engine
-
-    @property
     def quiet_engine(self) -> Engine[Any]:
         """The engine of this conversation as it is."""
         own = self._own
-        return own if own is not None else self._begin()
+        if own is None:  # it is half of the package, and no turn of an event loop should import both halves
+            from compaction_hooks.engine.engine import make_engine
 
-    def _begin(self) -> Engine[M]:
-        """Make the engine, at its first use: it is half of the package, and no turn of an event loop should import both halves."""
-        from compaction_hooks.engine.engine import make_engine
-
-        new = make_engine(self._id, *self._parts)
-        with _BEGINNING:
-            self._own = self._own or new
-            return self._own
+            new = make_engine(self._id, *self._parts)
+            with _BEGINNING:
+                own = self._own = self._own or new
+        return own
 
     def begin_anew(self) -> None:
         """Discard all state, for `CompactionController.forget`; calls under way write nothing more."""
