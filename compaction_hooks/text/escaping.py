@@ -251,8 +251,7 @@ def neutralize(text: str) -> str:
             searched = searched.replace(angle, "<")
     if "<" in searched:
         text = _escape_tags(text, searched, angles=_MAY_BE_TAG)
-    leads = [lead for lead in _ENCODED_ANGLES if lead in text]
-    if leads and any(_ENCODED_ANGLE_OF[lead].search(text) for lead in leads):
+    if any(lead in text and angle.search(text) for lead, angle in _ENCODED_ANGLE_OF.items()):
         text = _escape_tags(text, text, angles=_ANY_ENCODED_ANGLE)
     return escape_labels(text)
 

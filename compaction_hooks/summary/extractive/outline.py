@@ -125,10 +125,10 @@ def render(items: Sequence[Item]) -> str:
         if not chosen:
             continue
         above = PARENTS.get(section)
-        headings = [section.value] if above in (None, parent) else [above or "", section.value]
+        if above and above != parent:
+            lines.append(above)
         parent = above
-        lines += headings
-        lines += _render_lines(section, chosen)
+        lines += (section.value, *_render_lines(section, chosen))
     return "\n".join(lines)
 
 
@@ -173,7 +173,11 @@ def _read_item(block: str, section: Section, group: str) -> Item | None:
     box = _BOX.match(body)
     if box:
         body = body[box.end() :]
-        section = _section_of_box(section, is_done=box[1] in ("x", "X", "DONE"))
+        # A box goes before the heading, but both open sections have open boxes.
+        if box[1] in ("x", "X", "DONE"):
+            section = Section.DONE
+        elif section is not Section.BLOCKED:
+            section = Section.IN_PROGRESS
     body = " ".join(body.splitlines())  # "\r" and its like are line breaks to the reader of the next summary
     if _NOTHING.match(body) or _META.match(body):
         return None
@@ -184,13 +188,6 @@ def _unquote(item: Item) -> Item:
     """Return the words of the user that an item quotes, or a note: the other words are the writer's."""
     said = _QUOTED.search(item.text)
     return item._replace(text=said[1]) if said else item._replace(section=Section.NOTES)
-
-
-def _section_of_box(section: Section, *, is_done: bool) -> Section:
-    """Return the section of an item with a box. A box goes before the heading, but both open sections have open boxes."""
-    if is_done:
-        return Section.DONE
-    return section if section in (Section.BLOCKED, Section.IN_PROGRESS) else Section.IN_PROGRESS
 
 
 def _bare_title(heading: str) -> str:

@@ -65,7 +65,9 @@ def _read_call(made: CallMade, tasks: dict[str, float]) -> None:
         rows = [fields for item in as_items(value) or () if (fields := as_fields(item)) is not None]
         if rows and all(_state(row) in _STATES and _text(row) for row in rows):
             tasks.clear()
-            tasks.update((_text(row), _value(row)) for row in rows if not _is_done(row))
+            tasks.update(
+                (_text(row), BEGUN if _state(row) == "in_progress" else OPEN) for row in rows if not _is_done(row)
+            )
             return
 
     if not _TASK_NAME.search(call.name):
@@ -91,10 +93,6 @@ def _read_boxes(text: str, tasks: dict[str, float]) -> None:
 def _text(row: Mapping[str, object]) -> str:
     found = next((value for key in _TEXT_KEYS if isinstance(value := row.get(key), str) and value.strip()), "")
     return quote(found, TASK_CHARS)
-
-
-def _value(row: Mapping[str, object]) -> float:
-    return BEGUN if _state(row) == "in_progress" else OPEN
 
 
 def _is_done(row: Mapping[str, object]) -> bool:
