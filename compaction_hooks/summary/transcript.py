@@ -156,22 +156,16 @@ def _fill(groups: Sequence[Sequence[Message]], room: int, cost: Callable[[str], 
     pieces: list[str] = []
     shown = 0
     for group in groups:
-        text = _squeeze(group, room, cost, _TIGHT if not pieces else _TIGHT[:1])
-        if text is None and not pieces and len(group) > 1:  # a result can be an hour later than its call
+        block = _whole(group, _TIGHT if not pieces else _TIGHT[:1], max(room, 1), cost)
+        if block is None and not pieces and len(group) > 1:  # a result can be an hour later than its call
             return _fill([[message] for message in group], room, cost)
-        if text is None:
+        if block is None:
             break
         shown += len(group)
-        if text:
-            pieces += (_SEPARATOR, text)
-            room -= cost(text)
+        if block:
+            pieces += (_SEPARATOR, *block)
+            room -= cost("".join(block))
     return _begin(pieces), shown
-
-
-def _squeeze(group: Sequence[Message], room: int, cost: Callable[[str], int], steps: Sequence[_Caps]) -> str | None:
-    """Return the messages under the mildest of these caps that fits; None when none does."""
-    tries = ("".join(_begin([piece for message in group for piece in _block(message, caps)])) for caps in steps)
-    return next((text for text in tries if not text or cost(text) <= room), None)
 
 
 def _groups(messages: Sequence[Message]) -> list[Sequence[Message]]:

@@ -65,9 +65,7 @@ def _decode(text: str) -> str:
         import html  # its table of entities is slow to import
 
         text = html.unescape(text)
-    if "\\" in text or "%" in text:
-        text = _CODES.sub(lambda code: chr(int(code[1] or code[2] or code[3], 16)), text)
-    return text
+    return _CODES.sub(lambda code: chr(int(code[1] or code[2] or code[3], 16)), text)
 
 
 def _skeleton(text: str, gap: str = "") -> str:
@@ -91,9 +89,8 @@ def _reads_as(pattern: re.Pattern[str], text: str) -> bool:
     text, except colors: either one counts.
     """
     text = _decode(text)
-    if "\x1b" not in text:
-        return pattern.match(_compact_skeleton(text)) is not None
-    return any(pattern.match(_compact_skeleton(unshown.sub("", text))) for unshown in (_SEQUENCES, _COLOURS))
+    looks = {unshown.sub("", text) for unshown in (_SEQUENCES, _COLOURS)}
+    return any(pattern.match(_compact_skeleton(look)) for look in looks)
 
 
 # -- where to look closely
@@ -302,9 +299,7 @@ def _put_backslashes(text: str, places: Sequence[int]) -> str:
 
 def _is_tag(text: str) -> bool:
     """Return whether the text behind an angle bracket makes it a tag of ours."""
-    start = _decode(text[: _end_of(_START, text)])
-    if "\x1b" in start:
-        start = _SEQUENCES.sub(" ", start)
+    start = _SEQUENCES.sub(" ", _decode(text[: _end_of(_START, text)]))
     name = _skeleton(start.replace("_", ""), " ")
     return _TAG.match(name) is not None or _READS_AS_MARK.match("".join(name.split())) is not None
 
@@ -358,7 +353,6 @@ def _end_of(pattern: re.Pattern[str], text: str, start: int = 0) -> int:
 _NOISE = lazy_pattern(r"\x1b\[[0-?]*[ -/]*[@-~]|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f]")
 _QUIET = bytes(code for code in range(0x100) if code in b"\t\n\r" or (code >= 0x20 and code not in (0x7F, 0xC2, 0xED)))
 """Bytes of UTF-8 that are no noise; 0xC2 begins the controls above ASCII, 0xED the halves of surrogate pairs."""
-_SURROGATE = lazy_pattern("[\ud800-\udfff]")
 
 
 def remove_noise(text: str) -> str:
@@ -370,7 +364,4 @@ def remove_noise(text: str) -> str:
     encoded = text.encode() if text.isascii() else text.encode("utf-8", "surrogatepass")
     if not encoded.translate(None, _QUIET):
         return text
-    text = _NOISE.sub("", text)
-    if _SURROGATE.search(text):
-        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text
+    return _NOISE.sub("", text).encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -121,8 +121,8 @@ def _summarize(request: SummaryRequest, estimator: TokenEstimator) -> str:
     earlier = told + foreign_items(messages)
 
     # Without calls, facts are all there is; an earlier summary with steps says that there were some.
-    is_chat = not any(message.calls or message.results for message in messages)
-    is_chat = is_chat and not _items_under(earlier, Section.DONE, Section.IDENTIFIERS)
+    has_steps = any(message.calls or message.results for message in messages)
+    is_chat = not has_steps and not _items_under(earlier, Section.DONE, Section.IDENTIFIERS)
 
     found = _collect_items(messages, earlier, request, is_chat=is_chat)
     items = [as_data(item) for item in names_item(previous, told, request.max_tokens) + found]
@@ -162,11 +162,7 @@ def _write(
 
         # `size` is rough: scale the room by the error of the last try.
         factor = 0.98 * request.max_tokens / max(tokens, 1)
-        if attempt + 1 >= TRIES:
-            if best:
-                break
-            factor = min(factor, 0.8)
-        room *= factor
+        room *= factor if attempt + 1 < TRIES else min(factor, 0.8)
     return best
 
 

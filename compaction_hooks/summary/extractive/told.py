@@ -116,11 +116,10 @@ def names_item(summary: str, items: Iterable[Item], max_tokens: int) -> list[Ite
     notes = [item.text for item in items if item.section is Section.NOTES]
     if Section.NOTES in summary:
         notes = [text for text in notes if text.startswith(_NAMES)]
-    mentions, names = Mentions(), dict[str, None]()
-    for text in notes:
-        names.update(dict.fromkeys(sorted(mentions.find_words(text), key=text.find)))
+    mentions = Mentions()
+    names = (name for text in notes for name in sorted(mentions.find_words(text), key=text.find))
     line = ""
-    for name in names:
+    for name in dict.fromkeys(names):
         longer = f"{line}, {name}" if line else _NAMES + name
         line = longer if size(longer) <= max_tokens * NAMES_SHARE else line
     return [Item(section=Section.NOTES, text=line, must=True)] if line else []
