@@ -166,7 +166,9 @@ def identifier_items(mentions: Mentions, known: AbstractSet[str]) -> Iterator[It
         if weight >= LEAST_WEIGHT and name not in known:
             scored.append((-weight, name not in mentions.keys, name))
     for score, _, name in sorted(scored)[:MAX_ITEMS]:
-        group = _label(name, mentions.keys.get(name, ""))
+        # The key of a name that does not say itself of what kind it is, or its kind.
+        kind, key = kind_of(name), mentions.keys.get(name, "")
+        group = key or kind if kind in ("", "id", "number") else kind
         yield Item(section=Section.IDENTIFIERS, text=name, value=math.log2(1 - score), group=group)
 
 
@@ -184,12 +186,6 @@ def kind_of(word: str) -> str:
         return "path" if (word.count("/") > 1 or "." in word) and _PATH.fullmatch(word) else ""
     found = _NO_PATH.fullmatch(word)
     return (found and found.lastgroup) or ""
-
-
-def _label(name: str, key: str) -> str:
-    """Return the key of a name that does not say itself of what kind it is, or its kind."""
-    kind = kind_of(name)
-    return key or kind if kind in ("", "id", "number") else kind
 
 
 def _decay(age: int) -> float:

@@ -216,9 +216,7 @@ _TITLES = {
 
 def _is_plain(request: str) -> bool:
     """Return whether a request behind a dash is read back unchanged."""
-    line = f"- {request}"
-    item = Item(section=Section.GOAL, text=request)
-    return list(_read_blocks(line)) == [line] and _read_item(line, Section.GOAL, "") == item
+    return parse(f"{Section.GOAL}\n- {request}") == [Item(section=Section.GOAL, text=request)]
 
 
 def _render_lines(section: Section, items: Iterable[Item]) -> Iterator[str]:

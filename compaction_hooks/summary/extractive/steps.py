@@ -200,10 +200,10 @@ class Failures(NamedTuple):
 
     def add(self, calls: Sequence[CallMade]) -> Failures:
         """Return the failures after these calls too. Of more than `MOST_FAILURES` the oldest are forgotten."""
-        first = 0 if self.failed else next((at for at, made in enumerate(calls) if made.has_failed), len(calls))
         failed, mended = dict(self.failed), dict(self.mended)
-        for made in calls[first:]:
-            if _NO_STEP.match(_base_name(made.call.name)):
+        for made in calls:
+            has_begun = made.has_failed or failed
+            if not has_begun or _NO_STEP.match(_base_name(made.call.name)):
                 continue
             name = _read_call(made).signature
             if made.has_failed and not words_of_refusal(made.result.text if made.result else ""):
