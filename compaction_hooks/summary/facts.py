@@ -21,6 +21,7 @@ from compaction_hooks.summary.extractive.statements import (
 from compaction_hooks.summary.extractive.steps import (
     Failures,
     is_reported,
+    parse_step,
     read_steps,
     step_items,
     tells_error,
@@ -74,8 +75,9 @@ class CoveredFacts:
     @cached_property
     def failures(self) -> Failures:
         """The failures of all these calls and of the previous summary, and which of them were mended."""
-        blocked = [item.text for item in self.earlier if item.section is Section.BLOCKED]
-        return Failures.of_lines(blocked).add([*self.calls, *self.kept_calls])
+        blocked = (parse_step(item.text) for item in self.earlier if item.section is Section.BLOCKED)
+        earlier = Failures({step.signature: step for step in blocked if step.failed})
+        return earlier.add([*self.calls, *self.kept_calls])
 
     @cached_property
     def tasks(self) -> Sequence[Item]:

@@ -146,9 +146,11 @@ def collect_mentions(
 
 def find_names(messages: Iterable[Message], mentions: Mentions) -> set[str]:
     """Return the identifiers that texts and calls of these messages name."""
-    parts = (part for message in messages for part in message.parts)
     texts = (
-        part.arguments if isinstance(part, ToolCall) else part.text for part in parts if not isinstance(part, Media)
+        part.arguments if isinstance(part, ToolCall) else part.text
+        for message in messages
+        for part in message.parts
+        if not isinstance(part, Media)
     )
     return mentions.find_words("\n".join(both_ends(text, MAX_KEPT_CHARS) for text in texts))
 

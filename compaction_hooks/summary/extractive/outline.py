@@ -134,9 +134,8 @@ def render(items: Sequence[Item]) -> str:
 
 def as_data(item: Item) -> Item:
     """Return an item without tags that would turn a part of it into a request, unless it is a request."""
-    if item.section is Section.GOAL or "<" not in item.text:
-        return item
-    return item._replace(text=_REQUEST_TAG.sub("‹", item.text))
+    may_pose = item.section is not Section.GOAL and "<" in item.text
+    return item._replace(text=_REQUEST_TAG.sub("‹", item.text)) if may_pose else item
 
 
 def _read_blocks(text: str) -> Iterator[str]:
@@ -214,11 +213,6 @@ _TITLES = {
 """Our headings, those of `prompts`, and those of Claude Code's and Gemini CLI's summaries that mean the same."""
 
 
-def _is_plain(request: str) -> bool:
-    """Return whether a request behind a dash is read back unchanged."""
-    return parse(f"{Section.GOAL}\n- {request}") == [Item(section=Section.GOAL, text=request)]
-
-
 def _render_lines(section: Section, items: Iterable[Item]) -> Iterator[str]:
     bullet = BULLETS.get(section, "- ")
     groups: dict[str, list[str]] = {}
@@ -229,7 +223,9 @@ def _render_lines(section: Section, items: Iterable[Item]) -> Iterator[str]:
             yield f"{bullet}{group}: {', '.join(texts)}"
         elif section is not Section.GOAL:
             yield bullet + " ".join(texts)
-        elif _is_plain(texts[0]):
+        elif parse(f"{section}\n{bullet}{texts[0]}") == [
+            Item(section=section, text=texts[0])
+        ]:  # it is read back unchanged
             yield bullet + texts[0]
         else:
             yield OPEN_REQUEST + texts[0].replace(CLOSE_REQUEST, _ESCAPED_CLOSE) + CLOSE_REQUEST

@@ -192,18 +192,12 @@ class Failures(NamedTuple):
     failed: Mapping[str, Step] = MappingProxyType({})
     mended: Mapping[str, Step] = MappingProxyType({})
 
-    @staticmethod
-    def of_lines(lines: Iterable[str]) -> Failures:
-        """Return the failures that the lines of an earlier summary tell."""
-        steps = map(parse_step, lines)
-        return Failures({step.signature: step for step in steps if step.failed})
-
     def add(self, calls: Sequence[CallMade]) -> Failures:
         """Return the failures after these calls too. Of more than `MOST_FAILURES` the oldest are forgotten."""
         failed, mended = dict(self.failed), dict(self.mended)
         for made in calls:
-            has_begun = made.has_failed or failed
-            if not has_begun or _NO_STEP.match(_base_name(made.call.name)):
+            is_before_all = not made.has_failed and not failed
+            if is_before_all or _NO_STEP.match(_base_name(made.call.name)):
                 continue
             name = _read_call(made).signature
             if made.has_failed and not words_of_refusal(made.result.text if made.result else ""):
