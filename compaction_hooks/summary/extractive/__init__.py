@@ -70,7 +70,7 @@ it stops every thread."""
 LINE_TOKENS = 4
 """About the tokens of a line's bullet, or of the comma between two names."""
 TRIES, MOST_TRIES = 6, 20
-"""Choices made to fill the allowance, and to fit it at all: the line of the steps left out grows as others go."""
+"""Choices after which each leaves a fifth less room, and the most choices: the line of the steps left out grows as others go."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
