@@ -105,10 +105,9 @@ def _remove_reasoning(text: str) -> str:
     end = text.find("<think>", start)
     end = len(text) if end < 0 else end
     while (end := text.rfind("</think>", start, end)) >= 0:
-        if end == start or text[end - 1] == "\n":
-            summary = _NEXT_LINE.match(text, end + len("</think>"))
-            if summary:
-                return text[summary.end() :]
+        summary = _NEXT_LINE.match(text, end + len("</think>"))
+        if summary and (end == start or text[end - 1] == "\n"):
+            return text[summary.end() :]
     return text[start:]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from functools import cached_property, partial
 from itertools import islice
@@ -21,6 +21,7 @@ from compaction_hooks.summary.extractive.statements import (
 from compaction_hooks.summary.extractive.steps import (
     Failures,
     is_reported,
+    parse_step,
     read_steps,
     step_items,
     tells_error,
@@ -28,7 +29,7 @@ from compaction_hooks.summary.extractive.steps import (
 )
 from compaction_hooks.summary.extractive.tasks import task_items
 from compaction_hooks.summary.extractive.text import both_ends, sentences
-from compaction_hooks.summary.harness import is_summary_message, read_xml_calls
+from compaction_hooks.summary.harness import read_xml_calls
 from compaction_hooks.text.escaping import neutralize
 
 NAMED_RATIO = 0.25
@@ -74,20 +75,15 @@ class CoveredFacts:
     @cached_property
     def failures(self) -> Failures:
         """The failures of all these calls and of the previous summary, and which of them were mended."""
-        blocked = [item.text for item in self.earlier if item.section is Section.BLOCKED]
-        return Failures.of_lines(blocked).add([*self.calls, *self.kept_calls])
+        blocked = (parse_step(item.text) for item in self.earlier if item.section is Section.BLOCKED)
+        earlier = Failures({step.signature: step for step in blocked if step.failed})
+        return earlier.add([*self.calls, *self.kept_calls])
 
     @cached_property
     def tasks(self) -> Sequence[Item]:
         """The tasks that are still open."""
         begun = [item for item in self.earlier if item.section is Section.IN_PROGRESS]
-        return task_items(self.messages, self.calls, begun, self.kept, self.kept_calls)
-
-    @cached_property
-    def constraints(self) -> Mapping[int, Sequence[Item]]:
-        """The user's constraints in the messages, oldest first, by the identity of their message."""
-        of_user = (message for message in self.messages if message.role == "user")
-        return {id(message): constraint_items(request_texts([message]), ()) for message in of_user}
+        return task_items(self.calls, begun, self.kept_calls)
 
     def section(self, section: Section, max_size: float) -> Sequence[Item]:
         """Return the items of the goal, of the steps done, of the tasks in progress or of the steps that still fail.
@@ -95,17 +91,18 @@ class CoveredFacts:
         Args:
             max_size: The most that the first and the newest request may take together, as `text.size` measures.
         """
-        told = [item for item in self.earlier if item.section is section]
         if section is Section.IN_PROGRESS:
             return self.tasks
+        told = [item for item in self.earlier if item.section is section]
+        if section is Section.GOAL:
+            shown = request_texts(self.kept)
+            asked = request_texts(self.messages, [item.text for item in told])
+            return request_items([text for text in asked if text not in shown], max_size)
         if section is Section.BLOCKED:
-            return [item for item in self.failures.open_items() if item.section is section]
-        if section is Section.DONE:
+            steps = self.failures.open_items()
+        else:
             steps = step_items(told, read_steps(self.calls), read_steps(self.kept_calls))
-            return [item for item in steps if item.section is section]
-        shown = request_texts(self.kept)
-        asked = request_texts(self.messages, [item.text for item in told])
-        return request_items([text for text in asked if text not in shown], max_size)
+        return [item for item in steps if item.section is section]
 
 
 def disown_refusals(text: str, messages: Sequence[Message], previous_summary: str) -> str:
@@ -156,12 +153,8 @@ def name_facts(facts: CoveredFacts, identifiers: Iterable[Item], max_tokens: int
         size: Size of a text in tokens.
     """
     said = int(max_tokens * NAMED_RATIO)
-    if any(map(is_summary_message, facts.messages)):  # it may quote a request that is there too
-        constraints = constraint_items(request_texts(facts.messages), ())
-    else:
-        constraints = [*{item.text: item for found in facts.constraints.values() for item in found}.values()]
     items = [
-        *newest_fitting(constraints, said, size),
+        *newest_fitting(constraint_items(request_texts(facts.messages), ()), said, size),
         *newest_fitting(facts.failures.mended_items(), said // 2, size),
         *newest_fitting(facts.tasks, said // 2, size),
         *identifiers,
@@ -178,13 +171,9 @@ def first_fitting(items: Iterable[Item], room: int, size: Size) -> list[Item]:
     """Return as many of the first items as fit into so many tokens."""
     fitting: list[Item] = []
     for item in items:
-        room -= item_tokens(item, size)
+        line = f"{item.group}: {item.text}" if item.group else item.text
+        room -= size(line) + LINE_TOKENS
         if room < 0:
             break
         fitting.append(item)
     return fitting
-
-
-def item_tokens(item: Item, size: Size) -> int:
-    """Return the estimate of an item's line; of an identifier, with its key."""
-    return size(f"{item.group}: {item.text}" if item.group else item.text) + LINE_TOKENS

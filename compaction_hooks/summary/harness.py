@@ -53,7 +53,6 @@ _SUMMARIES = (
 _NO_REQUEST, _SUMMARY = (
     lazy_pattern(rf"\s*(?:{'|'.join(marks)})", re.IGNORECASE) for marks in (_NO_REQUESTS, _SUMMARIES)
 )
-_DRAFT_TAGS = ("scratchpad", "analysis")
 _DRAFT = lazy_pattern(r"^Analysis:$.*?(?:(?=^Summary:$)|(\Z))", re.DOTALL | re.MULTILINE)
 """The notes that a model makes before its summary: Gemini CLI, Claude Code. The summary repeats them. With a group: no summary
 follows."""
@@ -88,7 +87,7 @@ def without_draft(summary: str) -> str:
     >>> without_draft("This session is being continued ...\\n\\nAnalysis:\\nThe user asked ...\\n\\nSummary:\\n1. Primary Request")
     'This session is being continued ...\\n\\nSummary:\\n1. Primary Request'
     """
-    for tag in _DRAFT_TAGS:
+    for tag in ("scratchpad", "analysis"):
         summary = remove_blocks(summary, tag)
     return _DRAFT.sub(lambda draft: "" if draft[1] is None else draft[0], summary)
 

@@ -33,9 +33,6 @@ Summarize the conversation above for an agent that will see your summary in plac
 _FORM = """\
 Use exactly these headings, in this order; under a heading with nothing to report write (none).
 
-{headings}"""
-
-_HEADINGS = """\
 ## Goal
 What the person wants to achieve; several goals as a list.
 
@@ -72,8 +69,6 @@ values exact.
 _MOVES = """ \
 Move items from In Progress to Done once they are finished, take lifted obstacles out of Blocked, and \
 write Next Steps anew."""
-
-_TASKS: dict[SummaryKind, str] = {"history": _HISTORY, "update": _UPDATE}
 
 _RULES = """\
 Rules:
@@ -167,15 +162,14 @@ def make_user_prompt(
     from compaction_hooks.text.escaping import neutralize  # needed only when a prompt is read
 
     # The headings are ours: a form of the host replaces them, and the rule that moves items between them.
-    task = _TASKS[kind].format(moves="" if form else _MOVES)
+    task = _UPDATE.format(moves="" if form else _MOVES) if kind == "update" else _HISTORY
     gap = "\n\n" if form or kind == "update" else " "
-    headings = _FORM.format(headings=_HEADINGS)
     rules = _RULES.format(
         max_tokens=int(max_tokens * _ASKED_RATIO), max_words=int(max_tokens * _ASKED_RATIO * _WORDS_PER_TOKEN)
     )
     focused = _FOCUS.format(focus=neutralize(focus.strip())) if focus and focus.strip() else ""
     about = [_ABOUT_KEPT if kept else "", _ABOUT_FACTS if facts else ""]
-    told = "\n\n".join(filter(None, [f"{task}{gap}{form or headings}", rules, *about, focused, _CLOSING]))
+    told = "\n\n".join(filter(None, [f"{task}{gap}{form or _FORM}", rules, *about, focused, _CLOSING]))
 
     earlier = _KEPT.format(kept=kept) if kept else ""
     if kind == "update":

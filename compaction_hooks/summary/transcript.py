@@ -11,7 +11,7 @@ import json
 import sys
 from collections.abc import Callable, Sequence
 from functools import cache
-from itertools import groupby
+from itertools import accumulate, groupby, pairwise
 from operator import itemgetter
 from typing import NamedTuple, TypeAlias
 
@@ -156,22 +156,16 @@ def _fill(groups: Sequence[Sequence[Message]], room: int, cost: Callable[[str], 
     pieces: list[str] = []
     shown = 0
     for group in groups:
-        text = _squeeze(group, room, cost, _TIGHT if not pieces else _TIGHT[:1])
-        if text is None and not pieces and len(group) > 1:  # a result can be an hour later than its call
+        block = _whole(group, _TIGHT if not pieces else _TIGHT[:1], max(room, 1), cost)
+        if block is None and not pieces and len(group) > 1:  # a result can be an hour later than its call
             return _fill([[message] for message in group], room, cost)
-        if text is None:
+        if block is None:
             break
         shown += len(group)
-        if text:
-            pieces += (_SEPARATOR, text)
-            room -= cost(text)
+        if block:
+            pieces += (_SEPARATOR, *block)
+            room -= cost("".join(block))
     return _begin(pieces), shown
-
-
-def _squeeze(group: Sequence[Message], room: int, cost: Callable[[str], int], steps: Sequence[_Caps]) -> str | None:
-    """Return the messages under the mildest of these caps that fits; None when none does."""
-    tries = ("".join(_begin([piece for message in group for piece in _block(message, caps)])) for caps in steps)
-    return next((text for text in tries if not text or cost(text) <= room), None)
 
 
 def _groups(messages: Sequence[Message]) -> list[Sequence[Message]]:
@@ -184,14 +178,8 @@ def _groups(messages: Sequence[Message]) -> list[Sequence[Message]]:
         for result in message.results:
             ends[caller.get(result.call_id, index)] = index
 
-    groups: list[Sequence[Message]] = []
-    start = end = 0
-    for index, last in enumerate(ends):
-        end = max(end, last)
-        if index == end:
-            groups.append(messages[start : index + 1])
-            start = end = index + 1
-    return groups
+    cuts = [index + 1 for index, end in enumerate(accumulate(ends, max)) if index == end]
+    return [messages[start:end] for start, end in pairwise((0, *cuts))]
 
 
 # -- one message
@@ -225,7 +213,10 @@ def _label_and_text(part: Part, role: Role, caps: _Caps) -> tuple[str | None, st
         case NativeSummary():
             return _SUMMARY, neutralize(_readable(part.content, caps.text_chars))
         case Opaque(content=content) if content and role == "assistant":
-            return _RESULT, _provider_tool_text(part, caps.result_chars)
+            name = _one_line(
+                part.name or part.kind
+            )  # with the query of the tool that the provider ran, its output or both
+            return _RESULT, neutralize(f"{name}\n{_readable(content, caps.result_chars)}")
         case Opaque():
             return None, f"[block: {_one_line(part.kind)}]\n{_readable(part.content, caps.result_chars)}".strip()
         case Text():
@@ -239,11 +230,6 @@ def _label_and_text(part: Part, role: Role, caps: _Caps) -> tuple[str | None, st
 def _result_text(result: ToolResult, caps: _Caps) -> str:
     lines = [_readable(result.text, caps.result_chars), *map(_placeholder, result.media)]
     return neutralize("\n".join(filter(None, lines))) or "(empty)"
-
-
-def _provider_tool_text(block: Opaque, max_chars: int) -> str:
-    """Return the name of a tool that the provider ran, with its query, its output or both; untrusted words, as a result is."""
-    return neutralize(f"{_one_line(block.name or block.kind)}\n{_readable(block.content, max_chars)}")
 
 
 def _call_text(call: ToolCall, max_chars: int) -> str:

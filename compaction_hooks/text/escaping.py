@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 
 from compaction_hooks.text.patterns import lazy_pattern
 
@@ -64,9 +65,7 @@ def _decode(text: str) -> str:
         import html  # its table of entities is slow to import
 
         text = html.unescape(text)
-    if "\\" in text or "%" in text:
-        text = _CODES.sub(lambda code: chr(int(code[1] or code[2] or code[3], 16)), text)
-    return text
+    return _CODES.sub(lambda code: chr(int(code[1] or code[2] or code[3], 16)), text)
 
 
 def _skeleton(text: str, gap: str = "") -> str:
@@ -90,9 +89,8 @@ def _reads_as(pattern: re.Pattern[str], text: str) -> bool:
     text, except colors: either one counts.
     """
     text = _decode(text)
-    if "\x1b" not in text:
-        return pattern.match(_compact_skeleton(text)) is not None
-    return any(pattern.match(_compact_skeleton(unshown.sub("", text))) for unshown in (_SEQUENCES, _COLOURS))
+    looks = {unshown.sub("", text) for unshown in (_SEQUENCES, _COLOURS)}
+    return any(pattern.match(_compact_skeleton(look)) for look in looks)
 
 
 # -- where to look closely
@@ -215,12 +213,12 @@ _MAY_BE_TAG = lazy_pattern(
 """A bracket behind which a close look may find a tag."""
 _ENCODED_ANGLE_OF = {lead: lazy_pattern(code, re.IGNORECASE) for lead, code in _ENCODED_ANGLES.items()}
 """One pattern for each first character: so each is found, or not, at the speed of C."""
-_ANY_ENCODED_ANGLE = lazy_pattern(f"({_ENCODED_ANGLE})", re.IGNORECASE)
+_ANY_ENCODED_ANGLE = lazy_pattern(_ENCODED_ANGLE, re.IGNORECASE)
 _TAG = lazy_pattern(
     rf"\s*(?:/\s*)?(?:{'|'.join(map(_loose_pattern, (*_TAG_WORDS, 'startofturn', 'endofturn')))})(?!\w)"
 )
 """A space is also the gap for emphasis and invisible characters: it may be inside a name, and it ends a name."""
-_READS_AS_MARK = lazy_pattern(r"/?sys>>|\|[^|<>]{1,40}\|>")
+_READS_AS_MARK = lazy_pattern(rf"/?sys>>|\|[^|>{_ANGLE}]{{1,40}}\|>")
 """The marks of turns in the templates of Llama and most others, without the spaces."""
 
 
@@ -244,25 +242,27 @@ def neutralize(text: str) -> str:
     if not text.isascii() and _SMUGGLED_LEAD in text.encode("utf-8", "surrogatepass"):
         text = _SMUGGLED.sub("", text)
 
-    text = _escape_tags(text)
-    leads = [lead for lead in _ENCODED_ANGLES if lead in text]
-    if leads and any(_ENCODED_ANGLE_OF[lead].search(text) for lead in leads):
-        text = "".join(_escape_encoded_tags(text))
+    searched = text
+    if not text.isascii():
+        for angle in _ANGLE[1:]:
+            searched = searched.replace(angle, "<")
+    if "<" in searched:
+        text = _escape_tags(text, searched, angles=_MAY_BE_TAG)
+    if any(lead in text and angle.search(text) for lead, angle in _ENCODED_ANGLE_OF.items()):
+        text = _escape_tags(text, text, angles=_ANY_ENCODED_ANGLE)
     return escape_labels(text)
 
 
 def escape_labels(text: str) -> str:
     """Return a text in which no line reads as the beginning of a turn; tags stay as they are."""
-    marked: list[str] = []
-    done = 0
+    places: list[int] = []
     for line in _lines_to_look_at(text):
         position = _label_position(line[0])
         if position is None:
             position = _speaker_position(line[0])
         if position is not None:
-            marked.append(text[done : line.start() + position])
-            done = line.start() + position
-    return "\\".join([*marked, text[done:]]) if marked else text
+            places.append(line.start() + position)
+    return _put_backslashes(text, places)
 
 
 def find_turns(text: str) -> list[str]:
@@ -280,34 +280,26 @@ def _lines_to_look_at(text: str) -> Iterator[re.Match[str]]:
             yield line
 
 
-def _escape_tags(text: str) -> str:
-    """Return the text with a backslash behind each bracket that begins a tag of ours."""
-    searched = text
-    if not text.isascii():
-        for angle in _ANGLE[1:]:
-            searched = searched.replace(angle, "<")
-    marked: list[str] = []
-    done = 0
-    for found in _MAY_BE_TAG.finditer(searched) if "<" in searched else ():
-        start, next_angle = found.end(), searched.find("<", found.end())
-        if _is_tag(text[start : next_angle if next_angle >= 0 else len(text)]):
-            marked.append(text[done:start])
-            done = start
-    return "\\".join([*marked, text[done:]]) if marked else text
+def _escape_tags(text: str, searched: str, angles: re.Pattern[str]) -> str:
+    """Return the text with a backslash behind each bracket that begins a tag of ours.
+
+    Args:
+        searched: The text, of the same length, in which the brackets are looked for.
+        angles: The pattern of the brackets.
+    """
+    ends = [angle.end() for angle in angles.finditer(searched)]
+    behind = pairwise((*ends, len(text)))
+    return _put_backslashes(text, [start for start, stop in behind if _is_tag(text[start:stop])])
 
 
-def _escape_encoded_tags(text: str) -> Iterator[str]:
-    before, *rest = _ANY_ENCODED_ANGLE.split(text)
-    yield before
-    for angle, after in zip(rest[::2], rest[1::2], strict=True):
-        yield f"{angle}\\{after}" if _is_tag(after) else angle + after
+def _put_backslashes(text: str, places: Sequence[int]) -> str:
+    """Return the text with a backslash at each of these places."""
+    return "\\".join(text[start:end] for start, end in pairwise((0, *places, len(text))))
 
 
 def _is_tag(text: str) -> bool:
     """Return whether the text behind an angle bracket makes it a tag of ours."""
-    start = _decode(text[: _end_of(_START, text)])
-    if "\x1b" in start:
-        start = _SEQUENCES.sub(" ", start)
+    start = _SEQUENCES.sub(" ", _decode(text[: _end_of(_START, text)]))
     name = _skeleton(start.replace("_", ""), " ")
     return _TAG.match(name) is not None or _READS_AS_MARK.match("".join(name.split())) is not None
 
@@ -315,9 +307,7 @@ def _is_tag(text: str) -> bool:
 def _label_position(line: str) -> int | None:
     """Return the index of a label's word, behind its bracket; None when the line does not read as a label."""
     end = _end_of(_LINE_OPENING, line) if _LEAD.search(line) else _end_of(_PLAIN_OPENING, line)
-    if not end:
-        return None
-    if not _reads_as(_LABEL, line[: _end_of(_START, line, end)]):
+    if not end or not _reads_as(_LABEL, line[: _end_of(_START, line, end)]):
         return None
     return min(end, _first_letter(line))  # the bracket may be one behind a word of encoded letters
 
@@ -333,9 +323,9 @@ def _speaker_position(line: str) -> int | None:
         start = line[: colon.end()]
     else:
         return None
-    if not _reads_as(_SPEAKER, start):
+    if not _reads_as(_SPEAKER, start) or (line[0] in " \t" and _begins_in_lower_case(_decode(start))):
         return None
-    return None if line[0] in " \t" and _begins_in_lower_case(_decode(start)) else word
+    return word
 
 
 def _begins_in_lower_case(text: str) -> bool:
@@ -363,7 +353,6 @@ def _end_of(pattern: re.Pattern[str], text: str, start: int = 0) -> int:
 _NOISE = lazy_pattern(r"\x1b\[[0-?]*[ -/]*[@-~]|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f]")
 _QUIET = bytes(code for code in range(0x100) if code in b"\t\n\r" or (code >= 0x20 and code not in (0x7F, 0xC2, 0xED)))
 """Bytes of UTF-8 that are no noise; 0xC2 begins the controls above ASCII, 0xED the halves of surrogate pairs."""
-_SURROGATE = lazy_pattern("[\ud800-\udfff]")
 
 
 def remove_noise(text: str) -> str:
@@ -375,7 +364,4 @@ def remove_noise(text: str) -> str:
     encoded = text.encode() if text.isascii() else text.encode("utf-8", "surrogatepass")
     if not encoded.translate(None, _QUIET):
         return text
-    text = _NOISE.sub("", text)
-    if _SURROGATE.search(text):
-        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text
+    return _NOISE.sub("", text).encode("utf-16", "surrogatepass").decode("utf-16", "replace")

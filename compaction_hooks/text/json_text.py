@@ -45,8 +45,6 @@ def is_nested(value: object, levels: int = MOST_NESTED) -> bool:
     layer: list[object] = [value]
     for _ in range(levels):
         layer = [item for node in layer for item in _items(node)]
-        if not layer:
-            return False
     return any(isinstance(node, (Mapping, list, tuple)) for node in layer)
 
 

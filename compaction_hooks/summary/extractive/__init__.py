@@ -70,7 +70,7 @@ it stops every thread."""
 LINE_TOKENS = 4
 """About the tokens of a line's bullet, or of the comma between two names."""
 TRIES, MOST_TRIES = 6, 20
-"""Choices made to fill the allowance, and to fit it at all: the line of the steps left out grows as others go."""
+"""Choices after which each leaves a fifth less room, and the most choices: the line of the steps left out grows as others go."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -121,8 +121,8 @@ def _summarize(request: SummaryRequest, estimator: TokenEstimator) -> str:
     earlier = told + foreign_items(messages)
 
     # Without calls, facts are all there is; an earlier summary with steps says that there were some.
-    is_chat = not any(message.calls or message.results for message in messages)
-    is_chat = is_chat and not _items_under(earlier, Section.DONE, Section.IDENTIFIERS)
+    has_steps = any(message.calls or message.results for message in messages)
+    is_chat = not has_steps and not _items_under(earlier, Section.DONE, Section.IDENTIFIERS)
 
     found = _collect_items(messages, earlier, request, is_chat=is_chat)
     items = [as_data(item) for item in names_item(previous, told, request.max_tokens) + found]
@@ -162,11 +162,7 @@ def _write(
 
         # `size` is rough: scale the room by the error of the last try.
         factor = 0.98 * request.max_tokens / max(tokens, 1)
-        if attempt + 1 >= TRIES:
-            if best:
-                break
-            factor = min(factor, 0.8)
-        room *= factor
+        room *= factor if attempt + 1 < TRIES else min(factor, 0.8)
     return best
 
 
@@ -207,7 +203,7 @@ def _collect_items(
     items = [
         *constraint_items(asked, limits),
         *step_items(_items_under(earlier, Section.DONE, Section.BLOCKED), read_steps(calls), read_steps(kept_calls)),
-        *task_items(messages, calls, _items_under(earlier, Section.IN_PROGRESS), kept, kept_calls),
+        *task_items(calls, _items_under(earlier, Section.IN_PROGRESS), kept_calls),
         *fact_items(messages if is_chat else (), facts),
         *note_items(_items_under(earlier, Section.NOTES)),
     ]
@@ -217,8 +213,7 @@ def _collect_items(
         items += identifier_items(mentions, find_names(kept, mentions).union(find_touched_files(calls).modified))
     requests = request_items(asked, request.max_tokens * REQUESTS_SHARE)
     spare = FULL * request.max_tokens - sum(size(item.text) + LINE_TOKENS for item in (*items, *requests))
-    if spare > 0:
-        requests = request_items(asked, request.max_tokens * REQUESTS_SHARE, spare)
+    requests = request_items(asked, request.max_tokens * REQUESTS_SHARE, spare)
     # In a chat the others are facts.
     return (requests[:1] + requests[1:][-1:] if is_chat else requests) + items
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import lru_cache
 
 from compaction_hooks.files.operations import CallMade, as_fields, as_items
-from compaction_hooks.messages import Media, Message, Part, Text, ToolCall, ToolResult
+from compaction_hooks.messages import Media, Message, Role, Text, ToolCall, ToolResult
 from compaction_hooks.summary.extractive.outline import Item, Section
 from compaction_hooks.summary.extractive.text import both_ends, defuse
 from compaction_hooks.text.patterns import lazy_pattern
@@ -35,8 +35,10 @@ MAX_DEPTH = 20
 
 ROW = 0.01
 """Added to the weight of a row: it is that of its heaviest value."""
-USER, CALL, ASSISTANT, RESULT = 3.0, 3.0, 2.0, 0.5
-"""Weights of a message that names a word, by its speaker."""
+CALL, RESULT = 3.0, 0.5
+"""Weights of a tool call and of a result that names a word."""
+SPEAKERS: Mapping[Role, float] = {"user": 3.0, "assistant": 2.0}
+"""Weights of a text that names a word, by its speaker."""
 LISTING = 100
 """A result that names more than this is a listing: its names share the weight of this many."""
 LEAST_WEIGHT = 0.1
@@ -98,7 +100,6 @@ class Mentions:
     weights: dict[str, float] = field(default_factory=dict[str, float])
     keys: dict[str, str] = field(default_factory=dict[str, str])
     _words: dict[bytes, tuple[str, ...]] = field(default_factory=dict[bytes, "tuple[str, ...]"])
-    _read: set[bytes] = field(default_factory=set[bytes])
 
     def add(self, names: Iterable[str], weight: float) -> None:
         """Count one mention of each name."""
@@ -108,11 +109,9 @@ class Mentions:
     def find_words(self, text: str) -> set[str]:
         """Return the identifier-like words of a text."""
         runs = set(text.encode("utf-8", "replace").translate(_GAP_BYTES).split())
-        for run in runs - self._read:  # most runs of a conversation come again
-            if words := tuple(_read_run(run.decode())):
-                self._words[run] = words
-        self._read |= runs
-        return {word for run in runs & self._words.keys() for word in self._words[run]}
+        for run in runs - self._words.keys():  # most runs of a conversation come again
+            self._words[run] = tuple(_read_run(run.decode()))
+        return {word for run in runs for word in self._words[run]}
 
 
 def collect_mentions(
@@ -132,21 +131,26 @@ def collect_mentions(
     for place, message in enumerate(messages):
         decay = _decay(len(messages) - place)
         for part in message.parts:
-            if isinstance(part, ToolResult):
-                if RESULT * decay < LEAST_WEIGHT:
-                    continue  # alone it would not be listed
-                text = _read_ends(part.text, int(scan_chars * decay))
-                _count_result(HANDLE.sub(" ", text) if part.call_id in recalled else text, mentions, decay)
-            else:
-                _count_part(part, message, arguments, mentions, decay)
+            match part:
+                case ToolResult() if RESULT * decay >= LEAST_WEIGHT:  # of less weight, alone, it would not be listed
+                    text = _read_ends(part.text, int(scan_chars * decay))
+                    _count_result(HANDLE.sub(" ", text) if part.call_id in recalled else text, mentions, decay)
+                case ToolCall() if part.name != RECALL_TOOL:  # handles are of no use for the next step
+                    mentions.add(_argument_names(arguments[id(part)], mentions), CALL * decay)
+                case Text() if message.role in SPEAKERS:
+                    mentions.add(mentions.find_words(part.text), SPEAKERS[message.role] * decay)
+                case _:
+                    pass
     return mentions
 
 
 def find_names(messages: Iterable[Message], mentions: Mentions) -> set[str]:
     """Return the identifiers that texts and calls of these messages name."""
-    parts = (part for message in messages for part in message.parts)
     texts = (
-        part.arguments if isinstance(part, ToolCall) else part.text for part in parts if not isinstance(part, Media)
+        part.arguments if isinstance(part, ToolCall) else part.text
+        for message in messages
+        for part in message.parts
+        if not isinstance(part, Media)
     )
     return mentions.find_words("\n".join(both_ends(text, MAX_KEPT_CHARS) for text in texts))
 
@@ -164,7 +168,9 @@ def identifier_items(mentions: Mentions, known: AbstractSet[str]) -> Iterator[It
         if weight >= LEAST_WEIGHT and name not in known:
             scored.append((-weight, name not in mentions.keys, name))
     for score, _, name in sorted(scored)[:MAX_ITEMS]:
-        group = _label(name, mentions.keys.get(name, ""))
+        # The key of a name that does not say itself of what kind it is, or its kind.
+        kind, key = kind_of(name), mentions.keys.get(name, "")
+        group = key or kind if kind in ("", "id", "number") else kind
         yield Item(section=Section.IDENTIFIERS, text=name, value=math.log2(1 - score), group=group)
 
 
@@ -184,12 +190,6 @@ def kind_of(word: str) -> str:
     return (found and found.lastgroup) or ""
 
 
-def _label(name: str, key: str) -> str:
-    """Return the key of a name that does not say itself of what kind it is, or its kind."""
-    kind = kind_of(name)
-    return key or kind if kind in ("", "id", "number") else kind
-
-
 def _decay(age: int) -> float:
     return 1 / (1 + age / HALF_AGE)
 
@@ -197,25 +197,13 @@ def _decay(age: int) -> float:
 def _count_earlier(item: Item, mentions: Mentions, decay: float) -> None:
     """Count the identifiers of an item of an earlier summary; those of its own list by their place, best first."""
     if item.section is not Section.IDENTIFIERS:
-        mentions.add(mentions.find_words(item.text.partition(" -> ")[0]), ASSISTANT * decay)
+        mentions.add(mentions.find_words(item.text.partition(" -> ")[0]), SPEAKERS["assistant"] * decay)
         return
     key, _, values = item.text.partition(": ")
     for place, value in enumerate(filter(None, values.split(", "))):
         mentions.add((value,), SUMMARY * _decay(place) * decay)
         if key not in KINDS:
             mentions.keys.setdefault(value, key)
-
-
-def _count_part(part: Part, message: Message, arguments: dict[int, CallMade], mentions: Mentions, decay: float) -> None:
-    """Count the names of one part once each."""
-    match part:
-        case ToolCall() if part.name != RECALL_TOOL:  # handles are of no use for the next step
-            mentions.add(_argument_names(arguments[id(part)], mentions), CALL * decay)
-        case Text() if message.role in ("user", "assistant"):
-            weight = USER if message.role == "user" else ASSISTANT
-            mentions.add(mentions.find_words(part.text), weight * decay)
-        case _:
-            pass
 
 
 def _count_result(text: str, mentions: Mentions, decay: float) -> None:
@@ -233,7 +221,9 @@ def _read_run(run: str) -> Iterator[str]:
     """Yield the identifiers in a text without gaps."""
     if len(run) > MAX_CHARS or not _TELLING.search(run):
         return
-    for piece in _split_run(run) if ":" in run else (run,):
+    bare = run.strip(":").rstrip(".")
+    is_one = "://" in bare or _WITH_LINE.fullmatch(bare)
+    for piece in (bare,) if is_one else bare.split(":"):
         word = piece.lstrip("!?*&-").rstrip(".!?*_-&~")
         if len(word) > 2 and kind_of(word):
             yield word
@@ -246,12 +236,6 @@ def _read_ends(text: str, chars: int) -> str:
     cuts = (chars, len(text) - chars)
     head, tail = (at + len(_GAP.split(text[at : at + MAX_CHARS], maxsplit=1)[0]) for at in cuts)
     return f"{text[:head]}\n{text[tail:]}"
-
-
-def _split_run(run: str) -> Sequence[str]:
-    """Return the parts of a run with colons that may be identifiers."""
-    run = run.strip(":").rstrip(".")
-    return (run,) if "://" in run or _WITH_LINE.fullmatch(run) else run.split(":")
 
 
 def _find_members(text: str) -> dict[str, str]:

@@ -125,18 +125,17 @@ def render(items: Sequence[Item]) -> str:
         if not chosen:
             continue
         above = PARENTS.get(section)
-        headings = [section.value] if above in (None, parent) else [above or "", section.value]
+        if above and above != parent:
+            lines.append(above)
         parent = above
-        lines += headings
-        lines += _render_lines(section, chosen)
+        lines += (section.value, *_render_lines(section, chosen))
     return "\n".join(lines)
 
 
 def as_data(item: Item) -> Item:
     """Return an item without tags that would turn a part of it into a request, unless it is a request."""
-    if item.section is Section.GOAL or "<" not in item.text:
-        return item
-    return item._replace(text=_REQUEST_TAG.sub("‹", item.text))
+    may_pose = item.section is not Section.GOAL and "<" in item.text
+    return item._replace(text=_REQUEST_TAG.sub("‹", item.text)) if may_pose else item
 
 
 def _read_blocks(text: str) -> Iterator[str]:
@@ -173,7 +172,11 @@ def _read_item(block: str, section: Section, group: str) -> Item | None:
     box = _BOX.match(body)
     if box:
         body = body[box.end() :]
-        section = _section_of_box(section, is_done=box[1] in ("x", "X", "DONE"))
+        # A box goes before the heading, but both open sections have open boxes.
+        if box[1] in ("x", "X", "DONE"):
+            section = Section.DONE
+        elif section is not Section.BLOCKED:
+            section = Section.IN_PROGRESS
     body = " ".join(body.splitlines())  # "\r" and its like are line breaks to the reader of the next summary
     if _NOTHING.match(body) or _META.match(body):
         return None
@@ -184,13 +187,6 @@ def _unquote(item: Item) -> Item:
     """Return the words of the user that an item quotes, or a note: the other words are the writer's."""
     said = _QUOTED.search(item.text)
     return item._replace(text=said[1]) if said else item._replace(section=Section.NOTES)
-
-
-def _section_of_box(section: Section, *, is_done: bool) -> Section:
-    """Return the section of an item with a box. A box goes before the heading, but both open sections have open boxes."""
-    if is_done:
-        return Section.DONE
-    return section if section in (Section.BLOCKED, Section.IN_PROGRESS) else Section.IN_PROGRESS
 
 
 def _bare_title(heading: str) -> str:
@@ -217,13 +213,6 @@ _TITLES = {
 """Our headings, those of `prompts`, and those of Claude Code's and Gemini CLI's summaries that mean the same."""
 
 
-def _is_plain(request: str) -> bool:
-    """Return whether a request behind a dash is read back unchanged."""
-    line = f"- {request}"
-    item = Item(section=Section.GOAL, text=request)
-    return list(_read_blocks(line)) == [line] and _read_item(line, Section.GOAL, "") == item
-
-
 def _render_lines(section: Section, items: Iterable[Item]) -> Iterator[str]:
     bullet = BULLETS.get(section, "- ")
     groups: dict[str, list[str]] = {}
@@ -234,7 +223,9 @@ def _render_lines(section: Section, items: Iterable[Item]) -> Iterator[str]:
             yield f"{bullet}{group}: {', '.join(texts)}"
         elif section is not Section.GOAL:
             yield bullet + " ".join(texts)
-        elif _is_plain(texts[0]):
+        elif parse(f"{section}\n{bullet}{texts[0]}") == [
+            Item(section=section, text=texts[0])
+        ]:  # it is read back unchanged
             yield bullet + texts[0]
         else:
             yield OPEN_REQUEST + texts[0].replace(CLOSE_REQUEST, _ESCAPED_CLOSE) + CLOSE_REQUEST

@@ -123,7 +123,8 @@ def request_texts(messages: Iterable[Message], earlier: Iterable[str] = ()) -> l
             known = {_beginning(request) for request in asked}
             # Before the last: the first and the last request are never dropped, and these are told by another writer.
             place = max(len(asked) - 1, 1)
-            asked[place:place] = (text for text in _quoted_requests(message) if _beginning(text) not in known)
+            quoted = [item.text for item in _read_foreign(message) if item.section is Section.GOAL]
+            asked[place:place] = [text for text in quoted if is_request(text) and _beginning(text) not in known]
         elif message.role == "user" and is_request(text := strip_harness(message.text)):
             asked.append(neutralize(text))
     return asked
@@ -133,11 +134,6 @@ def foreign_items(messages: Iterable[Message]) -> list[Item]:
     """Return the items of the summaries among the user's messages, without the requests that they quote."""
     summaries = filter(is_summary_message, messages)
     return [item for message in summaries for item in _read_foreign(message) if item.section is not Section.GOAL]
-
-
-def _quoted_requests(summary: Message) -> list[str]:
-    goals = (item.text for item in _read_foreign(summary) if item.section is Section.GOAL)
-    return [text for text in goals if is_request(text)]
 
 
 def _read_foreign(summary: Message) -> list[Item]:
@@ -178,10 +174,11 @@ def request_items(texts: Sequence[str], max_size: float, spare: float = 0.0) -> 
         limits[at] += more
         spare -= more
 
+    is_cut = [limit < CUT_SHARE * whole for limit, whole in zip(limits, sizes, strict=True)]
     items = [
         Item(
             section=Section.GOAL,
-            text=_cut_request(text, limits[at] / max(sizes[at], 1.0)),
+            text=cut_middle(text, math.ceil(limits[at] / sizes[at] * len(text))) if is_cut[at] else text,
             value=values[at],
             must=at in {first, newest, *kept},
         )
@@ -189,10 +186,6 @@ def request_items(texts: Sequence[str], max_size: float, spare: float = 0.0) -> 
     ]
     # Only now does a request, repeated in full, equal its shortened form in an earlier summary.
     return list({item.text: item for item in reversed(items)}.values())[::-1]
-
-
-def _cut_request(text: str, share: float) -> str:
-    return cut_middle(text, math.ceil(share * len(text))) if share < CUT_SHARE else text
 
 
 def _first_fitting(places: Iterable[int], sizes: Sequence[float], room: float) -> set[int]:

@@ -83,7 +83,7 @@ _WRAPPER = lazy_pattern(
     r"</?[a-z_]+>|\[Command finished with exit code \d+\]|\[Python Interpreter: [^\[\]]*\]|[=*_~#-]{4,}"
 )
 _EXIT_LINE = lazy_pattern(r"(?:exit code|returncode|command exited)\W*\d+\W*$", re.IGNORECASE)
-_LEADING_CD = lazy_pattern(r"(?:\s*cd\s+\S+\s*(?:&&|;)\s*)+")
+_LEADING_CD = lazy_pattern(r"\A(?:\s*cd\s+\S+\s*(?:&&|;)\s*)+")
 _FIRST_COMMAND = lazy_pattern(r"[^|;&<>]*")
 _COUNT = lazy_pattern(r" \(x(\d{1,9})\)$")
 _OMITTED = lazy_pattern(r"\d+ more steps?, not listed: (.+)$")
@@ -192,18 +192,12 @@ class Failures(NamedTuple):
     failed: Mapping[str, Step] = MappingProxyType({})
     mended: Mapping[str, Step] = MappingProxyType({})
 
-    @staticmethod
-    def of_lines(lines: Iterable[str]) -> Failures:
-        """Return the failures that the lines of an earlier summary tell."""
-        steps = map(parse_step, lines)
-        return Failures({step.signature: step for step in steps if step.failed})
-
     def add(self, calls: Sequence[CallMade]) -> Failures:
         """Return the failures after these calls too. Of more than `MOST_FAILURES` the oldest are forgotten."""
-        first = 0 if self.failed else next((at for at, made in enumerate(calls) if made.has_failed), len(calls))
         failed, mended = dict(self.failed), dict(self.mended)
-        for made in calls[first:]:
-            if _NO_STEP.match(_base_name(made.call.name)):
+        for made in calls:
+            is_before_all = not made.has_failed and not failed
+            if is_before_all or _NO_STEP.match(_base_name(made.call.name)):
                 continue
             name = _read_call(made).signature
             if made.has_failed and not words_of_refusal(made.result.text if made.result else ""):
@@ -370,8 +364,7 @@ def _only_reads(command: str) -> bool:
 
 
 def _without_cd(command: str) -> str:
-    change = _LEADING_CD.match(command)
-    return command[change.end() :] if change else command
+    return _LEADING_CD.sub("", command)
 
 
 def _arguments_text(arguments: Mapping[str, object]) -> str:

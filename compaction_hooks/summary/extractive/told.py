@@ -43,15 +43,17 @@ def fact_items(messages: Sequence[Message], earlier: Sequence[Item]) -> list[Ite
         messages: The conversation, or nothing when it has tools and its facts are carried otherwise.
         earlier: Facts of an earlier summary, and requests that are no longer items of their own.
     """
-    told: list[tuple[Section, str, str]] = []
-    for number, item in enumerate(earlier):
-        section = Section.ASSISTANT_FACTS if item.section is Section.ASSISTANT_FACTS else Section.USER_FACTS
-        told += ((section, f"earlier {number}", sentence) for sentence in spoken_sentences(item.text))
-    for number, message in enumerate(messages):
-        if message.role in ("user", "assistant") and is_request(message.text) and not is_foreign_summary(message.text):
-            section = Section.USER_FACTS if message.role == "user" else Section.ASSISTANT_FACTS
-            told += ((section, f"message {number}", sentence) for sentence in spoken_sentences(message.text))
-
+    texts = [(item.section is Section.ASSISTANT_FACTS, item.text) for item in earlier]
+    texts += [
+        (message.role == "assistant", message.text)
+        for message in messages
+        if message.role in ("user", "assistant") and is_request(message.text) and not is_foreign_summary(message.text)
+    ]
+    told = [
+        (Section.ASSISTANT_FACTS if is_assistants else Section.USER_FACTS, f"line {number}", sentence)
+        for number, (is_assistants, text) in enumerate(texts)
+        for sentence in spoken_sentences(text)
+    ]
     terms = [_terms(_DATE.sub("", sentence)) for _, _, sentence in told]
     frequency = Counter(term for found in terms for term in found)
 
@@ -116,11 +118,10 @@ def names_item(summary: str, items: Iterable[Item], max_tokens: int) -> list[Ite
     notes = [item.text for item in items if item.section is Section.NOTES]
     if Section.NOTES in summary:
         notes = [text for text in notes if text.startswith(_NAMES)]
-    mentions, names = Mentions(), dict[str, None]()
-    for text in notes:
-        names.update(dict.fromkeys(sorted(mentions.find_words(text), key=text.find)))
+    mentions = Mentions()
+    names = (name for text in notes for name in sorted(mentions.find_words(text), key=text.find))
     line = ""
-    for name in names:
+    for name in dict.fromkeys(names):
         longer = f"{line}, {name}" if line else _NAMES + name
         line = longer if size(longer) <= max_tokens * NAMES_SHARE else line
     return [Item(section=Section.NOTES, text=line, must=True)] if line else []
