@@ -5,9 +5,9 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from itertools import groupby
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
-from compaction_hooks.formats._dict_format import DictFormat, call_at, check_pieces, part_at, without_items
+from compaction_hooks.formats._dict_format import DictFormat, Located, call_at, check_pieces, part_at, without_items
 from compaction_hooks.formats._json import Fields, fields_of, list_of, message_fields
 from compaction_hooks.formats._reading import ROLES, build_message, content_blocks
 from compaction_hooks.messages import (
@@ -20,13 +20,6 @@ from compaction_hooks.messages import (
     ToolCall,
     ToolResult,
 )
-
-
-class Located(NamedTuple):
-    """A part, and the index of its block."""
-
-    at: int
-    part: Part
 
 
 class BlockFormat(DictFormat):
@@ -48,7 +41,9 @@ class BlockFormat(DictFormat):
         fields = message_fields(message)
         role = self._role(fields)
         pieces = self._pieces(fields, role)
-        return tuple([build_message(_speaker(role, piece), _parts(piece), fields) for piece in pieces])
+        return tuple(
+            [build_message(_speaker(role, piece), tuple([each.part for each in piece]), fields) for piece in pieces]
+        )
 
     def _role(self, fields: Fields) -> Role:
         """Return the role of a message.
@@ -144,10 +139,6 @@ class BlockFormat(DictFormat):
     def _index(self, fields: Fields, address: PartAddress) -> int:
         piece, part = address
         return self._pieces(fields, self._role(fields))[piece][part].at
-
-
-def _parts(piece: Sequence[Located]) -> tuple[Part, ...]:
-    return tuple([located.part for located in piece])
 
 
 def _speaker(role: Role, piece: Sequence[Located]) -> Role:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Container, Mapping, Sequence, Set
 from types import MappingProxyType
-from typing import Any, ClassVar, Final, cast
+from typing import Any, ClassVar, Final, NamedTuple, cast
 
 from compaction_hooks import arguments
 from compaction_hooks.errors import ConfigurationError, FormatError
@@ -19,6 +19,7 @@ from compaction_hooks.messages import (
     M,
     Media,
     Message,
+    Part,
     PartAddress,
     PlainMessage,
     Text,
@@ -152,6 +153,14 @@ class DictFormat(Format[Fields]):
             return None
         content = merged_content(one.get(self._content), other.get(self._content), self._text_type)
         return {**other, self._content: content}
+
+
+class Located(NamedTuple):
+    """A part, its index in the message's field that holds it (0 if that is no list), and this field."""
+
+    at: int
+    part: Part
+    field: str = "content"
 
 
 def _has_only(value: Any, known: Set[str]) -> bool:

@@ -8,7 +8,7 @@ Reading is lenient: a block whose shape is not the documented one becomes an `Op
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from typing import Final, Protocol, TypeAlias, cast
@@ -173,8 +173,15 @@ def content_blocks(content: object) -> Sequence[object]:
 
 
 def _own(fields: Fields) -> Opaque:
-    """Read an unknown block as `Opaque`; refuse it if another format owns it."""
-    refuse_block(fields)
+    """Read an unknown block as `Opaque`.
+
+    Raises:
+        FormatError: another format owns the block.
+    """
+    kinds = {text_of(fields["type"])} if "type" in fields else fields.keys()
+    owner = next((known for known in map(_known_format, MODULES) if not known.own_blocks.isdisjoint(kinds)), None)
+    if owner is not None:
+        raise foreign_error(f"a content block of type {next(iter(kinds))!r}", owner)
     return opaque(fields)
 
 
@@ -250,12 +257,10 @@ class KnownFormat(Protocol):
             of blocks if these have no type.
     """
 
-    name: str
     own_blocks: frozenset[str]
 
     def wrote(self, fields: Fields, /) -> bool:
         """Return whether a message is surely in this format. False for plain text, which is the same in all formats."""
-        ...
 
 
 MODULES: Final = {
@@ -273,7 +278,7 @@ def recognize(message: object) -> KnownFormat | None:
     fields = None if package_of(message, ADAPTERS) else fields_of(message)
     if fields is None or _is_plain(fields):
         return None
-    return next((known for known in _known_formats() if known.wrote(fields)), None)
+    return next((known for known in map(_known_format, MODULES) if known.wrote(fields)), None)
 
 
 def _is_plain(fields: Fields) -> bool:
@@ -283,30 +288,11 @@ def _is_plain(fields: Fields) -> bool:
     return is_text and fields.keys() <= {"role", "content", "name"}
 
 
-def _known_formats() -> Iterator[KnownFormat]:
-    """Yield one format of each class; a class is imported when it is asked for a message."""
-    return map(_known_format, MODULES)
-
-
 @cache
 def _known_format(name: str) -> KnownFormat:
+    """Return the format of a class, which is imported when it is first asked for a message."""
     module = import_module(f"compaction_hooks.formats.{MODULES[name]}")
     return cast("KnownFormat", getattr(module, name)())
-
-
-def refuse_block(block: Fields) -> None:
-    """Refuse a block of another format than the conversation's.
-
-    Args:
-        block: A block that the conversation's format does not know.
-
-    Raises:
-        FormatError: another format owns the block.
-    """
-    kinds = {text_of(block["type"])} if "type" in block else block.keys()
-    owner = next((known for known in _known_formats() if not known.own_blocks.isdisjoint(kinds)), None)
-    if owner is not None:
-        raise foreign_error(f"a content block of type {next(iter(kinds))!r}", owner)
 
 
 def foreign_error(subject: str, owner: KnownFormat) -> FormatError:

@@ -11,7 +11,8 @@ from dataclasses import replace
 from operator import is_
 from typing import Final
 
-from compaction_hooks.formats._block_format import BlockFormat, Located
+from compaction_hooks.formats._block_format import BlockFormat
+from compaction_hooks.formats._dict_format import Located
 from compaction_hooks.formats._json import (
     Fields,
     as_json_text,
