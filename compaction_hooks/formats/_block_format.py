@@ -30,7 +30,7 @@ class BlockFormat(DictFormat):
     """
 
     _subject: ClassVar[str]
-    read_plain = DictFormat.read_plain  # a class has it for its own `read` only
+    read_plain = DictFormat.read_plain  # a class with a `read` of its own has to say so
 
     def read(self, message: Fields, /) -> tuple[Message, ...]:
         """Read one message; at least one piece.

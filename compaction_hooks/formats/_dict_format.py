@@ -164,7 +164,7 @@ class Located(NamedTuple):
 
 
 def _has_only(value: Any, known: Set[str]) -> bool:
-    """Return whether a value has texts under these fields, and lists and objects of such; what a tool takes or returns has any."""
+    """Return whether a value is a text, or lists and objects of texts without other fields; JSON of a tool may have any."""
     if value.__class__ is dict:
         inner = [each for name, each in value.items() if each.__class__ is not str and name not in _ANY_JSON]
         return value.keys() <= known and all(_has_only(each, known) for each in inner)

@@ -261,6 +261,7 @@ class KnownFormat(Protocol):
 
     def wrote(self, fields: Fields, /) -> bool:
         """Return whether a message is surely in this format. False for plain text, which is the same in all formats."""
+        ...
 
 
 MODULES: Final = {

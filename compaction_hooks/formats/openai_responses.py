@@ -76,7 +76,7 @@ class OpenAIResponsesFormat(DictFormat):
     name = "openai_responses"
     own_blocks = frozenset({"input_text", "output_text", "input_image", "input_file", "computer_screenshot"})
     _text_type = "input_text"
-    read_plain = DictFormat.read_plain  # a class has it for its own `read` only
+    read_plain = DictFormat.read_plain  # a class with a `read` of its own has to say so
     _plain_fields = frozenset(
         {
             *("type", "role", "content", "text", "annotations", "logprobs"),

@@ -64,12 +64,15 @@ class TokenEstimator(Protocol):
     @property
     def name(self) -> str:
         """A short stable name, for events."""
+        ...
 
     def estimate_tokens(self, text: str, /) -> int:
         """Return the tokens of a bare text; 0 when it is empty."""
+        ...
 
     def estimate_message_tokens(self, message: Message, /) -> int:
         """Return the tokens of a message, all its parts and their frames included; never 0."""
+        ...
 
 
 class CharacterEstimator:
