@@ -95,8 +95,6 @@ def _take_fitting(paths: Sequence[str], room: int) -> list[str]:
 
 def _escape_path(path: str) -> str:
     line = " ".join(path.splitlines())
-    if "<" in line or ">" in line or "&" in line:
-        line = _TO_ESCAPE.sub(lambda match: _ESCAPES[match[0]], line)
     from compaction_hooks.text.escaping import escape_labels  # its patterns are long to compile
 
-    return escape_labels(line)
+    return escape_labels(_TO_ESCAPE.sub(lambda match: _ESCAPES[match[0]], line))

@@ -8,7 +8,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from string import ascii_letters
 from typing import NamedTuple, cast
 
 from compaction_hooks.files import FileOperations
@@ -55,8 +54,6 @@ _FAILED_START = lazy_pattern(
     re.IGNORECASE,
 )
 """First words of failures. Claude Code and interrupted sessions put the last two in a result's place."""
-_FAILED_FIRST = frozenset(f"{ascii_letters}<[")
-"""The first characters of those."""
 _FAILED_JSON = lazy_pattern(
     r"""[{\[]\s*["'](?:error|errors)["']\s*:(?!\s*(?:null|None|false|False|""|\[\]|\{\}))"""
     r"""|[{\[][^{}]{0,200}["'](?:success|ok)["']\s*:\s*(?:false|False)"""
@@ -147,18 +144,9 @@ def reads_files(made: CallMade) -> bool:
 
 def is_failure(result: ToolResult) -> bool:
     """Return whether a tool's answer says that the call failed: its mark, a refusal, or an error in its first or last words."""
-    if result.is_error or words_of_refusal(result.text):
-        return True
-
-    # Three quick looks at first characters and last words: a result may be megabytes, and most are no failures.
-    start = result.text[:400].lstrip()
-    first = start[:1]
-    if first in _FAILED_FIRST and _FAILED_START.match(start):
-        return True
-    end = result.text[-60:].rstrip()
-    if "xit" in end.lower() and _FAILED_END.search(end):
-        return True
-    return first in ("{", "[") and _FAILED_JSON.match(start) is not None
+    start, end = result.text[:400].lstrip(), result.text[-60:].rstrip()  # a result may be megabytes
+    found = _FAILED_START.match(start) or _FAILED_JSON.match(start) or _FAILED_END.search(end)
+    return result.is_error or found is not None or words_of_refusal(result.text) != ""
 
 
 def words_of_refusal(result: str) -> str:
@@ -240,8 +228,6 @@ def command_line(arguments: Mapping[str, object]) -> str | None:
     """
     for key in COMMAND_KEYS:
         value = arguments.get(key)
-        if value is None:
-            continue
         if (items := as_items(value)) is not None:
             words = [str(word) for word in items]
             return words[-1] if len(words) > 2 and words[1].startswith("-") else " ".join(words)

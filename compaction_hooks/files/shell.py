@@ -100,8 +100,6 @@ def is_compound(command: str) -> bool:
 
 def split_heredocs(command: str) -> tuple[str, list[str]]:
     """Return a command without the bodies of its here-documents, and those bodies."""
-    if "<<" not in command:
-        return command, []
     kept: list[str] = []
     bodies: list[str] = []
     lines = iter(command.split("\n"))

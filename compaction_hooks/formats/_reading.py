@@ -8,10 +8,10 @@ Reading is lenient: a block whose shape is not the documented one becomes an `Op
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib import import_module
-from typing import Any, Final, Protocol, TypeAlias, cast
+from typing import Final, Protocol, TypeAlias, cast
 
 from compaction_hooks.arguments import package_of
 from compaction_hooks.errors import FormatError
@@ -151,26 +151,6 @@ def read_content(content: object, readers: Mapping[str, BlockReader]) -> tuple[P
     return tuple([read_own_block(block, readers) for block in content_blocks(content)])
 
 
-def plain_texts(content: object, shapes: Mapping[str, Set[str]]) -> list[str] | None:
-    """Return the texts of a content that is a text, or blocks of texts without anything else; None for any other content.
-
-    Args:
-        shapes: For each type of such a block its keys in addition to the type and the text; their values must be empty.
-    """
-    if type(content) is str:
-        return [content]
-    texts: list[str] = []
-    blocks: Any = list_of(content) or (None,)
-    for block in blocks:
-        if block.__class__ is not dict or (text := block.get("text")).__class__ is not str:
-            return None
-        others, kind = block.keys() - {"type", "text"}, block.get("type")
-        if kind.__class__ is not str or not others <= shapes.get(kind, {kind}) or any(map(block.get, others)):
-            return None
-        texts.append(text)
-    return texts
-
-
 def read_own_block(block: object, readers: Mapping[str, BlockReader]) -> Part:
     """Read one block of a conversation; as `Opaque` if its type or its shape is not known.
 
@@ -193,8 +173,15 @@ def content_blocks(content: object) -> Sequence[object]:
 
 
 def _own(fields: Fields) -> Opaque:
-    """Read an unknown block as `Opaque`; refuse it if another format owns it."""
-    refuse_block(fields)
+    """Read an unknown block as `Opaque`.
+
+    Raises:
+        FormatError: another format owns the block.
+    """
+    kinds = {text_of(fields["type"])} if "type" in fields else fields.keys()
+    owner = next((known for known in map(_known_format, MODULES) if not known.own_blocks.isdisjoint(kinds)), None)
+    if owner is not None:
+        raise foreign_error(f"a content block of type {next(iter(kinds))!r}", owner)
     return opaque(fields)
 
 
@@ -270,7 +257,6 @@ class KnownFormat(Protocol):
             of blocks if these have no type.
     """
 
-    name: str
     own_blocks: frozenset[str]
 
     def wrote(self, fields: Fields, /) -> bool:
@@ -293,7 +279,7 @@ def recognize(message: object) -> KnownFormat | None:
     fields = None if package_of(message, ADAPTERS) else fields_of(message)
     if fields is None or _is_plain(fields):
         return None
-    return next((known for known in _known_formats() if known.wrote(fields)), None)
+    return next((known for known in map(_known_format, MODULES) if known.wrote(fields)), None)
 
 
 def _is_plain(fields: Fields) -> bool:
@@ -303,30 +289,11 @@ def _is_plain(fields: Fields) -> bool:
     return is_text and fields.keys() <= {"role", "content", "name"}
 
 
-def _known_formats() -> Iterator[KnownFormat]:
-    """Yield one format of each class; a class is imported when it is asked for a message."""
-    return map(_known_format, MODULES)
-
-
 @cache
 def _known_format(name: str) -> KnownFormat:
+    """Return the format of a class, which is imported when it is first asked for a message."""
     module = import_module(f"compaction_hooks.formats.{MODULES[name]}")
     return cast("KnownFormat", getattr(module, name)())
-
-
-def refuse_block(block: Fields) -> None:
-    """Refuse a block of another format than the conversation's.
-
-    Args:
-        block: A block that the conversation's format does not know.
-
-    Raises:
-        FormatError: another format owns the block.
-    """
-    kinds = {text_of(block["type"])} if "type" in block else block.keys()
-    owner = next((known for known in _known_formats() if not known.own_blocks.isdisjoint(kinds)), None)
-    if owner is not None:
-        raise foreign_error(f"a content block of type {next(iter(kinds))!r}", owner)
 
 
 def foreign_error(subject: str, owner: KnownFormat) -> FormatError:

@@ -6,7 +6,6 @@ a tool call (LiteLLM 1.109), or for the first tool call in `reasoning_details` (
 
 from __future__ import annotations
 
-from operator import is_
 from typing import Final
 
 from compaction_hooks.formats._json import Fields, fields_of, list_of, text_of
@@ -52,24 +51,16 @@ def count_detail_chars(message: Fields) -> int:
 
 def untie_chat(message: Fields) -> Fields:
     """Return a chat message without signatures, its tool calls with the placeholder; the message itself if it has none."""
-    changes: dict[str, object] = {}
-    calls = list_of(message.get("tool_calls")) or ()
-    untied = [_untie_call(call) for call in calls]
-    if not all(map(is_, untied, calls)):
-        changes["tool_calls"] = untied
-
-    details = list_of(message.get(_DETAILS)) or ()
-    kept = [_untie_detail(detail, message) for detail in details]
-    if not all(map(is_, kept, details)):
-        changes[_DETAILS] = kept
-
-    legacy = fields_of(message.get("function_call"))
-    if legacy and (made := _replace(legacy)) is not legacy:
-        changes["function_call"] = made
-
-    added = fields_of(message.get(_ADDED)) or {}
-    if _OF_TEXT in added:
-        changes[_ADDED] = {name: value for name, value in added.items() if name != _OF_TEXT}
+    calls, details = list_of(message.get("tool_calls")) or (), list_of(message.get(_DETAILS)) or ()
+    legacy, added = fields_of(message.get("function_call")) or {}, fields_of(message.get(_ADDED)) or {}
+    old = {"tool_calls": [*calls], _DETAILS: [*details], "function_call": legacy, _ADDED: added}
+    made = {
+        "tool_calls": [_untie_call(call) for call in calls],
+        _DETAILS: [_untie_detail(detail, message) for detail in details],
+        "function_call": _replace(legacy),
+        _ADDED: {name: value for name, value in added.items() if name != _OF_TEXT},
+    }
+    changes = {name: value for name, value in made.items() if value != old[name]}
     return {**message, **changes} if changes else message
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, cast
 
 from compaction_hooks.foreign import read_attribute
-from compaction_hooks.formats._json import Fields, fields_of
+from compaction_hooks.formats._json import Fields, fields_of, list_of
 from compaction_hooks.messages import ClientUsage, Message, StopReason, Usage
 
 FILLED_RATIO: Final = 0.99
@@ -88,9 +88,7 @@ _USAGES: Final = ("usage", "usage_metadata", "usageMetadata")
 
 def sealed_items(response: object) -> list[object]:
     """Return the summaries in an answer that only the provider can read, as they came: items of OpenAI's or xAI's Responses."""
-    output = _field(response, "output")
-    items = cast("Sequence[object]", output) if isinstance(output, list | tuple) else ()
-    return [item for item in items if _field(item, "type") == "compaction"]
+    return [item for item in list_of(_field(response, "output")) or () if _field(item, "type") == "compaction"]
 
 
 def is_cut_by_window(answer: Message, *, requested: int | None, window: int | None) -> bool:

@@ -7,12 +7,12 @@ Shapes: https://platform.openai.com/docs/api-reference/chat/create and https://p
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, cast
 
 from compaction_hooks.formats._dict_format import (
     CHAT_ROLES,
     DictFormat,
+    Located,
     call_at,
     part_at,
     replace_result_text,
@@ -159,7 +159,7 @@ class OpenAIChatFormat(DictFormat):
         if isinstance(part, ToolResult):
             return {"content": replace_result_text(fields.get("content"), text, "text")}
 
-        field, index, _ = _locate_parts(fields)[address[1]]
+        index, _, field = _locate_parts(fields)[address[1]]
         if isinstance(part, ToolCall):
             return {field: _with_arguments(fields.get(field), index, text)}
         return {field: text if field == "refusal" else replace_text(fields.get(field), index, text)}
@@ -211,64 +211,57 @@ class OpenAIChatFormat(DictFormat):
 
         calls, places = list(list_of(fields.get("tool_calls")) or ()), _locate_parts(fields)
         for (_, number), id_ in ids.items():
-            field, index, _ = places[number]
+            index, _, field = places[number]
             if field == "tool_calls":
                 calls[index] = {**(fields_of(calls[index]) or {}), "id": id_}
         return {**fields, "tool_calls": calls} if calls else message
 
 
-class _Located(NamedTuple):
-    """A part, the message field that holds it, and its index there (`at`; 0 if the field is no list)."""
-
-    field: str
-    at: int
-    part: Part
-
-
-def _locate_parts(fields: Fields) -> list[_Located]:
+def _locate_parts(fields: Fields) -> list[Located]:
     """Return the parts of a message: thinking, content, audio and refusal, each entry of `tool_calls`, then `function_call`."""
     content = fields.get("content")
-    found = [_Located("content", index, part) for index, part in enumerate(read_content(content, PARTS))]
+    found = [Located(index, part) for index, part in enumerate(read_content(content, PARTS))]
 
     if fields.get("role") == "assistant":
         is_plain = _RARE_FIELDS.isdisjoint(fields)
         if not is_plain:
             found = [*_read_native(fields), *_read_thinking(fields), *found, *_read_other_fields(fields)]
         if calls := list_of(fields.get("tool_calls")):
-            found += [_Located("tool_calls", index, _call(call)) for index, call in enumerate(calls)]
-            if not is_plain and (signature := count_detail_chars(fields)):
-                found[-len(calls)] = _sign(found[-len(calls)], signature)
+            signature = 0 if is_plain else count_detail_chars(fields)
+            found += [
+                Located(index, _call(call, 0 if index else signature), "tool_calls") for index, call in enumerate(calls)
+            ]
         if not is_plain and (legacy := fields_of(fields.get("function_call"))):
-            found.append(_Located("function_call", 0, _read_function_call(legacy)))
+            found.append(Located(0, _read_function_call(legacy), "function_call"))
 
     if content == "" and all(isinstance(located.part, Thinking) for located in found):
         # OpenAI accepts an empty text; it refuses null or an empty list in a message without other content.
-        found.append(_Located("content", 0, Text("")))
+        found.append(Located(0, Text("")))
     return found
 
 
-def _read_native(fields: Fields) -> list[_Located]:
+def _read_native(fields: Fields) -> list[Located]:
     """Return the newest of Anthropic's own summaries that LiteLLM puts in front of the answer; they are one field."""
     added = fields_of(fields.get("provider_specific_fields")) or {}
     blocks = [block for block in map(fields_of, list_of(added.get(_NATIVE)) or ()) if block]
     parts = (native_summary(block, _NATIVE) for block in blocks)
-    return [_Located(_NATIVE, 0, part) for part in parts if part][-1:]
+    return [Located(0, part, _NATIVE) for part in parts if part][-1:]
 
 
-def _read_other_fields(fields: Fields) -> list[_Located]:
+def _read_other_fields(fields: Fields) -> list[Located]:
     """Return the parts that an assistant's message holds next to its content."""
-    found: list[_Located] = []
+    found: list[Located] = []
     if audio := fields_of(fields.get("audio")):
         # Audio is sent back by its id alone (https://platform.openai.com/docs/guides/audio); the answer holds the sound too.
         id_, data = text_of(audio.get("id")), text_of(audio.get("data"))
         part = media_from_base64(data, "audio") if data and not id_ else Media("audio", id_, is_reference=True)
-        found.append(_Located("audio", 0, part))
+        found.append(Located(0, part, "audio"))
     if refusal := text_of(fields.get("refusal")):
-        found.append(_Located("refusal", 0, Text(refusal)))
+        found.append(Located(0, Text(refusal), "refusal"))
 
     added = fields_of(fields.get("provider_specific_fields")) or {}
     blocks = [block for name in _HOSTED_RESULTS for block in list_of(added.get(name)) or ()]
-    return found + [_Located("provider_specific_fields", 0, _read_hosted_result(block)) for block in blocks]
+    return found + [Located(0, _read_hosted_result(block), "provider_specific_fields") for block in blocks]
 
 
 _NATIVE: Final = "compaction_blocks"
@@ -284,13 +277,13 @@ def _read_hosted_result(block: object) -> Opaque:
     return Opaque("hosted_tool_result", to_json(block), name=name, content=block_content(block))
 
 
-def _read_thinking(fields: Fields) -> list[_Located]:
+def _read_thinking(fields: Fields) -> list[Located]:
     # LiteLLM and OpenRouter give the same reasoning twice. The blocks are read, since their signatures must be sent back.
     added = fields_of(fields.get("provider_specific_fields")) or {}
     for key in ("thinking_blocks", "reasoning_details"):
         blocks = enumerate(map(fields_of, list_of(fields.get(key)) or list_of(added.get(key)) or ()))
         found = [
-            _Located(key, index, thinking_block(block) or opaque(block))
+            Located(index, thinking_block(block) or opaque(block), key)
             for index, block in blocks
             if block is not None and not signs_call(block, fields)
         ]
@@ -299,27 +292,29 @@ def _read_thinking(fields: Fields) -> list[_Located]:
     texts = [(key, text) for key in ("reasoning_content", "reasoning") if (text := text_of(fields.get(key)))]
     if not texts and fields.get("reasoning_content") == "" and fields.get("tool_calls"):
         texts = [("reasoning_content", "")]  # DeepSeek asks for the field next to tool calls, and takes an empty one
-    return [_Located(key, 0, Thinking(text)) for key, text in texts[:1]]
+    return [Located(0, Thinking(text), key) for key, text in texts[:1]]
 
 
 def _read_function_call(function: Fields, id_: str = "", opaque_chars: int = 0) -> ToolCall:
     return ToolCall(id_, text_of(function.get("name")), as_json_text(function.get("arguments")), opaque_chars)
 
 
-def _call(entry: object) -> Part:
+def _call(entry: object, signature: int) -> Part:
+    """Read an entry of `tool_calls`.
+
+    Args:
+        signature: The length of its signature, if the message has it in another field; else 0.
+    """
     fields = fields_of(entry) or {}
     function = fields_of(fields.get("function"))
     if function is not None:
-        return _read_function_call(function, text_of(fields.get("id")), count_signature_chars(fields, function))
+        signature = signature or count_signature_chars(fields, function)
+        return _read_function_call(function, text_of(fields.get("id")), signature)
     custom = fields_of(fields.get("custom"))
     if custom is not None:
-        return ToolCall(text_of(fields.get("id")), text_of(custom.get("name")), as_json_text(custom.get("input")))
+        id_, name = text_of(fields.get("id")), text_of(custom.get("name"))
+        return ToolCall(id_, name, as_json_text(custom.get("input")), signature)
     return Opaque(text_of(fields.get("type")) or "tool_call", to_json(entry), content=block_content(entry))
-
-
-def _sign(located: _Located, opaque_chars: int) -> _Located:
-    part = located.part
-    return located._replace(part=replace(part, opaque_chars=opaque_chars)) if isinstance(part, ToolCall) else located
 
 
 def _plain_calls(calls: Any, texts: list[str]) -> PlainMessage | None:

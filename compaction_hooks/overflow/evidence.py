@@ -149,8 +149,6 @@ class _Reader:
         """Read one value according to its key; queue the values inside it."""
         if isinstance(value, str | bytes | bytearray):
             self._take_text(key, value if isinstance(value, str) else bytes(value).decode(errors="replace"))
-        elif isinstance(value, bool) or value is None:
-            pass
         elif isinstance(value, int):
             self.evidence.statuses.update((value,) if key in _STATUS_KEYS and 100 <= value < 600 else ())
         elif key in _NESTED_KEYS:

@@ -10,10 +10,11 @@ import itertools
 import re
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from compaction_hooks.overflow.amounts import NOTHING, Amounts, read_amounts
-from compaction_hooks.overflow.words import Word, normalise, tag_words
+from compaction_hooks.overflow.words import normalise, tag_words
 
 OverflowKind: TypeAlias = Literal["context_overflow", "too_large", "output_cap"]
 """The limit that was exceeded: the context window; a quota or a number of bytes; the length of the answer."""
@@ -36,12 +37,8 @@ class Reading:
 class _Rule(NamedTuple):
     """A pattern over tags. `is_weak`: it does not hold near words of another kind of error (tag E)."""
 
-    pattern: re.Pattern[str]
+    pattern: str
     is_weak: bool = False
-
-
-def _rule(pattern: str, *, is_weak: bool = False) -> _Rule:
-    return _Rule(re.compile(pattern), is_weak)
 
 
 # Repetitions are bounded, so that no text makes a search quadratic.
@@ -50,40 +47,40 @@ _CLAUSE: Final = r"(?:^|[.,])(?:[^.,Z]{0,8}[IRT][^.,PE]{0,8}|[^.,PEZ]{0,8})"
 
 _OVERFLOW: Final = (
     # "exceeds the context window", "context_length_exceeded", "longer than the model's context length"
-    _rule(r"C[^.SEZ]{0,5}[XxyG]|[XxG][^.SEZ]{0,5}C"),
+    _Rule(r"C[^.SEZ]{0,5}[XxyG]|[XxG][^.SEZ]{0,5}C"),
     # "context is too long", "the context overflows", "exceeds maximum context"
-    _rule(r"cI?N?[xX]|X[WM]{0,3}c"),
+    _Rule(r"cI?N?[xX]|X[WM]{0,3}c"),
     # "prompt is too long", "too many input tokens", "request has too many tokens"
-    _rule(r"I[^.PEZBS]{0,8}x|y[IRL]{0,4}T|T[^.PEZBS]{0,3}x"),
+    _Rule(r"I[^.PEZBS]{0,8}x|y[IRL]{0,4}T|T[^.PEZBS]{0,3}x"),
     # "input length exceeds the maximum", "prompt token count of M exceeds the limit of N"
-    _rule(r"I[^.PEZBSQ]{0,8}X[^.PEZB]{0,4}[MLTN]"),
+    _Rule(r"I[^.PEZBSQ]{0,8}X[^.PEZB]{0,4}[MLTN]"),
     # "tokens in request more than max tokens allowed", "Message exceeds token limit"
-    _rule(_CLAUSE + r"(?:T[^.,PEZBSQ]{0,5}X[^.PEZBS]{0,4}M|X[MLRI]{0,3}TM|X[MLRI]{1,3}T)"),
+    _Rule(_CLAUSE + r"(?:T[^.,PEZBSQ]{0,5}X[^.PEZBS]{0,4}M|X[MLRI]{0,3}TM|X[MLRI]{1,3}T)"),
     # "maximum input length exceeded", "max tokens of N exceeded", "reached its conversation limit", "hit the maximum length
     # for this conversation"
-    _rule(r"M[MITLR]{0,4}[IT][ITL]{0,3}N?X|[IT][TL]{0,3}LX|[XG]I[TL]{0,3}M|[XG]MLI"),
+    _Rule(r"M[MITLR]{0,4}[IT][ITL]{0,3}N?X|[IT][TL]{0,3}LX|[XG]I[TL]{0,3}M|[XG]MLI"),
     # "token limit exceeded"
-    _rule(r"[IR]?T[IL]{0,3}M{1,3}L?V?X", is_weak=True),
+    _Rule(r"[IR]?T[IL]{0,3}M{1,3}L?V?X", is_weak=True),
     # "input length must be smaller than the context length", "`inputs` must have less than N tokens"
-    _rule(
+    _Rule(
         r"(?:T|I(?=[^.]{0,10}[TLC]))[^.PEZBO]{0,4}\+?[^.PEZB]{0,3}Q(?![^.]{0,4}N[bB])[^.PEZB]{0,5}[NUCM]",
         is_weak=True,
     ),
     # "Range of input length should be [1, N]", "text length is M, which is outside the range (0, N]"
-    _rule(r"I[LQ]{0,3}U|[RI]L[^.]{0,4}XU", is_weak=True),
+    _Rule(r"I[LQ]{0,3}U|[RI]L[^.]{0,4}XU", is_weak=True),
     # "the request is too long for this model", "the message was too long, please reload the conversation"
-    _rule(r"R[^.PEZBS]{0,6}(?:[Xx]W|x,I)"),
+    _Rule(r"R[^.PEZBS]{0,6}(?:[Xx]W|x,I)"),
     # "please reduce the length of the messages"
-    _rule(r"S[LTRM]{0,3}[IcC]", is_weak=True),
+    _Rule(r"S[LTRM]{0,3}[IcC]", is_weak=True),
     # Bedrock's schema check of the prompt, in characters. "Malformed input request: expected maxLength: N, actual: M"
-    _rule(r"E[IR]?bN,V?N"),
+    _Rule(r"E[IR]?bN,V?N"),
 )
 # vLLM: nothing is left for the answer. "max_tokens must be at least 1, got -123"
-_NOTHING_LEFT: Final = _rule(r"O[^.]{0,6}n")
+_NOTHING_LEFT: Final = _Rule(r"O[^.]{0,6}n")
 # A limit with its number; an overflow if the statement has a larger number of tokens too.
-_STATED: Final = _rule(r"[MC][^.BZ]{0,4}[NU]|N[^.BZ]{0,2}M", is_weak=True)
+_STATED: Final = _Rule(r"[MC][^.BZ]{0,4}[NU]|N[^.BZ]{0,2}M", is_weak=True)
 # "maximum context length is N", and nothing more
-_BOUND: Final = _rule(r"MC[^.,QXxMO]?N", is_weak=True)
+_BOUND: Final = _Rule(r"MC[^.,QXxMO]?N", is_weak=True)
 _RULES: Final = (*_OVERFLOW, _NOTHING_LEFT, _STATED, _BOUND)
 
 # "request entity too large", "Request exceeds the maximum number of bytes", "Invalid 'messages[4].content': string too long",
@@ -165,7 +162,7 @@ class _Page:
         found: Reading | None = None
         is_quota = False
         for rule in _RULES:
-            for match in itertools.islice(rule.pattern.finditer(self.letters), _MATCHES):
+            for match in itertools.islice(re.finditer(rule.pattern, self.letters), _MATCHES):
                 if self._is_quoted(match.end() - 1) or (rule.is_weak and self._has_near(match, "E")):
                     continue
 
@@ -243,8 +240,8 @@ class _Page:
     def _has_near(self, match: re.Match[str], tag: str) -> bool:
         """Return whether a word with this tag is within `_VETO_CHARS` of a match."""
         start, end = self.words[match.start()].start - _VETO_CHARS, self.words[match.end() - 1].end + _VETO_CHARS
-        first = bisect_left(self.words, start, key=_start_of)
-        return tag in self.letters[first : bisect_right(self.words, end, key=_start_of)]
+        first = bisect_left(self.words, start, key=attrgetter("start"))
+        return tag in self.letters[first : bisect_right(self.words, end, key=attrgetter("start"))]
 
     def _is_quoted(self, place: int) -> bool:
         """Return whether a word is inside a quotation that is no error's own text, such as a user's text in another error."""
@@ -257,10 +254,6 @@ class _Page:
         if opened is None:
             return False
         return _WRAPPER.search(self.source, max(0, opened.start() - _WRAPPER_CHARS), opened.start()) is None
-
-
-def _start_of(word: Word) -> int:
-    return word.start
 
 
 def _rank(reading: Reading | None) -> int:

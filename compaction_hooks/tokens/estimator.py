@@ -269,13 +269,9 @@ PLACEHOLDER_NAME_CHARS: Final = 80
 
 def find_media(part: Part) -> tuple[Media, ...]:
     """Return the media that a part is or holds."""
-    match part:
-        case Media():
-            return (part,)
-        case ToolResult(media=media):
-            return media
-        case _:
-            return ()
+    if isinstance(part, ToolResult):
+        return part.media
+    return (part,) if isinstance(part, Media) else ()
 
 
 def describe_left_out(part: Part) -> str:
@@ -284,13 +280,8 @@ def describe_left_out(part: Part) -> str:
     >>> describe_left_out(Media("application/pdf", "file-123", is_reference=True, name="report.pdf"))
     '[Left out, the request was too large with it: application/pdf "report.pdf"]'
     """
-    match part:
-        case Media():
-            return _placeholder(part)
-        case ToolResult():
-            return "\n".join(filter(None, (part.text, *map(_placeholder, part.media))))
-        case _:
-            return ""
+    text = part.text if isinstance(part, ToolResult) else ""
+    return "\n".join(filter(None, (text, *map(_placeholder, find_media(part)))))
 
 
 def _placeholder(media: Media) -> str:
