@@ -7,7 +7,7 @@ made, and builds the few new ones that a view needs: a summary, a copy with one 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cache
 from operator import attrgetter
@@ -266,27 +266,21 @@ class PlainMessage(NamedTuple):
     results: Sequence[str] = ()
 
 
-def collect_plain(pieces: Sequence[Message]) -> PlainMessage | None:
-    """Return the texts of one message's reading; None if a part is not plain, or the reading tells of the model call.
-
-    Plain are texts, calls without signature and results without media.
-    """
+def collect_plain(is_answer: bool, parts: Iterable[Part | None]) -> PlainMessage | None:
+    """Return the texts of parts; None if one is neither a text nor a call without signature nor a result without media."""
     texts, calls, results = list[str](), list[str](), list[str]()
-    for piece in pieces:
-        if piece.role in ("system", "other") or piece.usage or piece.model or piece.stop_reason or piece.is_summary:
+    for part in parts:
+        if isinstance(part, Text):
+            texts.append(part.text)
+        elif isinstance(part, ToolCall) and not part.opaque_chars:
+            calls.append(part.id)
+            texts += part.name, part.arguments
+        elif isinstance(part, ToolResult) and not part.media:
+            results.append(part.call_id)
+            texts.append(part.text)
+        else:
             return None
-        for part in piece.parts:
-            if isinstance(part, Text):
-                texts.append(part.text)
-            elif isinstance(part, ToolCall) and not part.opaque_chars:
-                calls.append(part.id)
-                texts += part.name, part.arguments
-            elif isinstance(part, ToolResult) and not part.media:
-                results.append(part.call_id)
-                texts.append(part.text)
-            else:
-                return None
-    return PlainMessage(pieces[0].role == "assistant", texts, calls, results)
+    return PlainMessage(is_answer, texts, calls, results)
 
 
 class MessageFormat(Protocol[M]):

@@ -6,33 +6,19 @@ What a change leaves as it was is the same object as before.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Container, Mapping, Sequence, Set
+from collections.abc import Callable, Container, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, ClassVar, Final, NamedTuple, cast
+from typing import ClassVar, Final, NamedTuple, cast
 
 from compaction_hooks import arguments
 from compaction_hooks.errors import ConfigurationError, FormatError
 from compaction_hooks.formats._json import Fields, fields_of, list_of, message_fields, text_of
 from compaction_hooks.formats._reading import content_blocks, foreign_error, recognize
-from compaction_hooks.messages import (
-    Format,
-    M,
-    Media,
-    Message,
-    Part,
-    PartAddress,
-    PlainMessage,
-    Text,
-    ToolCall,
-    ToolResult,
-    collect_plain,
-)
+from compaction_hooks.messages import Format, M, Media, Message, Part, PartAddress, Text, ToolCall, ToolResult
 
 CHAT_ROLES: Final = ("tool", "function")
 """Roles of OpenAI chat that no other format has."""
 _SAYING: Final = frozenset({"role", "content", "type"})
-_ANY_JSON: Final = frozenset({"input", "args", "response", "json"})
-"""Fields of arguments and results, whose JSON may have any fields."""
 
 
 @arguments.validate({})
@@ -51,8 +37,6 @@ class DictFormat(Format[Fields]):
     _text_type: ClassVar[str] = "text"
     _content: ClassVar[str] = "content"
     _merged_roles: ClassVar[tuple[str, ...]] = ("user",)
-    _plain_fields: ClassVar[Set[str]]
-    """The fields of a message with nothing but texts, calls and results of texts, and of its blocks."""
     _summary_fields: Fields = MappingProxyType({})
 
     def __init__(self, *, summary_fields: Fields | None = None) -> None:
@@ -96,14 +80,6 @@ class DictFormat(Format[Fields]):
         """Refuse a Gemini content in a conversation of another format, which would read it as empty."""
         if "parts" in fields and (other := recognize(fields)):
             raise foreign_error("a message with parts", other)
-
-    def read_plain(self, message: Fields, /) -> PlainMessage | None:
-        """Return the texts of a message of plain fields; None for any other message."""
-        try:
-            is_plain = message.__class__ is dict and _has_only(message, self._plain_fields)
-            return collect_plain(self.read(message)) if is_plain else None
-        except (FormatError, RecursionError):
-            return None
 
     def summary(self, text: str, /) -> Fields:
         """Return a new user message with this text, and with `summary_fields`."""
@@ -161,16 +137,6 @@ class Located(NamedTuple):
     at: int
     part: Part
     field: str = "content"
-
-
-def _has_only(value: Any, known: Set[str]) -> bool:
-    """Return whether a value is a text, or lists and objects of texts without other fields; JSON of a tool may have any."""
-    if value.__class__ is dict:
-        inner = [each for name, each in value.items() if each.__class__ is not str and name not in _ANY_JSON]
-        return value.keys() <= known and all(_has_only(each, known) for each in inner)
-    if value.__class__ is list:
-        return all(_has_only(each, known) for each in value)
-    return value is None or value.__class__ in (str, bool)
 
 
 # -- changes of contents

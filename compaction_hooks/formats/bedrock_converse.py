@@ -6,7 +6,7 @@ Shapes: https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Cont
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 from compaction_hooks.formats._block_format import BlockFormat
 from compaction_hooks.formats._json import Fields, as_json_text, block_content, fields_of, list_of, text_of, to_json
@@ -34,9 +34,6 @@ class BedrockConverseFormat(BlockFormat):
     name = "bedrock_converse"
     provider = "bedrock"
     _subject = "a Converse message"
-    _plain_fields = frozenset(
-        {"role", "content", "text", "json", "toolUse", "toolResult", "toolUseId", "name", "input", "status"}
-    )
     own_blocks = frozenset(
         {"toolUse", "toolResult", "reasoningContent", "cachePoint", "guardContent", "citationsContent"}
     )
@@ -74,6 +71,22 @@ class BedrockConverseFormat(BlockFormat):
             return _read_reasoning(reasoning)
         return _read_words(fields) or _opaque(fields)
 
+    def _read_plain_block(self, block: Fields, is_answer: bool) -> Part | None:
+        if len(block) != 1:
+            return None
+        fields: Any = block
+        [(key, value)] = fields.items()
+        if key == "text":
+            return Text(value) if value.__class__ is str else None
+        if value.__class__ is not dict or (id_ := value.get("toolUseId")).__class__ is not str:
+            return None
+        name = value.get("name")
+        if key == "toolUse" and is_answer and value.keys() <= _CALL_FIELDS and name.__class__ is str:
+            return ToolCall(id_, name, as_json_text(value.get("input")))
+        content = value.get("content")
+        is_result = key == "toolResult" and not is_answer and value.keys() <= _RESULT_FIELDS
+        return _read_result(value) if is_result and all(map(_is_plain_output, list_of(content) or (None,))) else None
+
     def _failure(self, call: ToolCall, text: str) -> Fields:
         return {"toolResult": {"toolUseId": call.id, "status": "error", "content": [{"text": text}]}}
 
@@ -90,6 +103,14 @@ class BedrockConverseFormat(BlockFormat):
                 return {**block, "toolUse": {**(fields_of(block["toolUse"]) or {}), "input": json_object(text)}}
             case Text() | Media():
                 return {**block, "text": text} if "text" in block else {"text": text}
+
+
+_CALL_FIELDS: Final = frozenset({"toolUseId", "name", "input"})
+_RESULT_FIELDS: Final = frozenset({"toolUseId", "content", "status"})
+
+
+def _is_plain_output(block: Any) -> bool:
+    return block.__class__ is dict and len(block) == 1 and ("json" in block or block.get("text").__class__ is str)
 
 
 _KEYS: Final = BedrockConverseFormat.own_blocks | {"text", *_MEDIA}

@@ -5,7 +5,7 @@
     Sessions                the sessions of a controller in one framework's format, the last call of each, and whether
                             another form of the request may cure an error
     ByHand                  compact, undo, pin, forget and load for adapters whose conversations have an id, async and sync
-    PartsFormat             the writing half of a message format: a subclass reads, and changes one part
+    PartsFormat, plain_of   the writing half of a message format: a subclass reads, and changes one part; the texts of a reading
     tool_schema, positive   a tool and a limit, as the options of a call take them
     asker, summary_of       ask a model for a summary, sync or async as the caller is, and read the answer
     NativeSummaries         a summarizer by a provider's own compaction; `address_of` a client; for Anthropic the models, the
@@ -42,7 +42,7 @@ from compaction_adapters.kit.native import (
     read_items,
 )
 from compaction_adapters.kit.options import positive, tool_schema
-from compaction_adapters.kit.parts import PartsFormat, Pieces
+from compaction_adapters.kit.parts import PartsFormat, Pieces, plain_of
 from compaction_adapters.kit.sessions import Sessions
 from compaction_adapters.kit.summaries import asker, summary_of
 from compaction_adapters.kit.twins import Flow, Twin, run, run_async
@@ -70,6 +70,7 @@ __all__ = [
     "compacts",
     "controller_from",
     "fields_of",
+    "plain_of",
     "positive",
     "read_block",
     "read_items",

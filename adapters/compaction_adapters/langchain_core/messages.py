@@ -18,7 +18,7 @@ from langchain_core.messages import (
     ToolMessage,
 )
 
-from compaction_adapters.kit import PartsFormat, Pieces
+from compaction_adapters.kit import PartsFormat, Pieces, plain_of
 from compaction_adapters.langchain_core.assistants import Place, places_of, with_places
 from compaction_adapters.langchain_core.blocks import (
     Block,
@@ -38,7 +38,7 @@ from compaction_hooks.formats import (
     merge_rows,
     merged_content,
 )
-from compaction_hooks.messages import NativeSummary, Part, PartAddress, PlainMessage, Role, ToolResult, collect_plain
+from compaction_hooks.messages import NativeSummary, Part, PartAddress, PlainMessage, Role, ToolResult
 
 SUMMARY_SOURCE: Final = "summarization"
 """The mark of a summary for LangChain, deep agents and their frontends: `additional_kwargs["lc_source"]`."""
@@ -81,9 +81,7 @@ class LangChainFormat(PartsFormat[BaseMessage, object]):
         if type(message) not in (HumanMessage, AIMessage, ToolMessage) or type(message.content) is not str:
             return None
         others = (message.additional_kwargs, message.response_metadata, message.model_extra)
-        return (
-            None if any(others) or getattr(message, "invalid_tool_calls", None) else collect_plain(self.read(message))
-        )
+        return None if any(others) or getattr(message, "invalid_tool_calls", None) else plain_of(self.read(message))
 
     def summary(self, text: str, /) -> BaseMessage:
         """Return a human message with this text, marked as a summary; equal texts have equal ids."""

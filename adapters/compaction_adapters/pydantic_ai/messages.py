@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias, cast
 from pydantic_ai import messages as ai
 from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, UserPromptPart
 
-from compaction_adapters.kit import PartsFormat, Pieces
+from compaction_adapters.kit import PartsFormat, Pieces, plain_of
 from compaction_adapters.pydantic_ai.ties import SIGNATURE, untie
 from compaction_hooks import Message, Usage
 from compaction_hooks.errors import ConfigurationError, FormatError
@@ -38,7 +38,6 @@ from compaction_hooks.messages import (
     Thinking,
     ToolCall,
     ToolResult,
-    collect_plain,
 )
 
 SUMMARY_KEY: Final = "compaction-hooks.summary.v1"
@@ -81,7 +80,7 @@ class PydanticAIFormat(PartsFormat[ModelMessage, Item]):
         is_plain = bool(message.parts) and all(
             type(part) in plain and type(getattr(part, "content", None)) is str for part in message.parts
         )
-        return collect_plain(self.read(message)) if is_plain else None
+        return plain_of(self.read(message)) if is_plain else None
 
     def summary(self, text: str, /) -> ModelMessage:
         """Return a new request with this text as the user's prompt, marked in its metadata.

@@ -16,7 +16,7 @@ from tinyagent.agent_types import (
     UserMessage,
 )
 
-from compaction_adapters.kit import PartsFormat, Pieces
+from compaction_adapters.kit import PartsFormat, Pieces, plain_of
 from compaction_hooks import Message, Usage
 from compaction_hooks.errors import FormatError
 from compaction_hooks.formats import as_json_text, json_object, media_from_url, merge_rows
@@ -30,7 +30,6 @@ from compaction_hooks.messages import (
     Thinking,
     ToolCall,
     ToolResult,
-    collect_plain,
 )
 
 Item: TypeAlias = TextContent | ImageContent | ThinkingContent | ToolCallContent | AgentMessage
@@ -65,7 +64,7 @@ class TinyAgentFormat(PartsFormat[AgentMessage, Item]):
         if not isinstance(message, UserMessage | AssistantMessage | ToolResultMessage):
             return None
         is_plain = not message.model_extra and all(map(_is_plain, message.content))
-        return collect_plain(self.read(message)) if is_plain else None
+        return plain_of(self.read(message)) if is_plain else None
 
     def summary(self, text: str, /) -> AgentMessage:
         """Return a user message with this text."""
