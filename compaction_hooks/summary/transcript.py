@@ -213,9 +213,8 @@ def _label_and_text(part: Part, role: Role, caps: _Caps) -> tuple[str | None, st
         case NativeSummary():
             return _SUMMARY, neutralize(_readable(part.content, caps.text_chars))
         case Opaque(content=content) if content and role == "assistant":
-            name = _one_line(
-                part.name or part.kind
-            )  # with the query of the tool that the provider ran, its output or both
+            # A tool that the provider ran, with its query, its output or both: untrusted words, as a result is.
+            name = _one_line(part.name or part.kind)
             return _RESULT, neutralize(f"{name}\n{_readable(content, caps.result_chars)}")
         case Opaque():
             return None, f"[block: {_one_line(part.kind)}]\n{_readable(part.content, caps.result_chars)}".strip()
