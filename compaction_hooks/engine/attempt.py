@@ -16,7 +16,7 @@ from compaction_hooks.engine.measuring import take_snapshot
 from compaction_hooks.engine.persistence import reload, write
 from compaction_hooks.engine.result import CompactionOutcome, CompactionResult
 from compaction_hooks.engine.sizes import LastSent
-from compaction_hooks.engine.summarizing import SummaryFailed, summarize, summarize_without_model
+from compaction_hooks.engine.summarizing import SummaryFailed, complete, summarize
 from compaction_hooks.errors import ContextOverflowError
 from compaction_hooks.events import CompactionEvent, CompactionFailed, CompactionFinished, CompactionSkipped
 from compaction_hooks.foreign import describe_error
@@ -187,7 +187,7 @@ class Attempt(Generic[M]):
 
         if not plan.needs_model:
             made: Candidate[M] | None = yield Work(
-                lambda: strategy.from_summary(self._snapshot, goal, plan, summarize_without_model(plan))
+                lambda: strategy.from_summary(self._snapshot, goal, plan, complete(plan, Summarized("", None)))
             )
             return made
 

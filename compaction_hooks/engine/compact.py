@@ -133,18 +133,13 @@ def _read_host_files(conversation: Conversation[M], call: Call[M], order: Order)
 def new_attempt(
     conversation: Conversation[M], call: Call[M], snapshot: Snapshot[M], budget: Budget, order: Order
 ) -> Attempt[M]:
-    """Return an attempt to compact that has not begun."""
+    """Return an attempt to compact that has not begun; the messages of the view are read again for changes in place."""
     from compaction_hooks.engine.attempt import Attempt  # see `_run_attempt`
 
-    return Attempt(conversation, call, _verify(conversation, call, snapshot), budget, order)
-
-
-def _verify(conversation: Conversation[M], call: Call[M], snapshot: Snapshot[M]) -> Snapshot[M]:
-    """Return a snapshot of the list as it is now; the messages of the view are read again for changes in place."""
-    history, record = snapshot.history, snapshot.record
-    start = first_uncovered(history, record) if record else 0
-    is_same = snapshot.is_current and conversation.verify(snapshot, start)
-    return snapshot if is_same else take_snapshot(conversation, call).freeze(call.messages)
+    start = first_uncovered(snapshot.history, snapshot.record) if snapshot.record else 0
+    if not (snapshot.is_current and conversation.verify(snapshot, start)):
+        snapshot = take_snapshot(conversation, call).freeze(call.messages)
+    return Attempt(conversation, call, snapshot, budget, order)
 
 
 def find_budget(call: Call[M], snapshot: Snapshot[M]) -> Budget:

@@ -50,9 +50,11 @@ class Engine(Generic[M]):
             last, self.conversation.called_at = self.conversation.called_at, now
         return None if last is None else now - last
 
-    def transform(self, call: Call[M]) -> Flow[LastSent[M]]:
-        """Return the flow of a regular call."""
-        return transform(self.conversation, call)
+    def transform(self, call: Call[M], options: Mapping[str, object]) -> Flow[LastSent[M]]:
+        """Return the flow of a regular call; the next ones take the quiet way if only the size of new messages matters to them."""
+        sent = yield from transform(self.conversation, call)
+        self._quiet = begin(self.conversation, self.shared, call, options)
+        return sent
 
     def find_quiet_view(self, messages: list[M], options: Mapping[str, object]) -> list[M] | None:
         """Return the view of a call in which nothing can be due; None if the call must take the regular way."""
@@ -77,11 +79,6 @@ class Engine(Generic[M]):
         summarizer = self.services.summarizer or options.get("summarizer")
         return quiet.call.issuer == issuer_of(summarizer, lambda: quiet.format.provider)
 
-    def begin_quiet(self, call: Call[M], options: Mapping[str, object]) -> None:
-        """Let the next calls take the quiet way, if nothing but the size of new messages can make a compaction due."""
-        with self.conversation.lock:
-            self._quiet = begin(self.conversation, self.shared, call, options)
-
     def send(
         self,
         call: Call[M],
@@ -97,8 +94,7 @@ class Engine(Generic[M]):
         """
         sent: LastSent[M] | None = None
         if view is None:
-            sent = yield from transform(self.conversation, call)
-            self.begin_quiet(call, options)
+            sent = yield from self.transform(call, options)
             view = sent.view
         quiet = self._quiet
         answer: Success | Failure = yield Send(view)

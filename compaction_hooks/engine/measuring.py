@@ -7,7 +7,7 @@ import logging
 import math
 from collections.abc import Iterable, Iterator
 from copy import copy
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from compaction_hooks.engine.call import SMALLEST_WINDOW, Call, SharedState, budget_for
 from compaction_hooks.engine.conversation import Conversation
@@ -364,13 +364,13 @@ def learn_from_embedded_usage(
     if newest is None:
         return
 
-    counted = newest.baseline
+    answer, counted = newest
     before = conversation.sizes.baseline_of(key)
     if before is not None:
         # The view here only grew, so a count as small as after a compaction measured the view of another worker.
         found = _choose_baseline(counted, [before], TARGET_RATIO)
     else:
-        found = _choose_baseline(counted, (count.baseline for count in counts), 1 - MINIMUM_GAIN_RATIO)
+        found = _choose_baseline(counted, (count for _, count in counts), 1 - MINIMUM_GAIN_RATIO)
     if found is not before:
         _observe(conversation, shared, found)
 
@@ -379,22 +379,18 @@ def learn_from_embedded_usage(
         window = budget.window if budget is not None else None
         is_over = window is not None and found.input_tokens > window
         # The call that got this answer may have asked for less than the present one: its limit is unknown.
-        is_cut = is_cut_by_window(newest.answer, requested=None, window=window)
+        is_cut = is_cut_by_window(answer, requested=None, window=window)
         conversation.cooldown.has_overflowed |= is_over or is_cut
-        learn_from_answer(shared, key.model, newest.answer, budget)
-
-
-class _Count(NamedTuple):
-    """The usage that an assistant message carries, as a count of the view before that message."""
-
-    answer: Message
-    baseline: UsageBaseline
+        learn_from_answer(shared, key.model, answer, budget)
 
 
 def _read_counts(
     history: History[M], key: ViewKey, oldest_run: int, budget: Budget | None, known_until: int
-) -> Iterator[_Count]:
-    """Yield the usable counts of this model, newest first, back to the last known piece and the oldest run of the view."""
+) -> Iterator[tuple[Message, UsageBaseline]]:
+    """Yield the answers with a usable count, by this model, of the view before them, newest first.
+
+    They go back to the last known piece and the oldest run of the view.
+    """
     for index in history.counted_answers():
         message = history.piece(index).message
         # Reasoning alone before the first run belongs to that run, once there is one.
@@ -408,7 +404,7 @@ def _read_counts(
         sent = key._replace(piece_count=index, estimated=key.estimated - history.tokens(index))
         if is_impossible(usage, sent.estimated, budget):
             continue
-        yield _Count(message, UsageBaseline(sent, usage.input_tokens, usage.cache_read_tokens))
+        yield message, UsageBaseline(sent, usage.input_tokens, usage.cache_read_tokens)
 
 
 def _choose_baseline(newest: UsageBaseline, older: Iterable[UsageBaseline], most_ratio: float) -> UsageBaseline:

@@ -81,7 +81,7 @@ def summarize(
             break
 
         if answer.native is not None or not answer.text:
-            whole: Summarized = yield Work(partial(_complete, plan, answer))
+            whole: Summarized = yield Work(partial(complete, plan, answer))
             return replace(whole, usage=usage)
 
         last = answer
@@ -99,15 +99,8 @@ def summarize(
     return replace(last, text=text, usage=usage, unseen=unseen, is_by_rule=last.is_by_rule or bool(unseen))
 
 
-def summarize_without_model(plan: SummaryPlan) -> Summarized:
-    """Return the summary of a plan, made by rule."""
-    messages = plan.messages
-    text = summarize_by_rule(messages, plan.previous_summary, plan.allowance, plan.kept)
-    return Summarized(text, None, unseen=len(messages), is_by_rule=True)
-
-
-def _complete(plan: SummaryPlan, answer: Summarized) -> Summarized:
-    """Return an answer about all messages of a plan: native items, or a reason why there are none, with a text."""
+def complete(plan: SummaryPlan, answer: Summarized) -> Summarized:
+    """Return an answer about all messages of a plan with a text, by rule if it has none: native items, or the reason for none."""
     messages = plan.messages
     text = answer.text or summarize_by_rule(messages, plan.previous_summary, plan.allowance, plan.kept)
     unseen = 0 if answer.native else len(messages)

@@ -64,8 +64,7 @@ class ConversationMethods(RecallMethods[M]):
             return view
         engine = self.engine
         call = check_call(engine, messages, options, engine.begin_call())
-        sent = await engine.driver.run(engine.transform(call), build_caller(signal, options))
-        engine.begin_quiet(call, options)
+        sent = await engine.driver.run(engine.transform(call, options), build_caller(signal, options))
         return sent.view
 
     def transform_context_sync(
@@ -77,8 +76,7 @@ class ConversationMethods(RecallMethods[M]):
             return view
         engine = self.engine
         call = check_call(engine, messages, options, engine.begin_call())
-        sent = engine.driver.run_sync(engine.transform(call), build_caller(signal, options))
-        engine.begin_quiet(call, options)
+        sent = engine.driver.run_sync(engine.transform(call, options), build_caller(signal, options))
         return sent.view
 
     async def call(
