@@ -213,7 +213,7 @@ def repair_summary(
         show: Returns the text of a summary's message.
     """
     start = snapshot.history.run_start(plan.cut)
-    words = _find_words(snapshot, start)
+    words = _find_words(snapshot, plan, start)
     said = _said(snapshot, plan, words)
     wanted = _lacking(summary.text, said, Section.CONSTRAINTS)
     media = _lacking(summary.text, _left_out(plan, words), Section.USER_FACTS)
@@ -331,21 +331,23 @@ def _left_out(plan: SummaryPlan, words: Mapping[int, UserWords]) -> list[str]:
     return [*dict.fromkeys(lines)][-MOST_MEDIA:]
 
 
-def _find_words(snapshot: Snapshot[M], start: int) -> Mapping[int, UserWords]:
+def _find_words(snapshot: Snapshot[M], plan: SummaryPlan, start: int) -> Mapping[int, UserWords]:
     """Return the user's words before piece `start`, oldest first, by piece; those in messages that stay are in view.
 
     Each piece is read once.
     """
     history, pinned = snapshot.history, {*snapshot.pinned_pieces(start)}
     first, known = history.log.user_words
-    read = {index: _read_words(history.piece(index).message) for index in history.pieces_of_user(start, first)}
+    read = {index: _read_words(history.piece(index).message, plan) for index in history.pieces_of_user(start, first)}
     known = {**known, **{index: found for index, found in read.items() if any(found)}}
     history.log.user_words = max(first, start), known
     return {index: found for index, found in known.items() if index < start and index not in pinned}
 
 
-def _read_words(message: Message) -> UserWords:
-    constraints = constraint_items(request_texts([message]), ())
+def _read_words(message: Message, plan: SummaryPlan) -> UserWords:
+    constraints = plan.facts.constraints.get(id(message))
+    if constraints is None:  # covered by an earlier record
+        constraints = constraint_items(request_texts([message]), ())
     media = (f"{MEDIA_LEFT_OUT}{name_media(part)}]" for part in message.parts if isinstance(part, Media))
     return UserWords(tuple(item.text for item in constraints), tuple(media))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from functools import cached_property, partial
 from itertools import islice
@@ -85,6 +85,12 @@ class CoveredFacts:
         begun = [item for item in self.earlier if item.section is Section.IN_PROGRESS]
         return task_items(self.calls, begun, self.kept_calls)
 
+    @cached_property
+    def constraints(self) -> Mapping[int, Sequence[Item]]:
+        """The user's constraints in the messages, oldest first, by the identity of their message."""
+        of_user = (message for message in self.messages if message.role == "user")
+        return {id(message): constraint_items(request_texts([message]), ()) for message in of_user}
+
     def section(self, section: Section, max_size: float) -> Sequence[Item]:
         """Return the items of the goal, of the steps done, of the tasks in progress or of the steps that still fail.
 
@@ -153,8 +159,9 @@ def name_facts(facts: CoveredFacts, identifiers: Iterable[Item], max_tokens: int
         size: Size of a text in tokens.
     """
     said = int(max_tokens * NAMED_RATIO)
+    constraints = {item.text: item for found in facts.constraints.values() for item in found}
     items = [
-        *newest_fitting(constraint_items(request_texts(facts.messages), ()), said, size),
+        *newest_fitting([*constraints.values()], said, size),
         *newest_fitting(facts.failures.mended_items(), said // 2, size),
         *newest_fitting(facts.tasks, said // 2, size),
         *identifiers,

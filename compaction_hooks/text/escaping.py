@@ -262,7 +262,7 @@ def escape_labels(text: str) -> str:
             position = _speaker_position(line[0])
         if position is not None:
             places.append(line.start() + position)
-    return _put_backslashes(text, places)
+    return _put_backslashes(text, places) if places else text
 
 
 def find_turns(text: str) -> list[str]:
@@ -289,7 +289,8 @@ def _escape_tags(text: str, searched: str, angles: re.Pattern[str]) -> str:
     """
     ends = [angle.end() for angle in angles.finditer(searched)]
     behind = pairwise((*ends, len(text)))
-    return _put_backslashes(text, [start for start, stop in behind if _is_tag(text[start:stop])])
+    places = [start for start, stop in behind if _is_tag(text[start:stop])]
+    return _put_backslashes(text, places) if places else text
 
 
 def _put_backslashes(text: str, places: Sequence[int]) -> str:

@@ -213,7 +213,8 @@ def _collect_items(
         items += identifier_items(mentions, find_names(kept, mentions).union(find_touched_files(calls).modified))
     requests = request_items(asked, request.max_tokens * REQUESTS_SHARE)
     spare = FULL * request.max_tokens - sum(size(item.text) + LINE_TOKENS for item in (*items, *requests))
-    requests = request_items(asked, request.max_tokens * REQUESTS_SHARE, spare)
+    if spare > 0:
+        requests = request_items(asked, request.max_tokens * REQUESTS_SHARE, spare)
     # In a chat the others are facts.
     return (requests[:1] + requests[1:][-1:] if is_chat else requests) + items
 

@@ -109,7 +109,7 @@ class Mentions:
     def find_words(self, text: str) -> set[str]:
         """Return the identifier-like words of a text."""
         runs = set(text.encode("utf-8", "replace").translate(_GAP_BYTES).split())
-        for run in runs - self._words.keys():  # most runs of a conversation come again
+        for run in runs.difference(self._words):  # most runs of a conversation come again
             self._words[run] = tuple(_read_run(run.decode()))
         return {word for run in runs for word in self._words[run]}
 

@@ -83,7 +83,7 @@ _WRAPPER = lazy_pattern(
     r"</?[a-z_]+>|\[Command finished with exit code \d+\]|\[Python Interpreter: [^\[\]]*\]|[=*_~#-]{4,}"
 )
 _EXIT_LINE = lazy_pattern(r"(?:exit code|returncode|command exited)\W*\d+\W*$", re.IGNORECASE)
-_LEADING_CD = lazy_pattern(r"\A(?:\s*cd\s+\S+\s*(?:&&|;)\s*)+")
+_LEADING_CD = lazy_pattern(r"(?:\s*cd\s+\S+\s*(?:&&|;)\s*)+")
 _FIRST_COMMAND = lazy_pattern(r"[^|;&<>]*")
 _COUNT = lazy_pattern(r" \(x(\d{1,9})\)$")
 _OMITTED = lazy_pattern(r"\d+ more steps?, not listed: (.+)$")
@@ -364,7 +364,8 @@ def _only_reads(command: str) -> bool:
 
 
 def _without_cd(command: str) -> str:
-    return _LEADING_CD.sub("", command)
+    change = _LEADING_CD.match(command)
+    return command[change.end() :] if change else command
 
 
 def _arguments_text(arguments: Mapping[str, object]) -> str:

@@ -37,6 +37,8 @@ def size(text: str) -> float:
     >>> size("a" * 28), size("字" * 10)
     (10.0, 12.0)
     """
+    if text.isascii():
+        return len(text) / ASCII_CHARS_PER_TOKEN
     ascii_chars = len(text.encode("ascii", "ignore"))
     return ascii_chars / ASCII_CHARS_PER_TOKEN + (len(text) - ascii_chars) * WIDE_TOKENS
 
