@@ -76,7 +76,7 @@ def read_facts(messages: Sequence[Message]) -> Mapping[str, Collection[str]]:
         **_read_names(read_words(texts)),
         "number": dict.fromkeys(number for text in texts for number in _NUMBER.findall(text)),
         "error": dict.fromkeys(_read_errors(results)),
-        "task": [item.text for item in task_items(read_calls(messages))],
+        "task": [item.text for item in task_items(messages, read_calls(messages))],
         "process": dict.fromkeys(_read_started(calls, results)),
     }
 

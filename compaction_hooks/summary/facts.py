@@ -83,7 +83,7 @@ class CoveredFacts:
     def tasks(self) -> Sequence[Item]:
         """The tasks that are still open."""
         begun = [item for item in self.earlier if item.section is Section.IN_PROGRESS]
-        return task_items(self.calls, begun, self.kept_calls)
+        return task_items(self.messages, self.calls, begun, self.kept, self.kept_calls)
 
     @cached_property
     def constraints(self) -> Mapping[int, Sequence[Item]]:

@@ -203,7 +203,7 @@ def _collect_items(
     items = [
         *constraint_items(asked, limits),
         *step_items(_items_under(earlier, Section.DONE, Section.BLOCKED), read_steps(calls), read_steps(kept_calls)),
-        *task_items(calls, _items_under(earlier, Section.IN_PROGRESS), kept_calls),
+        *task_items(messages, calls, _items_under(earlier, Section.IN_PROGRESS), kept, kept_calls),
         *fact_items(messages if is_chat else (), facts),
         *note_items(_items_under(earlier, Section.NOTES)),
     ]

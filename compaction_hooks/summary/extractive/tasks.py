@@ -1,4 +1,4 @@
-"""Open tasks, from to-do tools of any name."""
+"""Open tasks: from to-do tools of any name, and from check boxes that the assistant writes."""
 
 from __future__ import annotations
 
@@ -6,38 +6,54 @@ import re
 from collections.abc import Iterable, Mapping
 
 from compaction_hooks.files.operations import CallMade, as_fields, as_items
+from compaction_hooks.messages import Message
 from compaction_hooks.summary.extractive.outline import Item, Section
 from compaction_hooks.summary.extractive.text import quote
 from compaction_hooks.text.patterns import lazy_pattern
 
 TASK_CHARS = 160
 """The most characters of one task's text."""
-BEGUN, OPEN = 6.0, 4.0
-"""Values of a task in progress, and of one that waits."""
+BEGUN, OPEN, BOXED = 6.0, 4.0, 2.0
+"""Values of a task in progress, of one that waits, and of a check box."""
 
 _TEXT_KEYS = ("content", "step", "subject", "title", "task", "text", "description", "name")
 _ID_KEYS = ("taskId", "task_id", "id")
 _DONE_STATES = frozenset({"completed", "complete", "done", "cancelled", "canceled", "deleted", "finished"})
 _STATES = _DONE_STATES | {"pending", "in_progress", "open", "todo", "not_started", "blocked", "waiting", "active"}
 _TASK_NAME = lazy_pattern(r"task|todo|plan", re.IGNORECASE)
+_BOX = lazy_pattern(r"^[ \t]*[-*+] \[([ xX])\] +(.{3,300})$", re.MULTILINE)
 _CREATED = lazy_pattern(r"#(\w{1,12})\b")
 
 
-def task_items(calls: Iterable[CallMade], earlier: Iterable[Item] = (), later: Iterable[CallMade] = ()) -> list[Item]:
-    """Return the tasks that are still open, oldest first; `later` calls close some and open none.
+def task_items(
+    messages: Iterable[Message],
+    calls: Iterable[CallMade],
+    earlier: Iterable[Item] = (),
+    later: Iterable[Message] = (),
+    later_calls: Iterable[CallMade] = (),
+) -> list[Item]:
+    """Return the tasks that are still open, oldest first; `later` messages close some and open none.
 
     A call with a whole list (objects with a text and the state of a task) replaces the earlier tasks. A tool for single
     tasks, known by its name, adds one by its subject and closes it by its id, which is written before the text as "#3".
     """
     tasks = {item.text: OPEN for item in earlier}
-    for made in calls:
-        _read_call(made, tasks)
+    _update(tasks, messages, calls)
     by_then = dict(tasks)
-    for made in later:
-        _read_call(made, by_then)
+    _update(by_then, later, later_calls)
     return [
         Item(section=Section.IN_PROGRESS, text=text, value=value) for text, value in tasks.items() if text in by_then
     ]
+
+
+def _update(tasks: dict[str, float], messages: Iterable[Message], calls: Iterable[CallMade]) -> None:
+    """Add the tasks that these messages open, and remove those that they close."""
+    known = {id(made.call): made for made in calls}
+    for message in messages:
+        if message.role == "assistant":
+            _read_boxes(message.text, tasks)
+        for call in message.calls:
+            _read_call(known[id(call)], tasks)
 
 
 def _read_call(made: CallMade, tasks: dict[str, float]) -> None:
@@ -50,16 +66,14 @@ def _read_call(made: CallMade, tasks: dict[str, float]) -> None:
         if rows and all(_state(row) in _STATES and _text(row) for row in rows):
             tasks.clear()
             tasks.update(
-                (_text(row), BEGUN if _state(row) == "in_progress" else OPEN)
-                for row in rows
-                if _state(row) not in _DONE_STATES
+                (_text(row), BEGUN if _state(row) == "in_progress" else OPEN) for row in rows if not _is_done(row)
             )
             return
 
     if not _TASK_NAME.search(call.name):
         return
     number = next((str(arguments[key]) for key in _ID_KEYS if key in arguments), "")
-    if number and _state(arguments) in _DONE_STATES:
+    if number and _is_done(arguments):
         for text in [text for text in tasks if text.startswith(f"#{number} ")]:
             del tasks[text]
     elif isinstance(arguments.get("subject"), str) and not number:
@@ -67,9 +81,22 @@ def _read_call(made: CallMade, tasks: dict[str, float]) -> None:
         tasks[f"#{created[1]} {_text(arguments)}" if created else _text(arguments)] = OPEN
 
 
+def _read_boxes(text: str, tasks: dict[str, float]) -> None:
+    for mark, task in _BOX.findall(text) if "] " in text else ():
+        line = quote(task, TASK_CHARS)
+        if mark == " ":
+            tasks.setdefault(line, BOXED)
+        else:
+            tasks.pop(line, None)
+
+
 def _text(row: Mapping[str, object]) -> str:
     found = next((value for key in _TEXT_KEYS if isinstance(value := row.get(key), str) and value.strip()), "")
     return quote(found, TASK_CHARS)
+
+
+def _is_done(row: Mapping[str, object]) -> bool:
+    return _state(row) in _DONE_STATES
 
 
 def _state(row: Mapping[str, object]) -> str:

@@ -417,10 +417,16 @@ def test_a_subject_or_a_status_alone_makes_no_task() -> None:
     assert under(text, Section.IN_PROGRESS) == []
 
 
+def test_check_boxes_of_the_assistant_are_tasks() -> None:
+    text = summarize([user("go"), assistant("Plan:\n- [ ] first part\n- [x] second part"), *bash("ls")])
+    assert under(text, Section.IN_PROGRESS) == ["first part"]
+
+
 def test_kept_messages_close_tasks_and_mend_failures() -> None:
     todo = [{"content": "one", "status": "in_progress"}, {"content": "two", "status": "pending"}]
     before = [
         user("go"),
+        assistant("- [ ] third part"),
         *step("todo_write", {"todos": todo}),
         *step("TaskCreate", {"subject": "write docs"}, "Task #1 created"),
         *bash("pytest -q", "Exit code 1\nboom: error"),
