@@ -98,9 +98,8 @@ class GuardedEstimator:
 
     def estimate_message_tokens(self, message: Message, /) -> int:
         """Return the tokens of a message, rounded up."""
-        return self._tokens(
-            self._estimator.estimate_message_tokens, self._instead.estimate_message_tokens, message, least=1
-        )
+        instead = self._instead.estimate_message_tokens
+        return self._tokens(self._estimator.estimate_message_tokens, instead, message, least=1)
 
     @property
     def upper_bound(self) -> Callable[[str], int] | None:

@@ -13,6 +13,7 @@ from compaction_hooks import (
     CompactionSettings,
     ConfigurationError,
     ContextOverflowError,
+    Usage,
 )
 from compaction_hooks.events import CompactionEvent, CompactionFinished
 from compaction_hooks.formats import BedrockConverseFormat, OpenAIChatFormat
@@ -221,6 +222,18 @@ def test_a_preview_of_nothing_says_so() -> None:
     assert session.preview_sync([user("hi")]).outcome is CompactionOutcome.NOTHING_TO_COMPACT
     result = session.compact_sync(MESSAGES, 600, preview=session.preview_sync([user("hi")]))
     assert result.outcome is CompactionOutcome.COMPACTED
+
+
+def test_a_usage_report_after_a_preview_is_of_the_view_that_was_sent() -> None:
+    settings = CompactionSettings(strategies=(Summarize(),))
+    session = controller(200_000, summarizer=Scripted(RuntimeError("down")), settings=settings).session("thread")
+    session.transform_context_sync(MESSAGES[:3])
+    assert session.preview_sync(MESSAGES, 600).outcome is CompactionOutcome.FAILED
+    session.report_usage(Usage(input_tokens=5_000, output_tokens=10))
+    session.transform_context_sync(MESSAGES)
+    assert (
+        session.state().context_tokens or 0
+    ) > 5_500  # the report does not count the messages that only the preview saw
 
 
 def test_what_is_no_preview_is_refused_or_compacted_anew() -> None:

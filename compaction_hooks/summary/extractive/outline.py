@@ -223,9 +223,7 @@ def _render_lines(section: Section, items: Iterable[Item]) -> Iterator[str]:
             yield f"{bullet}{group}: {', '.join(texts)}"
         elif section is not Section.GOAL:
             yield bullet + " ".join(texts)
-        elif parse(f"{section}\n{bullet}{texts[0]}") == [
-            Item(section=section, text=texts[0])
-        ]:  # it is read back unchanged
+        elif parse(f"{section}\n{bullet}{texts[0]}") == [Item(section, texts[0])]:  # it is read back unchanged
             yield bullet + texts[0]
         else:
             yield OPEN_REQUEST + texts[0].replace(CLOSE_REQUEST, _ESCAPED_CLOSE) + CLOSE_REQUEST
