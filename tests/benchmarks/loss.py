@@ -46,7 +46,7 @@ def play(messages: list[Chat], window: int, **more: Any) -> Times:
 
     hooks = CompactionController(context_window=window, on_event=take_event, **more)
     spent = reading = 0.0
-    with _clock(summarize, "next_identifiers") as ledger:
+    with _clock(summarize, "_fill") as ledger:
         for index, message in enumerate(messages):
             if message["role"] == "assistant" and index:
                 known, start = len(finished), process_time()

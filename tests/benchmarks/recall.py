@@ -21,9 +21,18 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, TypeAlias
 
-from compaction_hooks import CompactionRecord, ContextOverflowError
+from compaction_hooks import CompactionRecord, ContextOverflowError, Summarizer, SummaryRequest
+from tests.benchmarks.contents import (
+    LEADING_CD,
+    commands_of,
+    judge_list,
+    judge_outcomes,
+    lines_under,
+    listed_names,
+)
+from tests.benchmarks.lossy_model import lossy_summary
 from tests.benchmarks.searches import (
     AGES,
     ESTIMATOR,
@@ -56,33 +65,87 @@ POOLED = 100_000
 """Windows above this size share a column: few conversations are so long."""
 BASELINES = ("head + tail", "random lines", "list of the commonest", "oracle")
 CARELESS = ", careless model"
+LOSSY = ", lossy model"
 SAID = ("words in refusals", "words in older refusals", "constraints", *(f"constraints after {age}" for age in AGES))
+WORTH = (
+    "listed identifiers used later",
+    "listed identifiers used in the next steps",
+    "done without outcome",
+    "done, outcome says nothing",
+    "stale blocked",
+)
+TOKENS = ("tokens of a summary", "tokens of its list")
 ROWS = (
     *(f"{way}{kinds}" for kinds in ("", ", hard ones") for way in ("summary or pins", *BASELINES)),
-    "commands run again",
+    *(f"{way}{LOSSY}{kinds}" for kinds in ("", ", hard ones") for way in ("summary or pins", "its own text or pins")),
+    *(f"{row}{model}" for model in ("", LOSSY) for row in ("commands run again", *WORTH)),
     "open tasks already closed",
     *(f"{row}{model}" for model in ("", CARELESS) for row in SAID),
     *("can be read again", "found by one search", "found by one search, hard ones", "found without it in the query"),
 )
-COMPARED = ("summary or pins", "summary or pins, hard ones", "commands run again")
+COMPARED = (
+    "summary or pins",
+    "summary or pins, hard ones",
+    f"summary or pins{LOSSY}",
+    f"summary or pins{LOSSY}, hard ones",
+    "commands run again",
+)
+Figures: TypeAlias = dict[str, list[float]]
+"""By name of a figure, its values: a row shows their mean."""
 
-_COMMAND_KEYS = ("command", "cmd", "script")
-_LEADING_CD = re.compile(r"(?:\s*cd\s+\S+\s*(?:&&|;)\s*)+")
 _DONE = ("completed", "complete", "done", "cancelled", "deleted")
 _TASK = re.compile(r"#(\w+) ")
 
 
-def measure_summaries(name: str, messages: list[Chat], window: int, tally: Tally) -> None:
+def measure_summaries(name: str, messages: list[Chat], window: int, tally: Tally, figures: Figures) -> None:
     """Look up the needs of the steps after each default summary, and the user's words."""
-    texts = [message_text(message) for message in messages]
     said = Said("", window, tally)
+    for step, record in _look_up_needs("", name, messages, window, tally, figures):
+        case = name, window, step.at
+        said.judge(case, messages[: record.compacted_message_count], step.view)
+        _judge_tasks(case, record, messages[: step.at], tally)
+
+
+def measure_lossy(name: str, messages: list[Chat], window: int, tally: Tally, figures: Figures) -> None:
+    """Look up the needs of the steps after each summary of a lossy model, as the controller completed it, and in its own text."""
+    answers: list[str] = []
+
+    def summarize(request: SummaryRequest) -> str:
+        answers.append(lossy_summary(request))
+        return answers[-1]
+
+    for _ in _look_up_needs(LOSSY, name, messages, window, tally, figures, summarize, answers):
+        answers.clear()
+
+
+def _look_up_needs(
+    model: str,
+    name: str,
+    messages: list[Chat],
+    window: int,
+    tally: Tally,
+    figures: Figures,
+    summarizer: Summarizer | None = None,
+    answers: Sequence[str] = (),
+) -> Iterator[tuple[Step, CompactionRecord]]:
+    """Look up the needs of the steps after each summary; yield the steps that have one.
+
+    Args:
+        model: The end of the names of the rows.
+        answers: The summarizer's answers since the last step that was yielded.
+    """
+    texts = [message_text(message) for message in messages]
     after: _AfterSummary | None = None
-    for step in replay(messages, window):
+    for step in replay(messages, window, summarizer):
         if step.record is not None:
             case = name, window, step.at
-            after = _AfterSummary(case, step, step.record, messages, texts, tally)
-            said.judge(case, messages[: step.record.compacted_message_count], step.view)
-            _judge_tasks(case, step.record, messages[: step.at], tally)
+            after = _AfterSummary(case, step, step.record, messages, texts, tally, model, answers)
+            lines = lines_under(step.record.rendered, "Identifiers")
+            figures[f"tokens of a summary{model}"].append(ESTIMATOR.estimate_tokens(step.record.rendered))
+            figures[f"tokens of its list{model}"].append(ESTIMATOR.estimate_tokens("\n".join(lines)))
+            judge_list(case, model, listed_names(lines), messages, tally)
+            judge_outcomes(case, model, step.record.rendered, messages[: step.at], tally)
+            yield step, step.record
         if after is not None:
             after.add_step(step.at)
 
@@ -108,13 +171,16 @@ class _AfterSummary:
         messages: list[Chat],
         texts: Sequence[str],
         tally: Tally,
+        model: str,
+        answers: Sequence[str],
     ) -> None:
-        self._case, self._messages, self._texts, self._tally = case, messages, texts, tally
+        self._case, self._messages, self._texts, self._tally, self._model = case, messages, texts, tally, model
         covered = range(record.compacted_message_count)
         in_view = {id(message) for message in step.view}
         pins = [texts[i] for i in covered if messages[i]["role"] != "system" and id(messages[i]) in in_view]
         own = {id(messages[i]) for i in covered}
         self._summary = "\n".join([record.rendered, *pins])
+        self._own = "\n".join([*answers, *pins])
         self._hidden = "\n".join(texts[i] for i in covered if messages[i]["role"] != "system")
         shown = [message for message in step.view if id(message) not in own or message["role"] == "system"]
         self._sent = "\n".join(t for message in shown if (t := message_text(message)) != record.rendered)
@@ -131,7 +197,7 @@ class _AfterSummary:
         for command in self._commands.intersection(commands(self._messages[index])):
             self._commands.discard(command)
             is_kept = command[:COMMAND_CHARS] in " ".join(self._summary.split())
-            self._tally["commands run again"][*self._case[:2], index, command] = is_kept
+            self._tally[f"commands run again{self._model}"][*self._case[:2], index, command] = is_kept
         self._steps += 1
         if self._steps > NEXT_STEPS:
             return
@@ -142,14 +208,17 @@ class _AfterSummary:
             self._look_up()
 
     def _look_up(self) -> None:
-        """Count the needed identifiers that the summary and each baseline have."""
-        tokens = ESTIMATOR.estimate_tokens(self._summary)
-        for way, text in {"summary or pins": self._summary, **baselines(self._hidden, tokens, self._needed)}.items():
+        """Count the needed identifiers that the summary and each baseline have, or the model's own text."""
+        if self._model:
+            others = {"its own text or pins": self._own}
+        else:
+            others = baselines(self._hidden, ESTIMATOR.estimate_tokens(self._summary), self._needed)
+        for way, text in {"summary or pins": self._summary, **others}.items():
             for name, kind in self._needed.items():
                 has = is_in(name, text)
-                self._tally[way][*self._case, name] = has
+                self._tally[f"{way}{self._model}"][*self._case, name] = has
                 if kind in HARD:
-                    self._tally[f"{way}, hard ones"][*self._case, name] = has
+                    self._tally[f"{way}{self._model}, hard ones"][*self._case, name] = has
 
 
 def commands(message: Mapping[str, Any]) -> Iterator[str]:
@@ -158,10 +227,8 @@ def commands(message: Mapping[str, Any]) -> Iterator[str]:
         for call in piece.calls:
             arguments = read_arguments(call)
             if isinstance(arguments, dict):
-                for key in _COMMAND_KEYS:
-                    value = arguments.get(key)
-                    if isinstance(value, str) and " " in value.strip():
-                        yield " ".join(_LEADING_CD.sub("", value, count=1).split())
+                for command in commands_of(arguments):
+                    yield " ".join(LEADING_CD.sub("", command, count=1).split())
 
 
 # -- tasks
@@ -172,20 +239,6 @@ def _judge_tasks(case: tuple[Hashable, ...], record: CompactionRecord, messages:
     is_closed = closed_tasks(messages)
     for task in lines_under(record.rendered, "In Progress"):
         tally["open tasks already closed"][*case, task] = is_closed(task)
-
-
-def lines_under(summary: str, title: str) -> list[str]:
-    """Return the lines under the headings that begin with a title, without bullets."""
-    found: list[str] = []
-    is_under = False
-    for line in summary.splitlines():
-        if line.startswith("#"):
-            is_under = line.lstrip("# ").startswith(title)
-        elif line.startswith(("<", "[")):
-            is_under = False
-        elif is_under and line.strip():
-            found.append(re.sub(r"^(?:[-*]|\d+\.) (?:\[.\] )?", "", line))
-    return found
 
 
 def closed_tasks(messages: Iterable[Chat]) -> Callable[[str], bool]:
@@ -249,21 +302,23 @@ def _fill(texts: Iterable[str], tokens: int, separator: str) -> str:
 # -- the table
 
 
-def measure(chosen: argparse.Namespace, sizes: dict[str, list[int]]) -> dict[str, Tally]:
-    """Return the cases of all conversations by column; without the tool's answers for another version."""
+def measure(chosen: argparse.Namespace, sizes: dict[str, list[int]]) -> tuple[dict[str, Tally], dict[str, Figures]]:
+    """Return cases and figures of all conversations by column; without the tool's answers for another version."""
     results: dict[str, Tally] = {column_of(window): defaultdict(dict) for window in chosen.windows}
+    figures: dict[str, Figures] = {column: defaultdict(list) for column in results}
     for name, messages in conversations(chosen.folder, chosen.half):
         tokens = sum(ESTIMATOR.estimate_tokens(message_text(message)) for message in messages)
         for window in (window for window in chosen.windows if tokens >= NEVER_DUE * window):
             column = column_of(window)
             try:
-                measure_summaries(name, messages, window, results[column])
+                measure_summaries(name, messages, window, results[column], figures[column])
+                measure_lossy(name, messages, window, results[column], figures[column])
                 if not chosen.is_other:
                     measure_careless(name, messages, window, results[column])
                     sizes[column] += search_needs(name, messages, window, results[column])
             except ContextOverflowError:  # the conversation's own request fills the window
                 continue
-    return results
+    return results, figures
 
 
 def column_of(window: int) -> str:
@@ -271,19 +326,30 @@ def column_of(window: int) -> str:
     return f"{window:,}" if window <= POOLED else f"above {POOLED:,}"
 
 
-def measure_other(library: Path, arguments: Sequence[str]) -> dict[str, Tally]:
-    """Return the cases that another version of the library gives, by this program in a process of its own."""
+def measure_other(library: Path, arguments: Sequence[str]) -> tuple[dict[str, Tally], dict[str, Figures]]:
+    """Return cases and figures that another version of the library gives, by this program in a process of its own."""
     with TemporaryDirectory() as folder:
         Path(folder, "compaction_hooks").symlink_to((library / "compaction_hooks").resolve())
         path = os.pathsep.join((folder, str(Path(__file__).resolve().parents[2])))
         command = (sys.executable, "-P", "-m", "tests.benchmarks.recall", *arguments, "--is-other")
         done = subprocess.run(command, env={**os.environ, "PYTHONPATH": path}, stdout=subprocess.PIPE, check=True)
-    results: dict[str, Tally] = pickle.loads(done.stdout)
+    results: tuple[dict[str, Tally], dict[str, Figures]] = pickle.loads(done.stdout)
     return results
 
 
 def print_rows(rows: Iterable[str], results: Mapping[str, Tally]) -> None:
     print_table(("", *results), ((row, *(share(tally[row].values()) for tally in results.values())) for row in rows))
+
+
+def print_figures(figures: Mapping[str, Figures]) -> None:
+    """Print the mean tokens of summaries and of their lists, and the part of the tokens that the lists take."""
+    for model in ("", LOSSY):
+        pairs = [[sum(of[row + model]) for row in TOKENS] for of in figures.values()]
+        numbers = [len(of[TOKENS[0] + model]) for of in figures.values()]
+        means = (f"{whole / n:,.0f}, n = {n:,}" if n else "-" for (whole, _), n in zip(pairs, numbers, strict=True))
+        shares = (f"{part / whole:.0%}" if whole else "-" for whole, part in pairs)
+        print(f"| tokens of a summary, mean{model} | {' | '.join(means)} |")
+        print(f"| part of them in the list of identifiers{model} | {' | '.join(shares)} |")
 
 
 def print_comparison(now: Mapping[str, Tally], before: Mapping[str, Tally]) -> None:
@@ -297,6 +363,8 @@ def print_comparison(now: Mapping[str, Tally], before: Mapping[str, Tally]) -> N
             tally[f"{row}, now, shared"] = {case: now[column][row][case] for case in shared}
             tally[f"{row}, before, shared"] = {case: before[column][row][case] for case in shared}
     print_rows((f"{row}, {which}" for row in COMPARED for which in ("before", "before, shared", "now, shared")), both)
+    print("\nThe other version's lists and steps:\n")
+    print_rows((f"{row}{model}" for model in ("", LOSSY) for row in WORTH), before)
 
 
 def main() -> None:
@@ -314,8 +382,9 @@ def main() -> None:
         sys.stdout.buffer.write(pickle.dumps(measure(chosen, sizes)))
         return
 
-    results = measure(chosen, sizes)
+    results, figures = measure(chosen, sizes)
     print_rows(ROWS, results)
+    print_figures(figures)
     answers = [sorted(sizes[column]) or [0] for column in results]
     print(f"| bytes of an answer, median | {' | '.join(f'{median(each):,.0f}' for each in answers)} |")
     print(
@@ -324,7 +393,9 @@ def main() -> None:
     if chosen.before:
         windows = map(str, chosen.windows)
         arguments = (str(chosen.folder), "--half", chosen.half, "--windows", *windows)
-        print_comparison(results, measure_other(chosen.before, arguments))
+        before, earlier_figures = measure_other(chosen.before, arguments)
+        print_comparison(results, before)
+        print_figures(earlier_figures)
 
 
 if __name__ == "__main__":

@@ -170,6 +170,11 @@ def message_text(message: Mapping[str, Any]) -> str:
     return "\n".join(text for piece in FORMAT.read(message) for text in _piece_texts(piece))
 
 
+def piece_text(piece: Message) -> str:
+    """Return texts, arguments and results of a message as a format reads it."""
+    return "\n".join(_piece_texts(piece))
+
+
 def _piece_texts(message: Message) -> Iterator[str]:
     for part in message.parts:
         match part:
@@ -254,8 +259,8 @@ AGES = (1, 3, 10)
 """Compactions since a constraint was first summarized."""
 CARRIED = 2
 """The most summaries that have the words of a refusal."""
-SHARE = 0.25
-"""The part of the target up to which all constraints must be kept."""
+SHARE = 0.5
+"""The part of a summary up to which all constraints must be kept."""
 
 _CARELESS = (
     "## Goal\n- go on\n## Progress\n- [x] worked\n- [ ] more\n### Blocked\n(none)\n"
@@ -271,7 +276,8 @@ _CONSTRAINT = re.compile(
     r"|Never|Always|Do not|Don't|Must|Make sure) [a-z][^.!?\n]{8,200}[.!?]?(?=\s|$)",
     re.MULTILINE,
 )
-_HARNESS = re.compile(r"\s*(?:[<\[{/#]|This session is being continued|Caveat:|Base directory)")
+HARNESS = re.compile(r"\s*(?:[<\[{/#]|This session is being continued|Caveat:|Base directory)")
+"""The beginning of a message of the user that a program wrote."""
 
 
 def forget_all(request: SummaryRequest) -> str:
@@ -284,16 +290,16 @@ class Said:
 
     def __init__(self, name: str, window: int, tally: Tally) -> None:
         self._name, self._tally = name, tally
-        self._most = SHARE * CompactionSettings().budget(window).target
+        self._most = SHARE * CompactionSettings().budget(window).summary
         self._ages = Counter[str]()
         self._refused = Counter[str]()
 
     def judge(self, case: tuple[object, ...], covered: Sequence[Chat], view: Sequence[Chat]) -> None:
         """Look up the words of the user in summarized messages, after one compaction."""
-        shown = _plain("\n".join(map(message_text, view)))
+        shown = plain("\n".join(map(message_text, view)))
 
         def count(measure: str, words: str) -> None:
-            self._tally[f"{measure}{self._name}"][*case, words] = _plain(words) in shown
+            self._tally[f"{measure}{self._name}"][*case, words] = plain(words) in shown
 
         for words in dict.fromkeys(words for message in covered for words in refusals(message)):
             self._refused[words] += 1
@@ -317,10 +323,10 @@ def refusals(message: Chat) -> Iterator[str]:
 def constraints(message: Chat) -> Iterator[str]:
     """Yield sentences that begin as constraints do, in short messages: long ones are pasted, and are requests as a whole."""
     text = message_text(message) if message["role"] == "user" else ""
-    if len(text) < 2_000 and "```" not in text and not _HARNESS.match(text):
+    if len(text) < 2_000 and "```" not in text and not HARNESS.match(text):
         yield from (found[0].strip() for found in _CONSTRAINT.finditer(text))
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     """Return a text without escapes and line breaks."""
     return " ".join(text.replace("\\", "").replace("‹", "<").split())
