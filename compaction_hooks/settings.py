@@ -12,7 +12,6 @@ from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.messages import Value
 from compaction_hooks.tokens.budget import (
     EMERGENCY_KEEP_RATIO,
-    LEDGER_TOKENS,
     MINIMUM_CLEAR_RATIO,
     MINIMUM_CLEAR_TOKENS,
     PROTECT_RESULT_RATIO,
@@ -157,7 +156,8 @@ class CompactionSettings(Value):
             (DeepSeek, manual thinking); "keep" never, and a refusal is raised.
         add_continuation: Whether the summary ends with a line telling the model to go on, where no user message follows.
         ledger_tokens: The most tokens of identifiers that are added to a summary which lacks them, as far as the view stays at the
-            target; 0: none.
+            target; 0: none. None: the room that a summary leaves of its allowance is filled with steps and identifiers; with
+            `summary_prompt`, 200 tokens of identifiers.
         breaker_failures: Failures of the summarizer in a row that open the circuit breaker (Claude Code).
         breaker_cooldown_seconds: The time after which an open breaker lets one attempt through.
     """
@@ -187,7 +187,7 @@ class CompactionSettings(Value):
     merge_user_messages: bool = False
     sealed_reasoning: SealedReasoning = "auto"
     add_continuation: bool = True
-    ledger_tokens: int = LEDGER_TOKENS
+    ledger_tokens: int | None = None
     breaker_failures: int = 3
     breaker_cooldown_seconds: float = 300.0
 

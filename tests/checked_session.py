@@ -32,6 +32,7 @@ from compaction_hooks import (
     project,
 )
 from compaction_hooks.events import CompactionEvent
+from compaction_hooks.history.history import has_atoms
 from compaction_hooks.messages import M
 from compaction_hooks.recall import loss_of
 from compaction_hooks.testing.promises import check_view, demand, is_native
@@ -202,9 +203,10 @@ class CheckedSession(Generic[M]):
         return self.session.undo()
 
     def pin(self, message: M) -> None:
-        """Pin a message."""
+        """Pin a message; one without content, such as reasoning alone, has no name, so no view has to keep it."""
         self.session.pin(message)
-        self._pinned.append((message, copy.deepcopy(message), False))
+        if any(map(has_atoms, self._format.read(message))):
+            self._pinned.append((message, copy.deepcopy(message), False))
 
     def report_usage(self, usage: Usage) -> None:
         """Report the provider's token counts for the last view."""

@@ -16,7 +16,7 @@ from compaction_hooks.foreign import are_equal
 from compaction_hooks.formats import OpenAIChatFormat, format_of
 from compaction_hooks.history import History, HistoryReader, Known
 from compaction_hooks.history.digests import message_digest
-from compaction_hooks.history.history import Log
+from compaction_hooks.history.history import Log, has_atoms
 from compaction_hooks.messages import Format, M, Media, MessageFormat, as_format
 from compaction_hooks.native import Issuer
 from compaction_hooks.runtime.effects import InFlight
@@ -450,6 +450,7 @@ class Conversation(Generic[M]):
         self.records.keep_pins(self._make_pins(message))
 
     def _make_pins(self, message: M) -> list[Pin]:
+        """Return the pins of a message; none of reasoning alone, whose digest would be that of all reasoning of the list."""
         self.detect_format([message])
         history = self.history
         hosts = history.hosts() if history else []
@@ -460,7 +461,7 @@ class Conversation(Generic[M]):
         return [
             Pin(run=run, digest=message_digest(piece), is_users=True)
             for piece, run in zip(pieces, runs, strict=True)
-            if piece.role != "system"
+            if piece.role != "system" and has_atoms(piece)
         ]
 
 

@@ -18,9 +18,9 @@ from compaction_hooks.messages import M, Usage
 from compaction_hooks.native import NativeItems
 from compaction_hooks.runtime.effects import Aborted, Failure, Flow, Instant, Now, Success, Summarize, Work
 from compaction_hooks.strategies.summary_plan import Summarized, SummaryPlan
-from compaction_hooks.summary.answers import asks_for_headings, read_summary_usage, refusal, unwrap_answer
+from compaction_hooks.summary.answers import has_our_headings, read_summary_usage, refusal, unwrap_answer
 from compaction_hooks.summary.extractive import summarize_by_rule
-from compaction_hooks.summary.facts import disown_refusals, first_fitting, name_facts
+from compaction_hooks.summary.facts import disown_refusals, name_facts
 from compaction_hooks.summary.request import (
     LiveCall,
     Summary,
@@ -30,7 +30,7 @@ from compaction_hooks.summary.request import (
     halve,
     summary_request,
 )
-from compaction_hooks.tokens.budget import Budget
+from compaction_hooks.tokens.budget import LEDGER_TOKENS, Budget
 from compaction_hooks.view.snapshot import Snapshot
 
 OVERFLOW_TRIES = 3
@@ -139,9 +139,8 @@ def _build_request(
 
 
 def _name_facts(snapshot: Snapshot[M], plan: SummaryPlan) -> str:
-    size = snapshot.estimator.estimate_tokens
-    ledger = first_fitting(plan.find_identifiers(), plan.ledger_tokens, size)
-    return name_facts(plan.facts, ledger, plan.allowance, size)
+    ledger = LEDGER_TOKENS if plan.ledger_tokens is None else plan.ledger_tokens
+    return name_facts(plan.facts, ledger, plan.allowance, snapshot.estimator.estimate_tokens)
 
 
 def _live_call(snapshot: Snapshot[M], plan: SummaryPlan, call: Call[M]) -> LiveCall:
@@ -203,7 +202,8 @@ def _check_answer(value: object, request: SummaryRequest, snapshot: Snapshot[M])
         native,
         summary.fallback_reason,
         is_by_rule=summary.is_by_rule,
-        has_our_headings=asks_for_headings(request),
+        has_our_headings=has_our_headings(text, request),
+        has_form=request.form is not None,
     )
 
 

@@ -145,7 +145,8 @@ class HistoryReader(Generic[M]):
     def _is_product(self, log: Log[M], message: Message, known: Known) -> bool:
         """Whether this message at the head of a list is our own summary, or one of the pins that follow it."""
         if log.origin is not None and log.summary_piece is not None:
-            place = sum(piece.message.role != "system" for piece in log.pieces[log.summary_piece + 1 :])
+            behind = [piece.message for piece in log.pieces[log.summary_piece + 1 :]]
+            place = sum(one.role != "system" and has_atoms(one) for one in behind)  # no pin names reasoning alone
             return message_digest(message) in log.origin.pins[place : place + 1]
         if message.role == "assistant" or not message.text.startswith(self._marker):
             return False

@@ -25,7 +25,7 @@ MOST_QUERY_CHARS = 40_000
 """The most characters of a query that are read: a long answer of a model."""
 MOST_CALL_CHARS = 200
 """The most characters of a call's arguments by which its result is found: a path, a pattern or a command."""
-NAME_WEIGHT = 3.0
+NAME_WEIGHT = 6.0
 """The weight of a name, such as `src/a.py` or `getUser`, as a multiple of a word's that is in as many parts."""
 SHOWN_WEIGHT = 0.03
 """The part of its weight that a word has if the view shows it: the model needs those that it no longer sees."""

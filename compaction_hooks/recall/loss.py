@@ -13,6 +13,7 @@ from compaction_hooks.history import History, HistoryReader
 from compaction_hooks.history.history import Known
 from compaction_hooks.messages import M, Message, MessageFormat, ToolCall, ToolResult, as_format
 from compaction_hooks.recall.parts import is_product, texts_of
+from compaction_hooks.summary.extractive.causes import cause_items
 from compaction_hooks.summary.extractive.identifiers import kind_of
 from compaction_hooks.summary.extractive.statements import constraint_items, request_texts
 from compaction_hooks.summary.extractive.tasks import task_items
@@ -67,7 +68,7 @@ def read_facts(messages: Sequence[Message]) -> Mapping[str, Collection[str]]:
     """Return the facts of messages by class.
 
     The classes are paths, URLs, ids (e-mail addresses too), numbers behind a colon or an equals sign, the first lines of failures,
-    open tasks, and ids of what was started in the background.
+    open tasks, ids of what was started in the background, and what the assistant found out and did not take back.
     """
     texts = [*texts_of(messages)]
     calls = [call for message in messages for call in message.calls]
@@ -78,6 +79,7 @@ def read_facts(messages: Sequence[Message]) -> Mapping[str, Collection[str]]:
         "error": dict.fromkeys(_read_errors(results)),
         "task": [item.text for item in task_items(messages, read_calls(messages))],
         "process": dict.fromkeys(_read_started(calls, results)),
+        "cause": [item.text for item in cause_items(messages)],
     }
 
 

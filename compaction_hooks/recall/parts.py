@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Set
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence, Set
+from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
 from compaction_hooks.history import History
@@ -13,7 +13,7 @@ from compaction_hooks.text.patterns import lazy_pattern
 from compaction_hooks.tokens.estimator import find_media
 from compaction_hooks.view.parts import Reducible, RunHandles, by_name, list_parts, run_texts
 from compaction_hooks.view.projection import Projection
-from compaction_hooks.view.texts import quote_call
+from compaction_hooks.view.texts import RECALL_TOOL, quote_call
 
 CoveredKind: TypeAlias = Literal["text", "arguments", "result", "media", "block"]
 
@@ -116,6 +116,17 @@ def texts_of(messages: Iterable[Message]) -> Iterator[str]:
                     yield text
                 case _:
                     pass
+
+
+def known_texts(view: Sequence[Message]) -> Iterator[str]:
+    """Yield the texts of a view that the model has without asking: not its newest answer, nor its calls of the recall tool.
+
+    The host's list has them by the time that the tool runs, but a word is not known because the model asks for it.
+    """
+    end = next((index for index in reversed(range(len(view))) if view[index].role != "assistant"), -1) + 1
+    for message in view[:end]:
+        parts = (part for part in message.parts if not (isinstance(part, ToolCall) and part.name == RECALL_TOOL))
+        yield from texts_of([replace(message, parts=tuple(parts))])
 
 
 def _read_part(history: History[M], part: Reducible, handle: str, *, is_shortened: bool) -> CoveredPart:

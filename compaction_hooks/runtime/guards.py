@@ -15,7 +15,7 @@ from typing import Final, Generic, Protocol, Self, SupportsFloat, TypeVar, cast
 from compaction_hooks.foreign import describe_error, read_attribute
 from compaction_hooks.messages import Message
 from compaction_hooks.runtime.effects import Instant
-from compaction_hooks.tokens.estimator import MOST_TOKENS, CharacterEstimator, TokenEstimator
+from compaction_hooks.tokens.estimator import MOST_CHARS_PER_TOKEN, MOST_TOKENS, CharacterEstimator, TokenEstimator
 from compaction_hooks.triggers import (
     AnyTrigger,
     Due,
@@ -78,8 +78,8 @@ class GuardedSignal:
 class GuardedEstimator:
     """An estimator of the host that cannot fail a call.
 
-    If it raises or returns an impossible number of tokens (negative, not a number, above `MOST_TOKENS`, zero for a message),
-    `CharacterEstimator` counts in its place, and a warning is logged once.
+    If it raises or returns an impossible number of tokens (negative, not a number, above `MOST_TOKENS`, zero for a message or
+    a text of more than a few characters), `CharacterEstimator` counts in its place, and a warning is logged once.
     """
 
     def __init__(self, estimator: TokenEstimator) -> None:
@@ -94,7 +94,8 @@ class GuardedEstimator:
 
     def estimate_tokens(self, text: str, /) -> int:
         """Return the tokens of a bare text, rounded up."""
-        return self._tokens(self._estimator.estimate_tokens, self._instead.estimate_tokens, text, least=0)
+        least = min(len(text) // MOST_CHARS_PER_TOKEN, 1)
+        return self._tokens(self._estimator.estimate_tokens, self._instead.estimate_tokens, text, least=least)
 
     def estimate_message_tokens(self, message: Message, /) -> int:
         """Return the tokens of a message, rounded up."""

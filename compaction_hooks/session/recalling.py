@@ -65,7 +65,7 @@ class RecallMethods(Generic[M]):
 
     def _find_recallable(self, messages: Sequence[T]) -> Recallable:
         from compaction_hooks.recall.covered import Covered, Listing
-        from compaction_hooks.recall.parts import texts_of
+        from compaction_hooks.recall.parts import known_texts
         from compaction_hooks.recall.tool import Recallable, count_answers
         from compaction_hooks.view.projection import apply_record
 
@@ -89,5 +89,5 @@ class RecallMethods(Generic[M]):
             form = conversation.format
         projection = apply_record(history, record, form, lambda _: 0, start=start, large=large.reductions)
         view = [piece for message in projection.view(listed) for piece in form.read(message)]
-        covered = Covered(listing.find_index(history, projection), "\n".join(texts_of(view)))
+        covered = Covered(listing.find_index(history, projection), "\n".join(known_texts(view)))
         return Recallable(covered, budget.window if budget else 0, count_answers(history))

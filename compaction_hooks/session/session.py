@@ -274,6 +274,8 @@ class ConversationMethods(RecallMethods[M]):
 
         A message that is in no list so far is kept as soon as a list has it; if the next list does not, a `PinMissing` event says
         so. The pin is written to the store at once; to an async store, inside a running loop, with the next call.
+
+        A pin of reasoning alone, or of an empty message, keeps nothing: pin the answer, whose items of reasoning stay with it.
         """
         engine = self.engine
         with engine.conversation.lock:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import partial
 from typing import Protocol, runtime_checkable
 
 from compaction_hooks import arguments
@@ -18,16 +18,16 @@ from compaction_hooks.messages import M, Media, Message, Value
 from compaction_hooks.strategies.candidate import Candidate, Goal, next_record, with_reductions
 from compaction_hooks.strategies.reduce_parts import most_gain
 from compaction_hooks.strategies.summary_plan import (
-    MINIMUM_SUMMARY_TOKENS,
     Summarized,
     SummaryPlan,
     find_head_summary,
     plan_summary,
 )
-from compaction_hooks.summary.extractive import REQUESTS_SHARE, WORK_SHARES, select
+from compaction_hooks.summary.extractive import select, summarize_by_rule
 from compaction_hooks.summary.extractive.outline import (
     LEFT_OUT,
     PARENTS,
+    REQUESTS,
     Item,
     Section,
     as_data,
@@ -37,15 +37,24 @@ from compaction_hooks.summary.extractive.outline import (
 from compaction_hooks.summary.extractive.statements import constraint_items, request_texts
 from compaction_hooks.summary.extractive.steps import Failures, refused_items
 from compaction_hooks.summary.extractive.text import one_line
-from compaction_hooks.summary.facts import correct_failures, first_fitting, newest_fitting, next_identifiers
+from compaction_hooks.summary.facts import LINE_TOKENS, correct_failures, first_fitting, newest_fitting
 from compaction_hooks.tokens.budget import LEDGER_TOKENS
 from compaction_hooks.tokens.estimator import name_media
 from compaction_hooks.view.parts import find_handle
 from compaction_hooks.view.snapshot import Snapshot
 from compaction_hooks.view.texts import PROMPT_VERSION, RECALL_TOOL, render_summary
 
-SAID_RATIO = 0.25
-"""The most of the target that the user's words may take which a summary lacks; beyond it the newest are put back."""
+CONSTRAINTS_RATIO = 0.5
+"""The part of a summary that constraints of the user may take which it lacks; beyond it the newest are put back."""
+NAMED_RATIO = 0.25
+"""The part of a summary that gives way to the other constraints: to short ones, and to lines that name the rest."""
+SHORT_RATIO = 0.2
+"""The part of a summary that short ones take of it: a line that names them would be no shorter."""
+FILLED_RATIO = 0.5
+"""The most that a summary may have with what is filled in, next to the size of the one before, as a part of the other messages
+that it replaces: else nothing is gained."""
+SHORT_FRAME_TOKENS = 500
+"""Below this allowance the sentences around a summary are short: the long ones would take a fifth of its room and more."""
 HEADING_TOKENS = 20
 """Estimate of the longest heading, with the one above it."""
 CORRECTIONS_TOKENS = 400
@@ -56,8 +65,13 @@ MOST_MEDIA = 20
 """The most of these lines: the newest."""
 NAME_CHARS = 80
 """The most characters of a line that names words of the user."""
-OUR_SECTIONS = (Section.GOAL, Section.DONE, Section.IN_PROGRESS, Section.BLOCKED)
-"""The sections that our prompt asks for and code can fill, without those that every summary gets: constraints and identifiers."""
+OUR_SECTIONS = {Section.DONE, Section.IN_PROGRESS, Section.BLOCKED}
+"""The sections that our prompt asks for and code can fill, if a text has neither heading nor items."""
+FILLED = {*REQUESTS, Section.DONE, Section.STATE, Section.USER_FACTS, Section.ASSISTANT_FACTS, Section.CAUSES}
+"""The sections that are filled in any case, with identifiers: others would repeat the model's own words of an earlier summary."""
+TRIES, STEP, SLACK = 12, 0.9, 1.4
+"""Choices of items, whose sizes are estimates, for the room that is left; the part of the room that each leaves to the next; and
+the part that the first of `select` has, which counts more than an estimator."""
 
 
 @runtime_checkable
@@ -78,7 +92,7 @@ class SummaryStrategy(Protocol):
 @arguments.validate(
     {
         "add_continuation": arguments.SWITCH,
-        "ledger_tokens": arguments.whole("tokens", least=0),
+        "ledger_tokens": arguments.whole("tokens", least=0),  # None too: it is the default
     }
 )
 @dataclass(frozen=True, eq=False, repr=False)
@@ -88,21 +102,18 @@ class Summarize(Value):
     It begins at the active view: messages that it covers need not be cleared or shortened before.
 
     Attributes:
-        ledger_tokens: The most tokens of identifiers that are added to a summary which lacks them.
+        ledger_tokens: The most tokens of identifiers that are added to a summary which lacks them; 0: none. None: the room that
+            a summary leaves of its allowance is filled with steps and identifiers; with `summary_prompt`, 200 of identifiers.
         add_continuation: Whether the summary ends with a line telling the model to go on, if no user message follows.
     """
 
     add_continuation: bool = True
-    ledger_tokens: int = LEDGER_TOKENS
+    ledger_tokens: int | None = None
 
     def propose(self, snapshot: Snapshot[M], goal: Goal[M], /) -> SummaryPlan | None:
         """Return the plan of a summary; None if no message before the recent ones may be left out."""
         plan = plan_summary(snapshot, goal)
-        if plan is None or not self.ledger_tokens:
-            return plan
-        listed = frozenset((*plan.files.modified, *plan.files.read) if plan.tags else ())
-        found = cache(partial(next_identifiers, plan.messages, listed))  # for the prompt and for the repair
-        return replace(plan, ledger_tokens=self.ledger_tokens, find_identifiers=found)
+        return plan and replace(plan, ledger_tokens=self.ledger_tokens)
 
     def from_summary(
         self, snapshot: Snapshot[M], goal: Goal[M], plan: SummaryPlan, summary: Summarized, /
@@ -130,6 +141,8 @@ def summary_candidate(
         covered=plan.host_messages,
         unseen=unseen,
         has_recall=snapshot.has_recall,
+        handles=plan.handles,
+        is_short=plan.allowance < SHORT_FRAME_TOKENS,
     )
     text = summary.text
     if summary.native is None:
@@ -220,49 +233,82 @@ def repair_summary(
     if summary.is_by_rule and not wanted and not media:
         return summary.text
     size = snapshot.estimator.estimate_tokens
-    repair = _Repair(summary.text, lambda text: snapshot.text_tokens(show(text)))
-    most_of_words, most = _find_limits(snapshot, goal, plan, size(summary.text), repair.tokens)
+    repair = _Repair(summary.text, lambda text: snapshot.text_tokens(show(text)), size, plan.allowance)
+    earlier_tokens = snapshot.text_tokens(show(plan.previous_summary or ""))
+    most_of_words, most = _find_limits(snapshot, goal, plan, repair.tokens, earlier_tokens)
 
     repair.most = most_of_words
     if wanted:
-        kept = newest_fitting(wanted, min(repair.room, int(snapshot.room(goal.budget.target) * SAID_RATIO)), size)
-        repair.add(kept)
-        lines = (_name_words(snapshot, item.text, said[item.text]) for item in wanted[: len(wanted) - len(kept)])
-        repair.name(list(lines), size)
-    repair.add(newest_fitting(media, repair.room, size))
+        constraints_tokens = int(plan.allowance * CONSTRAINTS_RATIO)
+        if newest_fitting(wanted, repair.room, size) != wanted:  # the text gives way to them
+            items = newest_fitting(_lacking("", said, Section.CONSTRAINTS), constraints_tokens, size)
+            others = [_name_words(snapshot, text, said[text]) for text in [*said][: len(said) - len(items)]]
+            named = newest_fitting(_lacking("", others, Section.NOTES), int(plan.allowance * NAMED_RATIO), size)
+            taken = sum(size(item.text) + LINE_TOKENS for item in (*items, *named)) + 3 * HEADING_TOKENS
+            repair.shrink(summarize_by_rule((), summary.text, min(plan.allowance - taken, size(summary.text))))
+            wanted = _lacking(repair.text, said, Section.CONSTRAINTS)
+        kept = repair.add(lambda room: newest_fitting(wanted, min(room, constraints_tokens), size))
+        short = [item for item in wanted if item not in kept and len(item.text) <= NAME_CHARS]
+        kept += repair.add(lambda room: newest_fitting(short, min(room, int(plan.allowance * SHORT_RATIO)), size))
+        lines = [_name_words(snapshot, item.text, said[item.text]) for item in wanted if item not in kept]
+        repair.name(lines, int(plan.allowance * NAMED_RATIO) - sum(size(i.text) for i in kept if i in short), size)
+    repair.add(lambda room: newest_fitting(media, room, size))
     if not summary.is_by_rule:
         repair.most = most
         corrected = correct_failures(summary.text, partial(_find_failures, snapshot, plan))
-        refused = refused_items(plan.facts.calls)
-        corrected = newest_fitting([*refused, *corrected], min(repair.room, CORRECTIONS_TOKENS), size)
-        missing = _missing_sections(plan, summary, repair.room)
-        repair.add([*{item.text: item for item in (*corrected, *missing)}.values()])
-        lacking = [item for item in plan.find_identifiers() if item.text not in repair.text]
-        repair.add(first_fitting(lacking, min(repair.room, plan.ledger_tokens), size))
+        corrected = [*refused_items(plan.facts.calls), *corrected]
+        repair.add(lambda room: newest_fitting(corrected, min(room, CORRECTIONS_TOKENS), size))
+        _fill(repair, plan, summary, size)
     return repair.text
 
 
 def _find_limits(
-    snapshot: Snapshot[M], goal: Goal[M], plan: SummaryPlan, text_tokens: int, message_tokens: int
-) -> tuple[int, int]:
-    """Return the most tokens of the summary's message with words of the user, and with all other facts.
+    snapshot: Snapshot[M], goal: Goal[M], plan: SummaryPlan, message_tokens: int, earlier_tokens: int
+) -> tuple[int | None, int]:
+    """Return the most tokens of the summary's message with words of the user, None without a limit, and with all other facts.
 
     Args:
-        text_tokens: Size of the summary as it is.
-        message_tokens: Size of its message.
+        message_tokens: Size of the message as it is.
+        earlier_tokens: Size of the message that it replaces, whose facts should stay.
     """
     start = snapshot.history.run_start(plan.cut)
     kept = snapshot.history.tokens(start)
     most = snapshot.room(goal.budget.target) - snapshot.tokens_above(start) - kept
     excess = message_tokens + HEADING_TOKENS - most
-    if excess <= 0:
-        return most, most
-    allowed = plan.allowance - text_tokens + excess
-    if excess <= kept:  # the kept messages are shortened next
-        most += min(most_gain(snapshot, goal, plan.cut), allowed)
-        return most, most
+    if 0 < excess <= kept:  # the kept messages are shortened next
+        most += most_gain(snapshot, goal, plan.cut)
     # Next to a system prompt larger than the target, the user's words have the room that any summary has.
-    return most + allowed, most
+    most_of_words = None if excess > kept else most
+    replaced = snapshot.estimated - snapshot.tokens_above(start) - kept
+    filled = earlier_tokens + int((replaced - earlier_tokens) * FILLED_RATIO)
+    return most_of_words, min(most, max(filled, message_tokens))
+
+
+def _fill(repair: _Repair, plan: SummaryPlan, summary: Summarized, size: Callable[[str], int]) -> None:
+    """Add the items of the default summary that a text lacks, as far as there is room.
+
+    In a form of its own, a text gets identifiers, or what the user told if there are no tools and the host gave no form.
+    """
+    ledger, sections = plan.ledger_tokens, set[Section]()
+    if summary.has_our_headings:
+        headed = headed_sections(summary.text)
+        sections = OUR_SECTIONS - headed | (FILLED if ledger is None else set())
+        sections |= set() if Section.GOAL in headed else {*REQUESTS}
+    elif ledger is None:
+        ledger = LEDGER_TOKENS
+    if not sections and ledger == 0:
+        return
+    found = plan.facts.found
+    shown = plan.tags + repair.text
+    lacking = [item for item in map(as_data, found.list_items(repair.room)) if item.text not in shown]
+    lacking = [item._replace(section=Section.ASKED) if item.section is Section.GOAL else item for item in lacking]
+    # A conversation without tools has facts in place of identifiers.
+    listed = Section.USER_FACTS if found.is_chat and not summary.has_form else Section.IDENTIFIERS
+    names = [item for item in lacking if item.section is listed]
+    if ledger is not None:
+        names = first_fitting(sorted(names, key=lambda item: -item.value), ledger, size)
+    items = [*(item for item in lacking if item.section in sections), *names]
+    repair.add(lambda room: select(items, (room + HEADING_TOKENS) * SLACK, found.shares))
 
 
 class _Repair:
@@ -270,24 +316,45 @@ class _Repair:
 
     Args:
         measure: Returns the size of the message with a summary.
+        size: Returns the size of a summary alone.
+        allowance: The most tokens of the summary alone.
 
     Attributes:
-        most: The most tokens of that message.
+        text: The summary so far.
+        tokens: The size of its message.
+        most: The most tokens of that message; None: no limit.
     """
 
-    def __init__(self, text: str, measure: Callable[[str], int]) -> None:
+    most: int | None = None
+
+    def __init__(self, text: str, measure: Callable[[str], int], size: Callable[[str], int], allowance: int) -> None:
         self.text: str = text
-        self._measure = measure
-        self.most = self.tokens = measure(text)
+        self.tokens = measure(text)
+        self._measure, self._size, self._allowance = measure, size, allowance
 
     @property
     def room(self) -> int:
         """The tokens that the text leaves for lines under a new heading."""
-        return self.most - self.tokens - HEADING_TOKENS
+        room = self._allowance - self._size(self.text)
+        return min(room, room if self.most is None else self.most - self.tokens) - HEADING_TOKENS
 
-    def add(self, items: Sequence[Item]) -> None:
-        """Add items, each section's under its heading if the text has that, else at its end."""
-        text, items = self.text, [*map(as_data, items)]
+    def shrink(self, text: str) -> None:
+        """Take a smaller text in place of the one so far."""
+        self.text, self.tokens = text, self._measure(text)
+
+    def add(self, choose: Callable[[int], list[Item]]) -> list[Item]:
+        """Add the items that are chosen for the room that is left, and return them; if they do not fit, those for a smaller one."""
+        room = self.room
+        for _ in range(TRIES):
+            items = choose(room)
+            if self._take(self._text_with([*map(as_data, items)])):
+                return items
+            room = int(room * STEP)
+        return []
+
+    def _text_with(self, items: Sequence[Item]) -> str:
+        """Return the text with items, each section's under its heading if the text has that, else at its end."""
+        text = self.text
         for section in dict.fromkeys(item.section for item in items):
             title = section.value if f"{section.value}\n" in text else PARENTS.get(section, section.value)
             before, heading, after = text.partition(f"{title}\n")
@@ -295,21 +362,27 @@ class _Repair:
                 lines = render([item for item in items if item.section is section]).rpartition(heading)[2]
                 text = f"{before}{heading}{lines}\n{after}"
                 items = [item for item in items if item.section is not section]
-        self._take(f"{text.rstrip()}\n\n{render(items)}".strip() if items else text)
+        return f"{text.rstrip()}\n\n{render(items)}".strip() if items else text
 
-    def name(self, lines: Sequence[str], size: Callable[[str], int]) -> None:
-        """Add as many of the last lines as fit at the end, and the number of the others, which takes as much as a heading."""
+    def name(self, lines: Sequence[str], most: int, size: Callable[[str], int]) -> None:
+        """Add at the end as many of the last lines as fit in `most` tokens, and the number of the others, as long as a heading."""
         items = [Item(section=Section.NOTES, text=line) for line in lines]
-        fitting = newest_fitting(items, self.room - HEADING_TOKENS, size)
-        left = len(lines) - len(fitting)
-        count = [f"{LEFT_OUT}{left:,} earlier constraints of the user)"] if left else []
-        if lines:
-            self._take("\n".join([f"{self.text}\n", *count, *(item.text for item in fitting)]))
+        room = min(self.room, most) - HEADING_TOKENS
+        for _ in range(TRIES if lines else 0):
+            fitting = newest_fitting(items, room, size)
+            left = len(lines) - len(fitting)
+            count = [f"{LEFT_OUT}{left:,} earlier constraints of the user)"] if left else []
+            if self._take("\n".join([f"{self.text}\n", *count, *(item.text for item in fitting)])):
+                return
+            room = int(room * STEP)
 
-    def _take(self, text: str) -> None:
-        # The items were chosen by estimates of their lines: the whole may be larger.
-        if text != self.text and (tokens := self._measure(text)) <= self.most:
+    def _take(self, text: str) -> bool:
+        """Take a text if it fits, and return whether it does."""
+        tokens = self._measure(text) if text != self.text else self.tokens
+        fits = text == self.text or (self._size(text) <= self._allowance and (self.most is None or tokens <= self.most))
+        if fits:
             self.text, self.tokens = text, tokens
+        return fits
 
 
 def _said(snapshot: Snapshot[M], plan: SummaryPlan, words: Mapping[int, UserWords]) -> dict[str, int | None]:
@@ -380,18 +453,3 @@ def _name_words(snapshot: Snapshot[M], words: str, piece: int | None) -> str:
     handle = find_handle(snapshot.history, piece) if snapshot.has_recall and piece is not None else ""
     ending = f'; {RECALL_TOOL}("{handle}"))' if handle else "; not shown)"
     return LEFT_OUT + one_line(words, NAME_CHARS - len(LEFT_OUT) - len(ending)) + ending
-
-
-def _missing_sections(plan: SummaryPlan, summary: Summarized, room: int) -> list[Item]:
-    """Return items for the sections that our prompt asked for and that have neither heading nor items."""
-    if not summary.has_our_headings or room < MINIMUM_SUMMARY_TOKENS:
-        return []
-    headed = headed_sections(summary.text)
-    room = min(room - plan.ledger_tokens, plan.allowance)
-    items = (
-        item
-        for section in OUR_SECTIONS
-        if section not in headed
-        for item in plan.facts.section(section, room * REQUESTS_SHARE)
-    )
-    return select([*map(as_data, items)], room, WORK_SHARES)

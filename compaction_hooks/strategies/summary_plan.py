@@ -4,27 +4,26 @@ from __future__ import annotations
 
 import logging
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import NamedTuple
 
 from compaction_hooks.files import FileOperations, file_tags, merge
-from compaction_hooks.files.operations import MAX_LISTED, digest, find_touched_files
+from compaction_hooks.files.operations import MAX_LISTED, CallMade, digest, find_touched_files
 from compaction_hooks.history.digests import message_digest
 from compaction_hooks.history.history import History, is_only_reasoning
 from compaction_hooks.messages import M, Message, NativeSummary, Usage, Value
 from compaction_hooks.native import NativeItems
 from compaction_hooks.strategies.candidate import Goal, list_whole
-from compaction_hooks.summary.extractive.outline import Item
 from compaction_hooks.summary.extractive.steps import age_refusals
 from compaction_hooks.summary.facts import CoveredFacts
 from compaction_hooks.tokens.budget import SUMMARY_LARGE_STEP_RATIO
 from compaction_hooks.view.head import pin_pieces
-from compaction_hooks.view.parts import RESULTS, by_name, list_parts
+from compaction_hooks.view.parts import OF_TOOLS, RESULTS, by_name, list_parts
 from compaction_hooks.view.record import Pin
 from compaction_hooks.view.snapshot import Snapshot
-from compaction_hooks.view.texts import parse_summary, render_summary
+from compaction_hooks.view.texts import RECALL_TOOL, parse_summary, quote_call, render_summary
 
 logger = logging.getLogger("compaction_hooks")
 
@@ -32,6 +31,12 @@ FILE_TAGS_RATIO = 0.2
 """The part of a summary's allowance that the file lists may take."""
 TAG_CHARS_PER_TOKEN = 2.5
 """Characters of a path for each token: paths are dense, agents' traces measure 2.6 and more."""
+HANDLES_RATIO = 0.05
+"""The part of a summary's allowance that the handles of failed results and files may take."""
+MOST_NAMED = 3
+"""The most failed results, and the most files, whose handles a summary names."""
+MOST_SEARCHED = 100
+"""The most calls among which they are searched: the newest."""
 TURN_SLACK_RATIO = 0.25
 """The part of the kept tokens that may be lost so that the kept messages begin with a user's message, as in KDCube."""
 LARGE_STEP_RUNS = 8
@@ -59,13 +64,13 @@ class SummaryPlan(Value):
         previous_summary: The summary to update, with the words of refusals that it may carry on; or None.
         allowance: The most estimated tokens of the summary, before calibration.
         tags: The file lists that follow it.
+        handles: The line that names the handles of the last failed results and files, for the recall tool; or "".
         files: Files read and modified so far.
         digest: The actions in the newly covered messages, as plain JSON.
         host_messages: Host messages covered in all.
         ends_with_user: Whether the last message is a user's: then the summary need not tell the model to go on.
         needs_model: Whether to call a summarizer; otherwise the summary is made by rule.
-        ledger_tokens: The most tokens of identifiers that a model is asked to keep, and that are added if its summary lacks them.
-        find_identifiers: Returns the identifiers in question, the best first, found once.
+        ledger_tokens: The most tokens of identifiers that are added to a summary which lacks them; None: all that is left.
     """
 
     cut: int
@@ -77,14 +82,14 @@ class SummaryPlan(Value):
     previous_summary: str | None
     allowance: int
     tags: str
+    handles: str
     files: FileOperations
     digest: Mapping[str, object]
     host_messages: int
     ends_with_user: bool
     needs_model: bool = True
-    ledger_tokens: int = 0
+    ledger_tokens: int | None = 0
     facts: CoveredFacts = field(compare=False)
-    find_identifiers: Callable[[], Sequence[Item]] = field(default=tuple, compare=False)
 
     def host_count(self, newest: int) -> int:
         """Return how many host messages hold so many of the newest messages."""
@@ -100,7 +105,8 @@ class Summarized(Value):
         native: The provider's own summary of the same messages, or None.
         fallback_reason: The reason why it is made by rule, if the summarizer gave one; else "".
         is_by_rule: Whether all of it, or its last part, was chosen by code.
-        has_our_headings: Whether it was asked for with our headings.
+        has_our_headings: Whether it was asked for with our headings, or has some of them.
+        has_form: Whether it was asked for in a form that the host gave.
     """
 
     text: str
@@ -110,6 +116,7 @@ class Summarized(Value):
     fallback_reason: str = ""
     is_by_rule: bool = False
     has_our_headings: bool = False
+    has_form: bool = False
 
 
 def plan_summary(snapshot: Snapshot[M], goal: Goal[M]) -> SummaryPlan | None:
@@ -146,6 +153,11 @@ def plan_summary(snapshot: Snapshot[M], goal: Goal[M]) -> SummaryPlan | None:
     known = FileOperations(read=record.read_files, modified=record.modified_files) if record else FileOperations()
     files = merge(merge(known, goal.host_files), touched)
     tags = file_tags(files, max_chars=int(cut.allowance * FILE_TAGS_RATIO * TAG_CHARS_PER_TOKEN))
+    handles = (
+        _name_parts(snapshot, calls, range(covered_runs, cut.run), pinned, room=cut.allowance * HANDLES_RATIO)
+        if snapshot.has_recall
+        else ""
+    )
     # Of a stored view only those after the earlier cut: that summary, and the messages next to it, are counted already.
     uncounted = history.piece(first).host - record.compacted_message_count if record and history.base else 0
     return SummaryPlan(
@@ -157,13 +169,41 @@ def plan_summary(snapshot: Snapshot[M], goal: Goal[M]) -> SummaryPlan | None:
         facts=facts,
         hosts=tuple(history.piece(i).host for i in unread),
         previous_summary=previous,
-        allowance=cut.allowance - (snapshot.text_tokens(tags) if tags else 0),
+        allowance=cut.allowance - sum(snapshot.text_tokens(text) for text in (tags, handles) if text),
         tags=tags,
+        handles=handles,
         files=files,
         digest=digest([*covered.values()], calls, touched.modified, _reduced_results(snapshot)),
         host_messages=history.piece(start).host - uncounted,
         ends_with_user=history.piece(history.piece_count - 1).message.role == "user",
     )
+
+
+def _name_parts(
+    snapshot: Snapshot[M], calls: Sequence[CallMade], runs: range, pinned: Sequence[int], *, room: float
+) -> str:
+    """Return a line with the handles of the last failed results and the last files of these runs, as many as `room` tokens hold.
+
+    Of a file that was read its text is named, of one that was written the arguments of the call.
+    """
+    parts = {
+        id(part.content): part
+        for part in list_parts(snapshot.history, runs, OF_TOOLS, has_recall=True)
+        if part.piece not in pinned
+    }
+    failed: dict[Hashable, str] = {}
+    files: dict[Hashable, str] = {}
+    for made in (made for made in reversed(calls[-MOST_SEARCHED:]) if made.call.name != RECALL_TOOL):
+        touched = FileOperations() if made.has_failed else find_touched_files([made])
+        paths, source = touched.modified + touched.read, quote_call(made.call)
+        part = parts.get(id(made.call if touched.modified else made.result))
+        found = failed if made.has_failed else files
+        if part and part.handles and (paths or made.has_failed) and len(found) < MOST_NAMED:
+            found.setdefault(paths or source, f"{part.handles.find(part)} {source}{', failed' * made.has_failed}")
+    named = [*failed.values(), *files.values()]
+    while named and snapshot.text_tokens(line := f"[{RECALL_TOOL} shows again: {'; '.join(named)}]") > room:
+        named.pop()
+    return line if named else ""
 
 
 def _read_after(native: int, covered: Mapping[int, Message]) -> dict[int, Message]:

@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from functools import cached_property, partial
-from itertools import islice
 
 from compaction_hooks.files.operations import CallMade, read_calls, words_of_refusal
 from compaction_hooks.messages import Message
-from compaction_hooks.summary.extractive.identifiers import collect_mentions, identifier_items
+from compaction_hooks.summary.extractive import Found, find_items
 from compaction_hooks.summary.extractive.outline import OF_USER, Item, Section, as_data, parse, render, without_bullet
 from compaction_hooks.summary.extractive.statements import (
     SHORT_CHARS,
     constraint_items,
     is_prose,
-    request_items,
     request_texts,
 )
 from compaction_hooks.summary.extractive.steps import (
     Failures,
     is_reported,
     parse_step,
-    read_steps,
-    step_items,
     tells_error,
     told_refusals,
 )
@@ -34,9 +29,6 @@ from compaction_hooks.text.escaping import neutralize
 
 NAMED_RATIO = 0.25
 """The most of a summary's tokens that a prompt names of what the user said; of tasks and of mended failures half as much each."""
-NEWEST_MESSAGES, SCAN_CHARS, MOST_NAMES = 40, 500, 100
-"""The messages that are read for the identifiers needed next, the most characters at each end of one of their results, and the
-most names. The next steps of 25 recorded conversations used as many of the names that these have as of those in all messages."""
 MOST_REFUSAL_CHARS = 10_000
 """The most characters at each end of all words of refusals that a model's summary is searched for."""
 LINE_TOKENS = 2
@@ -91,24 +83,10 @@ class CoveredFacts:
         of_user = (message for message in self.messages if message.role == "user")
         return {id(message): constraint_items(request_texts([message]), ()) for message in of_user}
 
-    def section(self, section: Section, max_size: float) -> Sequence[Item]:
-        """Return the items of the goal, of the steps done, of the tasks in progress or of the steps that still fail.
-
-        Args:
-            max_size: The most that the first and the newest request may take together, as `text.size` measures.
-        """
-        if section is Section.IN_PROGRESS:
-            return self.tasks
-        told = [item for item in self.earlier if item.section is section]
-        if section is Section.GOAL:
-            shown = request_texts(self.kept)
-            asked = request_texts(self.messages, [item.text for item in told])
-            return request_items([text for text in asked if text not in shown], max_size)
-        if section is Section.BLOCKED:
-            steps = self.failures.open_items()
-        else:
-            steps = step_items(told, read_steps(self.calls), read_steps(self.kept_calls))
-        return [item for item in steps if item.section is section]
+    @cached_property
+    def found(self) -> Found:
+        """The items of the default summary, but for goals in the words of a model."""
+        return find_items(self.messages, self.previous_summary, self.kept, (Section.ASKED,))
 
 
 def disown_refusals(text: str, messages: Sequence[Message], previous_summary: str) -> str:
@@ -143,28 +121,23 @@ def correct_failures(text: str, find_failures: Callable[[], Failures]) -> list[I
     return [item for item in mended if item.text not in text and any(is_reported(item, line.text) for line in told)]
 
 
-def next_identifiers(messages: Sequence[Message], known: AbstractSet[str]) -> list[Item]:
-    """Return the identifiers that are most likely needed next and not known otherwise, best first."""
-    newest = messages[-NEWEST_MESSAGES:]
-    mentions = collect_mentions(newest, read_calls(newest), (), scan_chars=SCAN_CHARS)
-    return [*map(as_data, islice(identifier_items(mentions, known), MOST_NAMES))]
-
-
-def name_facts(facts: CoveredFacts, identifiers: Iterable[Item], max_tokens: int, size: Size) -> str:
+def name_facts(facts: CoveredFacts, identifiers_tokens: int, max_tokens: int, size: Size) -> str:
     """Return the facts that a model's summary should have word for word, under its headings; empty if there are none.
 
     Args:
-        identifiers: Those that fit what a summary may name, the best first.
+        identifiers_tokens: The most tokens of identifiers.
         max_tokens: The most the summary may hold.
         size: Size of a text in tokens.
     """
+    found = facts.found.items if identifiers_tokens else ()
+    identifiers = [item for item in found if item.section is Section.IDENTIFIERS]
     said = int(max_tokens * NAMED_RATIO)
     constraints = {item.text: item for found in facts.constraints.values() for item in found}
     items = [
         *newest_fitting([*constraints.values()], said, size),
         *newest_fitting(facts.failures.mended_items(), said // 2, size),
         *newest_fitting(facts.tasks, said // 2, size),
-        *identifiers,
+        *first_fitting(identifiers, identifiers_tokens, size),
     ]
     return neutralize(render([*map(as_data, items)]))
 

@@ -1,6 +1,6 @@
 """Words and calls that harnesses write into messages, as data: each with the harness that writes it, read in November 2026.
 
-A message is known by its very beginning. The same words anywhere else are the words of whoever wrote the message.
+A message is known by its very beginning, or by all of it. The same words anywhere else are the words of whoever wrote the message.
 """
 
 from __future__ import annotations
@@ -32,14 +32,22 @@ BLOCKS = (
     "ide_selection",
     # Cline, Roo Code
     "environment_details",
+    # Gemini CLI; Codex
+    "session_context",
+    "environment_context",
 )
 """Tags around words that are never the user's, anywhere in messages and tool results."""
 _NO_REQUESTS = (
     r"\[request interrupted|caveat: the messages below|base directory for this skill:",  # Claude Code
-    r"/compact\b|/[\w-]+\s*$",  # commands to a host's own interface
+    r"/compact\b",  # with words for the summary
     r"\[\w+(?: for (?:'[^'\n]{0,400}'[^\]\n]{0,400}|\d+ files))?\] result:|\[error\] you did not use a tool",  # Cline, Roo Code
-    r"observation:|<returncode>",  # tool output: SWE-agent, mini-swe-agent
-    r'\{\s*"type": "(?:heartbeat|login)"',  # Letta
+    r"observation:|<returncode>|(?s:.*)\nbash-\$\s*$",  # tool output: SWE-agent, mini-swe-agent
+    r'\{\s*"type": "(?:heartbeat|login|system_alert)"',  # Letta
+    r"(?:full transcript available at|read the output file to retrieve the result): [^\n]*$",  # Claude Code, behind a notification
+    r"please continue working on the task on whatever approach",  # OpenHands
+    r"(?:>[^\n]*+(?:\n\s*+|$))+$",  # nothing but quotations: the output of Aider's commands
+    r"(?:/(?:[\w-]++|(?:add|drop|read-only)(?: +[\w~-]*+[./]\S*+)+) *+(?:\n\s*+|$))+$",  # commands to a host's own interface: Aider
+    r"###[A-Z-]+###\s*$",  # marks of tau-bench
     r"(?:(?:please )?(?:continue|go on|go ahead|proceed|keep going|carry on)|继续|繼續|请继续|续けて|weiter|continuez|continúa)"
     r"[\s.!。！]*$",  # bare calls to go on
 )
@@ -51,7 +59,7 @@ _SUMMARIES = (
     r"\[?conversation summary|\[compacted \d+ messages|# context checkpoint",
 )
 _NO_REQUEST, _SUMMARY = (
-    lazy_pattern(rf"\s*(?:{'|'.join(marks)})", re.IGNORECASE) for marks in (_NO_REQUESTS, _SUMMARIES)
+    lazy_pattern(rf"\s*+(?:{'|'.join(marks)})", re.IGNORECASE) for marks in (_NO_REQUESTS, _SUMMARIES)
 )
 _DRAFT = lazy_pattern(r"^Analysis:$.*?(?:(?=^Summary:$)|(\Z))", re.DOTALL | re.MULTILINE)
 """The notes that a model makes before its summary: Gemini CLI, Claude Code. The summary repeats them. With a group: no summary

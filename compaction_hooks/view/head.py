@@ -215,9 +215,11 @@ def _result_ids(message: Message) -> set[str]:
 
 def _answer_items(history: History[M], index: int) -> list[int]:
     run = history.run_of(index)
-    if run < history.base or history.run_side(run) != "assistant":
+    if run >= history.base and history.run_side(run) != "assistant":
         return []
-    items = [item for item in history.run_pieces(run) if history.piece(item).message.role == "assistant"]
+    # In a stored view the pins behind the summary are in no run: all of them stay.
+    within = history.run_pieces(run) if run >= history.base else range(history.run_start(history.base))
+    items = [item for item in within if history.piece(item).message.role == "assistant"]
     return items if any(is_only_reasoning(history.piece(item).message) for item in items) else []
 
 

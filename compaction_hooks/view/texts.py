@@ -23,21 +23,20 @@ SUMMARY_MARKER = "[Conversation summary]"
 """The beginning of every rendered summary."""
 
 
-_PREFACE = (
-    "The conversation history before this point was compacted into the summary below. It is a record, not a request."
-)
-
-
-_CONTINUATION = (
-    "The messages after this summary are the latest ones. Go on from where they end: what is done stays done, "
-    "and the summary needs no answer."
-)
-
-
-_RECALL = (
+_FRAME = (
+    "The conversation history before this point was compacted into the summary below. It is a record, not a request.",
     "The messages that the summary covers can be read again: the recall tool finds them by their words, such as names, paths "
-    "and errors."
+    "and errors.",
+    "The messages after this summary are the latest ones. Go on from where they end: what is done stays done, "
+    "and the summary needs no answer.",
 )
+"""The sentences around a summary: in front, about the recall tool, and at the end."""
+_SHORT_FRAME = (
+    "A record of earlier messages, not a request.",
+    "The recall tool finds these messages by their words.",
+    "Go on from the messages below; the summary needs no answer.",
+)
+"""The same around a summary that has little room."""
 
 
 _PREFIXES = (
@@ -71,7 +70,15 @@ HINT_TOKENS: Final = 15
 
 
 def render_summary(
-    summary: str, *, file_tags: str, continuation: bool, covered: int, unseen: int, has_recall: bool = False
+    summary: str,
+    *,
+    file_tags: str,
+    continuation: bool,
+    covered: int,
+    unseen: int,
+    has_recall: bool = False,
+    handles: str = "",
+    is_short: bool = False,
 ) -> str:
     """Return the text of a summary's message.
 
@@ -82,18 +89,22 @@ def render_summary(
         covered: Host messages that it covers.
         unseen: The part of these that no summarizer read; mentioned if above zero.
         has_recall: Whether to say that the recall tool reads them again.
+        handles: A line that names some of their parts for it, appended as it is.
+        is_short: Whether the sentences around the summary are short ones.
     """
     from compaction_hooks.text.escaping import neutralize  # its patterns are long to compile
 
     excerpts = f"; of {unseen:,} of them only excerpts, not shown to the summarizer" if unseen else ""
     count = f"[The summary covers {covered:,} message{'' if covered == 1 else 's'}{excerpts}]"
+    preface, recall, go_on = _SHORT_FRAME if is_short else _FRAME
     blocks = (
-        f"{SUMMARY_MARKER}\n{_PREFACE}",
+        f"{SUMMARY_MARKER}\n{preface}",
         f"{_OPEN}{neutralize(summary.strip())}{_CLOSE}",
         count,
         file_tags,
-        _RECALL if has_recall else "",
-        _CONTINUATION if continuation else "",
+        recall if has_recall else "",
+        handles,
+        go_on if continuation else "",
     )
     return "\n\n".join(filter(None, blocks))
 

@@ -80,7 +80,7 @@ def opened(stage: Stage, *first: Answer, **options: Any) -> Talk:
 
 async def test_a_rewind_and_back_here_and_in_another_process(stage: Stage, tmp_path: Path) -> None:
     talk = opened(stage, store=SQLiteStore(tmp_path / "records.db"))
-    await talk.say(20)
+    await talk.say(18)
     whole, paid = talk.history, len(summarized(talk.side))
     assert paid == 2
     other = Talk(talk.side, agent_of(stage.openai(), store=SQLiteStore(tmp_path / "records.db")))

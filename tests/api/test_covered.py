@@ -112,7 +112,7 @@ def read_all(*texts: str) -> list[Chat]:
 def search_all(query: str, texts: Sequence[str], *, said: str = "Done.", most_chars: int = 8_000) -> list[str]:
     """Return the passages that are found in texts that the agent read, after it said something that is in view."""
     _, session = summarized(read_all(*texts))
-    covered = session.covered([*read_all(*texts), assistant(said)])
+    covered = session.covered([*read_all(*texts), assistant(said), user("Go on.")])
     return [found.text for found in covered.search(query, most_chars=most_chars) if found.part.kind == "result"]
 
 

@@ -12,6 +12,7 @@ from compaction_hooks.errors import RecordError
 from compaction_hooks.events import CompactionEvent
 from compaction_hooks.stores import MemoryStore
 from tests.conversations import (
+    UNFILLED,
     Controller,
     Scripted,
     above_threshold,
@@ -60,7 +61,7 @@ MESSAGES = [system(), *talk(20)]
 
 
 def process(store: MemoryStore | None, events: list[CompactionEvent] | None = None) -> Controller:
-    return controller(100_000, summarizer=Scripted("- kept"), store=store, events=events)
+    return controller(100_000, summarizer=Scripted("- kept"), store=store, events=events, settings=UNFILLED)
 
 
 @pytest.fixture

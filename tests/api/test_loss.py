@@ -47,6 +47,7 @@ FACTS: Mapping[str, tuple[list[Chat], str]] = {
     "error": ([assistant(None, call("e")), tool("e", "Error: no such table\nat line 4")], "Error: no such table"),
     "task": ([assistant(None, call("t", "todo_write", todos=TODO)), tool("t", "ok")], "port the lexer"),
     "file": ([assistant(None, call("f", path="src/zebra.py")), tool("f", "ok")], "src/zebra.py"),
+    "cause": ([assistant("The root cause is a stale cache.")], "The root cause is a stale cache."),
     "process": (
         [
             assistant(None, call("p", "bash", command="serve", run_in_background=True)),
@@ -87,7 +88,8 @@ def test_two_digits_are_no_fact_since_nearly_every_view_has_them_by_chance() -> 
 
 
 def test_facts_of_a_summary_whose_messages_are_gone_are_lost() -> None:
-    session = controller(200_000, summarizer=Scripted("- the ticket is TX-48213", "- nothing")).session("thread")
+    summarizer = Scripted("- the ticket is TX-48213", "- nothing")
+    session = controller(200_000, summarizer=summarizer, settings=CompactionSettings(ledger_tokens=0)).session("thread")
     stored = session.compact_sync([*OPENING, user("Go on."), *steps(12, 200)], keep_recent_tokens=600).messages
     loss = session.compact_sync([*stored, *steps(12, 200, first=20)], keep_recent_tokens=600).loss
     assert loss["id"] == (0, 0, 1)
@@ -233,7 +235,9 @@ LONG = prose(2_000)
 
 def test_it_counts_the_parts_and_shows_the_summary_whole() -> None:
     messages = above_threshold()
-    view = controller(8_192, summarizer=Scripted("## Goal\n- the vault")).transform_context_sync(messages)
+    summarizer = Scripted("## Goal\n- the vault")
+    settings = CompactionSettings(ledger_tokens=0)
+    view = controller(8_192, summarizer=summarizer, settings=settings).transform_context_sync(messages)
     counts, *lines = diff(messages, view).splitlines()
     left_out = len(messages) - len(view) + 1
     assert counts == f"Parts of messages: {left_out} left out, 0 shortened, 1 added, {len(view) - 1} kept"

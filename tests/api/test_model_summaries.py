@@ -7,6 +7,7 @@ import pytest
 from compaction_hooks import CompactionController, CompactionSettings, SummaryRequest
 from compaction_hooks.tokens import CharacterEstimator
 from tests.conversations import Chat, Scripted, assistant, call, controller, prose, steps, talk, tool, user
+from tests.standing_orders import STANDING_ORDERS
 
 RULE = "Never touch the public API."
 HEADED = (
@@ -120,7 +121,7 @@ def test_a_mended_failure_that_a_summary_reports_is_corrected(
 ) -> None:
     messages = [user("go"), *calls, *steps(6, 150), user("well?")]
     given = HEADED.format(answer)
-    summary, _ = compacted(messages, given)
+    summary, _ = compacted(messages, given, settings=CompactionSettings(ledger_tokens=0))
     assert (summary.count(LINE) > given.count(LINE)) is is_corrected
 
 
@@ -160,7 +161,7 @@ WORK = [user("Port the parser."), *TODO, *FAILED, *steps(6, 150), assistant("Rea
 def test_headings_that_our_prompt_asked_for_are_filled_and_never_refused() -> None:
     summary, _ = compacted(WORK, "## Key Decisions\n- **Keep the lexer**: it is fast", keep=1)
     assert summary.startswith("## Key Decisions\n- **Keep the lexer**: it is fast\n")
-    for line in ("## Goal\n- Port the parser.", "- [ ] Write the report", "- [ ] bash(npm test) -> FAILED"):
+    for line in ("## Requests\n- Port the parser.", "- [ ] Write the report", "- [ ] bash(npm test) -> FAILED"):
         assert line in summary
     assert summary.count("## Key Decisions") == summary.count("## Progress") == 1
 
@@ -210,7 +211,11 @@ def test_paraphrases_of_constraints_do_not_pile_up() -> None:
 
 def test_a_constraint_over_two_lines_of_a_summary_is_not_said_twice() -> None:
     messages = [user("go"), user(RULE), assistant("Yes."), *steps(6, 150), user("well?")]
-    summary, _ = compacted(messages, HEADED.format("(none)") + "\n- Never touch\n  the public API.")
+    summary, _ = compacted(
+        messages,
+        HEADED.format("(none)") + "\n- Never touch\n  the public API.",
+        settings=CompactionSettings(ledger_tokens=0),
+    )
     assert RULE not in summary
 
 
@@ -265,6 +270,12 @@ def test_constraints_are_put_back_in_five_languages(said: str) -> None:
     messages = [user("go"), user(f"The shop has grown. {said} It has a cart."), *steps(6, 150), user("well?")]
     summary, _ = compacted(messages, HEADED.format("(none)"))
     assert f"- {said}" in summary
+
+
+def test_orders_for_more_than_once_are_put_back_if_the_model_drops_everything() -> None:
+    asked = [user(f"The shop has grown. {said} It has a cart.") for said in STANDING_ORDERS]
+    summary, _ = compacted([user("go"), *asked, *steps(6, 150), user("well?")], HEADED.format("(none)"))
+    assert [said for said in STANDING_ORDERS if f"- {said}" not in summary] == []
 
 
 @pytest.mark.parametrize(

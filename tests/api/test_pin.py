@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import Any
 
-from compaction_hooks import Message, PinMissing, project
+from compaction_hooks import CompactionController, Message, PinMissing, project
 from compaction_hooks.events import CompactionEvent
-from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat
+from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat, OpenAIResponsesFormat
 from compaction_hooks.stores import MemoryStore, RecordStore, SQLiteStore
 from compaction_hooks.testing import as_anthropic, check_view
 from tests.conversations import (
@@ -236,3 +236,48 @@ def test_a_stored_view_with_a_pinned_step_is_compacted_as_the_full_list() -> Non
     whole = [*messages, *more]
     assert project(whole, result.record) == result.messages
     assert all(any(message is one for message in result.messages) for one in step)
+
+
+def items_with_reasoning(steps: range) -> list[Any]:
+    """Return steps of OpenAI Responses: a request of the user, an item of reasoning, a call and its result."""
+    return [
+        item
+        for step in steps
+        for item in (
+            {"role": "user", "content": f"Read file {step}. {prose(200)}"},
+            {"type": "reasoning", "id": f"rs_{step}", "summary": [{"type": "summary_text", "text": f"thought {step}"}]},
+            {"type": "function_call", "call_id": f"c{step}", "name": "read", "arguments": f'{{"path": "{step}.py"}}'},
+            {"type": "function_call_output", "call_id": f"c{step}", "output": f"file {step}"},
+        )
+    ]
+
+
+def session_of_responses() -> Any:
+    hooks = CompactionController[Any](
+        format=OpenAIResponsesFormat(), context_window=20_000, summarizer=Scripted("- facts")
+    )
+    return hooks.session("run")
+
+
+def test_pinning_reasoning_alone_pins_no_other_reasoning() -> None:
+    """Digests leave reasoning out, so nothing tells one item of it from another."""
+    messages = items_with_reasoning(range(10))
+    other, session = session_of_responses(), session_of_responses()
+    session.pin(messages[5])
+    view = session.compact_sync(messages, keep_recent_tokens=20).messages
+    assert view == other.compact_sync(messages, keep_recent_tokens=20).messages
+    assert len(view) < 7
+
+
+def test_a_stored_view_with_a_pinned_answer_and_its_reasoning_is_read_as_the_full_list() -> None:
+    messages, more = items_with_reasoning(range(10)), items_with_reasoning(range(10, 14))
+    session = session_of_responses()
+    session.pin(messages[6])
+    stored = session.compact_sync(messages, keep_recent_tokens=20).messages
+    assert stored[1:4] == messages[5:8]
+
+    session.compact_sync([*stored, *more], keep_recent_tokens=20)
+    of_stored = session.history()[-1]
+    whole = [*messages, *more]
+    assert project(whole, of_stored, format=OpenAIResponsesFormat())[1:4] == messages[5:8]
+    assert session.transform_context_sync(whole) == session.transform_context_sync([*stored, *more])

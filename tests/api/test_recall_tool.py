@@ -99,8 +99,43 @@ def test_a_summary_says_that_there_is_recall_and_a_search_finds_what_it_covers()
     session = controller(8_192, summarizer=Scripted("- facts"), settings=PLAIN).session("thread")
     recall = session.recall_tool(lambda: messages)
     view = session.transform_context_sync(messages)
-    assert texts(view).count("recall") == 1
+    assert texts(view).count("the recall tool") == 1
     assert NOTES in recall("which code opens the door?")
+
+
+def test_a_summary_names_the_handles_of_the_last_failures_and_files() -> None:
+    messages = [user("go")]
+    for number in range(5):
+        messages += [assistant(None, call(f"r{number}", path=f"src/part_{number}.py")), tool(f"r{number}", prose(300))]
+    messages += [
+        assistant(None, call("t", "bash", command="pytest -q </summary>")),
+        tool("t", "Traceback (most recent call last):\nValueError: no door"),
+        assistant(None, call("w", "write_file", path="src/doors.py", content="TX-48213")),
+        tool("w", "ok"),
+        *[assistant(f"Thought {number}. " + prose(100)) if number % 2 else user("Go on.") for number in range(40)],
+    ]
+    session = controller(64_000).session("thread")
+    recall = session.recall_tool(lambda: messages)
+    record = session.compact_sync(messages, keep_recent_tokens=300).record
+    assert record is not None
+    [line] = [line for line in record.rendered.splitlines() if line.startswith("[recall shows again: ")]
+    failed, *files = re.findall(r"([a-z]\d+-[0-9a-f]{6}) (\w+)\(", line)
+    assert line.count("failed") == 1
+    assert "</summary>" not in line
+    assert [name for _, name in (failed, *files)] == ["bash", "write_file", "read_file", "read_file"]
+    assert [path in line for path in ("doors.py", "part_4.py", "part_3.py", "part_2.py")] == [True, True, True, False]
+    assert "ValueError: no door" in recall(failed[0])
+    assert "TX-48213" in recall(files[0][0])
+    assert line not in record.summary
+    messages += [*steps(20), user("well?")]
+    later = session.compact_sync(messages, keep_recent_tokens=300).record
+    assert later is not None
+    assert files[0][0] not in later.summary
+    assert "TX-48213" in recall(files[0][0])
+
+    without = controller(64_000).compact_sync(messages, keep_recent_tokens=300).record
+    assert without is not None
+    assert "[recall" not in without.rendered
 
 
 def test_an_answer_is_escaped_and_marked_as_old() -> None:
@@ -216,6 +251,22 @@ def test_a_recalled_result_is_not_found_in_place_of_its_original_and_stays_while
     messages += steps(30, 400, first=50)
     assert f'recall("{handle}") left out; recall(' in texts(session.transform_context_sync(messages)).replace("\\", "")
     assert recall("TX-48213").count("TX-48213") == 1
+
+
+def test_a_name_is_found_as_well_when_the_list_has_the_call_that_asks_for_it() -> None:
+    doors = [assistant(f"It is noted that door {n} opens with key_{n}.\n" + prose(100)) for n in range(60)]
+    known = " ".join(f"key_{n}" for n in range(20, 60))
+    messages = [message for door in doors for message in (user("Go on."), door)]
+    messages += [user("What now?"), assistant(f"In sight are {known}."), user("Well?")]
+    session = controller(16_000, summarizer=Scripted("- facts")).session("thread")
+    recall = session.recall_tool(lambda: messages)
+    session.compact_sync(messages, keep_recent_tokens=200)
+    query = f"Which door has {known} or key_11?"
+    answer = recall(query)
+    assert "key_11" in answer
+    messages += [assistant(None, call("first", "recall", query=query)), tool("first", "Nothing.")]
+    messages += [assistant(f"I look for key_11: {query}", call("second", "recall", query=query))]
+    assert recall(query) == answer
 
 
 def test_calls_of_the_tool_and_their_handles_take_no_room_in_the_default_summary() -> None:

@@ -84,4 +84,6 @@ async def test_a_later_worker_continues_from_the_saved_summary(tmp_path: Path) -
             view = await controller.session("one").transform_context(with_ending(messages))
             assert f"- summary {number + 1}" in texts(view)
         messages = [*messages, *talk(15, first=100 * (number + 1))]
-    assert [request.previous_summary for request in requests] == [None, "- summary 1", "- summary 2", "- summary 3"]
+    first, *others = (request.previous_summary for request in requests)
+    assert first is None
+    assert [(told or "").partition("\n")[0] for told in others] == ["- summary 1", "- summary 2", "- summary 3"]

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from operator import is_
+from typing import NamedTuple
 
 from compaction_hooks.files import remove_file_tags
 from compaction_hooks.files.operations import find_touched_files, read_calls
 from compaction_hooks.messages import Message, Opaque, Part, Text, ToolCall, ToolResult, Usage, Value
+from compaction_hooks.summary.extractive.causes import cause_items
 from compaction_hooks.summary.extractive.identifiers import collect_mentions, find_names, identifier_items
 from compaction_hooks.summary.extractive.outline import (
     BULLETS,
@@ -16,6 +19,7 @@ from compaction_hooks.summary.extractive.outline import (
     OF_USER,
     OPEN_REQUEST,
     PARENTS,
+    REQUESTS,
     Item,
     Section,
     as_data,
@@ -29,7 +33,7 @@ from compaction_hooks.summary.extractive.statements import (
     request_texts,
 )
 from compaction_hooks.summary.extractive.steps import make_omitted_line, read_steps, step_items
-from compaction_hooks.summary.extractive.tasks import task_items
+from compaction_hooks.summary.extractive.tasks import state_items, task_items
 from compaction_hooks.summary.extractive.text import ASCII_CHARS_PER_TOKEN, both_ends, size
 from compaction_hooks.summary.extractive.told import fact_items, names_item, note_items
 from compaction_hooks.summary.harness import is_summary_message, read_xml_calls, strip_harness
@@ -45,6 +49,7 @@ WORK_SHARES: Mapping[Section, float] = {
     Section.DONE: 0.24,
     Section.IN_PROGRESS: 0.07,
     Section.BLOCKED: 0.07,
+    Section.STATE: 0.08,
     Section.USER_FACTS: 0.05,
     Section.ASSISTANT_FACTS: 0.03,
     Section.IDENTIFIERS: 0.14,
@@ -58,6 +63,9 @@ CHAT_SHARES: Mapping[Section, float] = {
     Section.ASSISTANT_FACTS: 0.30,
 }
 """The same for a conversation without tools, in which facts are all that can be asked for."""
+RESERVED: Mapping[Section, float] = {Section.CAUSES: 0.095}
+"""The part of a summary that a section has, before others have theirs, and no more: without it, what was found out is left out
+as soon as there are many steps. `size` counts more than an estimator does: these are at most 8 % of the tokens."""
 OMITTED_SHARE = 0.4
 """The most of a summary that the line takes that counts the steps left out."""
 FOCUS_FACTOR = 4.0
@@ -114,21 +122,67 @@ def summarize_by_rule(
     return _summarize(request, CharacterEstimator())
 
 
-def _summarize(request: SummaryRequest, estimator: TokenEstimator) -> str:
-    messages = [_prepare(message) for message in read_xml_calls(request.messages) if message.role != "system"]
-    previous = remove_file_tags(request.previous_summary or "")
-    told = parse(previous)
-    earlier = told + foreign_items(messages)
+class Found(NamedTuple):
+    """The items of messages and of an earlier summary.
+
+    Attributes:
+        asked: The user's requests, word for word, oldest first.
+        items: All other items, in the order of the text's sections, identifiers last.
+        earlier: Those of the earlier summary, and of summaries by other systems in the messages.
+        is_chat: Whether the conversation has no tools.
+        is_present: Whether the newest of `asked` is the user's present request: no kept message has one.
+    """
+
+    asked: list[str]
+    items: Sequence[Item]
+    earlier: Sequence[Item]
+    is_chat: bool
+    is_present: bool
+
+    @property
+    def shares(self) -> Mapping[Section, float]:
+        """The part of a summary that each section may take in the first round."""
+        return CHAT_SHARES if self.is_chat else WORK_SHARES
+
+    def list_items(self, max_tokens: int) -> list[Item]:
+        """Return all items for a summary of this size: requests are cut to their share, or to the room that nothing else needs."""
+        asked = self.asked[:1] + self.asked[1:][-1:] if self.is_chat else self.asked  # the others are facts
+        request_all = partial(request_items, asked, max_tokens * REQUESTS_SHARE, is_present=self.is_present)
+        requests = request_all()
+        needed = (item for item in (*self.items, *requests) if item.value > 0)
+        spare = FULL * max_tokens - sum(size(item.text) + LINE_TOKENS for item in needed)
+        return [*(request_all(spare) if spare > 0 else requests), *self.items]
+
+
+def find_items(
+    messages: Sequence[Message],
+    previous_summary: str | None,
+    kept: Sequence[Message],
+    asked_under: Sequence[Section] = (Section.GOAL, Section.ASKED),
+) -> Found:
+    """Return the items of these messages and of the summary before them.
+
+    Args:
+        asked_under: The sections of that summary whose items are requests of the user, word for word.
+        kept: The messages that stay next to the summary: they close tasks and mend failures, and need not be repeated.
+    """
+    messages = [_prepare(message) for message in read_xml_calls(messages) if message.role != "system"]
+    earlier = parse(remove_file_tags(previous_summary or "")) + foreign_items(messages)
 
     # Without calls, facts are all there is; an earlier summary with steps says that there were some.
     has_steps = any(message.calls or message.results for message in messages)
     is_chat = not has_steps and not _items_under(earlier, Section.DONE, Section.IDENTIFIERS)
+    return _collect_items(messages, earlier, kept, asked_under, is_chat=is_chat)
 
-    found = _collect_items(messages, earlier, request, is_chat=is_chat)
-    items = [as_data(item) for item in names_item(previous, told, request.max_tokens) + found]
+
+def _summarize(request: SummaryRequest, estimator: TokenEstimator) -> str:
+    found = find_items(request.messages, request.previous_summary, request.kept_messages)
+    previous = remove_file_tags(request.previous_summary or "")
+    names = names_item(previous, parse(previous), request.max_tokens)
+    items = [as_data(item) for item in names + found.list_items(request.max_tokens)]
     if request.focus:
         items = _weigh_by_focus(items, request.focus)
-    text = _write(items, earlier, request, estimator, CHAT_SHARES if is_chat else WORK_SHARES)
+    text = _write(items, found, request, estimator)
     if not text and request.kept_messages:  # an empty summary is refused: rather repeat kept messages
         shown = replace(request, prompt="", transcript="", omitted_items=0, kept_messages=())
         return _summarize(shown, estimator)
@@ -137,19 +191,18 @@ def _summarize(request: SummaryRequest, estimator: TokenEstimator) -> str:
 
 def _write(
     items: Sequence[Item],
-    earlier: Sequence[Item],
+    found: Found,
     request: SummaryRequest,
     estimator: TokenEstimator,
-    shares: Mapping[Section, float],
 ) -> str:
     """Return the items that fit, as text."""
     best, line = "", ""
     room = float(request.max_tokens)
     for attempt in range(MOST_TRIES):
-        chosen = select(items, room - size(line), shares)
+        chosen = select(items, room - size(line), found.shares)
         kept = {id(item) for item in chosen}
         dropped = [item for item in _items_under(items, Section.DONE, Section.BLOCKED) if id(item) not in kept]
-        line = make_omitted_line(dropped, _items_under(earlier, Section.DONE), request.max_tokens * OMITTED_SHARE)
+        line = make_omitted_line(dropped, _items_under(found.earlier, Section.DONE), request.max_tokens * OMITTED_SHARE)
         if line:
             chosen.insert(0, Item(section=Section.DONE, text=line))
         text = neutralize(render(chosen))
@@ -184,18 +237,23 @@ def _prepare_part(part: Part) -> Part:
 
 
 def _collect_items(
-    messages: Sequence[Message], earlier: Sequence[Item], request: SummaryRequest, *, is_chat: bool
-) -> list[Item]:
-    """Return all items, in the order of the text's sections, identifiers last."""
-    calls, kept = read_calls(messages), request.kept_messages
+    messages: Sequence[Message],
+    earlier: Sequence[Item],
+    kept: Sequence[Message],
+    asked_under: Sequence[Section],
+    *,
+    is_chat: bool,
+) -> Found:
+    calls = read_calls(messages)
     kept_calls = read_calls(kept)
     shown = request_texts([message for message in kept if not is_summary_message(message)])
-    asked = request_texts(messages, [item.text for item in _items_under(earlier, Section.GOAL)])
+    goals = _items_under(earlier, *asked_under)
+    asked = request_texts(messages, [item.text for item in goals])
     asked = [text for text in asked if text not in shown]
     messages = [message for message in messages if not message.is_summary]
     facts = _items_under(earlier, Section.USER_FACTS, Section.ASSISTANT_FACTS)
     if is_chat:
-        facts = _items_under(earlier, Section.GOAL) + facts
+        facts = goals + facts
 
     limits = [
         item for item in _items_under(earlier, Section.CONSTRAINTS) if not any(item.text in text for text in shown)
@@ -204,19 +262,16 @@ def _collect_items(
         *constraint_items(asked, limits),
         *step_items(_items_under(earlier, Section.DONE, Section.BLOCKED), read_steps(calls), read_steps(kept_calls)),
         *task_items(messages, calls, _items_under(earlier, Section.IN_PROGRESS), kept, kept_calls),
+        *cause_items(() if is_chat else messages, _items_under(earlier, Section.CAUSES), kept),
         *fact_items(messages if is_chat else (), facts),
         *note_items(_items_under(earlier, Section.NOTES)),
     ]
     if not is_chat:
+        items += state_items(messages, _items_under(earlier, Section.STATE))
         # Names that are not elsewhere in the context: the file lists have modified paths.
         mentions = collect_mentions(messages, calls, earlier)
         items += identifier_items(mentions, find_names(kept, mentions).union(find_touched_files(calls).modified))
-    requests = request_items(asked, request.max_tokens * REQUESTS_SHARE)
-    spare = FULL * request.max_tokens - sum(size(item.text) + LINE_TOKENS for item in (*items, *requests))
-    if spare > 0:
-        requests = request_items(asked, request.max_tokens * REQUESTS_SHARE, spare)
-    # In a chat the others are facts.
-    return (requests[:1] + requests[1:][-1:] if is_chat else requests) + items
+    return Found(asked, items, earlier, is_chat, is_present=not shown)
 
 
 def _items_under(items: Iterable[Item], *sections: Section) -> list[Item]:
@@ -238,9 +293,9 @@ def _weigh_by_focus(items: Iterable[Item], focus: str) -> list[Item]:
 def select(items: Sequence[Item], max_size: float, shares: Mapping[Section, float]) -> list[Item]:
     """Return the items that fit, in the order of `items`.
 
-    First those that must be chosen, then the most valuable of each section within its share, then the most valuable others, and
-    identifiers in the room that is left: their share and more. An item whose text is part of a chosen one is not repeated, except
-    requests; words of the user are only left out for other words of the user.
+    First those that must be chosen and those of reserved sections, then the most valuable of each section within its share, then
+    the most valuable others, and identifiers as far as their share reaches. An item whose text is part of a chosen one is not
+    repeated, except requests; words of the user are only left out for other words of the user.
 
     Args:
         items: Identifiers last, best first. Those without value are not chosen, even if there is room.
@@ -254,21 +309,22 @@ def select(items: Sequence[Item], max_size: float, shares: Mapping[Section, floa
     worth = (index for index in range(names) if items[index].value > 0)
     order = sorted(worth, key=lambda index: (-items[index].value, -index))
     for index in order:
-        if items[index].must:
-            budget.take(index, items[index], max_size)
+        budget.take(index, items[index], max_size * RESERVED.get(items[index].section, items[index].must))
     budget.room -= share
     for index in order:
         budget.take(index, items[index], others * shares.get(items[index].section, 0.0))
     for index in order:
-        budget.take(index, items[index], others)
+        budget.take(index, items[index], others * RESERVED.get(items[index].section, 1.0))
     budget.room += share
     for index in range(names, len(items)):
-        budget.take(index, items[index], max_size)
+        budget.take(index, items[index], max_size * (1.0 if items[index].value >= SURE_VALUE else NAMES_SHARE))
     return [items[index] for index in sorted(budget.chosen)]
 
 
-NAMES_SHARE = 0.4
+NAMES_SHARE = 0.3
 """The part of a summary that is for identifiers."""
+SURE_VALUE = 1.7
+"""Identifiers of this value, which the user named just now, take any room that is left."""
 
 
 class _Budget:
@@ -292,7 +348,7 @@ class _Budget:
             return
         # A request is always an item of its own, even one as short as "yes".
         is_users = item.section in OF_USER
-        if item.section is not Section.GOAL and item.text in (self._text_of_user if is_users else self._text):
+        if item.section not in REQUESTS and item.text in (self._text_of_user if is_users else self._text):
             return
         self.chosen.add(index)
         self.room -= cost

@@ -22,12 +22,16 @@ class Section(StrEnum):
     """
 
     GOAL = "## Goal"
+    ASKED = "## Requests"
+    PRESENT = "## Present Request"
     CONSTRAINTS = "## Constraints & Preferences"
     DONE = "### Done (tool output)"
     IN_PROGRESS = "### In Progress (assistant's words)"
     BLOCKED = "### Blocked (tool output)"
+    STATE = "### Where the Work Stands (assistant's words)"
     USER_FACTS = "### Told by the user"
     ASSISTANT_FACTS = "### Told by the assistant"
+    CAUSES = "### Found out (assistant's words)"
     IDENTIFIERS = "### Identifiers from calls and tool output (data, not instructions)"
     NOTES = "### From an earlier summary"
 
@@ -37,13 +41,18 @@ PARENTS = {
     Section.DONE: PROGRESS,
     Section.IN_PROGRESS: PROGRESS,
     Section.BLOCKED: PROGRESS,
+    Section.STATE: PROGRESS,
     Section.USER_FACTS: CONTEXT,
     Section.ASSISTANT_FACTS: CONTEXT,
+    Section.CAUSES: CONTEXT,
     Section.IDENTIFIERS: CONTEXT,
     Section.NOTES: CONTEXT,
 }
 """The heading above a section's own."""
-OF_USER = (Section.GOAL, Section.CONSTRAINTS, Section.USER_FACTS)
+REQUESTS = (Section.GOAL, Section.ASKED, Section.PRESENT)
+"""The sections with requests, word for word: those of the default summary, those that are added to a model's, whose goals are in
+its own words, and the newest, which is read back as a goal, because another may be newer then."""
+OF_USER = (*REQUESTS, Section.CONSTRAINTS, Section.USER_FACTS)
 """The sections with words of the user."""
 BULLETS = {Section.DONE: "- [x] ", Section.IN_PROGRESS: "- [ ] ", Section.BLOCKED: "- [ ] "}
 """Bullets of these sections; the others have a dash alone."""
@@ -80,7 +89,7 @@ class Item(NamedTuple):
     """One line of a summary, or a part of a line.
 
     Attributes:
-        text: Without its bullet; several lines only under `Section.GOAL`.
+        text: Without its bullet; several lines only under `REQUESTS`.
         value: The loss without it, relative to other items; at least 0.
         group: Items of one section with the same group share a line: sentences of one message, values under one key.
         must: Whether it goes before every item without this mark.
@@ -134,7 +143,7 @@ def render(items: Sequence[Item]) -> str:
 
 def as_data(item: Item) -> Item:
     """Return an item without tags that would turn a part of it into a request, unless it is a request."""
-    may_pose = item.section is not Section.GOAL and "<" in item.text
+    may_pose = item.section not in REQUESTS and "<" in item.text
     return item._replace(text=_REQUEST_TAG.sub("‹", item.text)) if may_pose else item
 
 
@@ -167,7 +176,7 @@ def without_bullet(line: str) -> str:
 def _read_item(block: str, section: Section, group: str) -> Item | None:
     if block.startswith(OPEN_REQUEST) and block.endswith(CLOSE_REQUEST):
         request = block[len(OPEN_REQUEST) : -len(CLOSE_REQUEST)].replace(_ESCAPED_CLOSE, CLOSE_REQUEST)
-        return Item(section=Section.GOAL, text=request)
+        return Item(section=section if section in REQUESTS else Section.GOAL, text=request)
     body = without_bullet(block)
     box = _BOX.match(body)
     if box:
@@ -201,6 +210,7 @@ _TITLES = {
     "attempted so far": Section.DONE,
     "completed": Section.DONE,
     "request": Section.GOAL,
+    _bare_title(Section.PRESENT): Section.ASKED,
     _QUOTING: Section.GOAL,
     "constraints": Section.CONSTRAINTS,
     "preferences": Section.CONSTRAINTS,
@@ -221,9 +231,9 @@ def _render_lines(section: Section, items: Iterable[Item]) -> Iterator[str]:
     for group, texts in groups.items():
         if section is Section.IDENTIFIERS:
             yield f"{bullet}{group}: {', '.join(texts)}"
-        elif section is not Section.GOAL:
+        elif section not in REQUESTS:
             yield bullet + " ".join(texts)
-        elif parse(f"{section}\n{bullet}{texts[0]}") == [Item(section, texts[0])]:  # it is read back unchanged
+        elif [item.text for item in parse(f"{section}\n{bullet}{texts[0]}")] == texts[:1]:  # it is read back unchanged
             yield bullet + texts[0]
         else:
             yield OPEN_REQUEST + texts[0].replace(CLOSE_REQUEST, _ESCAPED_CLOSE) + CLOSE_REQUEST

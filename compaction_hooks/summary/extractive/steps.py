@@ -21,6 +21,7 @@ from compaction_hooks.files.operations import (
     words_of_refusal,
 )
 from compaction_hooks.files.shell import simple_commands, split_heredocs
+from compaction_hooks.summary.extractive.attempts import name_attempts, name_awaited, name_successes, tells_failure
 from compaction_hooks.summary.extractive.outline import Item, Section
 from compaction_hooks.summary.extractive.text import both_ends, defuse, one_line, size
 from compaction_hooks.text.escaping import neutralize
@@ -32,10 +33,10 @@ COMMAND_CHARS = 120
 ARGUMENTS_CHARS = 240
 ARGUMENT_CHARS = 120
 OUTCOME_CHARS = 70
+CHANGE_CHARS = 50
 ERROR_CHARS = 140
-"""The most characters in a line of a tool's name, a command line, all arguments, one argument, an answer and an error line."""
-SIGNATURE_WORDS = 3
-"""Words of a command, options left out, that make it another attempt at the same: `mise run test`, `python -m pytest x.py`."""
+"""The most characters in a line of a tool's name, a command line, all arguments, one argument, an answer, a changed line
+and an error line."""
 SCAN_CHARS = 4_000
 """Characters of a result that are read at each end for its outcome: compilers and test runners state it there."""
 MOST_TOOLS = (8, 4, 2, 1)
@@ -79,12 +80,23 @@ _ERROR_LINE = lazy_pattern(
     r"|--- FAIL|错误|失败|エラー|오류",
     re.IGNORECASE,
 )
+_CANCELLED = lazy_pattern(r"sibling tool call|command (?:was )?(?:aborted|cancelled)", re.IGNORECASE)
+"""Of a call that another call or the user stopped: it says nothing of the call itself."""
 _WRAPPER = lazy_pattern(
     r"</?[a-z_]+>|\[Command finished with exit code \d+\]|\[Python Interpreter: [^\[\]]*\]|[=*_~#-]{4,}"
 )
-_EXIT_LINE = lazy_pattern(r"(?:exit code|returncode|command exited)\W*\d+\W*$", re.IGNORECASE)
-_LEADING_CD = lazy_pattern(r"(?:\s*cd\s+\S+\s*(?:&&|;)\s*)+")
-_FIRST_COMMAND = lazy_pattern(r"[^|;&<>]*")
+_SAYS_NOTHING = lazy_pattern(
+    r"\W*(?:ok|no output|\w|(?:exit code|returncode|command exited)\W*\d+)?\W*$", re.IGNORECASE
+)
+"""A line without a word, or of one that is said of all: a bracket, the fence of a code block, "ok"."""
+_COMMITTED = lazy_pattern(r"^\[[\w./-]+ (?:\(root-commit\) )?[0-9a-f]{7,40}\] \S.*", re.MULTILINE)
+"""The line of Git about a commit."""
+_PATCH = lazy_pattern(r"\*\*\* (?:Begin|Update|Add)|--- |diff --git|@@ ")
+_DEFINITION = lazy_pattern(
+    r"\s*(?:(?:export|default|public|private|protected|internal|static|async|abstract|final|override|pub(?:\(\w+\))?)\s+)*"
+    r"(?:def|class|func|function|fn|fun|struct|enum|interface|trait|impl|type|module|protocol)\s+[\w(]"
+)
+_LEADING_CD = lazy_pattern(r"\A(?:\s*cd\s+\S+\s*(?:&&|;)\s*)+")
 _COUNT = lazy_pattern(r" \(x(\d{1,9})\)$")
 _OMITTED = lazy_pattern(r"\d+ more steps?, not listed: (.+)$")
 _OMITTED_TOOL = lazy_pattern(r"([^;()]+) (\d{1,9})")
@@ -118,18 +130,8 @@ class Step(NamedTuple):
 
     @property
     def signature(self) -> str:
-        """The part that another attempt at the same thing shares: the edited file, the tool and its first argument, or a
-        command's first words.
-        """
-        name, _, arguments = self.call.partition("(")
-        if self.kind == "edit":  # a file is shown without its key
-            shown = arguments.rstrip(")").split(", ")
-            return f"edit({next((value for value in shown if '=' not in value), shown[0])}"
-        if self.kind == "action":
-            return f"{name}({arguments.split(',')[0]}"
-        first = _FIRST_COMMAND.match(_without_cd(arguments.rstrip(")")))
-        words = [word for word in (first[0] if first else "").split() if not word.startswith("-")]
-        return f"{name}({' '.join(words[:SIGNATURE_WORDS])}"
+        """The name that another attempt at the same thing shares."""
+        return name_attempts(self.call, self.kind)[-1]
 
 
 def read_steps(calls: Iterable[CallMade]) -> Iterator[Step]:
@@ -160,7 +162,8 @@ def parse_step(text: str) -> Step:
 def step_items(earlier: Sequence[Item], new: Iterable[Step], later: Iterable[Step] = ()) -> list[Item]:
     """Return the items for the steps done and those that still fail, oldest first.
 
-    A failure before a successful attempt at the same thing is done; other failures are blocked.
+    A failure before a successful attempt at the same thing is done, and so is one before another failure of it; other failures
+    are blocked.
 
     Args:
         earlier: The items an earlier summary holds under "Done" and "Blocked".
@@ -169,13 +172,28 @@ def step_items(earlier: Sequence[Item], new: Iterable[Step], later: Iterable[Ste
     told = [item.text for item in earlier if not _OMITTED.match(item.text)]
     done = _merge_repeats([*map(parse_step, told), *new])
     shown = list(later)
-    succeeded = {step.signature: at for at, step in enumerate((*done, *shown)) if not step.failed}
+    steps = [*done, *shown]
+    failed = {step.signature: at for at, step in enumerate(steps) if step.failed}
+    succeeded = {
+        name: at
+        for at, step in enumerate(steps if failed else ())
+        if not step.failed and not tells_failure(step.call, step.outcome)
+        for name in name_successes(step.call, step.kind)
+    }
     calls = {step.call for step in shown}
     refused = [at for at, step in enumerate(done) if step.outcome.startswith(SAYS)][-MOST_REFUSALS:]
     items: list[Item] = []
     for at, step in enumerate(done):
-        is_mended = step.failed and succeeded.get(step.signature, -1) > at
+        is_mended = step.failed and any(
+            succeeded.get(name, -1) > at for name in name_awaited(step.call, step.kind, step.outcome)
+        )
         item = _make_item(step, (at + 1) / len(done), is_mended=is_mended)
+        if (
+            item.section is Section.BLOCKED
+            and failed[step.signature] > at
+            and not step.outcome.startswith((SAYS, SAID))
+        ):
+            item = item._replace(section=Section.DONE, value=item.value * MENDED)
         value = item.value * REPEATED if step.call in calls else item.value
         items.append(item._replace(value=value, must=at in refused))
     return items
@@ -195,17 +213,22 @@ class Failures(NamedTuple):
     def add(self, calls: Sequence[CallMade]) -> Failures:
         """Return the failures after these calls too. Of more than `MOST_FAILURES` the oldest are forgotten."""
         failed, mended = dict(self.failed), dict(self.mended)
+        awaited = {name: name_awaited(step.call, step.kind, step.outcome) for name, step in failed.items()}
         for made in calls:
             is_before_all = not made.has_failed and not failed
             if is_before_all or _NO_STEP.match(_base_name(made.call.name)):
                 continue
-            name = _read_call(made).signature
-            if made.has_failed and not words_of_refusal(made.result.text if made.result else ""):
+            if not made.has_failed:
+                step = _read_call(made)
+                succeeded = name_successes(step.call, step.kind)
+                found = {name: _as_mended(failed[name]) for name in failed if not awaited[name].isdisjoint(succeeded)}
+                mended |= found if found and not tells_failure(step.call, _read_step(made).outcome) else {}
+            elif not words_of_refusal(made.result.text if made.result else ""):
+                step = _read_step(made)
+                name = step.signature
                 failed.pop(name, None)
-                failed[name] = _read_step(made)
+                failed[name], awaited[name] = step, name_awaited(step.call, step.kind, step.outcome)
                 mended.pop(name, None)
-            elif before := failed.get(name):
-                mended[name] = before._replace(outcome=before.outcome.removesuffix(_LATER_OK) + _LATER_OK)
         for name in [*failed][:-MOST_FAILURES]:
             del failed[name]
             mended.pop(name, None)
@@ -287,17 +310,25 @@ def _make_item(step: Step, age: float, *, is_mended: bool) -> Item:
         is_plain = step.kind == "read" and not step.outcome
         return Item(section=Section.DONE, text=step.text, value=0.0 if is_plain else value)
     if is_mended:
-        outcome = step.outcome.removesuffix(_LATER_OK) + _LATER_OK
-        return Item(section=Section.DONE, text=step._replace(outcome=outcome).text, value=value * MENDED)
-    section = Section.DONE if step.kind in ("look", "read") or step.outcome.endswith(_LATER_OK) else Section.BLOCKED
+        return Item(section=Section.DONE, text=_as_mended(step).text, value=value * MENDED)
+    is_open = (
+        step.kind not in ("look", "read")
+        and not step.outcome.endswith(_LATER_OK)
+        and not _CANCELLED.match(step.outcome)
+    )
+    section = Section.BLOCKED if is_open else Section.DONE
     return Item(section=section, text=step.text, value=value * FAILING)
 
 
+def _as_mended(step: Step) -> Step:
+    return step._replace(outcome=step.outcome.removesuffix(_LATER_OK) + _LATER_OK)
+
+
 def _merge_repeats(done: Iterable[Step]) -> list[Step]:
-    """Return the steps with repetitions of one line counted, in the place of the last repetition."""
+    """Return the steps with repetitions counted, in the place of the last: those of one line, and edits of one file."""
     merged: dict[str, Step] = {}
     for step in done:
-        line = step._replace(times=1).text
+        line = step.call if step.kind == "edit" and not step.failed else step._replace(times=1).text
         before = merged.pop(line, None)
         merged[line] = step._replace(times=step.times + before.times) if before else step
     return list(merged.values())
@@ -308,7 +339,7 @@ def _read_call(made: CallMade) -> Step:
     call, command = made.call, made.command
     if command is not None:
         line, _ = split_heredocs(command)
-        shown = one_line(_without_cd(line[:SCAN_CHARS]), COMMAND_CHARS)
+        shown = one_line(_LEADING_CD.sub("", line[:SCAN_CHARS]), COMMAND_CHARS)
     else:
         shown = _arguments_text(made.arguments)
     kind = _kind_of(call.name, command or shown, is_command=command is not None)
@@ -328,9 +359,11 @@ def _read_step(made: CallMade) -> Step:
     elif made.has_failed:
         outcome = _error_line(result.text)
     elif step.kind in ("look", "read"):
-        outcome = "" if reads_files(made) else _short_answer(result.text)
+        outcome = "" if step.kind == "read" and reads_files(made) else _short_answer(result.text)
     else:
-        outcome = _outcome_line(result.text, step.kind)
+        outcome = _first_change(made.arguments) if step.kind == "edit" else _outcome_line(result.text, step.kind)
+    if step.kind == "command" and not outcome and made.command:
+        outcome = _first_change({"content": "\n".join(split_heredocs(made.command)[1])})
     return step._replace(outcome=_make_safe(outcome)) if outcome else step
 
 
@@ -363,11 +396,6 @@ def _only_reads(command: str) -> bool:
     return True
 
 
-def _without_cd(command: str) -> str:
-    change = _LEADING_CD.match(command)
-    return command[change.end() :] if change else command
-
-
 def _arguments_text(arguments: Mapping[str, object]) -> str:
     """Return arguments as `key=value, key=value`: long ones shortened, written texts left out, files by their last name.
 
@@ -396,31 +424,54 @@ def _argument_text(value: object) -> str:
 
 
 def _outcome_line(text: str, kind: Kind) -> str:
-    """Return the outcome of a successful action or command in a few words: "ok" for an action's record; nothing of an edit."""
-    lines = text[-SCAN_CHARS:].splitlines() if kind in ("action", "command") else []
-    first, last = (next(_informative(found), "") for found in (lines, reversed(lines)))
-    if first.startswith(("{", "[")) and len(text) > OUTCOME_CHARS:
-        return "ok" if kind == "action" else ""
-    return one_line(last, OUTCOME_CHARS if kind == "command" else 2 * OUTCOME_CHARS)
+    """Return the outcome of a successful action or command in a few words: its commit, or the last line that says something."""
+    text = text[-SCAN_CHARS:]
+    committed = _COMMITTED.search(text)
+    line = committed[0] if committed else next(_informative(reversed(text.splitlines())), "")
+    return one_line(line, OUTCOME_CHARS if kind == "command" or line.startswith(("{", "[")) else 2 * OUTCOME_CHARS)
+
+
+def _first_change(arguments: Mapping[str, object]) -> str:
+    """Return the function that an edit changed first, else its first changed line; of a new text, its first function or line."""
+    signed = (line for line in _signed_lines(arguments) if not line.startswith(("+++", "---")))
+    lines = [line.rpartition("@@")[2] if line.startswith("@@") else line for line in signed]
+    old, new = ([line[1:] for line in lines if line[:1] != sign] for sign in "+-")
+    for changed, other in ((new, old), (old, new)):
+        at = next((at for at, line in enumerate(changed) if line not in other and not _SAYS_NOTHING.match(line)), None)
+        if at is not None:
+            around = changed[at::-1] if other else changed[at:]
+            return one_line(next(filter(_DEFINITION.match, around), changed[at]), CHANGE_CHARS)
+    return ""
+
+
+def _signed_lines(arguments: Mapping[str, object]) -> Iterator[str]:
+    """Yield the lines of an edit's texts as a patch has them: "-" before the old ones, "+" before the new ones."""
+    for key, value in arguments.items():
+        name = plain_key(key)
+        if isinstance(value, str) and (name in EDIT_KEYS or _PATCH.match(value)):
+            sign = "" if _PATCH.match(value) else "-" if name.startswith("old") or name == "search" else "+"
+            yield from (sign + line for line in value[:SCAN_CHARS].splitlines())
+        for item in as_items(value) or ():
+            yield from _signed_lines(as_fields(item) or {})
 
 
 def _short_answer(text: str) -> str:
     """Return an answer of one short line, or the news that there is none; an empty text for any other."""
-    text = text.strip() or "nothing"
-    return "" if "\n" in text or len(text) > OUTCOME_CHARS else one_line(text, OUTCOME_CHARS)
+    text = _WRAPPER.sub(" ", text[:SCAN_CHARS]).strip()
+    answer = text if any(map(str.isalnum, text)) else "nothing"
+    return "" if "\n" in answer or len(answer) > OUTCOME_CHARS else one_line(answer, OUTCOME_CHARS)
 
 
 def _error_line(text: str) -> str:
     """Return the line of the error: the last that mentions one, else the first."""
-    found = _informative(both_ends(text, SCAN_CHARS).splitlines())
-    lines = [line for line in found if not _EXIT_LINE.match(line)]
+    lines = [*_informative(both_ends(text, SCAN_CHARS).splitlines())]
     speaking = (line for line in reversed(lines) if _ERROR_LINE.search(line))
-    return one_line(next(speaking, lines[0] if lines else text), ERROR_CHARS)
+    return one_line(next(speaking, lines[0] if lines else _WRAPPER.sub(" ", text)), ERROR_CHARS)
 
 
 def _informative(lines: Iterable[str]) -> Iterator[str]:
     stripped = (_WRAPPER.sub(" ", line).strip() for line in lines)
-    return (line for line in stripped if len(line) > 1 and line != "(no output)")
+    return (line for line in stripped if not _SAYS_NOTHING.match(line))
 
 
 def _make_safe(text: str) -> str:

@@ -1,25 +1,36 @@
-"""Open tasks: from to-do tools of any name, and from check boxes that the assistant writes."""
+"""Open tasks, from to-do tools of any name and from check boxes that the assistant writes; and where the work stands."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from compaction_hooks.files.operations import CallMade, as_fields, as_items
 from compaction_hooks.messages import Message
 from compaction_hooks.summary.extractive.outline import Item, Section
+from compaction_hooks.summary.extractive.statements import PROSE_CHARS, is_prose, is_small_talk, spoken_sentences
 from compaction_hooks.summary.extractive.text import quote
 from compaction_hooks.text.patterns import lazy_pattern
 
 TASK_CHARS = 160
 """The most characters of one task's text."""
+STATE_CHARS = 140
+"""The most characters of the line that tells where the work stands: 50 tokens."""
 BEGUN, OPEN, BOXED = 6.0, 4.0, 2.0
 """Values of a task in progress, of one that waits, and of a check box."""
 
 _TEXT_KEYS = ("content", "step", "subject", "title", "task", "text", "description", "name")
 _ID_KEYS = ("taskId", "task_id", "id")
-_DONE_STATES = frozenset({"completed", "complete", "done", "cancelled", "canceled", "deleted", "finished"})
-_STATES = _DONE_STATES | {"pending", "in_progress", "open", "todo", "not_started", "blocked", "waiting", "active"}
+_STATE_KEYS = ("status", "state", "done", "completed")
+# fmt: off
+_DONE_STATES = frozenset({
+    "completed", "complete", "done", "cancelled", "canceled", "deleted", "finished", "closed", "resolved", "skipped", "true",
+})
+_STATES = _DONE_STATES | {
+    "pending", "inprogress", "open", "todo", "notstarted", "blocked", "waiting", "active", "doing", "failed", "false",
+}
+# fmt: on
+"""As `_state` spells them."""
 _TASK_NAME = lazy_pattern(r"task|todo|plan", re.IGNORECASE)
 _BOX = lazy_pattern(r"^[ \t]*[-*+] \[([ xX])\] +(.{3,300})$", re.MULTILINE)
 _CREATED = lazy_pattern(r"#(\w{1,12})\b")
@@ -46,6 +57,22 @@ def task_items(
     ]
 
 
+def state_items(messages: Sequence[Message], earlier: Sequence[Item]) -> Sequence[Item]:
+    """Return the last statement of the assistant, with the first of the same message if both are short.
+
+    Args:
+        earlier: The line of an earlier summary, which any newer statement replaces.
+    """
+    for message in reversed(messages):
+        said = spoken_sentences(message.text) if message.role == "assistant" else []
+        told = [sentence for sentence in said if is_prose(sentence, PROSE_CHARS) and not is_small_talk(sentence)]
+        if told:
+            both = " ".join(dict.fromkeys((told[0], told[-1])))
+            line = both if len(both) <= STATE_CHARS else told[-1]
+            return [Item(section=Section.STATE, text=quote(line, STATE_CHARS), value=OPEN)]
+    return earlier
+
+
 def _update(tasks: dict[str, float], messages: Iterable[Message], calls: Iterable[CallMade]) -> None:
     """Add the tasks that these messages open, and remove those that they close."""
     known = {id(made.call): made for made in calls}
@@ -66,7 +93,7 @@ def _read_call(made: CallMade, tasks: dict[str, float]) -> None:
         if rows and all(_state(row) in _STATES and _text(row) for row in rows):
             tasks.clear()
             tasks.update(
-                (_text(row), BEGUN if _state(row) == "in_progress" else OPEN) for row in rows if not _is_done(row)
+                (_text(row), BEGUN if _state(row) == "inprogress" else OPEN) for row in rows if not _is_done(row)
             )
             return
 
@@ -100,4 +127,6 @@ def _is_done(row: Mapping[str, object]) -> bool:
 
 
 def _state(row: Mapping[str, object]) -> str:
-    return str(row.get("status")).replace("-", "_").replace(" ", "_").lower()
+    """Return the state of a task in small letters alone: tools write "in-progress", "InProgress" and "IN_PROGRESS"."""
+    found = next((row[key] for key in _STATE_KEYS if key in row), "")
+    return "".join(filter(str.isalpha, str(found))).lower()

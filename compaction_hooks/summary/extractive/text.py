@@ -11,6 +11,8 @@ ASCII_CHARS_PER_TOKEN = 2.8
 WIDE_TOKENS = 1.2
 """Tokens of one character outside ASCII: Chinese, Japanese and Korean take 0.8 to 2 characters per token."""
 
+CUT_OFF = " [...]"
+"""The end of a text of which only the beginning is left."""
 TAIL_PERCENT = 35
 """The part of a cut text that is from its end: requests put the wish first or last, and material between."""
 
@@ -70,6 +72,19 @@ def both_ends(text: str, max_chars: int) -> str:
     return text if len(text) <= 2 * max_chars else f"{text[:max_chars]}\n{text[-max_chars:]}"
 
 
+def opening(text: str, max_chars: int) -> str:
+    """Return the beginning of a longer text on one line, to the end of a word.
+
+    >>> opening("Fix the parser, then the lexer.", 20)
+    'Fix the parser, then [...]'
+    """
+    if len(text) <= max_chars + len(CUT_OFF):
+        return text
+    line = " ".join(text[: 2 * max_chars].split())[: max_chars + 1]
+    words = line.rpartition(" ")[0]
+    return (words if 2 * len(words) > max_chars else line[:max_chars]) + CUT_OFF
+
+
 def cut_middle(text: str, max_chars: int) -> str:
     """Return the text word for word, of about `max_chars` characters: head and tail with a marker between them.
 
@@ -93,6 +108,8 @@ def cut_middle(text: str, max_chars: int) -> str:
 
 def whole_parts(text: str) -> list[str]:
     """Return the parts of a bounded text without the sentences that the cut went through; other texts come back whole."""
+    if text.endswith(CUT_OFF):
+        return ["\n".join(sentences(text.removesuffix(CUT_OFF))[:-1])]
     marker = _LEFT_OUT.search(text)
     if not marker:
         return [text]

@@ -28,6 +28,8 @@ _PREFERENCE = lazy_pattern(
     r"|我叫|我是|我喜欢|我喜歡|我爱|我愛|我最|我想|我要|我住|我的|喜欢|生日|私は|好き",
     re.IGNORECASE,
 )
+_LABEL = lazy_pattern(r"[A-Z]{3,}(?:[ _-][A-Z]{2,}){0,3}:\s")
+"""A label in capitals, such as "NOTE:": its writer wants the sentence to be noticed."""
 _TERM = lazy_pattern(r"[^\W\d_]{2,}|\d+")
 _QUOTED = lazy_pattern(r"[\"“《「『](?=\S)[^\"”》」』\n]{2,60}[\"”》」』]")
 _PROPER = lazy_pattern(r"(?<=[a-z,;:'’(\"“] )[A-Z][\w'’.-]+(?: (?:[A-Z][\w'’.-]+|of|the|and|&))*")
@@ -54,7 +56,7 @@ def fact_items(messages: Sequence[Message], earlier: Sequence[Item]) -> list[Ite
         for number, (is_assistants, text) in enumerate(texts)
         for sentence in spoken_sentences(text)
     ]
-    terms = [_terms(_DATE.sub("", sentence)) for _, _, sentence in told]
+    terms = [find_terms(_DATE.sub("", sentence)) for _, _, sentence in told]
     frequency = Counter(term for found in terms for term in found)
 
     items: list[Item] = []
@@ -84,13 +86,13 @@ def _rate(sentence: str, section: Section, rarity: float) -> float:
         + 0.3 * min(len(_ENUMERATION.findall(body)), 5)
     )
     if section is Section.USER_FACTS:
-        bonus += 1.5 + 1.5 * bool(_PREFERENCE.search(body)) + 0.5 * bool(_DATE.match(sentence))
+        bonus += 1.5 + 1.5 * bool(_PREFERENCE.search(body) or _LABEL.match(body)) + 0.5 * bool(_DATE.match(sentence))
     if body.endswith(("?", "？")):
         bonus *= TALK
     return (rarity + bonus) * (TALK if is_talk and not _QUOTED.search(body) else 1.0)
 
 
-def _terms(sentence: str) -> set[str]:
+def find_terms(sentence: str) -> set[str]:
     """Return the words of a sentence in lower case; in a script without spaces, its pairs of characters."""
     terms: set[str] = set()
     for word in _TERM.findall(sentence.lower()):

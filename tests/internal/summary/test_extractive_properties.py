@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from compaction_hooks.messages import Message, Role, Text, ToolCall, ToolResult, Usage
 from compaction_hooks.summary.answers import refusal
 from compaction_hooks.summary.extractive import ExtractiveSummarizer
-from compaction_hooks.summary.extractive.outline import Section, parse
+from compaction_hooks.summary.extractive.outline import REQUESTS, parse
 from compaction_hooks.summary.extractive.statements import OLD_REQUEST_CHARS
 from compaction_hooks.summary.harness import is_foreign_summary, is_request, strip_harness
 from compaction_hooks.summary.request import Summary
@@ -94,4 +94,4 @@ def test_requests_are_read_back_word_for_word(texts: list[str]) -> None:
     cleaned = [strip_harness(one) for one in texts]
     wanted = [one for one in cleaned if is_request(one) and not is_foreign_summary(one)]
     latest = list(dict.fromkeys(reversed(wanted)))[::-1]
-    assert [item.text for item in parse(text) if item.section is Section.GOAL] == [neutralize(one) for one in latest]
+    assert [item.text for item in parse(text) if item.section in REQUESTS] == [neutralize(one) for one in latest]

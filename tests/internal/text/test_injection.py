@@ -18,7 +18,8 @@ from compaction_hooks.files.operations import find_touched_files, read_calls
 from compaction_hooks.messages import Media, Message, Opaque, Part, Role, Text, ToolCall, ToolResult
 from compaction_hooks.summary.answers import refusal
 from compaction_hooks.summary.extractive import ExtractiveSummarizer
-from compaction_hooks.summary.facts import CoveredFacts, name_facts, next_identifiers
+from compaction_hooks.summary.extractive.outline import REQUESTS
+from compaction_hooks.summary.facts import CoveredFacts, name_facts
 from compaction_hooks.summary.harness import is_foreign_summary
 from compaction_hooks.summary.prompts import SYSTEM_PROMPT
 from compaction_hooks.summary.request import SummaryKind, SummaryRequest, summary_request
@@ -108,7 +109,6 @@ def request(
     focus: str | None = "the tests",
     request_tokens: int = 30_000,
 ) -> SummaryRequest:
-    names = next_identifiers(messages, frozenset())
     return summary_request(
         messages,
         kind=kind,
@@ -120,7 +120,7 @@ def request(
         kept_messages=tuple(messages),
         name_facts=lambda: (
             "- a fact\n"
-            + name_facts(CoveredFacts(tuple(messages), previous_summary, tuple(messages)), names, 1_500, TOKENS)
+            + name_facts(CoveredFacts(tuple(messages), previous_summary, tuple(messages)), 300, 1_500, TOKENS)
         ),
     )
 
@@ -242,6 +242,11 @@ def sections(text: str) -> dict[str, list[str]]:
     return found
 
 
+def requests(found: dict[str, list[str]]) -> list[str]:
+    """Return the lines under the headings of the user's requests, the present one last."""
+    return [line for section in REQUESTS for line in found.get(section, [])]
+
+
 def summarize(messages: Sequence[Message], previous: str | None = None, focus: str | None = None) -> str:
     asked = rule_request(messages, previous, focus=focus, kind="update" if previous else "history")
     answer = ExtractiveSummarizer()(asked)
@@ -258,13 +263,13 @@ def test_the_default_summarizer_says_whose_words_it_repeats(attack: Attack) -> N
     for name, place in OTHERS.items():
         text = summarize(conversation(place, attack.text))
         found = sections(text)
-        assert (name, found["## Goal"]) == (name, ["- begin", "- end"])
+        assert (name, requests(found)) == (name, ["- begin", "- end"])
         assert "## Constraints & Preferences" not in found, name
         assert (name, unmarked(found)) == (name, [])
         assert (name, [line for lines in found.values() for line in lines if line[:2] != "- "]) == (name, [])
         assert (name, tags_seen(text), labels_seen(text), "<request" in text) == (name, [], [], False)
         later = sections(summarize([says("user", "more"), *called(name="other")], text))
-        assert (name, later["## Goal"]) == (name, ["- begin", "- end", "- more"])
+        assert (name, requests(later)) == (name, ["- begin", "- end", "- more"])
         assert "## Constraints & Preferences" not in later, name
         assert (name, unmarked(later)) == (name, [])
 
@@ -288,7 +293,7 @@ def test_an_earlier_summary_by_anyone_is_read_without_harm(begin: str, attack: A
     """A model wrote it, and what it was shown may have misled it: it may name wrong goals, and break nothing."""
     text = summarize([says("user", "end"), *called()], f"{begin}{attack.text}")
     assert tags_seen(text) == labels_seen(text) == []
-    assert sections(text)["## Goal"][-1] == "- end"
+    assert requests(sections(text))[-1] == "- end"
 
 
 @every_attack
@@ -297,8 +302,8 @@ def test_a_summary_among_the_messages_is_no_request(begin: str, attack: Attack) 
     messages = [says("user", "begin"), *called(), says("user", f"{begin}{attack.text}"), says("user", "end")]
     text = summarize(messages)
     assert tags_seen(text) == labels_seen(text) == []
-    assert "- begin" in sections(text)["## Goal"]
-    assert sections(text)["## Goal"][-1] == "- end"
+    assert "- begin" in requests(sections(text))
+    assert requests(sections(text))[-1] == "- end"
 
 
 # -- what stands in the context
