@@ -41,7 +41,7 @@ _CUES = frozenset(
         "moving_forward in_future every_time each_time any_time until_i until_we until_you ask_me ask_us ask_first "
         "before_you before_any nothing_may nothing_must nothing_else nowhere_else want_no want_every want_all "
         "want_each want_any hands_off limit_yourself no_emojis no_emoji call_me address_me be_careful i_never "
-        "i_always i_only we_never we_always we_only we_don't don't_want don't_like don't_need would_really "
+        "i_always i_only we_never we_always we_only we_don't we_should we_must don't_want don't_like don't_need would_really "
         "further_notice by_default a_time our_convention our_conventions our_rule our_rules our_style our_policy "
         "our_standard our_guideline our_guidelines our_practice our_preference our_habit our_house our_norm my_rule "
         "my_preference my_convention my_style we_use we_write we_follow we_call we_name we_spell we_prefer we_indent "
