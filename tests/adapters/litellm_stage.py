@@ -138,7 +138,7 @@ def offered(name: str, **properties: object) -> dict[str, Any]:
 
 
 def is_compacted(view: list[Chat]) -> bool:
-    return any("was compacted" in str(message.get("content")) for message in view)
+    return any("[Conversation summary]" in str(message.get("content")) for message in view)
 
 
 def task(tool_steps: int = 30) -> list[Chat]:
