@@ -292,8 +292,11 @@ def _fill(repair: _Repair, plan: SummaryPlan, summary: Summarized, size: Callabl
     ledger, sections = plan.ledger_tokens, set[Section]()
     if summary.has_our_headings:
         headed = headed_sections(summary.text)
-        sections = OUR_SECTIONS - headed | (FILLED if ledger is None else set())
-        sections |= set() if Section.GOAL in headed else {*REQUESTS}
+        sections = OUR_SECTIONS - headed
+        if ledger is None:
+            sections |= FILLED
+        if Section.GOAL not in headed:
+            sections |= {*REQUESTS}
     elif ledger is None:
         ledger = LEDGER_TOKENS
     if not sections and ledger == 0:

@@ -201,9 +201,12 @@ def _name_parts(
         if part and part.handles and (paths or made.has_failed) and len(found) < MOST_NAMED:
             found.setdefault(paths or source, f"{part.handles.find(part)} {source}{', failed' * made.has_failed}")
     named = [*failed.values(), *files.values()]
-    while named and snapshot.text_tokens(line := f"[{RECALL_TOOL} shows again: {'; '.join(named)}]") > room:
+    while named:
+        line = f"[{RECALL_TOOL} shows again: {'; '.join(named)}]"
+        if snapshot.text_tokens(line) <= room:
+            return line
         named.pop()
-    return line if named else ""
+    return ""
 
 
 def _read_after(native: int, covered: Mapping[int, Message]) -> dict[int, Message]:

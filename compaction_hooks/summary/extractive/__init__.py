@@ -303,8 +303,7 @@ def select(items: Sequence[Item], max_size: float, shares: Mapping[Section, floa
         shares: The part that a section may take in the first round of the room that identifiers leave.
     """
     names = next((at for at, item in enumerate(items) if item.section is Section.IDENTIFIERS), len(items))
-    listed = max(max_size * NAMES_SHARE, min(LEAST_NAMES_TOKENS, max_size * MOST_NAMES_SHARE))
-    share = min(sum(len(item.text) + 2 for item in items[names:]) / ASCII_CHARS_PER_TOKEN, listed)
+    share = min(sum(len(item.text) + 2 for item in items[names:]) / ASCII_CHARS_PER_TOKEN, max_size * NAMES_SHARE)
     others = max_size - share
     budget = _Budget(max_size)
     worth = (index for index in range(names) if items[index].value > 0)
@@ -318,14 +317,12 @@ def select(items: Sequence[Item], max_size: float, shares: Mapping[Section, floa
         budget.take(index, items[index], others * RESERVED.get(items[index].section, 1.0))
     budget.room += share
     for index in range(names, len(items)):
-        budget.take(index, items[index], max_size if items[index].value >= SURE_VALUE else listed)
+        budget.take(index, items[index], max_size * (1.0 if items[index].value >= SURE_VALUE else NAMES_SHARE))
     return [items[index] for index in sorted(budget.chosen)]
 
 
 NAMES_SHARE = 0.3
 """The part of a summary that is for identifiers."""
-LEAST_NAMES_TOKENS, MOST_NAMES_SHARE = 600, 0.4
-"""Tokens that are for identifiers in a small summary too, as the next steps need them; and the most of it that these are."""
 SURE_VALUE = 1.7
 """Identifiers of this value, which the user named just now, take any room that is left."""
 
