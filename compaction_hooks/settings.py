@@ -139,7 +139,8 @@ class CompactionSettings(Value):
             or n (the newest n are kept).
         max_result_tokens: A larger result of a tool is shortened to this size in every view, from the first call that shows it, so
             that no cached prefix changes; by estimate, its beginning and its end. Your list keeps all of it. None: no limit.
-        max_summary_tokens: The most tokens of a summary, at most 10 % of the window and 20 % of the summarizer's.
+        max_summary_tokens: The most tokens of a summary, with all that is added to it; at most 10 % of the window and 20 % of the
+            summarizer's.
         summary_prompt: Tells a model how to write a summary, in place of our headings: "Five sentences at most, in French." The
             other parts of the prompt stay: to summarize and answer nothing, the conversation and the previous summary in their
             tags, the focus of one call, and the most tokens. None: our headings.
@@ -156,8 +157,8 @@ class CompactionSettings(Value):
             (DeepSeek, manual thinking); "keep" never, and a refusal is raised.
         add_continuation: Whether the summary ends with a line telling the model to go on, where no user message follows.
         ledger_tokens: The most tokens of identifiers that are added to a summary which lacks them, as far as the view stays at the
-            target; 0: none. None: the room that a summary leaves of its allowance is filled with steps and identifiers; with
-            `summary_prompt`, 200 tokens of identifiers.
+            target; 0: none. None: what a summary leaves of `max_summary_tokens` is filled with the user's requests, steps,
+            findings and identifiers; with `summary_prompt`, 200 tokens of identifiers.
         breaker_failures: Failures of the summarizer in a row that open the circuit breaker (Claude Code).
         breaker_cooldown_seconds: The time after which an open breaker lets one attempt through.
     """

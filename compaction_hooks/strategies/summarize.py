@@ -102,8 +102,9 @@ class Summarize(Value):
     It begins at the active view: messages that it covers need not be cleared or shortened before.
 
     Attributes:
-        ledger_tokens: The most tokens of identifiers that are added to a summary which lacks them; 0: none. None: the room that
-            a summary leaves of its allowance is filled with steps and identifiers; with `summary_prompt`, 200 of identifiers.
+        ledger_tokens: The most tokens of identifiers that are added to a summary which lacks them; 0: none. None: what a
+            summary leaves of its allowance is filled with the user's requests, steps, findings and identifiers; with
+            `summary_prompt`, 200 tokens of identifiers.
         add_continuation: Whether the summary ends with a line telling the model to go on, if no user message follows.
     """
 

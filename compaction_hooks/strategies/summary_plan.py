@@ -153,11 +153,7 @@ def plan_summary(snapshot: Snapshot[M], goal: Goal[M]) -> SummaryPlan | None:
     known = FileOperations(read=record.read_files, modified=record.modified_files) if record else FileOperations()
     files = merge(merge(known, goal.host_files), touched)
     tags = file_tags(files, max_chars=int(cut.allowance * FILE_TAGS_RATIO * TAG_CHARS_PER_TOKEN))
-    handles = (
-        _name_parts(snapshot, calls, range(covered_runs, cut.run), pinned, room=cut.allowance * HANDLES_RATIO)
-        if snapshot.has_recall
-        else ""
-    )
+    handles = _name_parts(snapshot, calls, range(covered_runs, cut.run), pinned, room=cut.allowance * HANDLES_RATIO)
     # Of a stored view only those after the earlier cut: that summary, and the messages next to it, are counted already.
     uncounted = history.piece(first).host - record.compacted_message_count if record and history.base else 0
     return SummaryPlan(
@@ -184,8 +180,10 @@ def _name_parts(
 ) -> str:
     """Return a line with the handles of the last failed results and the last files of these runs, as many as `room` tokens hold.
 
-    Of a file that was read its text is named, of one that was written the arguments of the call.
+    Of a file that was read its text is named, of one that was written the arguments of the call. Without the recall tool: "".
     """
+    if not snapshot.has_recall:
+        return ""
     parts = {
         id(part.content): part
         for part in list_parts(snapshot.history, runs, OF_TOOLS, has_recall=True)

@@ -322,7 +322,8 @@ def select(items: Sequence[Item], max_size: float, shares: Mapping[Section, floa
 
 
 NAMES_SHARE = 0.3
-"""The part of a summary that is for identifiers."""
+"""The part of a summary that is for identifiers. With a fifth less at 64,000 tokens, recorded summaries had 67 % of the names that
+the next steps needed, for 81."""
 SURE_VALUE = 1.7
 """Identifiers of this value, which the user named just now, take any room that is left."""
 

@@ -238,11 +238,6 @@ class Failures(NamedTuple):
         """Return an item for each thing that failed before and succeeded the last time, oldest first."""
         return [Item(section=Section.DONE, text=step.text) for step in self.mended.values()]
 
-    def open_items(self) -> list[Item]:
-        """Return an item for each thing that still fails, oldest first; the newest is worth most."""
-        still = [step for name, step in self.failed.items() if name not in self.mended]
-        return [_make_item(step, (at + 1) / len(still), is_mended=False) for at, step in enumerate(still)]
-
 
 def refused_items(calls: Iterable[CallMade]) -> list[Item]:
     """Return an item for each refused call whose result gives words as the user's, oldest first."""

@@ -135,6 +135,12 @@ def sentences(text: str) -> list[str]:
     return [sentence for match in _SENTENCE.finditer(text) if (sentence := match[0].strip())]
 
 
+def has_wide(text: str) -> bool:
+    """Return whether a text has a character of a script that sets no spaces and needs few characters for a word."""
+    # A pattern of these ranges takes milliseconds to compile.
+    return not text.isascii() and any("\u3040" <= char <= "\u9fff" or "\uac00" <= char <= "\ud7af" for char in text)
+
+
 def without_pasted(text: str) -> str:
     """Return the text without lines of logs, errors and quotations, nor those between two of them in a paragraph.
 

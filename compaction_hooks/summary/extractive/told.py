@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 from compaction_hooks.messages import Message
 from compaction_hooks.summary.extractive.identifiers import Mentions
 from compaction_hooks.summary.extractive.outline import Item, Section
-from compaction_hooks.summary.extractive.statements import SENTENCE_CHARS, has_wide, is_small_talk, spoken_sentences
-from compaction_hooks.summary.extractive.text import one_line, quote, size
+from compaction_hooks.summary.extractive.statements import SENTENCE_CHARS, is_small_talk, spoken_sentences
+from compaction_hooks.summary.extractive.text import has_wide, one_line, quote, size
 from compaction_hooks.summary.harness import is_foreign_summary, is_request
 from compaction_hooks.text.patterns import lazy_pattern
 
