@@ -20,6 +20,7 @@ from compaction_hooks.runtime.effects import Aborted, Failure, Flow, Instant, No
 from compaction_hooks.strategies.summary_plan import Summarized, SummaryPlan
 from compaction_hooks.summary.answers import has_our_headings, read_summary_usage, refusal, unwrap_answer
 from compaction_hooks.summary.extractive import summarize_by_rule
+from compaction_hooks.summary.extractive.findings import Findings
 from compaction_hooks.summary.facts import disown_refusals, name_facts
 from compaction_hooks.summary.request import (
     LiveCall,
@@ -94,7 +95,8 @@ def summarize(
 
     unseen = len(messages) - done
     if unseen:
-        by_rule: str = yield Work(partial(summarize_by_rule, messages[done:], text, plan.allowance, plan.kept))
+        found = Findings(messages[done:], text, plan.kept)
+        by_rule: str = yield Work(partial(summarize_by_rule, found, plan.allowance))
         text = by_rule or text
     return replace(last, text=text, usage=usage, unseen=unseen, is_by_rule=last.is_by_rule or bool(unseen))
 
@@ -102,7 +104,8 @@ def summarize(
 def complete(plan: SummaryPlan, answer: Summarized) -> Summarized:
     """Return an answer about all messages of a plan with a text, by rule if it has none: native items, or the reason for none."""
     messages = plan.messages
-    text = answer.text or summarize_by_rule(messages, plan.previous_summary, plan.allowance, plan.kept)
+    found = Findings(messages, plan.previous_summary, plan.kept)
+    text = answer.text or summarize_by_rule(found, plan.allowance)
     unseen = 0 if answer.native else len(messages)
     return replace(answer, text=text, unseen=unseen, is_by_rule=not answer.text)
 

@@ -24,6 +24,7 @@ from compaction_hooks.strategies.summary_plan import (
     plan_summary,
 )
 from compaction_hooks.summary.extractive import select, summarize_by_rule
+from compaction_hooks.summary.extractive.findings import Findings
 from compaction_hooks.summary.extractive.outline import (
     LEFT_OUT,
     PARENTS,
@@ -35,7 +36,7 @@ from compaction_hooks.summary.extractive.outline import (
     render,
 )
 from compaction_hooks.summary.extractive.statements import constraint_items, request_texts
-from compaction_hooks.summary.extractive.steps import Failures, refused_items
+from compaction_hooks.summary.extractive.steps import Failures, read_steps, refused_items
 from compaction_hooks.summary.extractive.text import one_line
 from compaction_hooks.summary.facts import LINE_TOKENS, correct_failures, first_fitting, newest_fitting
 from compaction_hooks.tokens.budget import LEDGER_TOKENS
@@ -246,7 +247,8 @@ def repair_summary(
             others = [_name_words(snapshot, text, said[text]) for text in [*said][: len(said) - len(items)]]
             named = newest_fitting(_lacking("", others, Section.NOTES), int(plan.allowance * NAMED_RATIO), size)
             taken = sum(size(item.text) + LINE_TOKENS for item in (*items, *named)) + 3 * HEADING_TOKENS
-            repair.shrink(summarize_by_rule((), summary.text, min(plan.allowance - taken, size(summary.text))))
+            found = Findings((), summary.text, ())
+            repair.shrink(summarize_by_rule(found, min(plan.allowance - taken, size(summary.text))))
             wanted = _lacking(repair.text, said, Section.CONSTRAINTS)
         kept = repair.add(lambda room: newest_fitting(wanted, min(room, constraints_tokens), size))
         short = [item for item in wanted if item not in kept and len(item.text) <= NAME_CHARS]
@@ -302,16 +304,18 @@ def _fill(repair: _Repair, plan: SummaryPlan, summary: Summarized, size: Callabl
         ledger = LEDGER_TOKENS
     if not sections and ledger == 0:
         return
-    found = plan.facts.found
+    found = plan.facts
     shown = plan.tags + repair.text
     lacking = [item for item in map(as_data, found.list_items(repair.room)) if item.text not in shown]
     lacking = [item._replace(section=Section.ASKED) if item.section is Section.GOAL else item for item in lacking]
+    if found.is_chat:
+        lacking = [item._replace(must=False) for item in lacking]
     # A conversation without tools has facts in place of identifiers.
     listed = Section.USER_FACTS if found.is_chat and not summary.has_form else Section.IDENTIFIERS
     names = [item for item in lacking if item.section is listed]
     if ledger is not None:
         names = first_fitting(sorted(names, key=lambda item: -item.value), ledger, size)
-    items = [*(item for item in lacking if item.section in sections), *names]
+    items = [*(item for item in lacking if item.section in sections - {listed}), *names]
     repair.add(lambda room: select(items, (room + HEADING_TOKENS) * SLACK, found.shares))
 
 
@@ -422,9 +426,7 @@ def _find_words(snapshot: Snapshot[M], plan: SummaryPlan, start: int) -> Mapping
 
 
 def _read_words(message: Message, plan: SummaryPlan) -> UserWords:
-    constraints = plan.facts.constraints.get(id(message))
-    if constraints is None:  # covered by an earlier record
-        constraints = constraint_items(request_texts([message]), ())
+    constraints = constraint_items(request_texts([message]), (), plan.facts.find_limits)
     media = (f"{MEDIA_LEFT_OUT}{name_media(part)}]" for part in message.parts if isinstance(part, Media))
     return UserWords(tuple(item.text for item in constraints), tuple(media))
 
@@ -436,13 +438,13 @@ def _find_failures(snapshot: Snapshot[M], plan: SummaryPlan) -> Failures:
     if not isinstance(known, Failures) or run > plan.cut or not history.is_boundary(run):  # a rewind, or a late result
         run, known = history.base, Failures()
     if run == snapshot.covered_runs:
-        calls = plan.facts.calls
+        known = known.add(plan.facts.steps)
     else:
         first = history.run_start(run) if run > history.base else 0
-        calls = read_calls(piece.message for piece in history.pieces(first, history.run_start(plan.cut)))
-    known = known.add(calls)  # no call is open at a cut
+        pieces = history.pieces(first, history.run_start(plan.cut))  # no call is open at a cut
+        known = known.add(read_steps(read_calls(piece.message for piece in pieces)))
     history.log.failures = plan.cut, known
-    return known.add(plan.facts.kept_calls)
+    return known.add(plan.facts.kept_steps)
 
 
 def _lacking(text: str, said: Iterable[str], section: Section) -> list[Item]:

@@ -16,8 +16,9 @@ from compaction_hooks.history.history import History, is_only_reasoning
 from compaction_hooks.messages import M, Message, NativeSummary, Usage, Value
 from compaction_hooks.native import NativeItems
 from compaction_hooks.strategies.candidate import Goal, list_whole
+from compaction_hooks.summary.extractive.findings import Findings
+from compaction_hooks.summary.extractive.outline import Section
 from compaction_hooks.summary.extractive.steps import age_refusals
-from compaction_hooks.summary.facts import CoveredFacts
 from compaction_hooks.tokens.budget import SUMMARY_LARGE_STEP_RATIO
 from compaction_hooks.view.head import pin_pieces
 from compaction_hooks.view.parts import OF_TOOLS, RESULTS, by_name, list_parts
@@ -89,7 +90,7 @@ class SummaryPlan(Value):
     ends_with_user: bool
     needs_model: bool = True
     ledger_tokens: int | None = 0
-    facts: CoveredFacts = field(compare=False)
+    facts: Findings = field(compare=False)
 
     def host_count(self, newest: int) -> int:
         """Return how many host messages hold so many of the newest messages."""
@@ -147,8 +148,10 @@ def plan_summary(snapshot: Snapshot[M], goal: Goal[M]) -> SummaryPlan | None:
 
     previous = age_refusals(previous) if previous else None
     kept = (history.piece(i).message for i in (*pinned, *range(start, history.piece_count)))
-    facts = CoveredFacts(tuple(unread.values()), previous, tuple([one for one in kept if one.role != "system"]))
-    calls = facts.calls if readable is None else CoveredFacts(tuple(covered.values()), None, ()).calls
+    kept_messages = tuple([message for message in kept if message.role != "system"])
+    # Goals in a summary by a model are in its own words.
+    facts = Findings(tuple(unread.values()), previous, kept_messages, requests_under=(Section.ASKED,))
+    calls = facts.calls if readable is None else Findings(tuple(covered.values()), None, ()).calls
     touched = find_touched_files(calls)
     known = FileOperations(read=record.read_files, modified=record.modified_files) if record else FileOperations()
     files = merge(merge(known, goal.host_files), touched)

@@ -2,27 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property, partial
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 
-from compaction_hooks.files.operations import CallMade, read_calls, words_of_refusal
+from compaction_hooks.files.operations import words_of_refusal
 from compaction_hooks.messages import Message
-from compaction_hooks.summary.extractive import Found, find_items
+from compaction_hooks.summary.extractive.findings import Findings, items_under
 from compaction_hooks.summary.extractive.outline import OF_USER, Item, Section, as_data, parse, render, without_bullet
-from compaction_hooks.summary.extractive.statements import (
-    SHORT_CHARS,
-    constraint_items,
-    is_prose,
-    request_texts,
-)
-from compaction_hooks.summary.extractive.steps import (
-    Failures,
-    is_reported,
-    parse_step,
-    tells_error,
-    told_refusals,
-)
-from compaction_hooks.summary.extractive.tasks import task_items
+from compaction_hooks.summary.extractive.statements import SHORT_CHARS, is_prose, request_texts
+from compaction_hooks.summary.extractive.steps import Failures, is_reported, tells_error, told_refusals
 from compaction_hooks.summary.extractive.text import both_ends, sentences
 from compaction_hooks.summary.harness import read_xml_calls
 from compaction_hooks.text.escaping import neutralize
@@ -35,58 +23,6 @@ LINE_TOKENS = 2
 """Estimate of a bullet and a line break."""
 
 Size = Callable[[str], int]
-
-
-class CoveredFacts:
-    """The messages that a summary covers and those that stay next to it, and their facts: each is read once, when it is asked for.
-
-    Attributes:
-        messages: Those that are summarized, oldest first.
-        previous_summary: The summary to update, or None.
-        kept: Those that stay in the context: they close tasks and mend failures.
-    """
-
-    def __init__(self, messages: tuple[Message, ...], previous_summary: str | None, kept: tuple[Message, ...]) -> None:
-        self.messages, self.previous_summary, self.kept = messages, previous_summary, kept
-
-    @cached_property
-    def calls(self) -> Sequence[CallMade]:
-        """The tool calls of the messages, those written as XML too."""
-        return read_calls(read_xml_calls(self.messages))
-
-    @cached_property
-    def kept_calls(self) -> Sequence[CallMade]:
-        """The tool calls of the kept messages."""
-        return read_calls(self.kept)
-
-    @cached_property
-    def earlier(self) -> Sequence[Item]:
-        """The items of the previous summary."""
-        return parse(self.previous_summary or "")
-
-    @cached_property
-    def failures(self) -> Failures:
-        """The failures of all these calls and of the previous summary, and which of them were mended."""
-        blocked = (parse_step(item.text) for item in self.earlier if item.section is Section.BLOCKED)
-        earlier = Failures({step.signature: step for step in blocked if step.failed})
-        return earlier.add([*self.calls, *self.kept_calls])
-
-    @cached_property
-    def tasks(self) -> Sequence[Item]:
-        """The tasks that are still open."""
-        begun = [item for item in self.earlier if item.section is Section.IN_PROGRESS]
-        return task_items(self.messages, self.calls, begun, self.kept, self.kept_calls)
-
-    @cached_property
-    def constraints(self) -> Mapping[int, Sequence[Item]]:
-        """The user's constraints in the messages, oldest first, by the identity of their message."""
-        of_user = (message for message in self.messages if message.role == "user")
-        return {id(message): constraint_items(request_texts([message]), ()) for message in of_user}
-
-    @cached_property
-    def found(self) -> Found:
-        """The items of the default summary, but for goals in the words of a model."""
-        return find_items(self.messages, self.previous_summary, self.kept, (Section.ASKED,))
 
 
 def disown_refusals(text: str, messages: Sequence[Message], previous_summary: str) -> str:
@@ -121,7 +57,7 @@ def correct_failures(text: str, find_failures: Callable[[], Failures]) -> list[I
     return [item for item in mended if item.text not in text and any(is_reported(item, line.text) for line in told)]
 
 
-def name_facts(facts: CoveredFacts, identifiers_tokens: int, max_tokens: int, size: Size) -> str:
+def name_facts(facts: Findings, identifiers_tokens: int, max_tokens: int, size: Size) -> str:
     """Return the facts that a model's summary should have word for word, under its headings; empty if there are none.
 
     Args:
@@ -129,12 +65,11 @@ def name_facts(facts: CoveredFacts, identifiers_tokens: int, max_tokens: int, si
         max_tokens: The most the summary may hold.
         size: Size of a text in tokens.
     """
-    found = facts.found.items if identifiers_tokens else ()
-    identifiers = [item for item in found if item.section is Section.IDENTIFIERS]
+    identifiers = items_under(facts.items if identifiers_tokens else (), Section.IDENTIFIERS)
     said = int(max_tokens * NAMED_RATIO)
-    constraints = {item.text: item for found in facts.constraints.values() for item in found}
+    known = {item.text for item in facts.earlier}
     items = [
-        *newest_fitting([*constraints.values()], said, size),
+        *newest_fitting([item for item in facts.constraints if item.text not in known], said, size),
         *newest_fitting(facts.failures.mended_items(), said // 2, size),
         *newest_fitting(facts.tasks, said // 2, size),
         *first_fitting(identifiers, identifiers_tokens, size),

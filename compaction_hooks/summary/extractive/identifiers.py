@@ -17,6 +17,7 @@ from compaction_hooks.files.operations import CallMade, as_fields, as_items
 from compaction_hooks.messages import Media, Message, Role, Text, ToolCall, ToolResult
 from compaction_hooks.summary.extractive.outline import Item, Section
 from compaction_hooks.summary.extractive.text import both_ends, defuse
+from compaction_hooks.text.escaping import remove_noise
 from compaction_hooks.text.patterns import lazy_pattern
 from compaction_hooks.view.texts import HANDLE, RECALL_TOOL
 
@@ -154,7 +155,7 @@ def collect_mentions(messages: Sequence[Message], calls: Iterable[CallMade], ear
         for part in message.parts:
             match part:
                 case ToolResult() if RESULT * decay >= LEAST_WEIGHT:  # of less weight, alone, it would not be listed
-                    text = _read_ends(part.text, int(SCAN_CHARS * decay))
+                    text = remove_noise(_read_ends(part.text, int(SCAN_CHARS * decay)))
                     _count_result(HANDLE.sub(" ", text) if part.call_id in recalled else text, mentions, decay)
                 case ToolCall() if part.name != RECALL_TOOL:  # handles are of no use for the next step
                     mentions.add(_argument_names(arguments[id(part)], mentions), CALL * decay)

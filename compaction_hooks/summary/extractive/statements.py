@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 
 from compaction_hooks.files import remove_file_tags
 from compaction_hooks.messages import Message
@@ -52,7 +53,7 @@ _SMALL_TALK = lazy_pattern(
     r"good (?:morning|evening|night|idea)|i understand|i see|i'?m (?:glad|sorry)|glad to|sounds (?:good|great|really|like)|"
     r"that'?s (?:great|good|right|true|really|wonderful|a great)|feel free|let me know|if you (?:have|need)|i hope|"
     r"i will try|i'll try|i can (?:help|assist)|i'?d be happy|i'?m here|bye|goodbye|bonjour|merci|hola|gracias|danke|hallo)\b|"
-    r"(?:perfect|excellent|awesome|wonderful|amazing|fantastic|absolutely|exactly|understood)[!.]|"
+    r"(?:perfect|excellent|awesome|wonderful|amazing|fantastic|absolutely|exactly|understood|acknowledged|noted|got it)[!.:]|"
     r"你好|您好|嗨|谢谢|謝謝|感谢|感謝|多谢|不用谢|不客气|好的|当然|當然|嗯|是啊|是的|没问题|太好了|再见|哈哈|希望你|加油|"
     r"ありがとう|こんにちは)",
     re.IGNORECASE,
@@ -120,8 +121,10 @@ def request_items(texts: Sequence[str], max_size: float, spare: float = 0.0, *, 
         spare -= more
         limit = limits[at] + more
         if limit < CUT_SHARE * whole:
-            is_short = 0 < at < len(texts) - 1 and limit < size(text[:OLD_REQUEST_CHARS])
-            text = opening(text, OPENING_CHARS) if is_short else cut_middle(text, math.ceil(limit / whole * len(text)))
+            chars = math.ceil(limit / whole * len(text))
+            is_between = 0 < at < len(texts) - 1 and limit < size(text[:OLD_REQUEST_CHARS])
+            is_short = is_between or chars < OPENING_CHARS
+            text = opening(text, OPENING_CHARS) if is_short else cut_middle(text, chars)
         found.setdefault(text, Item(section=Section.GOAL, text=text, value=values[at], must=at in kept))
     items = [*found.values()][::-1]
     if is_present and len(items) > 1:
@@ -161,19 +164,17 @@ def _first_fitting(places: Iterable[int], sizes: Sequence[float], room: float) -
     return chosen
 
 
-def constraint_items(texts: Sequence[str], earlier: Sequence[Item]) -> list[Item]:
+def constraint_items(
+    texts: Sequence[str], earlier: Sequence[str], find_limits: Callable[[str], Sequence[str]] | None = None
+) -> list[Item]:
     """Return the user's sentences that limit or prefer something, those of earlier rounds first.
 
     The requests contain them too, but as items of their own they remain when the requests are dropped.
+
+    Args:
+        find_limits: `limiting_sentences`, or what remembers its answers.
     """
-    said = (
-        sentence
-        for text in texts
-        for part in whole_parts(text)
-        for sentence in spoken_sentences(without_pasted(without_code(part)))
-    )
-    found = [item.text for item in earlier]
-    found += filter(_is_constraint, said)
+    found = chain(earlier, *map(find_limits or limiting_sentences, texts))
     ordered = list(dict.fromkeys(quote(text, MAX_SENTENCE_CHARS) for text in found))
     return [
         Item(
@@ -183,6 +184,14 @@ def constraint_items(texts: Sequence[str], earlier: Sequence[Item]) -> list[Item
         )
         for index, text in enumerate(ordered)
     ]
+
+
+def limiting_sentences(request: str) -> list[str]:
+    """Return the sentences of a request that limit or prefer something."""
+    said = (
+        sentence for part in whole_parts(request) for sentence in spoken_sentences(without_pasted(without_code(part)))
+    )
+    return [*filter(_is_constraint, said)]
 
 
 def _is_constraint(sentence: str) -> bool:

@@ -24,7 +24,7 @@ from compaction_hooks.files.shell import simple_commands, split_heredocs
 from compaction_hooks.summary.extractive.attempts import name_attempts, name_awaited, name_successes, tells_failure
 from compaction_hooks.summary.extractive.outline import Item, Section
 from compaction_hooks.summary.extractive.text import both_ends, defuse, one_line, size
-from compaction_hooks.text.escaping import neutralize
+from compaction_hooks.text.escaping import neutralize, remove_noise
 from compaction_hooks.text.patterns import lazy_pattern
 from compaction_hooks.view.texts import RECALL_TOOL
 
@@ -210,21 +210,16 @@ class Failures(NamedTuple):
     failed: Mapping[str, Step] = MappingProxyType({})
     mended: Mapping[str, Step] = MappingProxyType({})
 
-    def add(self, calls: Sequence[CallMade]) -> Failures:
-        """Return the failures after these calls too. Of more than `MOST_FAILURES` the oldest are forgotten."""
+    def add(self, steps: Iterable[Step]) -> Failures:
+        """Return the failures after these steps too. Of more than `MOST_FAILURES` the oldest are forgotten."""
         failed, mended = dict(self.failed), dict(self.mended)
         awaited = {name: name_awaited(step.call, step.kind, step.outcome) for name, step in failed.items()}
-        for made in calls:
-            is_before_all = not made.has_failed and not failed
-            if is_before_all or _NO_STEP.match(_base_name(made.call.name)):
-                continue
-            if not made.has_failed:
-                step = _read_call(made)
-                succeeded = name_successes(step.call, step.kind)
+        for step in steps:
+            if not step.failed:
+                succeeded = name_successes(step.call, step.kind) if failed else ()
                 found = {name: _as_mended(failed[name]) for name in failed if not awaited[name].isdisjoint(succeeded)}
-                mended |= found if found and not tells_failure(step.call, _read_step(made).outcome) else {}
-            elif not words_of_refusal(made.result.text if made.result else ""):
-                step = _read_step(made)
+                mended |= found if found and not tells_failure(step.call, step.outcome) else {}
+            elif not step.outcome.startswith(SAYS):
                 name = step.signature
                 failed.pop(name, None)
                 failed[name], awaited[name] = step, name_awaited(step.call, step.kind, step.outcome)
@@ -347,16 +342,17 @@ def _read_call(made: CallMade) -> Step:
 def _read_step(made: CallMade) -> Step:
     """Return the step of a call, with its outcome in a few words."""
     step, result = _read_call(made), made.result
+    said = remove_noise(both_ends(result.text, SCAN_CHARS)) if result else ""
     if result is None:
         outcome = ""
     elif words := words_of_refusal(result.text):
         outcome = SAYS + one_line(words, REFUSAL_CHARS)
     elif made.has_failed:
-        outcome = _error_line(result.text)
+        outcome = _error_line(said)
     elif step.kind in ("look", "read"):
-        outcome = "" if step.kind == "read" and reads_files(made) else _short_answer(result.text)
+        outcome = "" if step.kind == "read" and reads_files(made) else _short_answer(said)
     else:
-        outcome = _first_change(made.arguments) if step.kind == "edit" else _outcome_line(result.text, step.kind)
+        outcome = _first_change(made.arguments) if step.kind == "edit" else _outcome_line(said, step.kind)
     if step.kind == "command" and not outcome and made.command:
         outcome = _first_change({"content": "\n".join(split_heredocs(made.command)[1])})
     return step._replace(outcome=_make_safe(outcome)) if outcome else step
@@ -459,7 +455,7 @@ def _short_answer(text: str) -> str:
 
 def _error_line(text: str) -> str:
     """Return the line of the error: the last that mentions one, else the first."""
-    lines = [*_informative(both_ends(text, SCAN_CHARS).splitlines())]
+    lines = [*_informative(text.splitlines())]
     speaking = (line for line in reversed(lines) if _ERROR_LINE.search(line))
     return one_line(next(speaking, lines[0] if lines else _WRAPPER.sub(" ", text)), ERROR_CHARS)
 

@@ -15,7 +15,7 @@ from compaction_hooks.messages import Message, Role, Text, ToolCall, ToolResult
 from compaction_hooks.summary.extractive import ExtractiveSummarizer
 from compaction_hooks.summary.extractive.identifiers import kind_of
 from compaction_hooks.summary.extractive.outline import REQUESTS, Section, parse
-from compaction_hooks.summary.extractive.steps import CHANGE_CHARS, Failures
+from compaction_hooks.summary.extractive.steps import CHANGE_CHARS, Failures, read_steps
 from compaction_hooks.summary.request import SummaryKind, SummaryRequest
 from compaction_hooks.tokens import CharacterEstimator
 from compaction_hooks.view.texts import render_summary
@@ -422,14 +422,14 @@ def test_a_failure_is_mended_in_other_words_too(
     text = summarize(later, summarize([user("go"), *failing])) if is_carried else summarize([user("go"), *messages])
     assert under(text, Section.BLOCKED) == []
     mended = [line for line in under(text, Section.DONE) if line.endswith(f"{error}; later ok")]
-    assert [item.text for item in Failures().add(read_calls(messages)).mended_items()] == mended != []
+    assert [item.text for item in Failures().add(read_steps(read_calls(messages))).mended_items()] == mended != []
 
 
 @pytest.mark.parametrize(("command", "error", "later"), REMAINING)
 def test_a_failure_is_not_mended_by_something_else(command: str, error: str, later: list[Message]) -> None:
     messages = [*bash(command, f"Exit code 1\n{error}"), *later]
     assert under(summarize([user("go"), *messages]), Section.BLOCKED)[0].endswith(error)
-    assert not Failures().add(read_calls(messages)).mended_items()
+    assert not Failures().add(read_steps(read_calls(messages))).mended_items()
 
 
 def test_a_failure_takes_the_place_of_the_one_before() -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from random import Random
 
-from compaction_hooks.files.operations import CallMade, read_calls
+from compaction_hooks.files.operations import read_calls
 from compaction_hooks.messages import Message, ToolCall, ToolResult
-from compaction_hooks.summary.extractive.steps import MOST_FAILURES, Failures
+from compaction_hooks.summary.extractive.steps import MOST_FAILURES, Failures, Step, read_steps
 
 
 def ran(id: int, name: str, result: str) -> list[Message]:
@@ -17,8 +17,8 @@ def ran(id: int, name: str, result: str) -> list[Message]:
     ]
 
 
-def read(steps: list[list[Message]]) -> list[CallMade]:
-    return read_calls(message for step in steps for message in step)
+def read(steps: list[list[Message]]) -> list[Step]:
+    return [*read_steps(read_calls(message for step in steps for message in step))]
 
 
 def test_failures_read_in_parts_are_those_read_at_once() -> None:
@@ -31,8 +31,8 @@ def test_failures_read_in_parts_are_those_read_at_once() -> None:
         first, second = sorted(random.choices(range(len(steps) + 1), k=2))
         parts = [read(part) for part in (steps[:first], steps[first:second], steps[second:])]
         folded = Failures()
-        for calls in parts:
-            folded = folded.add(calls)
+        for part in parts:
+            folded = folded.add(part)
         assert folded.mended_items() == Failures().add(read(steps)).mended_items()
 
 

@@ -19,7 +19,8 @@ from compaction_hooks.messages import Media, Message, Opaque, Part, Role, Text, 
 from compaction_hooks.summary.answers import refusal
 from compaction_hooks.summary.extractive import ExtractiveSummarizer
 from compaction_hooks.summary.extractive.outline import REQUESTS
-from compaction_hooks.summary.facts import CoveredFacts, name_facts
+from compaction_hooks.summary.extractive.findings import Findings
+from compaction_hooks.summary.facts import name_facts
 from compaction_hooks.summary.harness import is_foreign_summary
 from compaction_hooks.summary.prompts import SYSTEM_PROMPT
 from compaction_hooks.summary.request import SummaryKind, SummaryRequest, summary_request
@@ -120,7 +121,7 @@ def request(
         kept_messages=tuple(messages),
         name_facts=lambda: (
             "- a fact\n"
-            + name_facts(CoveredFacts(tuple(messages), previous_summary, tuple(messages)), 300, 1_500, TOKENS)
+            + name_facts(Findings(tuple(messages), previous_summary, tuple(messages)), 300, 1_500, TOKENS)
         ),
     )
 

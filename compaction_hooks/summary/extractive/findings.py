@@ -1,0 +1,222 @@
+"""What is found in the messages that a summary covers, and in the summary before it: the items of its text, each with its value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import cache, cached_property, partial
+from operator import is_
+
+from compaction_hooks.files import remove_file_tags
+from compaction_hooks.files.operations import CallMade, find_touched_files, read_calls
+from compaction_hooks.messages import Message, Opaque, Part, Text, ToolCall
+from compaction_hooks.summary.extractive.causes import cause_items
+from compaction_hooks.summary.extractive.identifiers import collect_mentions, find_names, identifier_items
+from compaction_hooks.summary.extractive.outline import Item, Section, parse
+from compaction_hooks.summary.extractive.statements import (
+    constraint_items,
+    foreign_items,
+    limiting_sentences,
+    request_items,
+    request_texts,
+)
+from compaction_hooks.summary.extractive.steps import Failures, Step, parse_step, read_steps, step_items
+from compaction_hooks.summary.extractive.tasks import state_items, task_items
+from compaction_hooks.summary.extractive.text import both_ends, size
+from compaction_hooks.summary.extractive.told import fact_items, note_items
+from compaction_hooks.summary.harness import is_summary_message, read_xml_calls, strip_harness
+
+REQUESTS_SHARE = 0.36
+"""The part of a summary that the first and the newest request may take together."""
+FULL = 0.85
+"""A summary that takes this part of its allowance is full: a smaller one is made anew, with more of the requests."""
+WORK_SHARES: Mapping[Section, float] = {
+    Section.GOAL: 0.6,
+    Section.CONSTRAINTS: 0.08,
+    Section.DONE: 0.24,
+    Section.IN_PROGRESS: 0.07,
+    Section.BLOCKED: 0.07,
+    Section.STATE: 0.08,
+    Section.USER_FACTS: 0.05,
+    Section.ASSISTANT_FACTS: 0.03,
+    Section.IDENTIFIERS: 0.14,
+    Section.NOTES: 0.06,
+}
+"""The part of a summary that each section may take in the first round, for work with tools. They overlap on purpose."""
+CHAT_SHARES: Mapping[Section, float] = {
+    **WORK_SHARES,
+    Section.GOAL: 0.10,
+    Section.USER_FACTS: 0.50,
+    Section.ASSISTANT_FACTS: 0.30,
+}
+"""The same for a conversation without tools, in which facts are all that can be asked for."""
+MAX_TEXT_CHARS = 100_000
+"""The most characters of one text that are read, half from each end: a larger text was pasted, and a pattern that runs over
+it stops every thread."""
+LINE_TOKENS = 4
+"""About the tokens of a line's bullet, or of the comma between two names."""
+
+
+class Findings:
+    """The messages that a summary covers and those that stay next to it, and what they tell: each is read once, when asked for.
+
+    Attributes:
+        messages: Those that are summarized, oldest first.
+        previous_summary: The summary to update, or None.
+        kept: Those that stay in the context: they close tasks and mend failures, and need not be repeated.
+    """
+
+    def __init__(
+        self,
+        messages: tuple[Message, ...],
+        previous_summary: str | None,
+        kept: tuple[Message, ...],
+        requests_under: tuple[Section, ...] = (Section.GOAL, Section.ASKED),
+    ) -> None:
+        """Read nothing yet.
+
+        Args:
+            requests_under: The sections of the previous summary whose items are requests of the user, word for word.
+        """
+        self.messages, self.previous_summary, self.kept = messages, previous_summary, kept
+        self.find_limits = cache(limiting_sentences)
+        self._requests_under = requests_under
+
+    @cached_property
+    def readable(self) -> list[Message]:
+        """The messages to read: with calls as such, without the harness's blocks, and of a large text the two ends."""
+        return [_prepare(message) for message in read_xml_calls(self.messages) if message.role != "system"]
+
+    @cached_property
+    def calls(self) -> Sequence[CallMade]:
+        """The tool calls of the messages, those written as XML too."""
+        return read_calls(self.readable)
+
+    @cached_property
+    def kept_calls(self) -> Sequence[CallMade]:
+        """The tool calls of the kept messages."""
+        return read_calls(self.kept)
+
+    @cached_property
+    def steps(self) -> Sequence[Step]:
+        """The steps of the messages."""
+        return [*read_steps(self.calls)]
+
+    @cached_property
+    def kept_steps(self) -> Sequence[Step]:
+        """The steps of the kept messages."""
+        return [*read_steps(self.kept_calls)]
+
+    @cached_property
+    def earlier(self) -> Sequence[Item]:
+        """The items of the previous summary."""
+        return parse(remove_file_tags(self.previous_summary or ""))
+
+    @cached_property
+    def told(self) -> Sequence[Item]:
+        """The items of the previous summary, and of summaries by other systems in the messages."""
+        return [*self.earlier, *foreign_items(self.readable)]
+
+    @cached_property
+    def failures(self) -> Failures:
+        """The failures of all these calls and of the previous summary, and which of them were mended."""
+        blocked = (parse_step(item.text) for item in self._under(Section.BLOCKED))
+        earlier = Failures({step.signature: step for step in blocked if step.failed})
+        if not earlier.failed and not any(made.has_failed for made in (*self.calls, *self.kept_calls)):
+            return earlier
+        return earlier.add([*self.steps, *self.kept_steps])
+
+    @cached_property
+    def tasks(self) -> Sequence[Item]:
+        """The tasks that are still open."""
+        begun = self._under(Section.IN_PROGRESS)
+        return task_items(self._said, self.calls, begun, self.kept, self.kept_calls)
+
+    @cached_property
+    def is_chat(self) -> bool:
+        """Whether the conversation has no tools: facts are all there is. A summary with steps says that there were some."""
+        has_steps = any(message.calls or message.results for message in self.readable)
+        return not has_steps and not self._under(Section.DONE, Section.IDENTIFIERS)
+
+    @cached_property
+    def asked(self) -> Sequence[str]:
+        """The user's requests, word for word, oldest first, without those that stay."""
+        earlier = [item.text for item in self._under(*self._requests_under)]
+        return [text for text in request_texts(self.readable, earlier) if text not in self._shown]
+
+    @cached_property
+    def constraints(self) -> Sequence[Item]:
+        """The user's constraints, oldest first, without those of the previous summary that stay."""
+        earlier = self._under(Section.CONSTRAINTS)
+        limits = [item.text for item in earlier if not any(item.text in text for text in self._shown)]
+        return constraint_items(self.asked, limits, self.find_limits)
+
+    @cached_property
+    def items(self) -> Sequence[Item]:
+        """All items but requests, in the order of the text's sections, identifiers last."""
+        facts = self._under(Section.USER_FACTS, Section.ASSISTANT_FACTS)
+        if self.is_chat:
+            facts = self._under(*self._requests_under) + facts
+        items = [
+            *self.constraints,
+            *step_items(self._under(Section.DONE, Section.BLOCKED), self.steps, self.kept_steps),
+            *self.tasks,
+            *cause_items(() if self.is_chat else self._said, self._under(Section.CAUSES), self.kept),
+            *fact_items(self._said if self.is_chat else (), facts),
+            *note_items(self._under(Section.NOTES)),
+        ]
+        if not self.is_chat:
+            items += state_items(self._said, self._under(Section.STATE))
+            # Names that are not elsewhere in the context: the file lists have modified paths.
+            mentions = collect_mentions(self._said, self.calls, self.told)
+            known = find_names(self.kept, mentions).union(find_touched_files(self.calls).modified)
+            items += identifier_items(mentions, known)
+        return items
+
+    @property
+    def shares(self) -> Mapping[Section, float]:
+        """The part of a summary that each section may take in the first round."""
+        return CHAT_SHARES if self.is_chat else WORK_SHARES
+
+    def list_items(self, max_tokens: int) -> list[Item]:
+        """Return all items for a summary of this size: requests are cut to their share, or to the room that nothing else needs."""
+        asked = [*self.asked[:1], *self.asked[1:][-1:]] if self.is_chat else self.asked  # the others are facts
+        # The newest is the user's present request if no kept message has one.
+        request_all = partial(request_items, asked, max_tokens * REQUESTS_SHARE, is_present=not self._shown)
+        requests = request_all()
+        needed = (item for item in (*self.items, *requests) if item.value > 0)
+        spare = FULL * max_tokens - sum(size(item.text) + LINE_TOKENS for item in needed)
+        return [*(request_all(spare) if spare > 0 else requests), *self.items]
+
+    @cached_property
+    def _said(self) -> Sequence[Message]:
+        return [message for message in self.readable if not message.is_summary]
+
+    @cached_property
+    def _shown(self) -> Sequence[str]:
+        """The requests of the user that stay."""
+        return request_texts([message for message in self.kept if not is_summary_message(message)])
+
+    def _under(self, *sections: Section) -> list[Item]:
+        return items_under(self.told, *sections)
+
+
+def items_under(items: Iterable[Item], *sections: Section) -> list[Item]:
+    """Return the items of these sections."""
+    return [item for item in items if item.section in sections]
+
+
+def _prepare(message: Message) -> Message:
+    """Return a message to read; most are read as they are."""
+    parts = [*map(_prepare_part, message.parts)]
+    return message if all(map(is_, parts, message.parts)) else replace(message, parts=tuple(parts))
+
+
+def _prepare_part(part: Part) -> Part:
+    """Return a part to read: the two ends of a text without the harness's blocks; a provider's tool as a call."""
+    if isinstance(part, Opaque) and part.content:
+        return ToolCall("", part.name or part.kind, part.content)
+    if not isinstance(part, Text):
+        return part
+    text = strip_harness(both_ends(part.text, MAX_TEXT_CHARS // 2))
+    return part if text == part.text else replace(part, text=text)
