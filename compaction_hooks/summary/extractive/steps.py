@@ -53,8 +53,9 @@ VALUES: dict[Kind, float] = {"action": 6.0, "edit": 0.5, "command": 2.5, "look":
 "look", and so is a search of the web, whose words nothing else names. A line of another system's summary is "told"."""
 LEAST_COST = 8.0
 """Added to the size of a line, in tokens, which divides its value: agents repeat short commands, and many of them fit."""
-FAILING, MENDED, REPEATED = 1.5, 0.4, 0.1
-"""Factors for a step that still fails, for a failure before a success, and for a step that kept messages repeat."""
+FAILING, MENDED, REPEATED, SILENT = 1.5, 0.4, 0.1, 0.8
+"""Factors for a step that still fails, for a failure before a success, for a step that kept messages repeat, and for one without an
+outcome."""
 
 _READ_NAME = lazy_pattern(
     r"get|read|list|ls$|find|search|grep|glob|view|open|show|fetch|look|query|check|describe|calculat|count|cat$|head$|tail$"
@@ -294,7 +295,8 @@ def make_omitted_line(dropped: Iterable[Item], earlier: Iterable[Item], max_size
 
 def _make_item(step: Step, age: float, *, is_mended: bool) -> Item:
     """Return the item of a step. The newest is worth three times as much as the oldest."""
-    value = VALUES[step.kind] * (0.5 + age) * (1 + math.log2(step.times)) / (LEAST_COST + size(step.text))
+    worth = VALUES[step.kind] * (1.0 if step.outcome else SILENT)
+    value = worth * (0.5 + age) * (1 + math.log2(step.times)) / (LEAST_COST + size(step.text))
     if not step.failed:
         # The file lists name the files that were read, and names found in results are listed: a plain read says nothing else.
         is_plain = step.kind == "read" and not step.outcome
