@@ -45,8 +45,9 @@ from compaction_hooks.view.parts import find_handle
 from compaction_hooks.view.snapshot import Snapshot
 from compaction_hooks.view.texts import PROMPT_VERSION, RECALL_TOOL, render_summary
 
-CONSTRAINTS_RATIO = 0.5
-"""The part of a summary that constraints of the user may take which it lacks; beyond it the newest are put back."""
+CONSTRAINTS_RATIO, SMALL_RATIO = 0.5, 0.4
+"""The part of a summary that constraints of the user may take which it lacks; beyond it the newest are put back. The second holds
+below `SMALL_TOKENS`: with half of 400 tokens for constraints, a fifth of what the user told was left, else half and more."""
 NAMED_RATIO = 0.25
 """The part of a summary that gives way to the other constraints: to short ones, and to lines that name the rest."""
 SHORT_RATIO = 0.2
@@ -54,8 +55,8 @@ SHORT_RATIO = 0.2
 FILLED_RATIO = 0.5
 """The most that a summary may have with what is filled in, next to the size of the one before, as a part of the other messages
 that it replaces: else nothing is gained."""
-SHORT_FRAME_TOKENS = 500
-"""Below this allowance the sentences around a summary are short: the long ones would take a fifth of its room and more."""
+SMALL_TOKENS = 500
+"""Below this allowance the sentences around a summary are short, too: the long ones would take a fifth of its room and more."""
 HEADING_TOKENS = 20
 """Estimate of the longest heading, with the one above it."""
 CORRECTIONS_TOKENS = 400
@@ -144,7 +145,7 @@ def summary_candidate(
         unseen=unseen,
         has_recall=snapshot.has_recall,
         handles=plan.handles,
-        is_short=plan.allowance < SHORT_FRAME_TOKENS,
+        is_short=plan.allowance < SMALL_TOKENS,
     )
     text = summary.text
     if summary.native is None:
@@ -241,7 +242,8 @@ def repair_summary(
 
     repair.most = most_of_words
     if wanted:
-        constraints_tokens = int(plan.allowance * CONSTRAINTS_RATIO)
+        ratio = SMALL_RATIO if plan.allowance < SMALL_TOKENS else CONSTRAINTS_RATIO
+        constraints_tokens = int(plan.allowance * ratio)
         if newest_fitting(wanted, repair.room, size) != wanted:  # the text gives way to them
             items = newest_fitting(_lacking("", said, Section.CONSTRAINTS), constraints_tokens, size)
             others = [_name_words(snapshot, text, said[text]) for text in [*said][: len(said) - len(items)]]

@@ -1,6 +1,7 @@
 """`CompactionSettings(ledger_tokens=...)`, and the constraints of the user: a summary gets back what it lacks."""
 
 import re
+from itertools import cycle
 
 import pytest
 
@@ -148,20 +149,44 @@ PREFERENCES = [
 ]
 
 
-@pytest.mark.parametrize("answer", ["- nothing", "Nothing of note was said."])
-def test_facts_and_preferences_outlast_a_summarizer_that_drops_everything_in_a_fifth_of_the_size(answer: str) -> None:
-    """A host stores the view, and the talk goes on: five compactions."""
+THINGS = (
+    "draft",
+    "memo",
+    "dashboard",
+    "roadmap",
+    "changelog",
+    "survey",
+    "invoice",
+    "banner",
+    "gateway",
+    "sitemap",
+    "glossary",
+)
+PLACES = ("shared drive", "wiki", "second office", "sales folder", "north region", "archive", "cellar", "printer room")
+
+
+@pytest.mark.parametrize(
+    ("answer", "read"), [("- nothing", "prompt"), ("- nothing", "focus"), ("Nothing of note was said.", "focus")]
+)
+def test_facts_and_preferences_outlast_a_summarizer_that_drops_everything_in_a_fifth_of_the_size(
+    answer: str, read: str
+) -> None:
+    """A host stores the view, and the talk goes on: five compactions. Whoever reads the prompt is asked for headings."""
     told = [one for three in zip(RULES, FACTS, PREFERENCES, strict=True) for one in three]
-    small_talk = [f"Let us look at the layout of part {n} again, as we did before." for n in range(60)]
-    talk = [line for n, one in enumerate(told) for line in (*small_talk[4 * n : 4 * n + 4], one)]
+    rules = [f"Never send the {thing} to anyone outside of the {place}." for thing, place in zip(THINGS, cycle(PLACES))]
+    small_talk = [
+        f"The {THINGS[n % 11]} about {THINGS[(5 * n + 3) % 11]}s went to the {PLACES[n % 8]} {n + 2} days ago."
+        for n in range(60)
+    ]
+    talk = [line for n, one in enumerate(told) for line in (*small_talk[4 * n : 4 * n + 4], *rules[n : n + 1], one)]
     messages = [message for line in talk for message in (user(line), assistant("Noted. Going on with the plan."))]
-    most = sum(len(str(message["content"])) for message in messages) // 5
-    settings = CompactionSettings(max_summary_tokens=most // 5)  # the rest is for what is around it
-    hooks = controller(16_384, summarizer=lambda request: answer, settings=settings)
+    chars = sum(len(str(message["content"])) for message in messages)
+    settings = CompactionSettings(max_summary_tokens=chars // 25)  # a fifth, of five characters a token
+    hooks = controller(16_384, summarizer=lambda request: (getattr(request, read), answer)[1], settings=settings)
     for n in range(5):
         messages = [*messages, *(one for line in small_talk[:6] for one in (user(f"{n}: {line}"), assistant("Yes.")))]
         messages = hooks.session(f"{n}").compact_sync(messages, keep_recent_tokens=1).messages
         view = "\n".join(str(message["content"]) for message in messages)
-        assert len(view) <= most
+        assert len(view) <= chars // 4  # with what is around the summary
         for kind in (RULES, FACTS, PREFERENCES):
             assert sum(one in view for one in kind) >= 2
