@@ -242,8 +242,7 @@ def repair_summary(
 
     repair.most = most_of_words
     if wanted:
-        ratio = SMALL_RATIO if plan.allowance < SMALL_TOKENS else CONSTRAINTS_RATIO
-        constraints_tokens = int(plan.allowance * ratio)
+        constraints_tokens = int(plan.allowance * (SMALL_RATIO if plan.allowance < SMALL_TOKENS else CONSTRAINTS_RATIO))
         if newest_fitting(wanted, repair.room, size) != wanted:  # the text gives way to them
             items = newest_fitting(_lacking("", said, Section.CONSTRAINTS), constraints_tokens, size)
             others = [_name_words(snapshot, text, said[text]) for text in [*said][: len(said) - len(items)]]
@@ -309,10 +308,13 @@ def _fill(repair: _Repair, plan: SummaryPlan, summary: Summarized, size: Callabl
     found = plan.facts
     shown = plan.tags + repair.text
     lacking = [item for item in map(as_data, found.list_items(repair.room)) if item.text not in shown]
-    lacking = [item._replace(section=Section.ASKED) if item.section is Section.GOAL else item for item in lacking]
-    if found.is_chat:
-        lacking = [item._replace(must=False) for item in lacking]
-    # A conversation without tools has facts in place of identifiers.
+    # In a conversation without tools requests are facts too, and facts are in place of identifiers.
+    lacking = [
+        item._replace(section=Section.ASKED, must=item.must and not found.is_chat)
+        if item.section is Section.GOAL
+        else item
+        for item in lacking
+    ]
     listed = Section.USER_FACTS if found.is_chat and not summary.has_form else Section.IDENTIFIERS
     names = [item for item in lacking if item.section is listed]
     if ledger is not None:

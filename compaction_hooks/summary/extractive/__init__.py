@@ -65,9 +65,7 @@ def summarize_by_rule(
     """Return a summary made without a model, which replaces the previous one."""
     estimator = estimator or CharacterEstimator()
     names = names_item(remove_file_tags(found.previous_summary or ""), found.earlier, max_tokens)
-    items = [as_data(item) for item in names + found.list_items(max_tokens)]
-    if focus:
-        items = _weigh_by_focus(items, focus)
+    items = _weigh_by_focus(map(as_data, names + found.list_items(max_tokens)), focus or "")
     text = _write(items, found, max_tokens, estimator)
     if not text and found.kept:  # an empty summary is refused: rather repeat kept messages
         alone = Findings(found.messages, found.previous_summary, ())

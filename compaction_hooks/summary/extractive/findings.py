@@ -120,53 +120,52 @@ class Findings:
     @cached_property
     def failures(self) -> Failures:
         """The failures of all these calls and of the previous summary, and which of them were mended."""
-        blocked = (parse_step(item.text) for item in self._under(Section.BLOCKED))
+        blocked = (parse_step(item.text) for item in items_under(self.told, Section.BLOCKED))
         earlier = Failures({step.signature: step for step in blocked if step.failed})
-        if not earlier.failed and not any(made.has_failed for made in (*self.calls, *self.kept_calls)):
-            return earlier
-        return earlier.add([*self.steps, *self.kept_steps])
+        has_failed = earlier.failed or any(made.has_failed for made in (*self.calls, *self.kept_calls))
+        return earlier.add([*self.steps, *self.kept_steps] if has_failed else ())
 
     @cached_property
     def tasks(self) -> Sequence[Item]:
         """The tasks that are still open."""
-        begun = self._under(Section.IN_PROGRESS)
+        begun = items_under(self.told, Section.IN_PROGRESS)
         return task_items(self._said, self.calls, begun, self.kept, self.kept_calls)
 
     @cached_property
     def is_chat(self) -> bool:
         """Whether the conversation has no tools: facts are all there is. A summary with steps says that there were some."""
         has_steps = any(message.calls or message.results for message in self.readable)
-        return not has_steps and not self._under(Section.DONE, Section.IDENTIFIERS)
+        return not has_steps and not items_under(self.told, Section.DONE, Section.IDENTIFIERS)
 
     @cached_property
     def asked(self) -> Sequence[str]:
         """The user's requests, word for word, oldest first, without those that stay."""
-        earlier = [item.text for item in self._under(*self._requests_under)]
+        earlier = [item.text for item in items_under(self.told, *self._requests_under)]
         return [text for text in request_texts(self.readable, earlier) if text not in self._shown]
 
     @cached_property
     def constraints(self) -> Sequence[Item]:
         """The user's constraints, oldest first, without those of the previous summary that stay."""
-        earlier = self._under(Section.CONSTRAINTS)
+        earlier = items_under(self.told, Section.CONSTRAINTS)
         limits = [item.text for item in earlier if not any(item.text in text for text in self._shown)]
         return constraint_items(self.asked, limits, self.find_limits)
 
     @cached_property
     def items(self) -> Sequence[Item]:
         """All items but requests, in the order of the text's sections, identifiers last."""
-        facts = self._under(Section.USER_FACTS, Section.ASSISTANT_FACTS)
+        facts = items_under(self.told, Section.USER_FACTS, Section.ASSISTANT_FACTS)
         if self.is_chat:
-            facts = self._under(*self._requests_under) + facts
+            facts = items_under(self.told, *self._requests_under) + facts
         items = [
             *self.constraints,
-            *step_items(self._under(Section.DONE, Section.BLOCKED), self.steps, self.kept_steps),
+            *step_items(items_under(self.told, Section.DONE, Section.BLOCKED), self.steps, self.kept_steps),
             *self.tasks,
-            *cause_items(() if self.is_chat else self._said, self._under(Section.CAUSES), self.kept),
+            *cause_items(() if self.is_chat else self._said, items_under(self.told, Section.CAUSES), self.kept),
             *fact_items(self._said if self.is_chat else (), facts),
-            *note_items(self._under(Section.NOTES)),
+            *note_items(items_under(self.told, Section.NOTES)),
         ]
         if not self.is_chat:
-            items += state_items(self._said, self._under(Section.STATE))
+            items += state_items(self._said, items_under(self.told, Section.STATE))
             # Names that are not elsewhere in the context: the file lists have modified paths.
             mentions = collect_mentions(self._said, self.calls, self.told)
             known = find_names(self.kept, mentions).union(find_touched_files(self.calls).modified)
@@ -196,9 +195,6 @@ class Findings:
     def _shown(self) -> Sequence[str]:
         """The requests of the user that stay."""
         return request_texts([message for message in self.kept if not is_summary_message(message)])
-
-    def _under(self, *sections: Section) -> list[Item]:
-        return items_under(self.told, *sections)
 
 
 def items_under(items: Iterable[Item], *sections: Section) -> list[Item]:

@@ -122,9 +122,7 @@ def request_items(texts: Sequence[str], max_size: float, spare: float = 0.0, *, 
         limit = limits[at] + more
         if limit < CUT_SHARE * whole:
             chars = math.ceil(limit / whole * len(text))
-            is_between = 0 < at < len(texts) - 1 and limit < size(text[:OLD_REQUEST_CHARS])
-            is_short = is_between or chars < OPENING_CHARS
-            text = opening(text, OPENING_CHARS) if is_short else cut_middle(text, chars)
+            text = opening(text, OPENING_CHARS) if chars < 2 * OPENING_CHARS else cut_middle(text, chars)
         found.setdefault(text, Item(section=Section.GOAL, text=text, value=values[at], must=at in kept))
     items = [*found.values()][::-1]
     if is_present and len(items) > 1:
@@ -188,10 +186,8 @@ def constraint_items(
 
 def limiting_sentences(request: str) -> list[str]:
     """Return the sentences of a request that limit or prefer something."""
-    said = (
-        sentence for part in whole_parts(request) for sentence in spoken_sentences(without_pasted(without_code(part)))
-    )
-    return [*filter(_is_constraint, said)]
+    parts = (without_pasted(without_code(part)) for part in whole_parts(request))
+    return [sentence for part in parts for sentence in spoken_sentences(part) if _is_constraint(sentence)]
 
 
 def _is_constraint(sentence: str) -> bool:
