@@ -27,9 +27,13 @@ from compaction_hooks.summary.request import Summary, SummaryRequest
 from compaction_hooks.text.escaping import neutralize
 from compaction_hooks.tokens.estimator import CharacterEstimator, TokenEstimator
 
-RESERVED: Mapping[Section, float] = {Section.CAUSES: 0.095}
-"""The part of a summary that a section has, before others have theirs, and no more: without it, what was found out is left out
-as soon as there are many steps. `size` counts more than an estimator does: these are at most 8 % of the tokens."""
+RESERVED: Mapping[Section, float] = {Section.CAUSES: 0.095, Section.STATE: 0.3}
+"""The part of a summary that a section has, before others have theirs, and no more: without it, what was found out, and where the
+work stands, are left out as soon as there are many steps. `size` counts more than an estimator does: causes are at most 8 % of the
+tokens."""
+REPEATED = {*REQUESTS, Section.CAUSES}
+"""Sections whose items are chosen even if others contain them: a request, even one as short as "yes"; and what was found out, which
+the line of where the work stands has for one round."""
 OMITTED_SHARE = 0.4
 """The most of a summary that the line takes that counts the steps left out."""
 FOCUS_FACTOR = 4.0
@@ -115,7 +119,7 @@ def select(items: Sequence[Item], max_size: float, shares: Mapping[Section, floa
 
     First those that must be chosen and those of reserved sections, then the most valuable of each section within its share, then
     the most valuable others, and identifiers as far as their share reaches. An item whose text is part of a chosen one is not
-    repeated, except requests; words of the user are only left out for other words of the user.
+    repeated, except those of `REPEATED`; words of the user are only left out for other words of the user.
 
     Args:
         items: Identifiers last, best first. Those without value are not chosen, even if there is room.
@@ -167,9 +171,8 @@ class _Budget:
         spent = self._spent.get(item.section, 0.0)
         if cost > self.room or spent + cost > section_limit:
             return
-        # A request is always an item of its own, even one as short as "yes".
         is_users = item.section in OF_USER
-        if item.section not in REQUESTS and item.text in (self._text_of_user if is_users else self._text):
+        if item.section not in REPEATED and item.text in (self._text_of_user if is_users else self._text):
             return
         self.chosen.add(index)
         self.room -= cost

@@ -36,7 +36,6 @@ WORK_SHARES: Mapping[Section, float] = {
     Section.DONE: 0.24,
     Section.IN_PROGRESS: 0.07,
     Section.BLOCKED: 0.07,
-    Section.STATE: 0.08,
     Section.USER_FACTS: 0.05,
     Section.ASSISTANT_FACTS: 0.03,
     Section.IDENTIFIERS: 0.14,

@@ -581,6 +581,16 @@ def test_the_last_statement_of_the_assistant_tells_where_the_work_stands_until_a
     assert under(newer, Section.STATE) == ["Now let me ‹/request> add the lock:"]
 
 
+def test_many_requests_leave_room_for_where_the_work_stands() -> None:
+    said = (
+        "The parser is ported and its tests pass, so next I move the lexer, which the old command line still imports."
+    )
+    before = summarize([user("Port the parser."), *bash("make"), assistant(said)], max_tokens=400)
+    asked = [user(f"And now part {n}, please, as it is in the plan of the team for the week.") for n in range(40)]
+    text = summarize([*asked, *bash("make test", "Error: 2 files failed")], before, max_tokens=400)
+    assert under(text, Section.STATE) == [said]
+
+
 @pytest.mark.parametrize(
     ("begun", "done"),
     [("IN_PROGRESS", "DONE"), ("inProgress", "Completed"), ("In progress", "✅ done"), (False, True)],

@@ -120,8 +120,7 @@ def request(
         estimate=TOKENS,
         kept_messages=tuple(messages),
         name_facts=lambda: (
-            "- a fact\n"
-            + name_facts(Findings(tuple(messages), previous_summary, tuple(messages)), 300, 1_500, TOKENS)
+            "- a fact\n" + name_facts(Findings(tuple(messages), previous_summary, tuple(messages)), 300, 1_500, TOKENS)
         ),
     )
 
