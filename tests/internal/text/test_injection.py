@@ -18,8 +18,8 @@ from compaction_hooks.files.operations import find_touched_files, read_calls
 from compaction_hooks.messages import Media, Message, Opaque, Part, Role, Text, ToolCall, ToolResult
 from compaction_hooks.summary.answers import refusal
 from compaction_hooks.summary.extractive import ExtractiveSummarizer
-from compaction_hooks.summary.extractive.outline import REQUESTS
 from compaction_hooks.summary.extractive.findings import Findings
+from compaction_hooks.summary.extractive.outline import REQUESTS
 from compaction_hooks.summary.facts import name_facts
 from compaction_hooks.summary.harness import is_foreign_summary
 from compaction_hooks.summary.prompts import SYSTEM_PROMPT
