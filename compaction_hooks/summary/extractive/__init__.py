@@ -34,8 +34,6 @@ tokens."""
 REPEATED = {*REQUESTS, Section.CAUSES}
 """Sections whose items are chosen even if others contain them: a request, even one as short as "yes"; and what was found out, which
 the line of where the work stands has for one round."""
-OMITTED_SHARE = 0.4
-"""The most of a summary that the line takes that counts the steps left out."""
 FOCUS_FACTOR = 4.0
 """Factor for an item that mentions the caller's focus."""
 TRIES, MOST_TRIES = 6, 20
@@ -85,7 +83,7 @@ def _write(items: Sequence[Item], found: Findings, max_tokens: int, estimator: T
         chosen = select(items, room - size(line), found.shares)
         kept = {id(item) for item in chosen}
         dropped = [item for item in items_under(items, Section.DONE, Section.BLOCKED) if id(item) not in kept]
-        line = make_omitted_line(dropped, items_under(found.told, Section.DONE), max_tokens * OMITTED_SHARE)
+        line = make_omitted_line(dropped, items_under(found.told, Section.DONE))
         if line:
             chosen.insert(0, Item(section=Section.DONE, text=line))
         text = neutralize(render(chosen))

@@ -39,8 +39,8 @@ ERROR_CHARS = 140
 and an error line."""
 SCAN_CHARS = 4_000
 """Characters of a result that are read at each end for its outcome: compilers and test runners state it there."""
-MOST_TOOLS = (8, 4, 2, 1)
-"""The most tools that the line of counted steps names; tried in order until the line fits."""
+MOST_TOOLS = 4
+"""The most tools that the line of counted steps names."""
 REFUSAL_CHARS, MOST_REFUSALS = 400, 8
 """The most characters of the words that the result of a refused call gives as the user's, and the most such calls, the newest,
 that are never dropped. Recorded words are shorter, and recorded conversations have at most six: more are from no user."""
@@ -270,7 +270,7 @@ def tells_error(text: str) -> bool:
     return _ERROR_LINE.search(text) is not None
 
 
-def make_omitted_line(dropped: Iterable[Item], earlier: Iterable[Item], max_size: float) -> str:
+def make_omitted_line(dropped: Iterable[Item], earlier: Iterable[Item]) -> str:
     """Return a line that counts the steps that were left out, those of earlier rounds included; empty when there are none."""
     counts: Counter[str] = Counter()
     for item in earlier:
@@ -283,14 +283,10 @@ def make_omitted_line(dropped: Iterable[Item], earlier: Iterable[Item], max_size
         counts["other" if step.kind == "told" else re.sub(r"[;()]", "", step.call.partition("(")[0])] += step.times
 
     total = counts.total()
-    for most_tools in MOST_TOOLS if total else ():
-        shown = counts.most_common(most_tools)
-        rest = total - sum(times for _, times in shown)
-        listed = "; ".join(f"{name} {times}" for name, times in (*shown, *([("other", rest)] if rest else ())))
-        line = f"{total} more step{'s' if total > 1 else ''}, not listed: {listed}"
-        if size(line) <= max_size:
-            return line
-    return ""
+    shown = counts.most_common(MOST_TOOLS)
+    rest = total - sum(times for _, times in shown)
+    listed = "; ".join(f"{name} {times}" for name, times in (*shown, *([("other", rest)] if rest else ())))
+    return f"{total} more step{'s' if total > 1 else ''}, not listed: {listed}" if total else ""
 
 
 def _make_item(step: Step, age: float, *, is_mended: bool) -> Item:
