@@ -147,17 +147,14 @@ def summary_candidate(
         handles=plan.handles,
         is_short=plan.allowance < SMALL_TOKENS,
     )
-    text = summary.text
-    if summary.native is None:
-        text = repair_summary(snapshot, goal, plan, summary, render)
-    rendered = render(text)
+    text = repair_summary(snapshot, goal, plan, summary, render) if summary.native is None else summary.text
     draft = next_record(snapshot, goal)
     record = replace(
         draft,
         prompt_version=PROMPT_VERSION,
         summary=text,
         previous_summary=plan.previous_summary,
-        rendered=rendered,
+        rendered=render(text),
         compacted_message_count=plan.host_messages,
         unseen_message_count=unseen,
         covered_runs=plan.cut,
@@ -192,8 +189,7 @@ class DropOldest(Value):
         plan = plan_summary(snapshot, goal)
         if plan is None or (goal.start and goal.may_send_start and goal.start.record.covered_runs >= plan.cut):
             return None
-        room = plan.allowance - snapshot.text_tokens(drop_marker(plan))
-        return replace(plan, needs_model=False, allowance=room)
+        return replace(plan, needs_model=False, allowance=plan.allowance - snapshot.text_tokens(drop_marker(plan)))
 
     def from_summary(
         self, snapshot: Snapshot[M], goal: Goal[M], plan: SummaryPlan, summary: Summarized, /
@@ -206,10 +202,9 @@ class DropOldest(Value):
 
 def drop_marker(plan: SummaryPlan) -> str:
     """Return the line that counts the messages dropped without a summary, by role (Opal's `truncate`)."""
-    messages = plan.messages
-    roles = Counter(message.role for message in messages)
+    roles = Counter(message.role for message in plan.messages)
     counts = ", ".join(f"{count} {role}" for role, count in sorted(roles.items()))
-    return f"[Compacted {len(messages)} messages: {counts}]"
+    return f"[Compacted {roles.total()} messages: {counts}]"
 
 
 def repair_summary(
