@@ -73,7 +73,7 @@ _WITH_PORT = lazy_pattern(r"[^:/]+:\d{4,5}")
 _CONTEXT_LINE = lazy_pattern(r"\.\w{1,8}(-\d+(?:-|$))")
 """The number of a line next to a match of `grep`, behind the name of its file."""
 _NOISE = lazy_pattern(
-    r"(?i:l\d+(?:-l?\d+)?|v\d+\.\d[\w.-]*)|\d+-+\d+|__\w+"
+    r"(?i:l\d+(?:-l?\d+)?|0x[\da-f]+|v\d+\.\d[\w.-]*)|\d+-+\d+|__\w+"
     r"|(?:toolu|call|chatcmpl|msg|resp|fc|rs)_\w{8,}|[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}"
 )
 """Numbers and ranges of lines, versions, special names of Python, ids of calls and UUIDs: at most 2 % are used again, unless they
