@@ -33,7 +33,7 @@ FULL = 0.85
 WORK_SHARES: Mapping[Section, float] = {
     Section.GOAL: 0.6,
     Section.CONSTRAINTS: 0.08,
-    Section.DONE: 0.24,
+    Section.DONE: 0.28,
     Section.IN_PROGRESS: 0.07,
     Section.BLOCKED: 0.07,
     Section.USER_FACTS: 0.05,

@@ -53,7 +53,7 @@ VALUES: dict[Kind, float] = {"action": 6.0, "edit": 0.5, "command": 2.5, "look":
 "look", and so is a search of the web, whose words nothing else names. A line of another system's summary is "told"."""
 LEAST_COST = 8.0
 """Added to the size of a line, in tokens, which divides its value: agents repeat short commands, and many of them fit."""
-FAILING, MENDED, REPEATED, SILENT = 1.5, 0.4, 0.1, 0.8
+FAILING, MENDED, REPEATED, SILENT = 1.5, 0.4, 0.1, 0.9
 """Factors for a step that still fails, for a failure before a success, for a step that kept messages repeat, and for one without an
 outcome."""
 
