@@ -16,7 +16,7 @@ from compaction_hooks.history.history import History, is_only_reasoning
 from compaction_hooks.messages import M, Message, NativeSummary, Usage, Value
 from compaction_hooks.native import NativeItems
 from compaction_hooks.strategies.candidate import Goal, list_whole
-from compaction_hooks.summary.extractive.findings import Findings
+from compaction_hooks.summary.extractive.findings import OF_PROVIDER, Findings
 from compaction_hooks.summary.extractive.outline import Section
 from compaction_hooks.summary.extractive.steps import age_refusals
 from compaction_hooks.tokens.budget import SUMMARY_LARGE_STEP_RATIO
@@ -148,10 +148,14 @@ def plan_summary(snapshot: Snapshot[M], goal: Goal[M]) -> SummaryPlan | None:
 
     previous = age_refusals(previous) if previous else None
     kept = (history.piece(i).message for i in (*pinned, *range(start, history.piece_count)))
-    kept_messages = tuple([message for message in kept if message.role != "system"])
-    # Goals in a summary by a model are in its own words.
-    facts = Findings(tuple(unread.values()), previous, kept_messages, requests_under=(Section.ASKED,))
-    calls = facts.calls if readable is None else Findings(tuple(covered.values()), None, ()).calls
+    facts = Findings(
+        tuple(unread.values()),
+        previous,
+        tuple([message for message in kept if message.role != "system"]),
+        requests_under=(Section.ASKED,),  # goals in a summary by a model are in its own words
+    )
+    found = facts if readable is None else Findings(tuple(covered.values()), None, ())
+    calls = [made for made in found.calls if made.call.id != OF_PROVIDER]
     touched = find_touched_files(calls)
     known = FileOperations(read=record.read_files, modified=record.modified_files) if record else FileOperations()
     files = merge(merge(known, goal.host_files), touched)

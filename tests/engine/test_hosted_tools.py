@@ -169,6 +169,7 @@ def test_the_default_summary_names_searches_also_after_the_next_one(form: Any, s
     assert second is not None
     assert search in first.summary
     assert search in second.summary
+    assert first.digest["tools"] == []  # those are the host's
 
 
 @pytest.mark.parametrize(("form", "said"), FORMS)

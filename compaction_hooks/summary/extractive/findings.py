@@ -52,6 +52,8 @@ CHAT_SHARES: Mapping[Section, float] = {
 MAX_TEXT_CHARS = 100_000
 """The most characters of one text that are read, half from each end: a larger text was pasted, and a pattern that runs over
 it stops every thread."""
+OF_PROVIDER = "of the provider"
+"""The id of a call that the provider made of its own tool, and of its result: they are steps, but no calls of the host's tools."""
 LINE_TOKENS = 4
 """About the tokens of a line's bullet, or of the comma between two names."""
 
@@ -59,10 +61,14 @@ LINE_TOKENS = 4
 class Findings:
     """The messages that a summary covers and those that stay next to it, and what they tell: each is read once, when asked for.
 
+    Args:
+        requests_under: The sections of the previous summary whose items are requests of the user, word for word.
+
     Attributes:
         messages: Those that are summarized, oldest first.
         previous_summary: The summary to update, or None.
         kept: Those that stay in the context: they close tasks and mend failures, and need not be repeated.
+        find_limits: Returns the sentences of a request that limit something; it remembers its answers.
     """
 
     def __init__(
@@ -72,11 +78,6 @@ class Findings:
         kept: tuple[Message, ...],
         requests_under: tuple[Section, ...] = (Section.GOAL, Section.ASKED),
     ) -> None:
-        """Read nothing yet.
-
-        Args:
-            requests_under: The sections of the previous summary whose items are requests of the user, word for word.
-        """
         self.messages, self.previous_summary, self.kept = messages, previous_summary, kept
         self.find_limits = cache(limiting_sentences)
         self._requests_under = requests_under
@@ -88,7 +89,7 @@ class Findings:
 
     @cached_property
     def calls(self) -> Sequence[CallMade]:
-        """The tool calls of the messages, those written as XML too."""
+        """The tool calls of the messages, those written as XML and the provider's own too."""
         return read_calls(self.readable)
 
     @cached_property
@@ -152,9 +153,8 @@ class Findings:
     @cached_property
     def items(self) -> Sequence[Item]:
         """All items but requests, in the order of the text's sections, identifiers last."""
-        facts = items_under(self.told, Section.USER_FACTS, Section.ASSISTANT_FACTS)
-        if self.is_chat:
-            facts = items_under(self.told, *self._requests_under) + facts
+        requests = self._requests_under if self.is_chat else ()
+        facts = items_under(self.told, *requests, Section.USER_FACTS, Section.ASSISTANT_FACTS)
         items = [
             *self.constraints,
             *step_items(items_under(self.told, Section.DONE, Section.BLOCKED), self.steps, self.kept_steps),
@@ -210,7 +210,7 @@ def _prepare(message: Message) -> Message:
 def _prepare_part(part: Part) -> Part:
     """Return a part to read: the two ends of a text without the harness's blocks; a provider's tool as a call."""
     if isinstance(part, Opaque) and part.content:
-        return ToolCall("", part.name or part.kind, part.content)
+        return ToolCall(OF_PROVIDER, part.name or part.kind, part.content)
     if not isinstance(part, Text):
         return part
     text = strip_harness(both_ends(part.text, MAX_TEXT_CHARS // 2))
