@@ -27,10 +27,10 @@ from compaction_hooks.summary.request import Summary, SummaryRequest
 from compaction_hooks.text.escaping import neutralize
 from compaction_hooks.tokens.estimator import CharacterEstimator, TokenEstimator
 
-RESERVED: Mapping[Section, float] = {Section.CAUSES: 0.095, Section.STATE: 0.3}
+RESERVED: Mapping[Section, float] = {Section.CONSTRAINTS: 0.5, Section.STATE: 0.3, Section.CAUSES: 0.095}
 """The part of a summary that a section has, before others have theirs, and no more: without it, what was found out, and where the
-work stands, are left out as soon as there are many steps. `size` counts more than an estimator does: causes are at most 8 % of the
-tokens."""
+work stands, are left out as soon as there are many steps; and of a summary without constraints, much has to go when they are put
+back. `size` counts more than an estimator does: causes are at most 8 % of the tokens."""
 REPEATED = {*REQUESTS, Section.CAUSES}
 """Sections whose items are chosen even if others contain them: a request, even one as short as "yes"; and what was found out, which
 the line of where the work stands has for one round."""
@@ -125,13 +125,15 @@ def select(items: Sequence[Item], max_size: float, shares: Mapping[Section, floa
         shares: The part that a section may take in the first round of the room that identifiers leave.
     """
     names = next((at for at, item in enumerate(items) if item.section is Section.IDENTIFIERS), len(items))
-    share = min(sum(len(item.text) + 2 for item in items[names:]) / ASCII_CHARS_PER_TOKEN, max_size * NAMES_SHARE)
-    others = max_size - share
     budget = _Budget(max_size)
-    worth = (index for index in range(names) if items[index].value > 0)
-    order = sorted(worth, key=lambda index: (-items[index].value, -index))
+    order = sorted(
+        (index for index in range(names) if items[index].value > 0), key=lambda index: (-items[index].value, -index)
+    )
     for index in order:
         budget.take(index, items[index], max_size * RESERVED.get(items[index].section, items[index].must))
+    listed = NAMES_SHARE * (max_size - budget.spent.get(Section.CONSTRAINTS, 0.0))
+    share = min(sum(len(item.text) + 2 for item in items[names:]) / ASCII_CHARS_PER_TOKEN, listed)
+    others = max_size - share
     budget.room -= share
     for index in order:
         budget.take(index, items[index], others * shares.get(items[index].section, 0.0))
@@ -139,13 +141,13 @@ def select(items: Sequence[Item], max_size: float, shares: Mapping[Section, floa
         budget.take(index, items[index], others * RESERVED.get(items[index].section, 1.0))
     budget.room += share
     for index in range(names, len(items)):
-        budget.take(index, items[index], max_size * (1.0 if items[index].value >= SURE_VALUE else NAMES_SHARE))
+        budget.take(index, items[index], max_size if items[index].value >= SURE_VALUE else listed)
     return [items[index] for index in sorted(budget.chosen)]
 
 
 NAMES_SHARE = 0.3
-"""The part of a summary that is for identifiers. With a fifth less at 64,000 tokens, recorded summaries had 67 % of the names that
-the next steps needed, for 81."""
+"""The part of a summary, next to constraints, that is for identifiers. With a fifth less at 64,000 tokens, recorded summaries had
+67 % of the names that the next steps needed, for 81."""
 SURE_VALUE = 1.7
 """Identifiers of this value, which the user named just now, take any room that is left."""
 
@@ -156,7 +158,7 @@ class _Budget:
     def __init__(self, max_size: float) -> None:
         self.chosen: set[int] = set()
         self.room = max_size
-        self._spent: dict[Section, float] = {}
+        self.spent: dict[Section, float] = {}
         self._groups: set[tuple[Section, str]] = set()
         self._text: str = ""
         self._text_of_user: str = ""
@@ -166,7 +168,7 @@ class _Budget:
         if index in self.chosen or len(item.text) > self.room * ASCII_CHARS_PER_TOKEN:
             return
         cost = self._cost(item)
-        spent = self._spent.get(item.section, 0.0)
+        spent = self.spent.get(item.section, 0.0)
         if cost > self.room or spent + cost > section_limit:
             return
         is_users = item.section in OF_USER
@@ -174,7 +176,7 @@ class _Budget:
             return
         self.chosen.add(index)
         self.room -= cost
-        self._spent[item.section] = spent + cost
+        self.spent[item.section] = spent + cost
         self._groups.add((item.section, item.group))
         self._text += item.text + "\n"
         self._text_of_user += item.text + "\n" if is_users else ""
@@ -188,8 +190,8 @@ class _Budget:
             lead += item.group + ": "
         if "\n" in item.text:
             lead = OPEN_REQUEST + CLOSE_REQUEST + "\n"
-        if item.section not in self._spent:
+        if item.section not in self.spent:
             parent = PARENTS.get(item.section)
-            is_above = parent is None or parent in map(PARENTS.get, self._spent)
+            is_above = parent is None or parent in map(PARENTS.get, self.spent)
             lead += item.section.value + "\n" + ("" if is_above else f"{parent}\n")
         return size(lead + item.text)

@@ -32,7 +32,6 @@ FULL = 0.85
 """A summary that takes this part of its allowance is full: a smaller one is made anew, with more of the requests."""
 WORK_SHARES: Mapping[Section, float] = {
     Section.GOAL: 0.6,
-    Section.CONSTRAINTS: 0.08,
     Section.DONE: 0.28,
     Section.IN_PROGRESS: 0.07,
     Section.BLOCKED: 0.07,
