@@ -13,6 +13,10 @@ NEEDS = {
     "litellm_completion": ("litellm",),
     "pydantic_ai_agent": ("pydantic_ai.models.openai",),
     "tinyagent_agent": ("tinyagent._alchemy",),
+    "openai_agents_agent": ("agents",),
+    "google_adk_agent": ("google.adk", "anthropic"),
+    "strands_agent": ("strands", "openai"),
+    "agent_framework_agent": ("agent_framework_openai",),
 }
 """By example: the modules that it imports and no other needs."""
 

@@ -20,6 +20,10 @@ PAGES = {
     "pydantic-ai": (("pydantic_ai", "pydantic_ai.models.openai"), 2),
     "litellm": (("litellm",), 1),
     "tinyagent": (("tinyagent", "tinyagent._alchemy"), 1),  # older wheels have no client of their own
+    "openai-agents": (("agents",), 1),
+    "google-adk": (("google.adk", "anthropic"), 1),
+    "strands": (("strands", "openai"), 1),
+    "agent-framework": (("agent_framework_openai",), 1),
     "native": (("anthropic", "openai"), 2),
     "tracing": (("opentelemetry.trace",), 0),
 }

@@ -4,6 +4,8 @@
     settings_from           read settings from JSON
     Sessions                the sessions of a controller in one framework's format, the last call of each, and whether
                             another form of the request may cure an error
+    ModelCalls              the conversations of an adapter that sends the model calls itself: their sessions, streams and recall
+    opening_key             name a conversation by its beginning
     ByHand                  compact, undo, pin, forget and load for adapters whose conversations have an id, async and sync
     PartsFormat, plain_of   the writing half of a message format: a subclass reads, and changes one part; the texts of a reading
     tool_schema, positive   a tool and a limit, as the options of a call take them
@@ -12,6 +14,7 @@
                             header (`ANTHROPIC_BETA`), the limit (`NATIVE_TOKENS`), the option, and the reading of its answer;
                             for OpenAI the arguments and the reading
     Flow, Twin              one flow of calls, for sync callers (`run`) and async ones (`run_async`)
+    run_in_loop             run a coroutine in the event loop of a sync caller's thread
     status_of, fields_of    an event in the few words of a status line, or with all its figures
     require                 name the extra to install when a framework is missing
 
@@ -19,6 +22,7 @@ It needs no framework, and uses only the public names of compaction_hooks.
 """
 
 from compaction_adapters.kit.by_hand import ByHand
+from compaction_adapters.kit.calls import ModelCalls
 from compaction_adapters.kit.controllers import (
     ControllerKeywords,
     PolicyKeywords,
@@ -41,11 +45,12 @@ from compaction_adapters.kit.native import (
     read_block,
     read_items,
 )
+from compaction_adapters.kit.openings import opening_key
 from compaction_adapters.kit.options import positive, tool_schema
 from compaction_adapters.kit.parts import PartsFormat, Pieces, plain_of
 from compaction_adapters.kit.sessions import Sessions
 from compaction_adapters.kit.summaries import asker, summary_of
-from compaction_adapters.kit.twins import Flow, Twin, run, run_async
+from compaction_adapters.kit.twins import Flow, Twin, run, run_async, run_in_loop
 
 __all__ = [
     "ANTHROPIC_BETA",
@@ -53,6 +58,7 @@ __all__ = [
     "ByHand",
     "ControllerKeywords",
     "Flow",
+    "ModelCalls",
     "NativeSummaries",
     "PartsFormat",
     "Pieces",
@@ -70,6 +76,7 @@ __all__ = [
     "compacts",
     "controller_from",
     "fields_of",
+    "opening_key",
     "plain_of",
     "positive",
     "read_block",
@@ -77,6 +84,7 @@ __all__ = [
     "require",
     "run",
     "run_async",
+    "run_in_loop",
     "settings_from",
     "status_of",
     "summary_of",

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Generic, TypeVar
 from weakref import WeakKeyDictionary
 
+from compaction_adapters.kit.openings import opening_key
 from compaction_hooks import CallOptions, CompactionController, CompactionSession, MessageFormat
 
 N = TypeVar("N")
@@ -23,10 +25,28 @@ class Sessions(Generic[N]):
         self.controller = controller
         self.format = format
         self._calls: WeakKeyDictionary[CompactionSession[N], CallOptions] = WeakKeyDictionary()
+        self._openings: WeakKeyDictionary[CompactionSession[N], str] = WeakKeyDictionary()
 
     def open(self, session_id: str) -> CompactionSession[N]:
         """Return the session with this id, and its state in memory."""
         return self.controller.session(session_id, format=self.format)
+
+    def of(self, conversation_id: str | None, messages: Sequence[N]) -> CompactionSession[N]:
+        """Return the session of a model call.
+
+        Frameworks run an agent as another one's tool with the id of the outer run: of the lists with one id, the first one has the
+        session with this id, and each that begins otherwise has one of its own.
+
+        Args:
+            conversation_id: The framework's own id; None: the opening of the messages names the conversation.
+            messages: The whole list.
+        """
+        opening = opening_key(self.format, messages)
+        if conversation_id is None:
+            return self.open(f"opening-{opening}")
+        session = self.open(conversation_id)
+        is_first = self._openings.setdefault(session, opening) == opening
+        return session if is_first else self.open(f"{conversation_id}/{opening}")
 
     def open_once(self, session_id: str) -> CompactionSession[N]:
         """Return a session for its caller alone: the controller does not keep it."""

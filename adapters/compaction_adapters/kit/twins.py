@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+import asyncio
+from collections.abc import Callable, Coroutine, Generator
 from typing import Any, TypeAlias, TypeVar
+
+from compaction_hooks.errors import ConfigurationError
 
 R = TypeVar("R")
 
@@ -60,3 +63,22 @@ async def run_async(flow: Flow[R]) -> R:
     except StopIteration as end:
         found: R = end.value
         return found
+
+
+def run_in_loop(work: Coroutine[Any, Any, R]) -> R:
+    """Run a coroutine in the event loop of this thread, where the sync methods of some frameworks run too.
+
+    Raises:
+        ConfigurationError: the loop is running.
+    """
+    try:
+        loop = asyncio.get_event_loop()
+    except RuntimeError:
+        loop = None
+    if loop is not None and loop.is_running():
+        work.close()
+        raise ConfigurationError("an event loop runs in this thread: await the method of the same name without _sync")
+    if loop is None or loop.is_closed():
+        loop = asyncio.new_event_loop()
+        asyncio.set_event_loop(loop)
+    return loop.run_until_complete(work)

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from itertools import chain
 from typing import Any, Final, TypeAlias
 from uuid import UUID
 
-from compaction_adapters.kit import ByHand, Sessions
+from compaction_adapters.kit import ByHand, Sessions, opening_key
 from compaction_adapters.litellm.calls import Arguments, as_mapping
 from compaction_hooks import CompactionController, CompactionSession
 from compaction_hooks.formats import OpenAIChatFormat
-from compaction_hooks.messages import Media, Opaque, Text
 
 ChatMessage: TypeAlias = Mapping[str, object]
 SessionId: TypeAlias = str | Callable[[Mapping[str, object]], str | None]
@@ -47,7 +44,7 @@ class Conversations(Sessions[ChatMessage]):
     ) -> CompactionSession[ChatMessage]:
         """Return the session of a call."""
         own_id = self._session_id(arguments) if callable(self._session_id) else self._session_id
-        return self.open_for(owner, own_id or _find_id(arguments) or opening_key(messages))
+        return self.open_for(owner, own_id or _find_id(arguments) or f"litellm-{opening_key(FORMAT, messages)}")
 
 
 class ConversationMethods(ByHand[ChatMessage, Conversations]):
@@ -69,18 +66,3 @@ def _find_id(arguments: Arguments) -> str | None:
     keys = ("conversation_id", "thread_id", "session_id")
     ids = [*(fields.get(key) for key in keys for fields in metadata), arguments.get("litellm_session_id")]
     return next((str(id_) for id_ in ids if isinstance(id_, str | int | UUID) and id_), None)
-
-
-def opening_key(messages: Sequence[ChatMessage]) -> str:
-    """Return an id for the conversation that begins with these messages: a hash of the text up to the first user message.
-
-    System prompts are left out: many hold the time of day. Conversations with the same beginning share a session, never a summary.
-    """
-    said: list[str] = []
-    for piece in chain.from_iterable(map(FORMAT.read, messages)):
-        if piece.role != "system":
-            said += [part.text for part in piece.parts if isinstance(part, Text | Opaque)]
-            said += [part.identity for part in piece.parts if isinstance(part, Media)]
-        if piece.role == "user":
-            break
-    return f"litellm-{hashlib.sha256(''.join(said).encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"

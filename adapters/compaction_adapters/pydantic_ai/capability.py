@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, InitVar, dataclass, field, replace
 from operator import is_
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, Unpack, cast
@@ -26,6 +26,7 @@ from compaction_adapters.kit import (
     Settings,
     controller_from,
     run_async,
+    run_in_loop,
     settings_from,
 )
 from compaction_adapters.pydantic_ai.events import tell_run
@@ -306,10 +307,10 @@ class Compaction(ByHand[ModelMessage, RunSessions], AbstractCapability[AgentDeps
         """As `compact` between runs, for programs that use `run_sync`: in the event loop that it uses, where clients of models
         have their connections.
         """
-        return _run_in_sync_loop(self.compact(messages))
+        return run_in_loop(self.compact(messages))
 
     def _run_sync(self, flow: Flow[R]) -> R:
-        return _run_in_sync_loop(run_async(flow))
+        return run_in_loop(run_async(flow))
 
     def with_focus(self, focus: str) -> Compaction[AgentDepsT]:
         """Return a copy whose `compact` asks for a summary with this focus."""
@@ -354,21 +355,6 @@ class Compaction(ByHand[ModelMessage, RunSessions], AbstractCapability[AgentDeps
         """Ask the model that writes summaries."""
         with charge_to(ctx):
             return await ask_model(cast("Model[Any] | str", self._writer(ctx.model)), system, prompt, max_tokens)
-
-
-def _run_in_sync_loop(work: Coroutine[Any, Any, R]) -> R:
-    """Run a coroutine in the event loop of this thread, as `Agent.run_sync` does: the clients of its models belong to that loop."""
-    try:
-        loop = asyncio.get_event_loop()
-    except RuntimeError:
-        loop = None
-    if loop is not None and loop.is_running():
-        work.close()
-        raise ConfigurationError("an event loop runs in this thread: await the method of the same name without _sync")
-    if loop is None or loop.is_closed():
-        loop = asyncio.new_event_loop()
-        asyncio.set_event_loop(loop)
-    return loop.run_until_complete(work)
 
 
 HistoryProcessor: TypeAlias = Callable[[RunContext[Any], list[ModelMessage]], Awaitable[list[ModelMessage]]]

@@ -1,0 +1,106 @@
+"""The model calls of an adapter that sends them: the session of each, its options, its stream, and its recall tool."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import aclosing
+from typing import Any, TypeVar
+
+from compaction_adapters.kit.by_hand import ByHand
+from compaction_adapters.kit.controllers import ControllerKeywords, controller_from
+from compaction_adapters.kit.sessions import Sessions
+from compaction_hooks import CallOptions, CompactionController, CompactionSession, Message, MessageFormat
+
+N = TypeVar("N")
+"""The type of a framework's messages."""
+R = TypeVar("R")
+E = TypeVar("E")
+"""The type of a stream's events."""
+
+
+class ModelCalls(ByHand[N, Sessions[N]]):
+    """The conversations of an adapter that sends every model call itself.
+
+    Args:
+        controller: A controller, shared or not, of any format. None: make one from the keywords.
+        keywords: The keywords of a controller.
+        format: The framework's message format.
+
+    Raises:
+        ConfigurationError: both a controller and keywords are given.
+    """
+
+    def __init__(
+        self, controller: CompactionController[Any] | None, keywords: ControllerKeywords, format: MessageFormat[N]
+    ) -> None:
+        chosen = controller_from(controller, keywords, format, taker=type(self), sees_model=True)
+        self._sessions = Sessions(chosen, format)
+
+    def session(self, conversation_id: str) -> CompactionSession[N]:
+        """Return the session of a conversation, as far as this process knows it; `load` reads the store."""
+        return self._sessions.open(conversation_id)
+
+    # -- for the adapter
+
+    async def _call(
+        self,
+        conversation_id: str | None,
+        messages: list[N],
+        send: Callable[[list[N]], Awaitable[R]],
+        answer: Callable[[R], Message | None],
+        options: CallOptions,
+    ) -> R:
+        """Make a model call through the session of its conversation, see `CompactionSession.call`.
+
+        Args:
+            conversation_id: The framework's own id; None: that of the messages' opening.
+        """
+        session = self._sessions.of(conversation_id, messages)
+        self._sessions.remember_call(session, options)
+        return await session.call(messages, send, answer=answer, **options)
+
+    async def _stream(
+        self,
+        conversation_id: str | None,
+        messages: list[N],
+        open_stream: Callable[[list[N]], AsyncGenerator[E]],
+        answer: Callable[[E], Message | None],
+        options: CallOptions,
+        is_prelude: Callable[[E], bool],
+    ) -> AsyncGenerator[E]:
+        """Make a streamed model call and yield its events; it is recovered until an event that is no prelude.
+
+        Args:
+            is_prelude: Whether an event comes before the answer, so that an error may still follow; those are held back. It raises
+                the error that an event stands for.
+        """
+
+        async def send(view: list[N]) -> AsyncGenerator[E]:
+            return _hold_prelude(open_stream(view), is_prelude)
+
+        async with aclosing(await self._call(conversation_id, messages, send, answer, options)) as events:
+            async for event in events:
+                yield event
+
+    async def _recall(self, conversation_id: str | None, messages: Sequence[N], arguments: dict[str, Any]) -> str:
+        """Return the answer of the recall tool to a call of the model; `messages` are the whole list."""
+        tool = self._sessions.of(conversation_id, messages).recall_tool(lambda: messages)
+        return await asyncio.to_thread(tool, **arguments)
+
+
+async def _hold_prelude(stream: AsyncGenerator[E], is_prelude: Callable[[E], bool]) -> AsyncGenerator[E]:
+    """Yield the events of a stream; those before the answer come with its first one."""
+    held: list[E] = []
+    has_begun = False
+    async with aclosing(stream):
+        async for event in stream:
+            if not has_begun and is_prelude(event):
+                held.append(event)
+                continue
+            while held:
+                yield held.pop(0)
+            has_begun = True
+            yield event
+    while held:
+        yield held.pop(0)
