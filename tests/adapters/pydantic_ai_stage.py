@@ -1,8 +1,5 @@
 """The provider that the tests of the pydantic-ai adapter talk to, and models that talk to it."""
 
-import asyncio
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
 from typing import Any
 
 from anthropic import AsyncAnthropic
@@ -17,19 +14,11 @@ from pydantic_ai.providers.openai import OpenAIProvider
 
 from tests.adapters.stage import WINDOW as WINDOW
 from tests.adapters.stage import ProviderStage
+from tests.adapters.stage import own_event_loop as own_event_loop
 from tests.provider import LoopbackProvider
 
 _NO_REUSE: Any = Limits(max_keepalive_connections=0)
 """`run_sync` may run in another event loop each time, where the connections of the one before are of no use."""
-
-
-@contextmanager
-def own_event_loop() -> Iterator[None]:
-    """For `run_sync`, which leaves a loop that it makes itself open."""
-    with closing(asyncio.new_event_loop()) as loop:
-        asyncio.set_event_loop(loop)
-        yield
-        asyncio.set_event_loop(None)
 
 
 class Stage(ProviderStage):

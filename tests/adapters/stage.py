@@ -1,5 +1,8 @@
 """A side of the provider for one test, and a summarizer: shared by the stages of all frameworks."""
 
+import asyncio
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -15,6 +18,15 @@ from tests.provider.recorded import read_scripts
 WINDOW = 16_384
 SECRET = "KINGFISHER"
 """A word of summaries only."""
+
+
+@contextmanager
+def own_event_loop() -> Iterator[None]:
+    """For `run_sync`, which leaves a loop that it makes itself open."""
+    with closing(asyncio.new_event_loop()) as loop:
+        asyncio.set_event_loop(loop)
+        yield
+        asyncio.set_event_loop(None)
 
 
 class ProviderStage:

@@ -50,6 +50,7 @@ def model(monkeypatch: pytest.MonkeyPatch) -> Iterator[Side]:
     with LoopbackProvider() as provider:
         monkeypatch.setenv("OPENAI_API_KEY", "none")
         monkeypatch.setenv("OPENAI_BASE_URL", provider.openai_url)
+        monkeypatch.setenv("OPENAI_AGENTS_DISABLE_TRACING", "1")  # nothing is sent to OpenAI
         monkeypatch.setenv("ANTHROPIC_API_KEY", "none")
         monkeypatch.setenv("ANTHROPIC_BASE_URL", provider.anthropic_url)
         monkeypatch.setenv("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # nothing is downloaded

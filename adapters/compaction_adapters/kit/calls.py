@@ -31,6 +31,9 @@ class ModelCalls(ByHand[N, Sessions[N]]):
         ConfigurationError: both a controller and keywords are given.
     """
 
+    _has_recall = False
+    """Whether the agent has the recall tool, so that summaries name what it can read again."""
+
     def __init__(
         self, controller: CompactionController[Any] | None, keywords: ControllerKeywords, format: MessageFormat[N]
     ) -> None:
@@ -48,16 +51,19 @@ class ModelCalls(ByHand[N, Sessions[N]]):
         conversation_id: str | None,
         messages: list[N],
         send: Callable[[list[N]], Awaitable[R]],
-        answer: Callable[[R], Message | None],
+        answer: Callable[[Any], Message | None],
         options: CallOptions,
     ) -> R:
         """Make a model call through the session of its conversation, see `CompactionSession.call`.
 
         Args:
             conversation_id: The framework's own id; None: that of the messages' opening.
+            answer: Reads an answer, or the events of a streamed one.
         """
         session = self._sessions.of(conversation_id, messages)
         self._sessions.remember_call(session, options)
+        if self._has_recall:
+            session.recall_tool(lambda: messages)
         return await session.call(messages, send, answer=answer, **options)
 
     async def _stream(

@@ -1,0 +1,212 @@
+"""A model of the SDK whose every call is compacted, and summaries by a model."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+
+from agents import Model, ModelResponse, ModelSettings, ModelTracing, MultiProvider
+from agents.exceptions import ModelBehaviorError
+from agents.usage import Usage as SDKUsage
+
+import compaction_hooks
+from compaction_adapters.kit import positive, tool_schema
+from compaction_hooks import CallOptions, Message, Usage
+from compaction_hooks.formats import read_answer
+
+if TYPE_CHECKING:  # no quiet call has a summary
+    from compaction_hooks import Summarizer, Summary, SummaryRequest
+
+Item: TypeAlias = Any
+"""An item of OpenAI's Responses, as the SDK hands it over: a dict."""
+PRELUDE: Final = frozenset({"response.created", "response.queued", "response.in_progress"})
+"""Events before the answer; the SDK itself sends a request again after these."""
+_FAILED: Final = frozenset({"response.failed", "error", "response.error"})
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCall:
+    """One call of a model, without its input."""
+
+    model: Model
+    system: str | None
+    settings: ModelSettings
+    tools: list[Any]
+    output_schema: Any
+    handoffs: list[Any]
+    tracing: ModelTracing
+    server: dict[str, Any]
+    """`previous_response_id`, `conversation_id` and `prompt`."""
+
+    async def send(self, view: list[Item]) -> ModelResponse:
+        """Send a view and return the whole answer."""
+        return await self.model.get_response(
+            self.system, view, self.settings, self.tools, self.output_schema, self.handoffs, self.tracing, **self.server
+        )
+
+    async def stream(self, view: list[Item]) -> AsyncGenerator[Any]:
+        """Send a view and yield the events of the answer."""
+        events = self.model.stream_response(
+            self.system, view, self.settings, self.tools, self.output_schema, self.handoffs, self.tracing, **self.server
+        )
+        async for event in events:
+            yield event
+
+    def options(self) -> CallOptions:
+        """Return the options of this call."""
+        name = getattr(self.model, "model", None)
+        tools = [_schema(tool) for tool in self.tools]
+        tools += [tool_schema(one.tool_name, one.tool_description, one.input_json_schema) for one in self.handoffs]
+        if self.output_schema is not None and not self.output_schema.is_plain_text():
+            tools.append(tool_schema(self.output_schema.name(), None, self.output_schema.json_schema()))
+        settings, names = self.settings, ("truncation", "context_management", "extra_body", "extra_args")
+        return CallOptions(
+            model=name if isinstance(name, str) else None,
+            max_output_tokens=positive(settings.max_tokens),
+            system=self.system,
+            tools=tools,
+            request={**{name: getattr(settings, name, None) for name in names}, **self.server},
+            summarizer=_asker(lambda: self.model, settings),
+        )
+
+
+def _schema(tool: Any) -> object:
+    """Return a tool's schema; a hosted tool has none, and counts with its name."""
+    return tool_schema(tool.name, getattr(tool, "description", None), getattr(tool, "params_json_schema", None))
+
+
+class Caller(Protocol):
+    """Makes the calls of a compacting model."""
+
+    def answer(self, call: ModelCall, given: str | list[Item]) -> Awaitable[ModelResponse]: ...
+
+    def stream(self, call: ModelCall, given: str | list[Item]) -> AsyncIterator[Any]: ...
+
+
+class CompactingModel(Model):
+    """A model that sends views of its input; everything else is that of the model inside."""
+
+    def __init__(self, inner: Model, caller: Caller) -> None:
+        self._inner = inner
+        self._caller = caller
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)  # the SDK asks for attributes that only some models have
+
+    def get_retry_advice(self, request: Any) -> Any:
+        """Return the advice of the model inside."""
+        return self._inner.get_retry_advice(request)
+
+    async def close(self) -> None:
+        """Close the model inside."""
+        await self._inner.close()
+
+    async def _cleanup_on_run_end(self, owner: object) -> None:
+        await self._inner._cleanup_on_run_end(owner)
+
+    async def get_response(
+        self,
+        system_instructions: str | None,
+        input: str | list[Item],
+        model_settings: ModelSettings,
+        tools: list[Any],
+        output_schema: Any,
+        handoffs: list[Any],
+        tracing: ModelTracing,
+        **server: Any,
+    ) -> ModelResponse:
+        """Send a view of the input and return the answer."""
+        call = ModelCall(
+            self._inner, system_instructions, model_settings, tools, output_schema, handoffs, tracing, server
+        )
+        return await self._caller.answer(call, input)
+
+    def stream_response(
+        self,
+        system_instructions: str | None,
+        input: str | list[Item],
+        model_settings: ModelSettings,
+        tools: list[Any],
+        output_schema: Any,
+        handoffs: list[Any],
+        tracing: ModelTracing,
+        **server: Any,
+    ) -> AsyncIterator[Any]:
+        """Send a view of the input and return the events of the answer."""
+        call = ModelCall(
+            self._inner, system_instructions, model_settings, tools, output_schema, handoffs, tracing, server
+        )
+        return self._caller.stream(call, input)
+
+
+# -- answers
+
+
+def read_response(response: ModelResponse) -> Message:
+    """Return the usage of an answer; how it ended, the SDK does not tell."""
+    return Message(role="assistant", parts=(), usage=_usage_of(response.usage))
+
+
+def read_event(event: Any) -> Message | None:
+    """Return the usage and the ending in the last event of a stream."""
+    return None if event.type in PRELUDE else read_answer(event)
+
+
+def is_prelude(event: Any) -> bool:
+    """Return whether an event comes before the answer.
+
+    Raises:
+        ModelBehaviorError: the event tells that there will be none; the SDK would end the run with such an error.
+    """
+    if event.type in _FAILED:
+        told = getattr(getattr(event, "response", None), "error", None) or event
+        raise ModelBehaviorError(f"{event.type}: {getattr(told, 'code', None)}: {getattr(told, 'message', None)}")
+    return event.type in PRELUDE
+
+
+def _usage_of(usage: SDKUsage) -> Usage:
+    details = usage.input_tokens_details
+    return Usage(
+        input_tokens=usage.input_tokens,
+        output_tokens=usage.output_tokens,
+        cache_read_tokens=details.cached_tokens or 0,
+        cache_write_tokens=getattr(details, "cache_write_tokens", 0) or 0,
+    )
+
+
+# -- summaries
+
+
+def summarizer(model: Model | str) -> Summarizer:
+    """Return a summarizer that asks this model.
+
+    Args:
+        model: One of the SDK's models, or the name of one, which is looked up at each summary.
+    """
+    return _asker(lambda: MultiProvider().get_model(model) if isinstance(model, str) else model, ModelSettings())
+
+
+def _asker(find_model: Callable[[], Model], settings: ModelSettings) -> Summarizer:
+    """Return a summarizer; of the settings only those that locate the model are sent."""
+
+    async def ask(request: SummaryRequest) -> Summary:
+        response = await find_model().get_response(
+            request.system,
+            request.prompt,
+            ModelSettings(
+                max_tokens=request.max_tokens, extra_headers=settings.extra_headers, extra_query=settings.extra_query
+            ),
+            [],
+            None,
+            [],
+            ModelTracing.DISABLED,
+            previous_response_id=None,
+            conversation_id=None,
+            prompt=None,
+        )
+        contents = [part for item in response.output for part in getattr(item, "content", None) or ()]
+        text = "".join(part.text for part in contents if part.type == "output_text")
+        return compaction_hooks.Summary(text=text, usage=_usage_of(response.usage))
+
+    return ask

@@ -1,0 +1,144 @@
+"""The provider of models whose conversations are kept inside the window."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import AsyncIterator
+from contextvars import ContextVar
+from typing import Any, Final, NamedTuple, TypeVar, Unpack
+
+from agents import FunctionTool, Model, ModelProvider, ModelResponse, MultiProvider, RunConfig
+from agents.memory import Session
+
+from compaction_adapters.kit import ControllerKeywords, Flow, ModelCalls, run_async, run_in_loop
+from compaction_adapters.openai_agents.models import (
+    CompactingModel,
+    Item,
+    ModelCall,
+    is_prelude,
+    read_event,
+    read_response,
+)
+from compaction_hooks import CompactionController
+from compaction_hooks.errors import ConfigurationError
+from compaction_hooks.formats import OpenAIResponsesFormat
+from compaction_hooks.recall import RecallTool
+
+R = TypeVar("R")
+
+
+class _Turn(NamedTuple):
+    """What a run told before its model call."""
+
+    conversation_id: str | None
+    messages: list[Item]
+
+
+_TURN: Final[ContextVar[_Turn | None]] = ContextVar("compaction_turn", default=None)
+"""A context variable, because the SDK tells its models nothing of the run. It outlives the run."""
+
+
+class CompactionModelProvider(ModelCalls[Item], ModelProvider):
+    """Keeps the conversations of its models inside the window, and recovers when the provider says that one is too long.
+
+        provider = CompactionModelProvider()
+        await Runner.run(agent, text, session=session, run_config=provider.run_config(session))
+
+    Sessions, results and run states keep the whole history.
+
+    Args:
+        controller: A controller, shared or not, of any format. None: make one from the keywords.
+        provider: Finds models by name. None: the SDK's own.
+
+    Raises:
+        ConfigurationError: both a controller and keywords are given.
+    """
+
+    def __init__(
+        self,
+        controller: CompactionController[Any] | None = None,
+        *,
+        provider: ModelProvider | None = None,
+        **keywords: Unpack[ControllerKeywords],
+    ) -> None:
+        super().__init__(controller, keywords, OpenAIResponsesFormat())
+        self._provider = provider or MultiProvider()
+
+    def run_config(self, session: Session | str | None = None, **fields: Any) -> RunConfig:
+        """Return the configuration of runs of one conversation.
+
+        Args:
+            session: The session of the run, or the conversation's id. None: `group_id`, else the beginning of the list names the
+                conversation.
+            **fields: Fields of `RunConfig`. A `model` that is no name is wrapped; a `call_model_input_filter` comes first.
+        """
+        named = session.session_id if isinstance(session, Session) else session
+        conversation_id: str | None = named or fields.get("group_id")
+        theirs = fields.pop("call_model_input_filter", None)
+
+        async def tell_conversation(data: Any) -> Any:
+            changed = data.model_data if theirs is None else theirs(data)
+            if inspect.isawaitable(changed):
+                changed = await changed
+            _TURN.set(_Turn(conversation_id, changed.input))
+            return changed
+
+        if isinstance(fields.get("model"), Model):
+            fields["model"] = self.wrap(fields["model"])
+        return RunConfig(model_provider=self, call_model_input_filter=tell_conversation, **fields)
+
+    def get_model(self, model_name: str | None) -> Model:
+        """Return the model with this name, wrapped."""
+        return self.wrap(self._provider.get_model(model_name))
+
+    def wrap(self, model: Model) -> Model:
+        """Return a model, for an agent that has an instance in place of a name, so that its calls are compacted."""
+        return CompactingModel(model, self)
+
+    async def aclose(self) -> None:
+        """Close the provider inside."""
+        await self._provider.aclose()
+
+    def recall_tool(self) -> FunctionTool:
+        """Return the tool by which the model of an agent reads again what its views leave out; its runs need `run_config`."""
+        self._has_recall = True
+        return FunctionTool(
+            name=RecallTool.name,
+            description=RecallTool.description,
+            params_json_schema=RecallTool.parameters,
+            on_invoke_tool=self._invoke_recall,
+            strict_json_schema=False,
+        )
+
+    async def _invoke_recall(self, _: object, arguments: str) -> str:
+        turn = _TURN.get()
+        if turn is None:
+            raise ConfigurationError("the recall tool needs run_config=provider.run_config(session)")
+        return await self._recall(*turn, json.loads(arguments))
+
+    # -- calls of the wrapped models
+
+    async def answer(self, call: ModelCall, given: str | list[Item]) -> ModelResponse:
+        """Return the answer to a call."""
+        messages = _items(given)
+        return await self._call(self._conversation_of(messages), messages, call.send, read_response, call.options())
+
+    def stream(self, call: ModelCall, given: str | list[Item]) -> AsyncIterator[Any]:
+        """Return the events of the answer to a call."""
+        messages = _items(given)
+        conversation_id = self._conversation_of(messages)
+        return self._stream(conversation_id, messages, call.stream, read_event, call.options(), is_prelude)
+
+    def _conversation_of(self, messages: list[Item]) -> str | None:
+        """Return the id that the run has told for these messages; an older run may have told the last one."""
+        turn = _TURN.get()
+        is_told = turn is not None and messages and turn.messages and turn.messages[-1] is messages[-1]
+        return turn.conversation_id if turn is not None and is_told else None
+
+    def _run_sync(self, flow: Flow[R]) -> R:
+        return run_in_loop(run_async(flow))
+
+
+def _items(given: str | list[Item]) -> list[Item]:
+    return [{"role": "user", "content": given}] if isinstance(given, str) else given

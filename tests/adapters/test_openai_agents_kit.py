@@ -1,0 +1,134 @@
+"""The OpenAI Agents SDK: the checks of every adapter, methods by hand and the recall tool."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from agents import Agent, Runner, SQLiteSession, function_tool
+from compaction_adapters.kit import Twin
+from compaction_adapters.openai_agents import CompactionModelProvider
+
+from compaction_hooks.formats import OpenAIResponsesFormat
+from compaction_hooks.testing import ADAPTER_FACTS, AdapterFact, Opening, check_adapter, check_session
+from tests.adapters.by_hand_rows import ID, Process, check_rows
+from tests.adapters.openai_agents_stage import Stage, function_tools
+from tests.adapters.recall_scene import REQUEST, check_recall, read_page
+from tests.adapters.stage import PATTERNS, WINDOW, own_event_loop, recorded_script
+from tests.cases import crossed
+from tests.data import needs_data
+from tests.provider import Answer, LoopbackProvider
+
+MOST_TURNS = 200
+
+
+class Conversation:
+    """The runs of one session of the SDK."""
+
+    def __init__(self, opening: Opening, model: Any) -> None:
+        self.session_id = opening.conversation_id
+        self.session = SQLiteSession(opening.conversation_id)
+        provider = CompactionModelProvider(opening.controller) if opening.controller else None
+        self.options: dict[str, Any] = {"session": self.session, "max_turns": MOST_TURNS}
+        if provider is not None:
+            self.options["run_config"] = provider.run_config(self.session)
+        self.agent = Agent(
+            "reader",
+            instructions=opening.system,
+            model=provider.wrap(model) if provider else model,
+            tools=function_tools(opening.tools),
+        )
+
+    async def say(self, text: str, /) -> str:
+        return str((await Runner.run(self.agent, text, **self.options)).final_output)
+
+    def say_sync(self, text: str, /) -> str:
+        with own_event_loop():
+            return str(Runner.run_sync(self.agent, text, **self.options).final_output)
+
+    async def say_streamed(self, text: str, /) -> list[str]:
+        run = Runner.run_streamed(self.agent, text, **self.options)
+        events = [event.data async for event in run.stream_events() if event.type == "raw_response_event"]
+        return [event.delta for event in events if event.type == "response.output_text.delta"]
+
+    async def history(self) -> list[Any]:
+        return await self.session.get_items()
+
+
+class Harness:
+    format = OpenAIResponsesFormat()
+    has_sync = has_streaming = keeps_history = True
+
+    def __init__(self, provider: LoopbackProvider, kind: str) -> None:
+        self.name = f"openai_agents-{kind}"
+        self.provider = provider
+        self.kind = kind
+
+    @asynccontextmanager
+    async def open(self, opening: Opening, /) -> AsyncIterator[Conversation]:
+        stage = Stage(self.provider, opening.api_key)
+        conversation = Conversation(opening, getattr(stage, self.kind)(model=opening.model))
+        try:
+            yield conversation
+        finally:
+            conversation.session.close()
+            await stage.close()
+
+
+@crossed(fact=ADAPTER_FACTS, kind=["responses", "chat"])
+def test_the_adapter_has_every_fact(fact: AdapterFact, kind: str, provider: LoopbackProvider) -> None:
+    check_adapter(Harness(provider, kind), provider, fact)
+
+
+@needs_data
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_a_recorded_session_runs_to_its_end(pattern: str, provider: LoopbackProvider) -> None:
+    check_session(Harness(provider, "responses"), provider, recorded_script(pattern))
+
+
+# After `run_sync` the event loop warns of each generator that is begun in it, also of the SDK's own next run.
+@pytest.mark.filterwarnings("ignore:asynchronous generator:ResourceWarning")
+@pytest.mark.parametrize("how", ["sync", "async"])
+async def test_rows_of_a_provider(stage: Stage, tmp_path: Path, how: str) -> None:
+    side = stage.side(Answer("Yes."))
+    history: list[Any] = [
+        {"role": role, "content": f"{text} {number}. " + "And so on. " * 300}
+        for number in range(5)
+        for role, text in (("user", "Question"), ("assistant", "Answer"))
+    ]
+
+    def new_process(**keywords: Any) -> Process:
+        provider = CompactionModelProvider(context_window=WINDOW, **keywords)
+        agent = Agent("reader", model=provider.wrap(stage.responses()))
+        asked, config = [*history, {"role": "user", "content": "Go on."}], provider.run_config(ID)
+
+        async def run() -> None:
+            await Runner.run(agent, asked, run_config=config)
+
+        return Process(
+            provider, Twin(lambda: Runner.run_sync(agent, asked, run_config=config), run), lambda: history, (ID,)
+        )
+
+    await check_rows(how, tmp_path, side, new_process, history[0], own_event_loop)
+
+
+@pytest.mark.parametrize(
+    ("way", "recall", "argument"), [("run", True, "query"), ("streamed", True, "handle"), ("run", False, "query")]
+)
+async def test_an_agent_that_needs_a_covered_fact_recalls_it(
+    stage: Stage, way: str, recall: bool, argument: str
+) -> None:
+    provider = CompactionModelProvider(context_window=WINDOW)
+    tools: list[Any] = [function_tool(read_page), *([provider.recall_tool()] if recall else [])]
+    agent = Agent("reader", model=provider.wrap(stage.responses()), tools=tools)
+    options: dict[str, Any] = {"run_config": provider.run_config(), "max_turns": MOST_TURNS}
+
+    async def ask() -> str:
+        if way == "run":
+            return str((await Runner.run(agent, REQUEST, **options)).final_output)
+        run = Runner.run_streamed(agent, REQUEST, **options)
+        _ = [event async for event in run.stream_events()]
+        return str(run.final_output)
+
+    await check_recall(stage.side(), ask, recall, argument)
