@@ -269,7 +269,7 @@ async def _send_whole(self: Any, call: Any, given: Any) -> Any:
 
 async def _compact_only(self: Any, call: Any, given: Any) -> Any:
     options = call.options()
-    view = await self._sessions.of(self._conversation_of(given), given).transform_context(given, **options)
+    view = await self._sessions.find(self._conversation_of(given), given).transform_context(given, **options)
     return await call.send(view)
 
 

@@ -13,7 +13,8 @@
     NativeSummaries         a summarizer by a provider's own compaction; `address_of` a client; for Anthropic the models, the
                             header (`ANTHROPIC_BETA`), the limit (`NATIVE_TOKENS`), the option, and the reading of its answer;
                             for OpenAI the arguments and the reading
-    Flow, Twin              one flow of calls, for sync callers (`run`) and async ones (`run_async`)
+    Flow, Twin              one flow of calls, for sync callers (`run`) and async ones (`run_async`); of one flow a class has two
+                            methods (`TwinMethods`, `awaited`, `blocking`)
     run_in_loop             run a coroutine in the event loop of a sync caller's thread
     status_of, fields_of    an event in the few words of a status line, or with all its figures
     require                 name the extra to install when a framework is missing
@@ -50,7 +51,7 @@ from compaction_adapters.kit.options import positive, tool_schema
 from compaction_adapters.kit.parts import PartsFormat, Pieces, plain_of
 from compaction_adapters.kit.sessions import Sessions
 from compaction_adapters.kit.summaries import asker, summary_of
-from compaction_adapters.kit.twins import Flow, Twin, run, run_async, run_in_loop
+from compaction_adapters.kit.twins import Flow, Twin, TwinMethods, awaited, blocking, run, run_async, run_in_loop
 
 __all__ = [
     "ANTHROPIC_BETA",
@@ -68,8 +69,11 @@ __all__ = [
     "Stage",
     "Status",
     "Twin",
+    "TwinMethods",
     "address_of",
     "asker",
+    "awaited",
+    "blocking",
     "compact_arguments",
     "compaction_option",
     "compaction_usage",

@@ -60,7 +60,7 @@ class ModelCalls(ByHand[N, Sessions[N]]):
             conversation_id: The framework's own id; None: that of the messages' opening.
             answer: Reads an answer, or the events of a streamed one.
         """
-        session = self._sessions.of(conversation_id, messages)
+        session = self._sessions.find(conversation_id, messages)
         self._sessions.remember_call(session, options)
         if self._has_recall:
             session.recall_tool(lambda: messages)
@@ -91,7 +91,7 @@ class ModelCalls(ByHand[N, Sessions[N]]):
 
     async def _recall(self, conversation_id: str | None, messages: Sequence[N], arguments: dict[str, Any]) -> str:
         """Return the answer of the recall tool to a call of the model; `messages` are the whole list."""
-        tool = self._sessions.of(conversation_id, messages).recall_tool(lambda: messages)
+        tool = self._sessions.find(conversation_id, messages).recall_tool(lambda: messages)
         return await asyncio.to_thread(tool, **arguments)
 
 

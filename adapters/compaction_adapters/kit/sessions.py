@@ -31,7 +31,7 @@ class Sessions(Generic[N]):
         """Return the session with this id, and its state in memory."""
         return self.controller.session(session_id, format=self.format)
 
-    def of(self, conversation_id: str | None, messages: Sequence[N]) -> CompactionSession[N]:
+    def find(self, conversation_id: str | None, messages: Sequence[N]) -> CompactionSession[N]:
         """Return the session of a model call.
 
         Frameworks run an agent as another one's tool with the id of the outer run: of the lists with one id, the first one has the

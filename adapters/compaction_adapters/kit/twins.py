@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Generator
-from typing import Any, TypeAlias, TypeVar
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeAlias, TypeVar
 
 from compaction_hooks.errors import ConfigurationError
 
+P = ParamSpec("P")
 R = TypeVar("R")
 
 
@@ -82,3 +84,40 @@ def run_in_loop(work: Coroutine[Any, Any, R]) -> R:
         loop = asyncio.new_event_loop()
         asyncio.set_event_loop(loop)
     return loop.run_until_complete(work)
+
+
+# -- methods
+
+
+class TwinMethods:
+    """A class whose methods are flows, each with an async and a sync form."""
+
+    def _run_sync(self, flow: Flow[R]) -> R:
+        """Make the calls of a flow for a caller without an event loop."""
+        return run(flow)
+
+
+S = TypeVar("S", bound=TwinMethods)
+
+
+def awaited(flow: Callable[Concatenate[S, P], Flow[R]]) -> Callable[Concatenate[S, P], Coroutine[Any, Any, R]]:
+    """Return the async method of a flow."""
+
+    @wraps(flow)
+    async def method(self: S, *args: P.args, **kwargs: P.kwargs) -> R:
+        return await run_async(flow(self, *args, **kwargs))
+
+    return method
+
+
+def blocking(method: Callable[Concatenate[S, P], Coroutine[Any, Any, R]]) -> Callable[Concatenate[S, P], R]:
+    """Return the sync twin of a method that `awaited` returned."""
+    flow: Callable[Concatenate[S, P], Flow[R]] = vars(method)["__wrapped__"]
+
+    @wraps(flow)
+    def twin(self: S, *args: P.args, **kwargs: P.kwargs) -> R:
+        return self._run_sync(flow(self, *args, **kwargs))
+
+    twin.__name__ = f"{flow.__name__}_sync"
+    twin.__doc__ = f"As `{flow.__name__}`, for callers without an event loop."
+    return twin

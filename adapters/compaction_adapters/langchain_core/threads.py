@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack, cast
 
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
 
-from compaction_adapters.kit import Flow, Twin, run, run_async
+from compaction_adapters.kit import Flow, Twin, TwinMethods, awaited, blocking
 from compaction_adapters.langchain_core.conversations import Conversation, Conversations
 from compaction_adapters.langchain_core.records import Records
 from compaction_adapters.langchain_core.tasks import Task, conversation_in
@@ -19,11 +19,10 @@ from compaction_hooks.errors import ConfigurationError
 if TYPE_CHECKING:  # no quiet call makes one
     from compaction_hooks import CompactionRecord, CompactionResult
 
-R = TypeVar("R")
 S = TypeVar("S", bound=Conversations)
 
 
-class ThreadMethods(ABC, Generic[S]):
+class ThreadMethods(TwinMethods, ABC, Generic[S]):
     """Manual changes to a thread of a graph that is compiled with a checkpointer.
 
     `graph` is the compiled graph (an agent of LangChain is one), `config` names the thread, `{"configurable": {"thread_id": ...}}`.
@@ -35,26 +34,24 @@ class ThreadMethods(ABC, Generic[S]):
     _messages_key: str
     """The state's key for messages."""
 
-    async def load(self, graph: Any, config: RunnableConfig) -> CompactionSession[BaseMessage]:
+    @awaited
+    def load(self, graph: Any, config: RunnableConfig) -> Flow[CompactionSession[BaseMessage]]:
         """Return the thread's session, filled from its checkpoint: for `state()`, `history()`, `export_records()`.
 
         Raises:
             ConfigurationError: the graph has no checkpointer, or `config` names no thread.
         """
-        return (await run_async(self._read_thread(graph, config))).session
+        return (yield from self._read_thread(graph, config)).session
 
-    def load_sync(self, graph: Any, config: RunnableConfig) -> CompactionSession[BaseMessage]:
-        """As `load`, for callers without an event loop."""
-        return run(self._read_thread(graph, config)).session
-
-    async def compact(
+    @awaited
+    def compact(
         self,
         graph: Any,
         config: RunnableConfig,
         keep_recent_tokens: int | None = None,
         focus: str | None = None,
         **options: Unpack[CallOptions],
-    ) -> CompactionResult[BaseMessage]:
+    ) -> Flow[CompactionResult[BaseMessage]]:
         """Compact the thread now, at any size, and write the record to it. Its messages are not changed.
 
         Args:
@@ -67,36 +64,31 @@ class ThreadMethods(ABC, Generic[S]):
             ConfigurationError: as `load`.
             ContextOverflowError: the messages cannot be made to fit the window.
         """
-        return await run_async(self._compact_thread(graph, config, options, keep_recent_tokens, focus))
+        thread = yield from self._read_thread(graph, config)
+        session, known = thread.session, self._thread_options(thread.session, config, options)
+        result: CompactionResult[BaseMessage] = yield Twin(
+            session.compact_sync, session.compact, thread.messages, keep_recent_tokens, focus, **known
+        )
+        yield from self._write_records(graph, config, thread)
+        return result
 
-    def compact_sync(
-        self,
-        graph: Any,
-        config: RunnableConfig,
-        keep_recent_tokens: int | None = None,
-        focus: str | None = None,
-        **options: Unpack[CallOptions],
-    ) -> CompactionResult[BaseMessage]:
-        """As `compact`, for callers without an event loop."""
-        return run(self._compact_thread(graph, config, options, keep_recent_tokens, focus))
-
-    async def undo(self, graph: Any, config: RunnableConfig) -> CompactionRecord | None:
+    @awaited
+    def undo(self, graph: Any, config: RunnableConfig) -> Flow[CompactionRecord | None]:
         """Undo the thread's newest compaction and return its record; None if there is none."""
-        return await run_async(self._change_thread(graph, config, lambda session: session.undo()))
+        thread = yield from self._read_thread(graph, config)
+        record = thread.session.undo()
+        yield from self._write_records(graph, config, thread)
+        return record
 
-    def undo_sync(self, graph: Any, config: RunnableConfig) -> CompactionRecord | None:
-        """As `undo`, for callers without an event loop."""
-        return run(self._change_thread(graph, config, lambda session: session.undo()))
-
-    async def pin(self, graph: Any, config: RunnableConfig, message: BaseMessage) -> None:
+    @awaited
+    def pin(self, graph: Any, config: RunnableConfig, message: BaseMessage) -> Flow[None]:
         """Keep a message word for word in every view of the thread from the next summary on."""
-        await run_async(self._change_thread(graph, config, lambda session: session.pin(message)))
+        thread = yield from self._read_thread(graph, config)
+        thread.session.pin(message)
+        yield from self._write_records(graph, config, thread)
 
-    def pin_sync(self, graph: Any, config: RunnableConfig, message: BaseMessage) -> None:
-        """As `pin`, for callers without an event loop."""
-        run(self._change_thread(graph, config, lambda session: session.pin(message)))
-
-    async def forget(self, graph: Any, config: RunnableConfig) -> None:
+    @awaited
+    def forget(self, graph: Any, config: RunnableConfig) -> Flow[None]:
         """Delete the thread: its checkpoints, and its records in memory and in the store.
 
         Records of its subgraphs are deleted too, if the thread has checkpoints of these.
@@ -104,11 +96,23 @@ class ThreadMethods(ABC, Generic[S]):
         Raises:
             RecordError: the store failed; call it again.
         """
-        await run_async(self._forget_thread(graph, config))
+        saver, thread = _saver(graph), _thread_id(config)
+        whole: RunnableConfig = {"configurable": {"thread_id": thread}}
 
-    def forget_sync(self, graph: Any, config: RunnableConfig) -> None:
-        """As `forget`, for callers without an event loop."""
-        run(self._forget_thread(graph, config))
+        async def list_async() -> list[Any]:
+            return [saved async for saved in saver.alist(whole)]
+
+        saved = yield Twin(lambda: [*saver.list(whole)], list_async)
+        yield Twin(saver.delete_thread, saver.adelete_thread, thread)
+        for session in self._sessions_of(thread, saved):
+            self._sessions.drop(session)
+            yield Twin(self.controller.forget_sync, self.controller.forget, session.id)
+
+    load_sync = blocking(load)
+    compact_sync = blocking(compact)
+    undo_sync = blocking(undo)
+    pin_sync = blocking(pin)
+    forget_sync = blocking(forget)
 
     # -- for the adapter
 
@@ -147,38 +151,6 @@ class ThreadMethods(ABC, Generic[S]):
         update = self._sessions.keep(thread)
         if update:
             yield Twin(graph.update_state, graph.aupdate_state, config, update)
-
-    def _change_thread(
-        self, graph: Any, config: RunnableConfig, change: Callable[[CompactionSession[BaseMessage]], R]
-    ) -> Flow[R]:
-        thread = yield from self._read_thread(graph, config)
-        result = change(thread.session)
-        yield from self._write_records(graph, config, thread)
-        return result
-
-    def _compact_thread(
-        self, graph: Any, config: RunnableConfig, given: CallOptions, keep_recent_tokens: int | None, focus: str | None
-    ) -> Flow[CompactionResult[BaseMessage]]:
-        thread = yield from self._read_thread(graph, config)
-        session, options = thread.session, self._thread_options(thread.session, config, given)
-        result: CompactionResult[BaseMessage] = yield Twin(
-            session.compact_sync, session.compact, thread.messages, keep_recent_tokens, focus, **options
-        )
-        yield from self._write_records(graph, config, thread)
-        return result
-
-    def _forget_thread(self, graph: Any, config: RunnableConfig) -> Flow[None]:
-        saver, thread = _saver(graph), _thread_id(config)
-        whole: RunnableConfig = {"configurable": {"thread_id": thread}}
-
-        async def list_async() -> list[Any]:
-            return [saved async for saved in saver.alist(whole)]
-
-        saved = yield Twin(lambda: [*saver.list(whole)], list_async)
-        yield Twin(saver.delete_thread, saver.adelete_thread, thread)
-        for session in self._sessions_of(thread, saved):
-            self._sessions.drop(session)
-            yield Twin(self.controller.forget_sync, self.controller.forget, session.id)
 
 
 def _thread_id(config: RunnableConfig) -> str:
