@@ -104,7 +104,7 @@ def awaited(flow: Callable[Concatenate[S, P], Flow[R]]) -> Callable[Concatenate[
     """Return the async method of a flow."""
 
     @wraps(flow)
-    async def method(self: S, *args: P.args, **kwargs: P.kwargs) -> R:
+    async def method(self: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
         return await run_async(flow(self, *args, **kwargs))
 
     return method
@@ -115,8 +115,8 @@ def blocking(method: Callable[Concatenate[S, P], Coroutine[Any, Any, R]]) -> Cal
     flow: Callable[Concatenate[S, P], Flow[R]] = vars(method)["__wrapped__"]
 
     @wraps(flow)
-    def twin(self: S, *args: P.args, **kwargs: P.kwargs) -> R:
-        return self._run_sync(flow(self, *args, **kwargs))
+    def twin(self: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        return self._run_sync(flow(self, *args, **kwargs))  # pyright: ignore[reportPrivateUsage] - of this module
 
     twin.__name__ = f"{flow.__name__}_sync"
     twin.__doc__ = f"As `{flow.__name__}`, for callers without an event loop."
