@@ -18,7 +18,7 @@ from pydantic_ai.models import ModelRequestContext
 from pydantic_ai.models.function import FunctionModel
 from pydantic_ai.usage import UsageLimits
 
-from compaction_hooks import CompactionController, CompactionFinished, CompactionSettings, CompactionStarted, Message
+from compaction_hooks import CompactionController, CompactionFinished, CompactionStarted, Message
 from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.events import CompactionEvent
 from compaction_hooks.tokens import CharacterEstimator
@@ -228,13 +228,17 @@ async def test_an_agent_can_be_defined_in_a_spec(stage: Stage) -> None:
     result = await agent.run("Read all.")
     assert not side.rejections
     assert SECRET in texts(result.all_messages())
-    assert Compaction.from_spec(settings={"reserve_tokens": 9}).settings == CompactionSettings(reserve_tokens=9)
+    session = Compaction.from_spec(context_window=WINDOW, settings={"reserve_tokens": 9}).session("thread")
+    session.load_sync(spoken(2))
+    assert session.state().trigger_tokens == WINDOW - 9
 
 
 def test_two_on_one_agent_are_one() -> None:
     both = Compaction.combine([Compaction[None](context_window=WINDOW), Compaction[None](persist=True)])
     assert isinstance(both, Compaction)
-    assert (both.context_window, both.persist) == (WINDOW, True)
+    session = both.session("thread")
+    session.load_sync(spoken(2))
+    assert (session.state().context_window, both.persist) == (WINDOW, True)
 
 
 @pytest.mark.parametrize(

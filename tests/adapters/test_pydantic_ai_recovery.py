@@ -227,16 +227,30 @@ def test_the_frameworks_own_error_needs_no_words() -> None:
 
 
 @whole_and_streamed
-async def test_an_overflow_of_all_models_of_a_fallback_is_recovered(way: Any, stage: Stage) -> None:
-    sides = [stage.side(*steps(1), key="a"), stage.side(key="b")]
-    for side in sides:
-        side.reject_next = 1
+async def test_a_model_of_a_fallback_that_overflows_is_recovered_before_the_next_one_is_asked(
+    way: Any, stage: Stage
+) -> None:
+    first, second = stage.side(*steps(1), key="a"), stage.side(key="b")
+    first.reject_next = 1
     agent = reader(FallbackModel(stage.openai("a"), stage.anthropic("b")), Compaction(context_window=WINDOW))
     output, messages = await way(agent, "Go on.", message_history=spoken(6))
     assert output == "All read."
-    assert [len(side.rejections) for side in sides] == [1, 1]
-    assert [len(side.model_requests) for side in sides] == [3, 1]
+    assert [request.status for request in first.model_requests] == [400, 200, 200]
+    assert second.requests == []
     assert SECRET not in texts(messages)
+
+
+@whole_and_streamed
+async def test_a_model_of_a_fallback_that_overflows_twice_leaves_the_request_to_the_next_one(
+    way: Any, stage: Stage
+) -> None:
+    first, second = stage.side(key="a"), stage.side(*steps(1), key="b")
+    first.reject_next = 9
+    agent = reader(FallbackModel(stage.openai("a"), stage.anthropic("b")), Compaction(context_window=WINDOW))
+    assert (await way(agent, "Go on.", message_history=spoken(6)))[0] == "All read."
+    assert len(first.model_requests) == 4  # two for each of the two requests
+    assert second.rejections == []
+    assert SECRET in texts(second.model_requests[0].messages)
 
 
 @needs_model_fallback

@@ -25,6 +25,7 @@ It needs no framework, and uses only the public names of compaction_hooks.
 from compaction_adapters.kit.by_hand import ByHand
 from compaction_adapters.kit.calls import ModelCalls
 from compaction_adapters.kit.controllers import (
+    CommonKeywords,
     ControllerKeywords,
     PolicyKeywords,
     Settings,
@@ -57,6 +58,7 @@ __all__ = [
     "ANTHROPIC_BETA",
     "NATIVE_TOKENS",
     "ByHand",
+    "CommonKeywords",
     "ControllerKeywords",
     "Flow",
     "ModelCalls",

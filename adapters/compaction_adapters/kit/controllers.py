@@ -23,19 +23,24 @@ Settings: TypeAlias = CompactionSettings | Mapping[str, CompactionSettings]
 """The policy of a controller: one for all models, or one for each model."""
 
 
-class PolicyKeywords(TypedDict, total=False):
-    """The keywords of `CompactionController`, for adapters whose own `model=` means something else.
+class CommonKeywords(TypedDict, total=False):
+    """The keywords of `CompactionController`, for adapters whose own `model=` and `summarizer=` mean something else.
 
     `format` is set by the adapter. `summary_prompt` is short for the setting of that name.
     """
 
     context_window: int | None
-    summarizer: Summarizer | None
     settings: Settings | None
     store: RecordStore | None
     on_event: EventHandler | Sequence[EventHandler]
     estimator: TokenEstimator | None
     summary_prompt: str | None
+
+
+class PolicyKeywords(CommonKeywords, total=False):
+    """The same with the summarizer, for adapters whose own `model=` means something else."""
+
+    summarizer: Summarizer | None
 
 
 class ControllerKeywords(PolicyKeywords, total=False):

@@ -7,9 +7,9 @@ from __future__ import annotations
 import asyncio
 import copy
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import KW_ONLY, InitVar, dataclass, field, replace
+from dataclasses import dataclass, replace
 from operator import is_
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, Unpack, cast
 
 from pydantic_ai import RunContext
 from pydantic_ai.capabilities import AbstractCapability, durable_operation
@@ -21,9 +21,9 @@ from pydantic_ai.usage import RunUsage
 
 from compaction_adapters.kit import (
     ByHand,
+    CommonKeywords,
     ControllerKeywords,
     Flow,
-    Settings,
     controller_from,
     run_async,
     run_in_loop,
@@ -32,7 +32,7 @@ from compaction_adapters.kit import (
 from compaction_adapters.pydantic_ai.events import tell_run
 from compaction_adapters.pydantic_ai.messages import PydanticAIFormat, usage_of
 from compaction_adapters.pydantic_ai.native import native_summaries
-from compaction_adapters.pydantic_ai.recovery import RecoveringModel, Turn
+from compaction_adapters.pydantic_ai.recovery import Turn, recovering
 from compaction_adapters.pydantic_ai.requests import (
     RunSessions,
     Session,
@@ -43,32 +43,24 @@ from compaction_adapters.pydantic_ai.requests import (
     request_in,
     request_model,
 )
-from compaction_adapters.pydantic_ai.summarizing import ask_model, charge_to, summarizer, writes_text
-from compaction_hooks import (
-    CallOptions,
-    CompactionController,
-    ContextOverflowError,
-    TokenEstimator,
-    arguments,
-)
+from compaction_adapters.pydantic_ai.summarizing import ask_model, charge_to, check_writer, writes_text
+from compaction_hooks import CallOptions, CompactionController, ContextOverflowError
 from compaction_hooks.errors import ConfigurationError
 
 if TYPE_CHECKING:  # needed only when something is due
     from compaction_hooks import Summarizer, Summary, SummaryRequest
     from compaction_hooks.events import EventHandler
-    from compaction_hooks.recall import RecallTool
-    from compaction_hooks.stores import RecordStore
 else:
-    EventHandler = RecallTool = RecordStore = Summarizer = Summary = SummaryRequest = Any  # for `typing.get_type_hints`
+    EventHandler = Summarizer = Summary = SummaryRequest = Any  # for `typing.get_type_hints`
 
-_KEYWORDS = ControllerKeywords.__optional_keys__ - {"on_event"}
-"""The keywords of a controller that are fields of `Compaction` with the same names."""
-_HOOK: Any = AbstractCapability.on_event
 R = TypeVar("R")
+_NOT_PERSISTED: Final = {
+    "recall": "recall reads the run's own messages, which persist replaces",
+    "native": "persist puts the text of a summary into the run's own messages, and the provider's part would never be sent",
+}
 
 
-@arguments.validate({})
-@dataclass
+@dataclass(init=False, eq=False)  # the framework takes no other classes in specs
 class Compaction(ByHand[ModelMessage, RunSessions], AbstractCapability[AgentDepsT]):
     """Keeps a conversation inside the model's context window, and recovers when the provider says that it is too long.
 
@@ -79,78 +71,73 @@ class Compaction(ByHand[ModelMessage, RunSessions], AbstractCapability[AgentDeps
 
         agent = Agent("openai:gpt-5", capabilities=[Compaction()])
 
-    Attributes:
-        controller: A controller, shared with other agents and frameworks or not, of any format. None: make one from the keywords
-            `model` to `summary_prompt`.
+    Two on one agent are one, with the arguments of both.
+
+    Args:
+        controller: A controller, shared with other agents and frameworks or not, of any format. None: make one from the keywords.
         persist: Whether to replace the run's messages with the view. `all_messages()` and `conversation` are then small and
             complete, so store these; `new_messages()` is not: it lacks the summary and the summarized messages of this run.
         summarizer: A model or the name of one, or a callable. None: the model of each request writes the summaries.
         model: The name of a model whose context window applies if the framework does not know the window of a request's model.
-        context_window: The context window in tokens, input and output together. None: the window of each request's model.
-        settings: The policy, or one for each model.
-        store: Keeps records between processes.
-        on_event: As the controller's. It is an argument only: the attribute is the framework's hook of that name. Runs emit the
-            events as `CompactionStatusEvent` too.
-        on_compaction: An older name of `on_event`, and the attribute that has its value.
-        estimator: Sizes texts and messages.
-        summary_prompt: Instructions for a summary, instead of our headings: short for the setting of that name.
         native: Whether Anthropic or OpenAI itself writes the summaries of requests to its models if it can and no `summarizer` is
             given: the view then begins with its own part. Not in durable workflows, and not with `persist`, which keeps texts.
         recall: Whether the agent gets a tool by which the model reads again what its views leave out. Not with `persist`, which
             leaves the run no other messages.
         id: Part of the names of durable operations, so it must not change while workflows run.
+        on_compaction: An older name of `on_event`.
+        **keywords: The controller's own: `context_window`, `settings`, `store`, `on_event`, `estimator`, and `summary_prompt`. Runs
+            emit the events as `CompactionStatusEvent` too.
 
     Raises:
-        ConfigurationError: both a controller and keywords are given, or the summarizer cannot write text.
+        ConfigurationError: both a controller and keywords are given, the summarizer cannot write text, or two arguments contradict
+            one another.
     """
 
-    controller: CompactionController[Any] | None = None
-    _: KW_ONLY
-    persist: bool = False
-    summarizer: Summarizer | Model[Any] | str | None = None
-    model: str | None = None
-    context_window: int | None = None
-    settings: Settings | None = None
-    store: RecordStore | None = None
-    on_compaction: EventHandler | Sequence[EventHandler] = ()
-    estimator: TokenEstimator | None = None
-    summary_prompt: str | None = None
-    native: bool = False
-    recall: bool = False
-    id: str | None = "compaction_hooks"
-    # The hook stays the attribute of this name, and so the default.
-    on_event: InitVar[EventHandler | Sequence[EventHandler]] = _HOOK  # pyright: ignore[reportIncompatibleMethodOverride]
+    # Of a run, or of a copy: no fields.
+    _session = cast("Session | None", None)
+    _turn = cast("Turn | None", None)
+    _focus = cast("str | None", None)
 
-    _sessions: RunSessions = field(init=False, repr=False, compare=False)
-    _focus: str | None = field(default=None, init=False, repr=False)
-    _session: Session | None = field(default=None, init=False, repr=False, compare=False)
-    _turn: Turn | None = field(default=None, init=False, repr=False, compare=False)
-
-    def __post_init__(self, on_event: object) -> None:
-        """Make the controller."""
-        if getattr(on_event, "__func__", on_event) is not _HOOK:
-            if self.on_compaction:
-                raise ConfigurationError("on_event and on_compaction are one argument: give it by one of these names")
-            self.on_compaction = cast("EventHandler | Sequence[EventHandler]", on_event)
-        if self.recall and self.persist:
-            raise ConfigurationError(
-                "recall=True and persist=True exclude one another: recall reads the run's own messages, which persist replaces"
-            )
-        if self.native and self.persist:
-            raise ConfigurationError(
-                "native=True and persist=True exclude one another: persist puts the text of a summary into the run's own messages, "
-                "and the provider's part would never be sent"
-            )
-        given: dict[str, object] = {name: getattr(self, name) for name in _KEYWORDS}
-        given["on_event"] = self.on_compaction or None
-        if isinstance(self.summarizer, Model | str):
-            summarizer(self.summarizer)  # raises if the model cannot write text, or the name is unknown
-        if self.controller is None and isinstance(self.summarizer, Model | str):
-            given["summarizer"] = None  # each run passes its own, which asks this model
-        # The names and types are those of the fields above.
-        keywords = cast("ControllerKeywords", {name: value for name, value in given.items() if value is not None})
-        made = controller_from(self.controller, keywords, PydanticAIFormat(), taker=Compaction, sees_model=True)
+    def __init__(
+        self,
+        controller: CompactionController[Any] | None = None,
+        *,
+        persist: bool = False,
+        summarizer: Summarizer | Model[Any] | str | None = None,
+        model: str | None = None,
+        native: bool = False,
+        recall: bool = False,
+        id: str | None = "compaction_hooks",
+        on_compaction: EventHandler | Sequence[EventHandler] = (),
+        **keywords: Unpack[CommonKeywords],
+    ) -> None:
+        for name, is_given in (("recall", recall), ("native", native)):
+            if is_given and persist:
+                raise ConfigurationError(f"{name}=True and persist=True exclude one another: {_NOT_PERSISTED[name]}")
+        if on_compaction and "on_event" in keywords:
+            raise ConfigurationError("on_event and on_compaction are one argument: give it by one of these names")
+        own = {"controller": controller, "persist": persist, "native": native, "recall": recall, "id": id}
+        given = {"summarizer": summarizer, "model": model, "on_event": on_compaction or None, **keywords}
+        self._stated = {name: value for name, value in {**own, **given}.items() if value is not None}
+        self.persist, self.native, self.recall, self.id = persist, native, recall, id
+        self._asked: Model[Any] | str | None = None
+        if isinstance(summarizer, Model | str):
+            check_writer(summarizer)
+            self._asked = summarizer
+            if controller is None:
+                given["summarizer"] = None  # each run passes its own, which asks this model
+        # The names and types are those of the arguments.
+        stated = cast("ControllerKeywords", {name: value for name, value in given.items() if value is not None})
+        made = controller_from(controller, stated, PydanticAIFormat(), taker=type(self), sees_model=True)
         self._sessions = RunSessions(made)
+
+    @classmethod
+    def combine(cls, capabilities: Sequence[AbstractCapability[AgentDepsT]]) -> Compaction[AgentDepsT]:
+        """Return one with the arguments of all; of an argument that two state, the later one counts."""
+        stated: dict[str, Any] = {}
+        for one in cast("Sequence[Compaction[AgentDepsT]]", capabilities):
+            stated |= one._stated
+        return cls(**stated)
 
     @classmethod
     def from_spec(
@@ -201,36 +188,24 @@ class Compaction(ByHand[ModelMessage, RunSessions], AbstractCapability[AgentDeps
         return FunctionToolset([tool], id=f"{self.id or 'compaction_hooks'}_recall")
 
     async def _recall(self, ctx: RunContext[AgentDepsT], **arguments: Any) -> str:
-        recall = self._recallable(ctx, ctx.messages)
+        recall = self._session_of(ctx, ctx.messages).recall_tool(lambda: ctx.messages)
         return recall(**arguments) if ctx.in_durable_context else await asyncio.to_thread(recall, **arguments)
-
-    def _recallable(self, ctx: RunContext[AgentDepsT], messages: list[ModelMessage]) -> RecallTool:
-        """Return the session's tool, for these messages of a run."""
-        session = self._session or self._sessions.of(ctx, messages)
-        return session.recall_tool(lambda: messages)
 
     async def before_model_request(
         self, ctx: RunContext[AgentDepsT], request_context: ModelRequestContext
     ) -> ModelRequestContext:
         """Replace the request's messages with the view."""
         self._turn = None
-        messages = list(request_context.messages)
+        messages = request_context.messages
         if is_continuation(messages):
             return request_context
-
-        session = self._session = self._session or self._sessions.of(ctx, messages)
-        self._sessions.pin_new_evidence(session, messages)
-        if self.recall:
-            self._recallable(ctx, messages)
 
         shows_run = len(messages) == len(ctx.messages) and all(map(is_, messages, ctx.messages))
         if self.persist and not shows_run:
             # Another capability changed this request only: the run's own messages are compacted apart from it.
-            whole = await self._open_turn(
-                ctx, session, replace(request_context, messages=list(ctx.messages)), ctx.messages
-            )
+            whole = await self._open_turn(ctx, replace(request_context, messages=ctx.messages), ctx.messages)
             whole.persist_view(whole.view)
-        turn = self._turn = await self._open_turn(ctx, session, request_context, ctx.messages if shows_run else None)
+        turn = self._turn = await self._open_turn(ctx, request_context, ctx.messages if shows_run else None)
         if turn.view is not turn.messages:
             request_context.messages = turn.view
             turn.persist_view(turn.view)
@@ -246,7 +221,7 @@ class Compaction(ByHand[ModelMessage, RunSessions], AbstractCapability[AgentDeps
 
     def get_wrapper_model(self, model: Model[Any]) -> Model[Any]:
         """Return the model, wrapped to recover from overflows and from refused reasoning."""
-        return RecoveringModel(model, self._turn, self._sessions)
+        return recovering(model, self._turn, self._sessions)
 
     async def after_model_request(
         self, ctx: RunContext[AgentDepsT], *, request_context: ModelRequestContext, response: ModelResponse
@@ -288,11 +263,12 @@ class Compaction(ByHand[ModelMessage, RunSessions], AbstractCapability[AgentDeps
                 )
             session = self.session(name)
             last, options = self._sessions.last_calls.get(session, (None, CallOptions()))
-            model: Any = last.model if last else None
-            ctx = RunContext[Any](deps=None, model=model, usage=RunUsage(), conversation_id=name)
+            ctx = RunContext[Any](
+                deps=None, model=cast("Any", last and last.model), usage=RunUsage(), conversation_id=name
+            )
             request = last or request_in(ctx, messages)
         else:
-            session, request = self._sessions.of(ctx, messages), request_in(ctx, messages)
+            session, request = self._session_of(ctx, messages), request_in(ctx, messages)
             options = options_of(request, ctx.is_tool_available)
 
         self._sessions.pin_new_evidence(session, messages)
@@ -320,23 +296,29 @@ class Compaction(ByHand[ModelMessage, RunSessions], AbstractCapability[AgentDeps
 
     # -- parts
 
+    def _session_of(self, ctx: RunContext[Any], messages: list[ModelMessage]) -> Session:
+        """Return the session of a run, which keeps it to its end; outside a run, that of its context."""
+        return self._session or self._sessions.of(ctx, messages)
+
     async def _open_turn(
-        self, ctx: RunContext[Any], session: Session, request: ModelRequestContext, own: list[ModelMessage] | None
+        self, ctx: RunContext[Any], given: ModelRequestContext, own: list[ModelMessage] | None
     ) -> Turn:
-        request = replace(request)  # afterwards the framework wraps its model in ours, which would wait for itself
+        # A copy: afterwards the framework wraps its model in ours, which would wait for itself, and writes its list through.
+        request = replace(given, messages=list(given.messages))
+        session = self._session = self._session or self._sessions.of(ctx, request.messages)
+        self._sessions.pin_new_evidence(session, request.messages)
+        if self.recall:
+            session.recall_tool(lambda: request.messages)
         options = options_of(request, ctx.is_tool_available)
         self._sessions.last_calls[session] = replace(request, messages=[]), options
         options = self._in_run(ctx, request, options)
-        messages = list(request.messages)  # the framework's own kind of list writes through to the run
         with charge_to(ctx):
-            view = await session.transform_context(messages, **options)
-        return Turn(ctx, session, options, messages, view, own=own, persist=self.persist)
+            view = await session.transform_context(request.messages, **options)
+        return Turn(ctx, session, options, request.messages, view, own=own, persist=self.persist)
 
     def _writer(self, model: object) -> Model[Any] | str | None:
         """Return the model that writes summaries: `summarizer`, else the request's model if it writes text."""
-        if isinstance(self.summarizer, Model | str):
-            return self.summarizer
-        return request_model(model) if writes_text(model) else None
+        return self._asked or (request_model(model) if writes_text(model) else None)
 
     def _in_run(self, ctx: RunContext[AgentDepsT], request: ModelRequestContext, options: CallOptions) -> CallOptions:
         """Return the options, with the run's summarizer, event handler and capabilities."""
@@ -345,7 +327,7 @@ class Compaction(ByHand[ModelMessage, RunSessions], AbstractCapability[AgentDeps
             run = replace(ctx, model=request_model(request.model) or ctx.model)  # the model of this request
             return await self._summarize(run, asked.system, asked.prompt, asked.max_tokens)
 
-        by_provider = native_summaries(ctx, request) if self.native and self.summarizer is None else None
+        by_provider = native_summaries(ctx, request) if self.native and self._asked is None else None
         summarizer = by_provider or (None if self._writer(request.model) is None else ask)
         asked = {**(options.get("request") or {}), "compaction": native_capability(ctx)}
         return {**options, "on_event": tell_run(ctx), "summarizer": summarizer, "request": asked}

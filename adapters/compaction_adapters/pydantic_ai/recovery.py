@@ -7,12 +7,11 @@ read, after the hooks have returned.
 from __future__ import annotations
 
 import sys
-from abc import abstractmethod
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from copy import copy
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 from uuid import uuid4
 
 from pydantic_ai import RunContext
@@ -29,8 +28,6 @@ from compaction_adapters.pydantic_ai.summarizing import charge_to
 from compaction_hooks import CallOptions, ContextOverflowError, Message
 
 R = TypeVar("R")
-Send: TypeAlias = Callable[[list[ModelMessage]], Awaitable[R]]
-"""A function that sends prepared messages."""
 
 
 class ModelContextOverflowError(ContextOverflowError, ModelContextWindowExceededError):
@@ -102,16 +99,17 @@ def _read(answer: object) -> Message | None:
     return read if answer.finish_reason == "length" else replace(read, usage=None)
 
 
-class _ResendingModel(WrapperModel):
-    """A model that may send a request, or open a stream, more than once."""
+class RecoveringModel(WrapperModel):
+    """A model that compacts a request that does not fit or was cut short by the window, and sends it once more.
 
-    @abstractmethod
-    async def _send(self, send: Send[R], request: ModelRequestContext) -> R:
-        """Return the answer to a request that the framework prepared.
+    Args:
+        turn: The request before it was prepared. None: compact the prepared request, and keep no record.
+    """
 
-        Args:
-            send: Sends these messages, in place of the request's own.
-        """
+    def __init__(self, wrapped: Model[Any], turn: Turn | None, sessions: RunSessions) -> None:
+        super().__init__(wrapped)
+        self._turn = turn
+        self._sessions = sessions
 
     async def request(
         self,
@@ -119,7 +117,12 @@ class _ResendingModel(WrapperModel):
         model_settings: ModelSettings | None,
         model_request_parameters: ModelRequestParameters,
     ) -> ModelResponse:
-        """Send a request."""
+        """Send a request.
+
+        Raises:
+            ModelContextOverflowError: the second request overflows too, or nothing smaller is valid; the provider's error is its
+                cause.
+        """
 
         async def send(prepared: list[ModelMessage]) -> ModelResponse:
             return await self.wrapped.request(prepared, model_settings, model_request_parameters)
@@ -150,57 +153,8 @@ class _ResendingModel(WrapperModel):
             model=self.wrapped, messages=messages, model_settings=settings, model_request_parameters=parameters
         )
 
-
-class _Candidate(_ResendingModel):
-    """A candidate of a fallback model. The framework would go on to the next one after each refusal of reasoning."""
-
-    def __init__(self, wrapped: Model[Any], turn: Turn) -> None:
-        super().__init__(wrapped)
-        self._turn = turn
-
-    async def _send(self, send: Send[R], request: ModelRequestContext) -> R:
-        """Send a request, and once more without the reasoning that this candidate refuses."""
-        turn = self._turn
-        try:
-            return await send(request.messages)
-        except Exception as error:
-            from compaction_hooks.validity import is_reasoning_refusal  # needed only when a call failed
-
-            if not is_reasoning_refusal(error):
-                raise
-            view = await turn.session.recover(error, turn.history, **turn.options_for(self.wrapped))
-        turn.persist_view(view)
-        return await send(turn.prepare(view, request))
-
-
-def _with_candidates(model: Model[Any], turn: Turn) -> Model[Any]:
-    """Return a copy of a fallback model whose candidates send again; any other model as it is."""
-    if not isinstance(model, FallbackModel):
-        return model
-    fallback = copy(model)
-    fallback.models = [_Candidate(candidate, turn) for candidate in model.models]
-    return fallback
-
-
-class RecoveringModel(_ResendingModel):
-    """A model that compacts a request that does not fit or was cut short by the window, and sends it once more.
-
-    Args:
-        turn: The request before it was prepared. None: compact the prepared request, and keep no record.
-    """
-
-    def __init__(self, wrapped: Model[Any], turn: Turn | None, sessions: RunSessions) -> None:
-        super().__init__(_with_candidates(wrapped, turn) if turn else wrapped)
-        self._turn = turn
-        self._sessions = sessions
-
-    async def _send(self, send: Send[R], request: ModelRequestContext) -> R:
-        """Make the call through the session, and send its views.
-
-        Raises:
-            ModelContextOverflowError: the second request overflows too, or nothing smaller is valid; the provider's error is its
-                cause.
-        """
+    async def _send(self, send: Callable[[list[ModelMessage]], Awaitable[R]], request: ModelRequestContext) -> R:
+        """Make the call through the session, and send its views."""
         if is_continuation(request.messages):
             return await send(request.messages)
         turn = self._turn or self._open_single_turn(request)
@@ -223,3 +177,12 @@ class RecoveringModel(_ResendingModel):
         options["trigger_tokens"] = sys.maxsize  # the run has decided already whether compaction is due
         session = self._sessions.open_once(f"pydantic-ai:{uuid4()}")
         return Turn(None, session, options, request.messages, request.messages)
+
+
+def recovering(model: Model[Any], turn: Turn | None, sessions: RunSessions) -> Model[Any]:
+    """Return a model that recovers; a fallback model whose candidates do, each with a view for its own window."""
+    if not isinstance(model, FallbackModel):
+        return RecoveringModel(model, turn, sessions)
+    fallback = copy(model)
+    fallback.models = [recovering(candidate, turn, sessions) for candidate in model.models]
+    return fallback
