@@ -44,7 +44,7 @@ from tests.provider import Answer
 async def test_a_long_run_stays_inside_the_window_and_its_history_whole(stage: Stage) -> None:
     side, events = stage.side(*steps(26)), list[CompactionEvent]()
     compaction = Compaction[None](
-        context_window=WINDOW, settings=SUMMARIZE, summary_prompt="In French, please.", on_compaction=events.append
+        context_window=WINDOW, settings=SUMMARIZE, summary_prompt="In French, please.", on_event=events.append
     )
     agent = reader(stage.openai(model="own"), compaction, system_prompt="You read files.", instructions="Never write.")
     heard = listen(agent, CompactionStatusEvent)
@@ -234,7 +234,7 @@ async def test_an_agent_can_be_defined_in_a_spec(stage: Stage) -> None:
 
 
 def test_two_on_one_agent_are_one() -> None:
-    both = Compaction.combine([Compaction[None](context_window=WINDOW), Compaction[None](persist=True)])
+    both = Compaction.combine([Compaction[None](persist=True), Compaction[None](context_window=WINDOW)])
     assert isinstance(both, Compaction)
     session = both.session("thread")
     session.load_sync(spoken(2))

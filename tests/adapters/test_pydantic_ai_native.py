@@ -57,7 +57,7 @@ OPTIONS: dict[str, tuple[str, dict[str, Any], list[Any]]] = {
 
 def make_agent(model: Any, events: list[CompactionEvent], *others: Any) -> Agent[None, str]:
     compaction = Compaction[None](
-        context_window=WINDOW, settings=SETTINGS, summarizer=CountingSummarizer(), on_compaction=events.append
+        context_window=WINDOW, settings=SETTINGS, summarizer=CountingSummarizer(), on_event=events.append
     )
     return Agent(model, capabilities=[compaction, *others])
 
@@ -120,7 +120,7 @@ class Run:
 
     def __init__(self, stage: Stage, **prompts: str) -> None:
         self.native, self.stage, self.messages = NativeSide(stage), stage, list[ModelMessage]()
-        self.compaction = Compaction[None](native=True, on_compaction=self.native.note, **KEYWORDS)
+        self.compaction = Compaction[None](native=True, on_event=self.native.note, **KEYWORDS)
         self.prompts: dict[str, Any] = prompts or {"instructions": "Be brief."}
         self.requests = 0
 

@@ -49,7 +49,7 @@ async def test_no_run_ends_in_a_refusal(stage: Stage, model: str, way: Any, pers
     reading, store, messages = Reading(stage.side()), MemoryStore(), list[ModelMessage]()
     events: list[CompactionEvent] = []
     for turn in TURNS:
-        options: dict[str, Any] = {"persist": persist, "on_compaction": events.append}
+        options: dict[str, Any] = {"persist": persist, "on_event": events.append}
         messages = await read_on(stage.anthropic(model=model), way, turn, messages, store, **options)
     reading.check(model)
     assert sum(isinstance(event, CompactionFinished) for event in events) >= 3

@@ -277,7 +277,7 @@ async def test_a_smaller_model_that_the_framework_moves_on_to_has_its_own_window
     agent = reader(
         stage.openai("a", profile={"context_window": 100_000}),
         capabilities.ModelFallback(stage.openai("b", model="other", profile={"context_window": 6_000})),
-        Compaction(on_compaction=events.append),
+        Compaction(on_event=events.append),
     )
     small.reject_next = refuses
     assert (await agent.run("Go on.", message_history=spoken(turns))).output == "All read."

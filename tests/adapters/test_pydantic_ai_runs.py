@@ -147,7 +147,7 @@ async def test_a_model_that_cannot_write_text_is_not_asked() -> None:
         return ModelResponse(parts=[ToolCallPart(info.output_tools[0].name, {"response": 1})])
 
     model = FunctionModel(decide, profile={"supports_text_output": False})
-    compaction = Compaction[None](context_window=WINDOW, on_compaction=events.append)
+    compaction = Compaction[None](context_window=WINDOW, on_event=events.append)
     result = await Agent(model, output_type=int, capabilities=[compaction]).run("Go on.", message_history=spoken(14))
     assert result.output == 1
     assert len(asked) == 1

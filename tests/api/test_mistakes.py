@@ -188,7 +188,6 @@ PYDANTIC_AI = {
     "hooks.transform_context_sync([ModelRequest.user_text_prompt('hi')])": "is read by compaction_adapters.pydantic_ai",
     "Compaction(window=8_000)": "Compaction got an unexpected argument window=8000: did you mean context_window?",
     "Compaction(on_event='log')": "on_event='log' must be a callable that takes an event",
-    "Compaction(on_event=print, on_compaction=print)": "on_event and on_compaction are one argument",
     "Compaction(summarizer='nope:gpt')": "'nope:gpt' names no provider that pydantic-ai knows: write it as \"openai:gpt-5-mini\"",
     "Compaction(8_000)": "the first argument must be a CompactionController, not int",
     "Compaction(context_window='8k')": "context_window='8k' must be a whole number of tokens",

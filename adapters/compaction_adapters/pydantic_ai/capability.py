@@ -49,9 +49,8 @@ from compaction_hooks.errors import ConfigurationError
 
 if TYPE_CHECKING:  # needed only when something is due
     from compaction_hooks import Summarizer, Summary, SummaryRequest
-    from compaction_hooks.events import EventHandler
 else:
-    EventHandler = Summarizer = Summary = SummaryRequest = Any  # for `typing.get_type_hints`
+    Summarizer = Summary = SummaryRequest = Any  # for `typing.get_type_hints`
 
 R = TypeVar("R")
 _NOT_PERSISTED: Final = {
@@ -84,7 +83,6 @@ class Compaction(ByHand[ModelMessage, RunSessions], AbstractCapability[AgentDeps
         recall: Whether the agent gets a tool by which the model reads again what its views leave out. Not with `persist`, which
             leaves the run no other messages.
         id: Part of the names of durable operations, so it must not change while workflows run.
-        on_compaction: An older name of `on_event`.
         **keywords: The controller's own: `context_window`, `settings`, `store`, `on_event`, `estimator`, and `summary_prompt`. Runs
             emit the events as `CompactionStatusEvent` too.
 
@@ -108,17 +106,14 @@ class Compaction(ByHand[ModelMessage, RunSessions], AbstractCapability[AgentDeps
         native: bool = False,
         recall: bool = False,
         id: str | None = "compaction_hooks",
-        on_compaction: EventHandler | Sequence[EventHandler] = (),
         **keywords: Unpack[CommonKeywords],
     ) -> None:
         for name, is_given in (("recall", recall), ("native", native)):
             if is_given and persist:
                 raise ConfigurationError(f"{name}=True and persist=True exclude one another: {_NOT_PERSISTED[name]}")
-        if on_compaction and "on_event" in keywords:
-            raise ConfigurationError("on_event and on_compaction are one argument: give it by one of these names")
         own = {"controller": controller, "persist": persist, "native": native, "recall": recall, "id": id}
-        given = {"summarizer": summarizer, "model": model, "on_event": on_compaction or None, **keywords}
-        self._stated = {name: value for name, value in {**own, **given}.items() if value is not None}
+        given = {"summarizer": summarizer, "model": model, **keywords}
+        self._stated = {name: value for name, value in {**own, **given}.items() if value is not None and value is not False}
         self.persist, self.native, self.recall, self.id = persist, native, recall, id
         self._asked: Model[Any] | str | None = None
         if isinstance(summarizer, Model | str):
