@@ -1,12 +1,13 @@
 """The kit of the adapters, without any framework."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Any, cast
 
 import pytest
 from compaction_adapters.kit import (
     Flow,
+    ModelCalls,
     PartsFormat,
     Pieces,
     Twin,
@@ -180,3 +181,74 @@ def test_one_flow_serves_callers_that_wait_and_callers_that_await() -> None:
 
     assert run(flow()) == ["sync one", "broken", "sync two"]
     assert asyncio.run(run_async(flow())) == ["async one", "broken", "async two"]
+
+
+# -- the conversations of an adapter that sends its model calls
+
+
+class Loop(ModelCalls[Any]):
+    """An adapter of a framework whose calls are functions."""
+
+    def __init__(self, controller: Any = None, **keywords: Any) -> None:
+        super().__init__(controller, cast("Any", keywords), OpenAIChatFormat())
+
+    async def say(self, conversation_id: str | None, messages: list[Any]) -> object:
+        async def send(view: list[Any]) -> dict[str, Any]:
+            return {"view": view}
+
+        return await self._call(conversation_id, messages, send, lambda _: None, {})
+
+    async def stream(self, messages: list[Any], attempts: list[list[str]]) -> list[str]:
+        """Stream each attempt's events; "too long" is an error, "failed" is an event that stands for one."""
+
+        async def open_stream(_: list[Any]) -> AsyncGenerator[str]:
+            for event in attempts.pop(0):
+                if event == TOO_LONG:
+                    raise RuntimeError(TOO_LONG)
+                yield event
+
+        def is_prelude(event: str) -> bool:
+            if event == "failed":
+                raise RuntimeError(TOO_LONG)
+            return event == "created"
+
+        events = self._stream("thread", messages, open_stream, lambda _: None, {}, is_prelude)
+        return [event async for event in events]
+
+
+TOO_LONG = "prompt is too long: 9000 tokens > 8000 maximum"
+
+
+async def test_lists_that_begin_otherwise_are_conversations_of_their_own() -> None:
+    """Frameworks give an agent that is another one's tool the outer run's id."""
+    hooks = controller(100_000)
+    loop, outer, inner = Loop(hooks), talk(3), talk(3, first=50)
+    for messages in (outer[:1], inner, outer):
+        await loop.say("thread", messages)
+    before = hooks.session("thread").state().context_tokens
+    await loop.say("thread", inner)
+    assert hooks.session("thread").state().context_tokens == before
+    await loop.say(None, [system("At 9 o'clock."), *inner])
+    unnamed = repr(hooks)
+    await loop.say(None, [system("At 10 o'clock."), *inner])
+    assert repr(hooks) == unnamed  # the time of day in a system prompt makes no other conversation
+
+
+@pytest.mark.parametrize(
+    ("attempts", "seen"),
+    [
+        ([["created", "a", "b"]], ["created", "a", "b"]),
+        ([["created", TOO_LONG], ["created", "a"]], ["created", "a"]),
+        ([["created", "failed"], ["a"]], ["a"]),
+        ([["created"]], ["created"]),
+    ],
+    ids=["untouched", "an error after the prelude", "an event that tells of an error", "nothing but a prelude"],
+)
+async def test_a_stream_is_recovered_until_its_answer_begins(attempts: list[list[str]], seen: list[str]) -> None:
+    assert await Loop(context_window=100_000).stream(talk(30), attempts) == seen
+    assert attempts == []
+
+
+async def test_a_stream_whose_answer_has_begun_is_left_to_its_caller() -> None:
+    with pytest.raises(RuntimeError, match="too long"):
+        await Loop(context_window=100_000).stream(talk(30), [["created", "a", TOO_LONG], ["a"]])
