@@ -6,10 +6,11 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import aclosing
 from typing import Any
 
+import pytest
 from anthropic import AsyncAnthropic, DefaultAsyncHttpxClient
 from compaction_adapters.google_adk import CompactionPlugin
 from google.adk.agents import BaseAgent, LlmAgent
-from google.adk.agents.run_config import RunConfig, StreamingMode
+from google.adk.agents.run_config import RunConfig
 from google.adk.apps import App
 from google.adk.events import Event
 from google.adk.models import BaseLlm, Gemini
@@ -17,7 +18,7 @@ from google.adk.models.anthropic_llm import AnthropicLlm
 from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.runners import Runner
 from google.adk.sessions import InMemorySessionService, Session
-from google.adk.tools import BaseTool
+from google.adk.tools.base_tool import BaseTool
 from google.genai import Client, types
 from httpx import Limits
 
@@ -27,6 +28,12 @@ from tests.adapters.stage import ProviderStage
 from tests.provider import LoopbackProvider
 
 APP, USER, SESSION, AGENT = "app", "user", "session", "agent"
+QUIET = pytest.mark.filterwarnings(
+    "ignore:.EXPERIMENTAL.:UserWarning",
+    "ignore:The `plugins` argument is deprecated:DeprecationWarning",
+    "ignore:ParallelAgent is deprecated:DeprecationWarning",
+)
+"""ADK warns of its own uses of what it has deprecated."""
 _NO_REUSE: Any = Limits(max_keepalive_connections=0)
 """`Runner.run` has an event loop of its own each time, where the connections of the one before are of no use."""
 
@@ -76,9 +83,11 @@ class Hosted:
         self.runner = Runner(app=app, session_service=self.service, auto_create_session=True)
         self.place: dict[str, Any] = {"user_id": USER, "session_id": session_id}
 
-    async def events(self, said: str | types.Content, *, streamed: bool = False, **options: Any) -> AsyncIterator[Event]:
+    async def events(
+        self, said: str | types.Content, *, streamed: bool = False, **options: Any
+    ) -> AsyncIterator[Event]:
         """Run the agent on a message, and yield the events of the run."""
-        mode = StreamingMode.SSE if streamed else StreamingMode.NONE
+        mode: Any = "sse" if streamed else None
         run = self.runner.run_async(
             new_message=content(said), run_config=RunConfig(streaming_mode=mode), **self.place, **options
         )

@@ -5,17 +5,18 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from compaction_adapters.google_adk import CompactionPlugin
 from compaction_adapters.kit import Twin
-from google.adk.models import LlmRequest
+from google.adk.models.llm_request import LlmRequest
 from google.adk.sessions import InMemorySessionService, Session
-from google.adk.tools import google_search
+from google.adk.tools.google_search_tool import google_search
 from google.genai import types
 from pydantic import BaseModel
 
+from compaction_hooks import MessageFormat
 from compaction_hooks.formats import GeminiFormat
 from compaction_hooks.testing import ADAPTER_FACTS, AdapterFact, Opening, check_adapter, check_session
 from tests.adapters import by_hand_rows
@@ -58,7 +59,7 @@ class AgentConversation(Hosted):
 
 
 class AgentHarness:
-    format = GeminiFormat()
+    format = cast("MessageFormat[types.Content]", GeminiFormat())
     has_sync = has_streaming = keeps_history = True
 
     def __init__(

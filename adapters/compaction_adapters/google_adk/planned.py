@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from types import MethodType
 from typing import Any, Final, TypeAlias
 
-from google.adk.models import BaseLlm, LlmRequest, LlmResponse
+from google.adk.models.base_llm import BaseLlm
+from google.adk.models.llm_request import LlmRequest
+from google.adk.models.llm_response import LlmResponse
 
 Send: TypeAlias = Callable[[LlmRequest, bool], AsyncGenerator[LlmResponse]]
 """A model's `generate_content_async`."""
@@ -41,13 +43,13 @@ def plan(call: PlannedCall) -> None:
     sent other requests.
     """
     _PLANNED.set(call)
-    model: Any = call.model
-    found = vars(model).get(_METHOD)
+    model = call.model
+    found: Any = vars(model).get(_METHOD)
     if isinstance(found, _Diverted):
         if found.model is model:
             return
         found = None  # a copy of a model has the function of the first one
-    own: Send = found or MethodType(getattr(type(model), _METHOD), model)
+    own: Send = found or MethodType(type(model).generate_content_async, model)
     object.__setattr__(model, _METHOD, _Diverted(model, own))  # pydantic's own would refuse the name
 
 

@@ -7,7 +7,8 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any, Unpack
 
-from google.adk.models import LlmRequest, LlmResponse
+from google.adk.models.llm_request import LlmRequest
+from google.adk.models.llm_response import LlmResponse
 from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.sessions import Session
 from google.genai import types
@@ -49,7 +50,7 @@ class CompactionPlugin(ModelCalls[types.Content], BasePlugin):
         name: str = "compaction",
         **keywords: Unpack[ControllerKeywords],
     ) -> None:
-        ModelCalls.__init__(self, controller, keywords, FORMAT)
+        super().__init__(controller, keywords, FORMAT)
         BasePlugin.__init__(self, name)
         self._offers_recall = recall
         self._has_warned = False
@@ -82,7 +83,9 @@ class CompactionPlugin(ModelCalls[types.Content], BasePlugin):
             respond=self._respond,
         )
         if self._offers_recall and takes_functions(llm_request.config):
-            llm_request.append_tools([Recall(lambda given: self._recall(call.conversation_id, llm_request.contents, given))])
+            llm_request.append_tools(
+                [Recall(lambda given: self._recall(call.conversation_id, llm_request.contents, given))]
+            )
         plan(call)
 
     def _warn_once(self) -> None:
@@ -121,7 +124,8 @@ def _read_last(responses: list[LlmResponse]) -> Message | None:
 
 
 def _options_of(call: PlannedCall, send: Send) -> CallOptions:
-    config, model = call.request.config, call.request.model
+    config: Any = call.request.config
+    model = call.request.model
     return CallOptions(
         model=model,
         # ADK's class for Claude has a limit of its own, and sends it with each call.

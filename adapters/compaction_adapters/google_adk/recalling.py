@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from google.adk.tools import BaseTool
+from google.adk.tools.base_tool import BaseTool
 from google.genai import types
 
 from compaction_hooks.recall import RecallTool

@@ -6,7 +6,9 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from google.adk.models import BaseLlm, LlmRequest, LLMRegistry
+from google.adk.models.base_llm import BaseLlm
+from google.adk.models.llm_request import LlmRequest
+from google.adk.models.registry import LLMRegistry
 from google.genai import types
 
 from compaction_adapters.google_adk.contents import FORMAT, read_response
