@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from anthropic import AsyncAnthropic, DefaultAsyncHttpxClient
-from compaction_adapters.google_adk import CompactionPlugin
 from google.adk.agents import BaseAgent, LlmAgent
 from google.adk.agents.run_config import RunConfig
 from google.adk.apps import App
@@ -146,5 +145,4 @@ def agent(model: BaseLlm | str, tools: Sequence[Any] = (), name: str = AGENT, **
 
 def id_of(name: str = AGENT, session_id: str = SESSION, branch: str | None = None) -> str:
     """Return the id of an agent's conversation."""
-    session = Session(id=session_id, app_name=APP, user_id=USER)
-    return CompactionPlugin.conversation_id(session, name, branch)
+    return "/".join(filter(None, (APP, USER, session_id, name, branch)))

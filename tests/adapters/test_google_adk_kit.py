@@ -24,6 +24,7 @@ from tests.adapters.by_hand_rows import Process
 from tests.adapters.google_adk_stage import (
     AGENT,
     APP,
+    QUIET,
     USER,
     WINDOW,
     GivenTool,
@@ -41,6 +42,7 @@ from tests.conversations import prose
 from tests.data import needs_data
 from tests.provider import Answer, LoopbackProvider
 
+pytestmark = QUIET
 needs_litellm = pytest.mark.skipif(
     not (find_spec("litellm") and find_spec("tokenizers")), reason="needs litellm, not its wheel alone"
 )
