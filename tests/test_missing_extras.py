@@ -26,7 +26,7 @@ class Without(MetaPathFinder):
     """A finder without `package`; its error names `named` as missing."""
 
     def __init__(self, package: str, named: str) -> None:
-        self._package, self._named = package, named
+        self._package, self._named = package.partition(".")[0], named
 
     def find_spec(self, fullname: str, path: object = None, target: object = None) -> None:
         if fullname.partition(".")[0] == self._package:
@@ -40,7 +40,7 @@ def without(monkeypatch: pytest.MonkeyPatch) -> Iterator[Break]:
 
     def take_away(package: str, named: str) -> None:
         for name in before:
-            if name.partition(".")[0] in (package, "compaction_adapters"):
+            if name.partition(".")[0] in (package.partition(".")[0], "compaction_adapters"):
                 del sys.modules[name]
         monkeypatch.setattr(sys, "meta_path", [Without(package, named), *sys.meta_path])
         if named == package:  # a check whether the package is installed gets no error

@@ -22,7 +22,7 @@ def read(body: Mapping[str, Any], path: str) -> dict[str, Any]:
         "model": model,
         "stream": method == "streamGenerateContent",
         "system": _content((body.get("systemInstruction") or {}).get("parts") or (), 0),
-        "tools": body.get("tools") or [],
+        "tools": [one for tool in body.get("tools") or [] for one in tool.get("functionDeclarations") or [tool]],
         "messages": messages,
     }
 

@@ -1,0 +1,37 @@
+"""Gemini contents, as ADK's requests and responses hold them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final, cast
+
+from google.adk.models.llm_request import LlmRequest
+from google.adk.models.llm_response import LlmResponse
+from google.genai import types
+
+from compaction_hooks import Message, MessageFormat
+from compaction_hooks.formats import GeminiFormat, read_answer
+from compaction_hooks.messages import StopReason
+
+FORMAT: Final = cast("MessageFormat[types.Content]", GeminiFormat())
+"""It reads Google's objects, and writes dicts."""
+
+_STOP_REASONS: Final[dict[types.FinishReason | None, StopReason]] = {
+    types.FinishReason.STOP: "complete",
+    types.FinishReason.MAX_TOKENS: "length",
+    # ADK's name for every stop reason of Claude that it does not know (2.13): the others are in its table.
+    types.FinishReason.FINISH_REASON_UNSPECIFIED: "window",
+}
+
+
+def with_contents(request: LlmRequest, view: Sequence[object]) -> LlmRequest:
+    """Return a copy of a request with this view; the model may change its contents and options."""
+    contents = [one if isinstance(one, types.Content) else types.Content.model_validate(one) for one in view]
+    return request.model_copy(update={"contents": contents, "config": request.config.model_copy()})
+
+
+def read_response(response: LlmResponse) -> Message | None:
+    """Return the usage and the stop reason of a response, as a message without parts; None without usage."""
+    answer = read_answer(response)
+    return answer and replace(answer, stop_reason=_STOP_REASONS.get(response.finish_reason))

@@ -1,0 +1,224 @@
+"""Google ADK: the checks of every adapter, methods by hand and the recall tool."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from compaction_adapters.google_adk import CompactionPlugin
+from compaction_adapters.kit import Twin
+from google.adk.models.llm_request import LlmRequest
+from google.adk.sessions import InMemorySessionService, Session
+from google.adk.tools.google_search_tool import google_search
+from google.genai import types
+from pydantic import BaseModel
+
+from compaction_hooks import MessageFormat
+from compaction_hooks.formats import GeminiFormat
+from compaction_hooks.testing import ADAPTER_FACTS, AdapterFact, Opening, check_adapter, check_session
+from tests.adapters import by_hand_rows
+from tests.adapters.by_hand_rows import Process
+from tests.adapters.google_adk_stage import (
+    AGENT,
+    APP,
+    QUIET,
+    USER,
+    WINDOW,
+    GivenTool,
+    Hosted,
+    Stage,
+    agent,
+    content,
+    id_of,
+    text_of,
+)
+from tests.adapters.recall_scene import KNOWN, REQUEST, UNKNOWN, Reader, check_recall, read_page
+from tests.adapters.stage import PATTERNS, recorded_script
+from tests.cases import crossed, sampled
+from tests.conversations import prose
+from tests.data import needs_data
+from tests.provider import Answer, LoopbackProvider
+
+pytestmark = QUIET
+needs_litellm = pytest.mark.skipif(
+    not (find_spec("litellm") and find_spec("tokenizers")), reason="needs litellm, not its wheel alone"
+)
+
+
+class AgentConversation(Hosted):
+    """The runs of an agent in one session."""
+
+    session_id = ""
+
+    async def say_streamed(self, text: str, /) -> Sequence[str]:
+        return [text_of(event) async for event in self.events(text, streamed=True) if event.partial and text_of(event)]
+
+    async def history(self) -> list[types.Content]:
+        return await self.contents()
+
+
+class AgentHarness:
+    format = cast("MessageFormat[types.Content]", GeminiFormat())
+    has_sync = has_streaming = keeps_history = True
+
+    def __init__(
+        self, provider: LoopbackProvider, model: str, plugin: type[CompactionPlugin] = CompactionPlugin
+    ) -> None:
+        self.name = f"google_adk-{model}"
+        self.provider = provider
+        self.model = model
+        self.plugin = plugin
+
+    @asynccontextmanager
+    async def open(self, opening: Opening, /) -> AsyncIterator[AgentConversation]:
+        stage = Stage(self.provider, opening.api_key)
+        model = getattr(stage, self.model)(model=opening.model)
+        controller: Any = opening.controller
+        plugins = [self.plugin(controller)] if controller else []
+        root = agent(model, [GivenTool(tool) for tool in opening.tools], instruction=opening.system)
+        conversation = AgentConversation(root, *plugins, session_id=opening.conversation_id)
+        session = Session(id=opening.conversation_id, app_name=APP, user_id=USER)
+        conversation.session_id = self.plugin.conversation_id(session, AGENT)
+        try:
+            yield conversation
+        finally:
+            await stage.close()
+
+
+@crossed(fact=ADAPTER_FACTS, model=["gemini", "anthropic"])
+def test_the_adapter_has_every_fact(fact: AdapterFact, model: str, provider: LoopbackProvider) -> None:
+    check_adapter(AgentHarness(provider, model), provider, fact)
+
+
+@needs_litellm
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("fact", sampled(ADAPTER_FACTS, 3), ids=str)
+def test_the_adapter_has_every_fact_with_litellm(fact: AdapterFact, provider: LoopbackProvider) -> None:
+    check_adapter(AgentHarness(provider, "litellm"), provider, fact)
+
+
+@needs_data
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_a_recorded_session_runs_to_its_end(pattern: str, provider: LoopbackProvider) -> None:
+    check_session(AgentHarness(provider, "gemini"), provider, recorded_script(pattern))
+
+
+# -- broken adapters
+
+
+class CompactsWithoutTheModel(CompactionPlugin):
+    """Makes views, and lets the framework send them."""
+
+    async def before_model_callback(self, *, callback_context: Any, llm_request: LlmRequest) -> None:
+        session = self.session(id_of(session_id=callback_context.session.id))
+        view: list[Any] = await session.transform_context(llm_request.contents)
+        llm_request.contents = [types.Content.model_validate(one) for one in view]
+
+
+class StandsAside(CompactionPlugin):
+    """Plans no call of its agents."""
+
+    async def before_model_callback(self, *, callback_context: Any, llm_request: LlmRequest) -> None:
+        return None
+
+
+class SharesOneConversation(CompactionPlugin):
+    """Takes all sessions for one."""
+
+    @staticmethod
+    def conversation_id(session: Session, agent: str, branch: str | None = None, scope: str | None = None) -> str:
+        return agent
+
+
+class AddsToTheRequest(CompactionPlugin):
+    """Leaves its mark in each request."""
+
+    async def before_model_callback(self, *, callback_context: Any, llm_request: LlmRequest) -> None:
+        llm_request.append_instructions(["You are compacted."])
+        await super().before_model_callback(callback_context=callback_context, llm_request=llm_request)
+
+
+@pytest.mark.parametrize(
+    ("broken", "fact", "hint"),
+    [
+        (StandsAside, "long_session", "raised ClientError"),
+        (CompactsWithoutTheModel, "overflow_once", "raised ClientError"),
+        (CompactsWithoutTheModel, "long_session", "no summary was asked of the conversation's own model"),
+        (SharesOneConversation, "interleaved", "two conversations must be two sessions"),
+        (AddsToTheRequest, "below_threshold", "differs from the framework's own in"),
+    ],
+)
+def test_a_broken_adapter_fails_the_fact_it_breaks(
+    broken: type[CompactionPlugin], fact: str, hint: str, provider: LoopbackProvider
+) -> None:
+    (checked,) = (one for one in ADAPTER_FACTS if str(one) == fact)
+    with pytest.raises(AssertionError, match=hint):
+        check_adapter(AgentHarness(provider, "gemini", broken), provider, checked)
+
+
+# -- methods by hand, recall
+
+
+@pytest.mark.parametrize("how", ["sync", "async"])
+async def test_rows_of_a_plugin(stage: Stage, tmp_path: Path, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(by_hand_rows, "ID", id_of())
+    side, service = stage.side(*[Answer(prose(300))] * 8), InMemorySessionService()
+    said: list[types.Content] = []
+
+    def new_process(**keywords: Any) -> Process:
+        plugin = CompactionPlugin(context_window=WINDOW, **keywords)
+        hosted = Hosted(agent(stage.gemini()), plugin, service=service)
+
+        async def run() -> None:
+            for number in range(8):
+                await hosted.say(f"Question {number}: {prose(300)}")
+            said[:] = await hosted.contents()
+
+        return Process(plugin, Twin(lambda: asyncio.run(run()), run), lambda: said, (id_of(),))
+
+    first = content(f"Question 0: {prose(300)}")
+    await by_hand_rows.check_rows(how, tmp_path, side, new_process, first)
+
+
+@pytest.mark.parametrize(
+    ("model", "is_streamed", "recall", "argument"),
+    [
+        ("gemini", False, True, "query"),
+        ("gemini", True, True, "handle"),
+        ("anthropic", True, True, "query"),
+        ("gemini", False, False, "query"),
+    ],
+)
+async def test_an_agent_that_needs_a_covered_fact_recalls_it(
+    stage: Stage, model: str, is_streamed: bool, recall: bool, argument: str
+) -> None:
+    plugin = CompactionPlugin(context_window=WINDOW, recall=recall)
+    llm = stage.gemini() if model == "gemini" else stage.anthropic(max_tokens=1_000)
+    hosted = Hosted(agent(llm, [read_page]), plugin)
+    await check_recall(stage.side(), lambda: hosted.say(REQUEST, streamed=is_streamed), recall, argument)
+
+
+async def test_the_next_run_recalls_from_the_run_before(stage: Stage) -> None:
+    side = stage.side()
+    hosted = Hosted(agent(stage.gemini(), [read_page]), CompactionPlugin(context_window=WINDOW, recall=True))
+    side.think = reader = Reader()
+    reader.recalled = True  # it does not ask yet
+    assert await hosted.say("Read all pages.") == UNKNOWN
+    reader.recalled = False
+    assert await hosted.say("Which code opens the vault?") == KNOWN
+
+
+class Verdict(BaseModel):
+    text: str
+
+
+async def test_agents_that_may_call_no_function_are_offered_no_recall(stage: Stage) -> None:
+    """Many models refuse functions next to an answer in JSON, or next to Google's own tools."""
+    side, plugin = stage.side(), CompactionPlugin(context_window=WINDOW, recall=True)
+    for options in ({"output_schema": Verdict}, {"tools": [google_search]}, {}):
+        side.answers.append(Answer('{"text": "Yes."}'))
+        await Hosted(agent(stage.gemini(model="gemini-2.5-flash"), **options), plugin).say("Is it?")
+    assert ["recall" in str(request.tools) for request in side.requests] == [False, False, True]
