@@ -148,7 +148,39 @@ def litellm(kind: str) -> tuple[Send, Callable[[int], list[Any]]]:
     return lambda messages: function(model="gpt-5", messages=messages), make
 
 
+def openai_agents(kind: str) -> tuple[Send, Callable[[int], list[Any]]]:
+    """Return an agent without tools, whose model is wrapped or not, and items for it."""
+    from agents import Agent, Model, ModelResponse, RunConfig, Runner, Usage, set_tracing_disabled
+    from openai.types.responses import ResponseOutputMessage, ResponseOutputText
+
+    class Fine(Model):
+        async def get_response(self, *args: Any, **kwargs: Any) -> Any:
+            text = ResponseOutputText(text="Fine.", type="output_text", annotations=[])
+            said = ResponseOutputMessage(id="m", content=[text], role="assistant", status="completed", type="message")
+            return ModelResponse([said], Usage(), None)
+
+        def stream_response(self, *args: Any, **kwargs: Any) -> Any:
+            raise NotImplementedError
+
+    set_tracing_disabled(True)
+    model: Model = Fine()
+    config = RunConfig(call_model_input_filter=lambda data: data.model_data)
+    if kind == "ours":
+        from compaction_adapters.openai_agents import CompactionModelProvider
+
+        provider = CompactionModelProvider(context_window=WINDOW)
+        model, config = provider.wrap(model), provider.run_config("one")
+    agent = Agent("one", model=model)
+
+    def make(first: int) -> list[Any]:
+        asked = {"role": "user", "content": f"Question {first}?"}
+        return [{"role": "assistant", "content": f"Answer {first}."}, asked]
+
+    return lambda messages: Runner.run(agent, messages, run_config=config), make
+
+
 FRAMEWORKS = {"langgraph": langgraph, "langchain": langchain, "pydantic_ai": pydantic_ai, "litellm": litellm}
+FRAMEWORKS |= {"openai_agents": openai_agents}
 
 
 async def measure(name: str, kind: str, count: int) -> float:

@@ -52,7 +52,7 @@ class CompactionPlugin(ModelCalls[types.Content], BasePlugin):
     ) -> None:
         super().__init__(controller, keywords, FORMAT)
         BasePlugin.__init__(self, name)
-        self._offers_recall = recall
+        self._has_recall = recall
         self._has_warned = False
 
     @staticmethod
@@ -82,7 +82,7 @@ class CompactionPlugin(ModelCalls[types.Content], BasePlugin):
             own_compaction=invocation.events_compaction_config,
             respond=self._respond,
         )
-        if self._offers_recall and takes_functions(llm_request.config):
+        if self._has_recall and takes_functions(llm_request.config):
             llm_request.append_tools(
                 [Recall(lambda given: self._recall(call.conversation_id, llm_request.contents, given))]
             )
@@ -96,8 +96,6 @@ class CompactionPlugin(ModelCalls[types.Content], BasePlugin):
     async def _respond(self, call: PlannedCall, send: Send, stream: bool) -> AsyncGenerator[LlmResponse]:
         """Make a planned call by the model's own function, and yield its responses."""
         options, place = _options_of(call, send), (call.conversation_id, call.request.contents)
-        if self._offers_recall:
-            self._sessions.of(*place).recall_tool(lambda: call.request.contents)
 
         def open_stream(view: list[types.Content]) -> AsyncGenerator[LlmResponse]:
             return send(with_contents(call.request, view), stream)

@@ -113,7 +113,9 @@ class Compaction(ByHand[ModelMessage, RunSessions], AbstractCapability[AgentDeps
                 raise ConfigurationError(f"{name}=True and persist=True exclude one another: {_NOT_PERSISTED[name]}")
         own = {"controller": controller, "persist": persist, "native": native, "recall": recall, "id": id}
         given = {"summarizer": summarizer, "model": model, **keywords}
-        self._stated = {name: value for name, value in {**own, **given}.items() if value is not None and value is not False}
+        self._stated = {
+            name: value for name, value in {**own, **given}.items() if value is not None and value is not False
+        }
         self.persist, self.native, self.recall, self.id = persist, native, recall, id
         self._asked: Model[Any] | str | None = None
         if isinstance(summarizer, Model | str):
