@@ -179,8 +179,53 @@ def openai_agents(kind: str) -> tuple[Send, Callable[[int], list[Any]]]:
     return lambda messages: Runner.run(agent, messages, run_config=config), make
 
 
+def google_adk(kind: str) -> tuple[Send, Callable[[int], list[Any]]]:
+    """Return an app of an agent without tools, and contents for its session."""
+    from google.adk.agents import LlmAgent
+    from google.adk.apps import App
+    from google.adk.events import Event
+    from google.adk.models import BaseLlm, LlmResponse
+    from google.adk.plugins.base_plugin import BasePlugin
+    from google.adk.runners import InMemoryRunner
+    from google.genai.types import Content, FinishReason, Part
+
+    class Fine(BaseLlm):
+        async def generate_content_async(self, llm_request: Any, stream: bool = False) -> Any:
+            said = Content(role="model", parts=[Part(text="Fine.")])
+            yield LlmResponse(content=said, finish_reason=FinishReason.STOP)
+
+    class Empty(BasePlugin):
+        async def before_model_callback(self, *, callback_context: Any, llm_request: Any) -> None:
+            return None
+
+    plugin: Any = Empty("empty")
+    if kind == "ours":
+        from compaction_adapters.google_adk import CompactionPlugin
+
+        plugin = CompactionPlugin(context_window=WINDOW)
+    app = App(name="bench", root_agent=LlmAgent(name="one", model=Fine(model="fine")), plugins=[plugin])
+    runner = InMemoryRunner(app=app)
+    place = {"user_id": "one", "session_id": "one"}
+
+    def make(first: int) -> list[Any]:
+        texts = {"model": f"Answer {first}.", "user": f"Question {first}?"}
+        return [Content(role=role, parts=[Part(text=text)]) for role, text in texts.items()]
+
+    async def send(messages: list[Any]) -> object:
+        """Run the newest message; all before it are in the session, or are put there."""
+        session = await runner.session_service.get_session(app_name="bench", **place)
+        if session is None:
+            session = await runner.session_service.create_session(app_name="bench", **place)
+            for content in messages[:-1]:
+                author = "user" if content.role == "user" else "one"
+                await runner.session_service.append_event(session, Event(author=author, content=content))
+        return [event async for event in runner.run_async(new_message=messages[-1], **place)]
+
+    return send, make
+
+
 FRAMEWORKS = {"langgraph": langgraph, "langchain": langchain, "pydantic_ai": pydantic_ai, "litellm": litellm}
-FRAMEWORKS |= {"openai_agents": openai_agents}
+FRAMEWORKS |= {"openai_agents": openai_agents, "google_adk": google_adk}
 
 
 async def measure(name: str, kind: str, count: int) -> float:
