@@ -96,10 +96,13 @@ _SWITCHES: Final = frozenset(
         "use_previous_response_id",
         "conversation",
         "conversation_id",
+        "compaction_strategy",
+        "CompactionProvider",
     }
 )
 """Options that ask for it with any value, those that make the server keep the history included: Anthropic's `compaction`, and
-OpenAI's and LangChain's names, as of November 2026."""
+OpenAI's and LangChain's names; and Agent Framework's names of its own compaction (https://learn.microsoft.com/agent-framework);
+as of November 2026."""
 _NESTED: Final = frozenset({"extra_body", "model_kwargs", "extra_args"})
 """Options that hold further options: of the providers' clients, of LangChain and of openai-agents."""
 
