@@ -97,10 +97,13 @@ _SWITCHES: Final = frozenset(
         "conversation",
         "conversation_id",
         "events_compaction_config",
+        "compaction_strategy",
+        "CompactionProvider",
     }
 )
 """Options that ask for it with any value, those that make the server keep the history included: Anthropic's `compaction`, and
-OpenAI's and LangChain's names, as of November 2026. Google ADK's `events_compaction_config` asks the framework itself (2.13)."""
+OpenAI's and LangChain's names, as of November 2026. The last three ask the framework itself: Google ADK (`EventsCompactionConfig`,
+2.13) and Agent Framework (`CompactionStrategy`, `CompactionProvider`, 1.23)."""
 _NESTED: Final = frozenset({"extra_body", "model_kwargs", "extra_args"})
 """Options that hold further options: of the providers' clients, of LangChain and of openai-agents."""
 

@@ -53,14 +53,20 @@ class ModelCalls(ByHand[N, Sessions[N]]):
         send: Callable[[list[N]], Awaitable[R]],
         answer: Callable[[Any], Message | None],
         options: CallOptions,
+        *,
+        is_whole: bool = True,
     ) -> R:
         """Make a model call through the session of its conversation, see `CompactionSession.call`.
 
         Args:
             conversation_id: The framework's own id; None: that of the messages' opening.
             answer: Reads an answer, or the events of a streamed one.
+            is_whole: Whether the messages begin with the conversation; False if the provider keeps its earlier ones.
         """
-        session = self._sessions.find(conversation_id, messages)
+        if conversation_id is None or is_whole:
+            session = self._sessions.find(conversation_id, messages)
+        else:
+            session = self._sessions.open(conversation_id)
         self._sessions.remember_call(session, options)
         if self._has_recall:
             session.recall_tool(lambda: messages)
@@ -74,18 +80,23 @@ class ModelCalls(ByHand[N, Sessions[N]]):
         answer: Callable[[E], Message | None],
         options: CallOptions,
         is_prelude: Callable[[E], bool],
+        *,
+        is_whole: bool = True,
     ) -> AsyncGenerator[E]:
         """Make a streamed model call and yield its events; it is recovered until an event that is no prelude.
 
         Args:
             is_prelude: Whether an event comes before the answer, so that an error may still follow; those are held back. It raises
                 the error that an event stands for.
+            is_whole: As in `_call`.
         """
 
         async def send(view: list[N]) -> AsyncGenerator[E]:
             return _hold_prelude(open_stream(view), is_prelude)
 
-        async with aclosing(await self._call(conversation_id, messages, send, answer, options)) as events:
+        async with aclosing(
+            await self._call(conversation_id, messages, send, answer, options, is_whole=is_whole)
+        ) as events:
             async for event in events:
                 yield event
 

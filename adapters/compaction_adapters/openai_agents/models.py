@@ -39,6 +39,11 @@ class ModelCall:
     server: dict[str, Any]
     """`previous_response_id`, `conversation_id` and `prompt`."""
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether the input is the whole list; else the server keeps the earlier items."""
+        return not (self.server.get("previous_response_id") or self.server.get("conversation_id"))
+
     async def send(self, view: list[Item]) -> ModelResponse:
         """Send a view and return the whole answer."""
         return await self.model.get_response(

@@ -122,13 +122,14 @@ class CompactionModelProvider(ModelCalls[Item], ModelProvider):
     async def answer(self, call: ModelCall, given: str | list[Item]) -> ModelResponse:
         """Return the answer to a call."""
         messages = _items(given)
-        return await self._call(self._conversation_of(messages), messages, call.send, read_response, call.options())
+        place = self._conversation_of(messages), messages
+        return await self._call(*place, call.send, read_response, call.options(), is_whole=call.is_whole)
 
     def stream(self, call: ModelCall, given: str | list[Item]) -> AsyncIterator[Any]:
         """Return the events of the answer to a call."""
         messages = _items(given)
-        conversation_id = self._conversation_of(messages)
-        return self._stream(conversation_id, messages, call.stream, read_event, call.options(), is_prelude)
+        place = self._conversation_of(messages), messages
+        return self._stream(*place, call.stream, read_event, call.options(), is_prelude, is_whole=call.is_whole)
 
     def _conversation_of(self, messages: list[Item]) -> str | None:
         """Return the id that the run has told for these messages; an older run may have told the last one."""

@@ -1,0 +1,114 @@
+"""Summaries by a chat client's model, and the usage and end of its answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from agent_framework import ChatResponse, ChatResponseUpdate, Content, UsageDetails, add_usage_details
+from agent_framework import Message as ChatMessage
+
+from compaction_adapters.agent_framework.clients import Send, find_send
+from compaction_adapters.kit import summary_of
+from compaction_hooks import Message, Usage
+from compaction_hooks.formats import read_answer
+from compaction_hooks.messages import Text
+
+if TYPE_CHECKING:  # no quiet call has a summary
+    from compaction_hooks import Summarizer, Summary, SummaryRequest
+
+
+def summarizer(client: Any, model: str | None = None) -> Summarizer:
+    """Return a summarizer that asks a chat client, without its middleware.
+
+    Args:
+        client: Any client of the framework.
+        model: The name of its model; None: the client's own.
+
+    Raises:
+        ConfigurationError: the client is none of the framework's.
+    """
+    send = find_send(client)
+
+    async def summarize(request: SummaryRequest) -> Summary:
+        return await ask(send, request, {} if model is None else {"model": model})
+
+    return summarize
+
+
+async def ask(send: Send, request: SummaryRequest, options: Mapping[str, object]) -> Summary:
+    """Ask a model for a summary.
+
+    Args:
+        options: The options that name the model and the place of the call.
+    """
+    told = {**options, "instructions": request.system, "max_tokens": request.max_tokens}
+    response: ChatResponse = await send(messages=[ChatMessage("user", [request.prompt])], stream=False, options=told)
+    answer = Message(role="assistant", parts=(Text(response.text),), usage=usage_of(response.usage_details))
+    return summary_of(answer, response.finish_reason)
+
+
+class AnswerReader:
+    """Reads the answers of one model call: its usage, the model that answered, and how it ended."""
+
+    def __init__(self) -> None:
+        self._usage: UsageDetails | None = None
+
+    def read(self, response: ChatResponse) -> Message:
+        """Read a whole answer."""
+        return _answer(response, response.usage_details)
+
+    def begin_stream(self) -> None:
+        """Forget the usage of an earlier attempt."""
+        self._usage = None
+
+    def count(self, update: ChatResponseUpdate) -> None:
+        """Add the usage in a part of a streamed answer, which the framework tells in increments, or anew."""
+        for content in filter(_has_usage, update.contents):
+            replaces = getattr(content, "merge_mode", None) == "replace"
+            self._usage = add_usage_details(None if replaces else self._usage, content.usage_details)
+
+    def read_update(self, update: ChatResponseUpdate) -> Message | None:
+        """Read a part of a streamed answer that was counted; None unless it has usage or the end."""
+        has_more = update.finish_reason is not None or any(map(_has_usage, update.contents))
+        return _answer(update, self._usage) if has_more else None
+
+
+def _has_usage(content: Content) -> bool:
+    return content.type == "usage"
+
+
+def is_prelude(update: ChatResponseUpdate) -> bool:
+    """Return whether a part of a streamed answer comes before its first content."""
+    return all(content.type in ("usage", "text") and not content.text for content in update.contents)
+
+
+def _answer(response: ChatResponse | ChatResponseUpdate, details: UsageDetails | None) -> Message:
+    ending = read_answer({"stop_reason": response.finish_reason})
+    return Message(
+        role="assistant",
+        parts=(),
+        usage=usage_of(details),
+        model=response.model,
+        stop_reason=ending.stop_reason if ending else None,
+    )
+
+
+def usage_of(details: Mapping[str, Any] | None) -> Usage | None:
+    """Return the usage of one model call, with all input counted once; None if there is none.
+
+    The clients pass their provider's count on: OpenAI's includes cached tokens, Anthropic's does not.
+    """
+    if not details or details.get("input_token_count") is None:
+        return None
+    counted, output = details["input_token_count"], details.get("output_token_count") or 0
+    read = details.get("cache_read_input_token_count") or 0
+    written = details.get("cache_creation_input_token_count") or 0
+    excludes_cached = any(name.startswith("anthropic.") for name in details) or read + written > counted
+    whole = counted + (read + written) * excludes_cached
+    return Usage(input_tokens=whole, output_tokens=output, cache_read_tokens=read, cache_write_tokens=written)
+
+
+def text_of(instructions: str | Sequence[str] | None) -> str:
+    """Return the system prompt in the options of a call."""
+    return instructions if isinstance(instructions, str) else "\n".join(instructions or ())
