@@ -224,8 +224,50 @@ def google_adk(kind: str) -> tuple[Send, Callable[[int], list[Any]]]:
     return send, make
 
 
+def agent_framework(kind: str) -> tuple[Send, Callable[[int], list[Any]]]:
+    """Return an agent without tools, and messages for its session."""
+    from agent_framework import (
+        Agent,
+        BaseChatClient,
+        ChatMiddleware,
+        ChatMiddlewareLayer,
+        ChatResponse,
+        FunctionInvocationLayer,
+        Message,
+    )
+
+    class Fine(FunctionInvocationLayer, ChatMiddlewareLayer, BaseChatClient):
+        def _inner_get_response(self, **_: Any) -> Any:
+            async def answer() -> Any:
+                return ChatResponse(messages=[Message("assistant", ["Fine."])], finish_reason="stop")
+
+            return answer()
+
+    class Empty(ChatMiddleware):
+        async def process(self, context: Any, call_next: Any) -> None:
+            await call_next()
+
+    middleware: Any = Empty()
+    if kind == "ours":
+        from compaction_adapters.agent_framework import CompactionMiddleware
+
+        middleware = CompactionMiddleware(context_window=WINDOW)
+    agent: Any = Agent(client=Fine(), middleware=[middleware])
+    session = agent.create_session()
+
+    def make(first: int) -> list[Any]:
+        return [Message("assistant", [f"Answer {first}."]), Message("user", [f"Question {first}?"])]
+
+    async def send(messages: list[Any]) -> object:
+        """Run the newest message; all before it are in the session, or are put there."""
+        session.state.setdefault("in_memory", {"messages": messages[:-1]})
+        return await agent.run(messages[-1], session=session)
+
+    return send, make
+
+
 FRAMEWORKS = {"langgraph": langgraph, "langchain": langchain, "pydantic_ai": pydantic_ai, "litellm": litellm}
-FRAMEWORKS |= {"openai_agents": openai_agents, "google_adk": google_adk}
+FRAMEWORKS |= {"openai_agents": openai_agents, "google_adk": google_adk, "agent_framework": agent_framework}
 
 
 async def measure(name: str, kind: str, count: int) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence
 from itertools import groupby
+from operator import is_
 from typing import Any, Final
 
 from agent_framework import Content
@@ -139,6 +140,16 @@ def _merge_pair(first: ChatMessage, second: ChatMessage) -> ChatMessage | None:
         # Providers join the texts of one message without a separator.
         contents[number : number + 2] = [_changed(meet[1], text=f"{meet[0].text}\n\n{meet[1].text}")]
     return _with_contents(second, contents)
+
+
+def is_copy(message: ChatMessage, other: ChatMessage) -> bool:
+    """Return whether the second message is a copy of the first: the framework shares their contents."""
+    if message is other:
+        return True
+    are_alike = message.role == other.role and message.additional_properties == other.additional_properties
+    return (
+        are_alike and len(message.contents) == len(other.contents) and all(map(is_, message.contents, other.contents))
+    )
 
 
 def _is_summary(message: ChatMessage) -> bool:

@@ -20,7 +20,7 @@ from agent_framework import (
 from agent_framework import Message as ChatMessage
 
 from compaction_adapters.agent_framework.clients import CALL, Send, let_deliver
-from compaction_adapters.agent_framework.messages import AgentFrameworkFormat
+from compaction_adapters.agent_framework.messages import AgentFrameworkFormat, is_copy
 from compaction_adapters.agent_framework.models import AnswerReader, ask, is_prelude, text_of
 from compaction_adapters.kit import ControllerKeywords, ModelCalls, positive, tool_schema
 from compaction_hooks import CallOptions, CompactionController
@@ -48,6 +48,8 @@ class CompactionMiddleware(ModelCalls[ChatMessage], ChatMiddleware):
     Raises:
         ConfigurationError: both a controller and keywords are given.
     """
+
+    _is_copy = staticmethod(is_copy)  # the framework copies all messages at the start of each run
 
     def __init__(
         self,

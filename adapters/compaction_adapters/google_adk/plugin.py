@@ -13,7 +13,7 @@ from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.sessions import Session
 from google.genai import types
 
-from compaction_adapters.google_adk.contents import FORMAT, read_response, with_contents
+from compaction_adapters.google_adk.contents import FORMAT, is_copy, read_response, with_contents
 from compaction_adapters.google_adk.planned import PlannedCall, Send, plan
 from compaction_adapters.google_adk.recalling import Recall, takes_functions
 from compaction_adapters.google_adk.summaries import ask_by
@@ -41,6 +41,8 @@ class CompactionPlugin(ModelCalls[types.Content], BasePlugin):
     Raises:
         ConfigurationError: both a controller and keywords are given.
     """
+
+    _is_copy = staticmethod(is_copy)  # ADK makes the contents of each call anew
 
     def __init__(
         self,

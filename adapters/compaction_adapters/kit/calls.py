@@ -34,6 +34,9 @@ class ModelCalls(ByHand[N, Sessions[N]]):
     _has_recall = False
     """Whether the agent has the recall tool, so that summaries name what it can read again."""
 
+    _is_copy: Callable[[N, N], bool] | None = None
+    """Whether a message is a copy of an earlier one, for a framework that hands over copies; None: it hands over its own."""
+
     def __init__(
         self, controller: CompactionController[Any] | None, keywords: ControllerKeywords, format: MessageFormat[N]
     ) -> None:
@@ -70,6 +73,8 @@ class ModelCalls(ByHand[N, Sessions[N]]):
         self._sessions.remember_call(session, options)
         if self._has_recall:
             session.recall_tool(lambda: messages)
+        if self._is_copy is not None:
+            messages = self._sessions.recognize(session, messages, self._is_copy)
         return await session.call(messages, send, answer=answer, **options)
 
     async def _stream(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -26,6 +26,7 @@ class Sessions(Generic[N]):
         self.format = format
         self._calls: WeakKeyDictionary[CompactionSession[N], CallOptions] = WeakKeyDictionary()
         self._openings: WeakKeyDictionary[CompactionSession[N], str] = WeakKeyDictionary()
+        self._lists: WeakKeyDictionary[CompactionSession[N], list[N]] = WeakKeyDictionary()
 
     def open(self, session_id: str) -> CompactionSession[N]:
         """Return the session with this id, and its state in memory."""
@@ -47,6 +48,18 @@ class Sessions(Generic[N]):
         session = self.open(conversation_id)
         is_first = self._openings.setdefault(session, opening) == opening
         return session if is_first else self.open(f"{conversation_id}/{opening}")
+
+    def recognize(self, session: CompactionSession[N], messages: list[N], is_copy: Callable[[N, N], bool]) -> list[N]:
+        """Return the list with the objects of the session's last list in place of their copies: the core knows these at once.
+
+        Args:
+            is_copy: Whether the second message is a copy of the first.
+        """
+        last = self._lists.get(session, [])
+        same = next((index for index, pair in enumerate(zip(last, messages, strict=False)) if not is_copy(*pair)), None)
+        count = min(len(last), len(messages)) if same is None else same
+        known = self._lists[session] = [*last[:count], *messages[count:]]
+        return known
 
     def open_once(self, session_id: str) -> CompactionSession[N]:
         """Return a session for its caller alone: the controller does not keep it."""
