@@ -49,7 +49,7 @@ async def main(endpoint: ModelEndpoint) -> None:
     agent.set_system_prompt("You read files with read_file, one at a time.")
     parameters: Any = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
     agent.set_tools([AgentTool(name="read_file", description="Read a file.", parameters=parameters, execute=read_file)])
-    # hook.prompt instead of agent.prompt: if a run ends in an overflow, it compacts and continues.
+    # hook.prompt attaches the hook: a model call that overflows is compacted and made once more.
     answer = await hook.prompt(agent, f"Read {', '.join(FILES)}, then say that you have read all of them.")
     print(extract_text(answer))
     print(f"{len(agent.state.messages)} messages in agent.state, none of them lost")

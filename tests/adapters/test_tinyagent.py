@@ -14,6 +14,7 @@ from tinyagent.agent_types import (
     AssistantMessageEvent,
     Context,
     Model,
+    SimpleStreamOptions,
     TextContent,
     ToolCallContent,
     UserMessage,
@@ -102,20 +103,20 @@ def scripted_agent(hook: Any, model: Any, **options: Any) -> Agent:
     return agent
 
 
-@pytest.mark.parametrize("how", ["hook.prompt", "agent.prompt"])
-async def test_abort_of_the_hook_ends_the_run_and_no_other(how: str) -> None:
+@pytest.mark.parametrize("how", ["hook", "agent"])
+async def test_abort_ends_the_run_and_no_other(how: str) -> None:
     """tinyagent's loop does not check the signal that `agent.abort()` sets: it would make all 40 calls."""
 
     class Aborting(ScriptedModel):
         async def __call__(self, *arguments: Any) -> Any:
             if len(self.sent) == 2:
-                hook.abort()
+                abort()
             return await super().__call__(*arguments)
 
     hook, model = compaction_hook(context_window=100_000), Aborting(calls=40)
     agent = hook.attach(scripted_agent(hook, model))
-    hook.abort()  # without effect: nothing runs yet
-    prompt = partial(hook.prompt, agent) if how == "hook.prompt" else agent.prompt
+    abort, prompt = (hook.abort, partial(hook.prompt, agent)) if how == "hook" else (agent.abort, agent.prompt)
+    abort()  # without effect: nothing runs yet
     answer = await prompt("Read.")
     assert len(model.sent) == 3
     assert isinstance(answer, AssistantMessage)
@@ -302,7 +303,7 @@ def test_a_conversation_is_named_by_the_user_then_by_the_agent() -> None:
     assert (named.session.id, unnamed.session.id) == ("mine", "thread-7")
 
 
-async def test_a_host_that_continues_during_a_recovery_is_not_overwritten(provider: LoopbackProvider) -> None:
+async def test_a_host_that_appends_during_a_recovery_is_not_overwritten(provider: LoopbackProvider) -> None:
     word = UserMessage(content=[TextContent(text="Never mind.")])
 
     async def append(request: SummaryRequest) -> str:
@@ -312,8 +313,8 @@ async def test_a_host_that_continues_during_a_recovery_is_not_overwritten(provid
     side, hook, agent = due(provider, "meanwhile", 10 * WINDOW, summarizer=append)
     side.reject_next = 1
     ended = await hook.prompt(agent, "Is that so?")
-    assert agent.state.messages[-2:] == [ended, word]
-    assert len(side.requests) == 1
+    assert agent.state.messages[-2:] == [word, ended]
+    assert len(side.requests) == 2
 
 
 async def test_a_cancelled_prompt_cancels_tinyagents_loop(provider: LoopbackProvider) -> None:
@@ -365,7 +366,31 @@ async def test_one_hook_serves_one_running_agent() -> None:
     await hook.prompt(first, "Hello.")
     stop()
     assert len(refused) == 1
+    own = first.stream_fn
     assert extract_text(await hook.prompt(second, "Hello.")) == "All read."
+    assert isinstance(first.stream_fn, ScriptedModel)
+    assert first.stream_fn is not own
+
+
+async def test_the_hosts_own_calls_of_the_stream_function_are_left_alone() -> None:
+    hook, model = compaction_hook(context_window=8_192), ScriptedModel(calls=0)
+    agent = hook.attach(scripted_agent(hook, model))
+    agent.replace_messages(turns(8, 900))
+    await agent.prompt("Hello.")
+    messages: Any = turns(8, 900)
+    assert agent.stream_fn is not None
+    await agent.stream_fn(openai_model("http://127.0.0.1"), Context(messages=messages), SimpleStreamOptions())
+    assert model.sent[-1] == messages
+    assert len(model.sent[0]) < len(messages)
+
+
+async def test_a_stream_function_that_is_set_after_attaching_gets_views_too() -> None:
+    hook, model = compaction_hook(context_window=8_192), ScriptedModel(calls=0)
+    agent = hook.attach(scripted_agent(hook, None))
+    agent.replace_messages(turns(8, 900))
+    agent.stream_fn = model
+    await agent.prompt("Hello.")
+    assert len(model.sent[0]) < len(agent.state.messages) - 1
 
 
 async def test_a_models_summary_gets_back_what_it_drops(provider: LoopbackProvider) -> None:

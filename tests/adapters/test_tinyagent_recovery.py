@@ -1,4 +1,4 @@
-"""Runs that the context window ends are continued: tinyagent's real loop and binding, real HTTP."""
+"""Model calls that overflow are made once more: tinyagent's real loop and binding, real HTTP."""
 
 import asyncio
 from collections.abc import Callable
@@ -7,9 +7,17 @@ from typing import Any
 import pytest
 from compaction_adapters.tinyagent import compaction_hook
 from tinyagent import extract_text
-from tinyagent.agent_types import AgentMessage, AssistantMessage, TextContent, UserMessage
+from tinyagent.agent_types import AgentMessage, AssistantMessage, CustomAgentMessage, TextContent, UserMessage
 
-from compaction_hooks import CompactionReason, CompactionSettings, ContextOverflowError, SummaryRequest, Usage
+from compaction_hooks import (
+    CompactionFinished,
+    CompactionReason,
+    CompactionSettings,
+    ContextOverflowError,
+    SummaryRequest,
+    Usage,
+)
+from compaction_hooks.events import CompactionEvent
 from tests.adapters.tinyagent_stage import (
     BELIEVED,
     MODEL,
@@ -21,6 +29,8 @@ from tests.adapters.tinyagent_stage import (
     needs_binding,
     openai_model,
     shown,
+    stream_openai,
+    turns,
 )
 from tests.cases import folded, sampled
 from tests.provider import WORDINGS, Answer, LoopbackProvider, Rejection
@@ -116,16 +126,55 @@ async def test_an_overflow_of_the_continued_run_is_continued_again(begun: Stage)
     begun.demand_whole_history(said=2)
 
 
-async def test_a_stream_function_that_raises_is_continued(begun: Stage) -> None:
-    bound = begun.agent.stream_fn
+async def test_a_stream_function_that_raises_is_called_again(begun: Stage) -> None:
+    """It was set after the hook was attached."""
+    errors = [RuntimeError(TOO_LONG)]
 
-    async def refuse(*_: object) -> Any:
-        begun.agent.stream_fn = bound
-        raise RuntimeError(TOO_LONG)
+    async def refuse(*call: Any) -> Any:
+        if errors:
+            raise errors.pop()
+        return await stream_openai(*call)
 
     begun.agent.stream_fn = refuse
     assert extract_text(await begun.hook.prompt(begun.agent, SECOND.user)) == SECOND.answers[-1].text
+    assert begun.reasons == [CompactionReason.OVERFLOW]
     begun.demand_whole_history(said=2)
+
+
+async def test_an_attached_agent_recovers_by_itself(stage: Stage) -> None:
+    agent = stage.hook.attach(stage.agent)
+    await agent.prompt(FIRST.user)
+    stage.side.reject_next = 1
+    assert extract_text(await agent.prompt(SECOND.user)) == SECOND.answers[-1].text
+    assert len(stage.side.rejections) == 1
+    stage.demand_whole_history(said=2)
+    stage.side.reject_next = 2
+    check_ended(stage, await agent.prompt("Well?"))
+    assert "cannot be made to fit" in (agent.state.error or "")
+
+
+async def test_a_second_attempt_has_the_messages_that_the_agent_makes_of_its_own(provider: LoopbackProvider) -> None:
+    """`convert_to_llm` may be async, and may translate messages of custom roles."""
+
+    class Note(CustomAgentMessage):
+        role: str = "note"
+        text: str = ""
+
+    async def convert(messages: list[AgentMessage]) -> list[Any]:
+        notes = {
+            id(note): UserMessage(content=[TextContent(text=note.text)]) for note in messages if isinstance(note, Note)
+        }
+        return [notes.get(id(message), message) for message in messages]
+
+    side = provider.conversation("notes", window=WINDOW)
+    hook = compaction_hook(context_window=BELIEVED)
+    agent = made_agent(hook, openai_model(provider.openai_url), "notes", SCRIPT, tools=[], convert_to_llm=convert)
+    agent.replace_messages([*turns(8, 900), Note(text="a custom message")])
+    side.reject_next = 1
+    await hook.prompt(agent, "Well?")
+    rejected, sent = side.model_requests
+    assert sent.input_tokens < rejected.input_tokens
+    assert [str(request.body).count("a custom message") for request in (rejected, sent)] == [1, 1]
 
 
 # -- runs that stay as tinyagent ends them
@@ -136,6 +185,17 @@ async def test_other_errors_are_not_recovered(stage: Stage) -> None:
     check_ended(stage, await stage.hook.prompt(stage.agent, FIRST.user))
     assert len(stage.side.requests) == 1
     assert not stage.events
+
+
+async def test_other_errors_have_the_events_of_tinyagent_alone(stage: Stage) -> None:
+    agent = made_agent(None, stage.model, stage.key, SCRIPT)
+    told: list[str] = []
+    agent.subscribe(lambda event: told.append(event.type))
+    stage.side.answers.extendleft([RATE_LIMIT, RATE_LIMIT])
+    await agent.prompt(FIRST.user)
+    await stage.hook.prompt(stage.agent, FIRST.user)
+    assert stage.told == told
+    assert stage.agent.state.error == agent.state.error
 
 
 async def test_another_error_of_the_resend_is_the_answer(begun: Stage) -> None:
@@ -155,11 +215,15 @@ async def test_compact_on_overflow_false_recovers_nothing(provider: LoopbackProv
     assert len(stage.side.requests) == 1
 
 
-async def test_an_overflow_of_a_model_that_was_replaced_is_ignored(stage: Stage, provider: LoopbackProvider) -> None:
-    ended = await reject(stage)
+async def test_an_overflow_of_a_model_that_was_replaced_is_not_the_new_ones(
+    stage: Stage, provider: LoopbackProvider
+) -> None:
+    await reject(stage)
     stage.agent.set_model(openai_model(provider.openai_url, id="another-model"))
-    assert not await stage.hook.recover(stage.agent)
-    check_ended(stage, ended)
+    assert await stage.hook.recover(stage.agent)
+    assert extract_text(stage.agent.state.messages[-1]) == FIRST.answers[-1].text
+    assert not stage.events
+    stage.demand_whole_history(said=1)
 
 
 async def test_a_failed_answer_with_a_text_stays(begun: Stage) -> None:
@@ -179,14 +243,14 @@ async def test_an_aborted_run_is_left_alone(stage: Stage) -> None:
 
     stage.agent.stream_fn = abort
     check_ended(stage, await stage.hook.prompt(stage.agent, FIRST.user), "aborted")
-    assert not stage.events
+    assert not stage.reasons
+    assert not stage.side.requests
 
 
 # -- a host that drives the agent itself
 
 
 async def test_recover_continues_the_hosts_run_with_its_waiting_messages(stage: Stage) -> None:
-    stage.hook.attach(stage.agent)
     await reject(stage)
     stage.agent.follow_up(UserMessage(content=[TextContent(text=SECOND.user)]))
     assert await stage.hook.recover(stage.agent)
@@ -201,7 +265,7 @@ async def test_recover_continues_a_restored_conversation(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("how", ["abort", "cancel"])
-async def test_a_recovery_that_is_given_up_leaves_the_run_as_it_ended(stage: Stage, how: str) -> None:
+async def test_a_recovery_that_is_given_up_ends_the_run(stage: Stage, how: str) -> None:
     cancelled = asyncio.Event()
 
     async def wait(request: SummaryRequest) -> str:
@@ -219,9 +283,15 @@ async def test_a_recovery_that_is_given_up_leaves_the_run_as_it_ended(stage: Sta
     await asyncio.wait([run])
     await asyncio.wait_for(cancelled.wait(), 5)
     assert run.cancelled() is (how == "cancel")
-    check_ended(stage, stage.agent.state.messages[-1])
     assert len(stage.side.requests) == sent + 1
-    assert await restored(stage) == SECOND.answers[-1].text
+    ended = stage.agent.state.messages[-1]
+    # An aborted run ends as its stream function ends it: in an error event, or in an error that tinyagent calls an abort.
+    expected = {"error", "aborted"} if how == "abort" else {None}
+    assert getattr(ended, "stop_reason", None) in expected
+    stage.hook = compaction_hook(context_window=BELIEVED)
+    agent = made_agent(stage.hook, stage.model, stage.key, SCRIPT, tools=stage.tools)
+    agent.replace_messages(stage.agent.state.messages)
+    assert extract_text(await stage.hook.prompt(agent, SECOND.user)) == SECOND.answers[-1].text
 
 
 # -- answers that show an overflow
@@ -243,16 +313,16 @@ async def test_a_silent_truncation_is_noticed_before_the_next_call(provider: Loo
 
 
 def cut_stage(provider: LoopbackProvider, change: Callable[[Stage], object]) -> Stage:
-    """A provider whose full window gives an empty answer, with the stop reason for length; change something after each."""
+    """A provider whose full window gives an empty answer, with the stop reason for length; change something after the first."""
     settings = CompactionSettings(auto_compact=False)
-    stage = Stage(provider, "cut", context_window=4_096, settings=settings)
+    stage = Stage(provider, "cut", context_window=4_096, settings=settings, on_event=lambda event: tell(event))
     stage.side.overflow, stage.side.window = "length", 4_096
 
-    def watch(event: Any) -> None:
-        if event.type == "turn_end" and event.message.stop_reason == "length":
+    def tell(event: CompactionEvent) -> None:
+        stage.events.append(event)
+        if isinstance(event, CompactionFinished):
             change(stage)
 
-    stage.agent.subscribe(watch)
     return stage
 
 
@@ -262,6 +332,7 @@ async def test_an_empty_answer_that_the_window_cut_off_is_asked_for_again(provid
     assert extract_text(await stage.hook.prompt(stage.agent, FIRST.user)) == FIRST.answers[-1].text
     assert len(stage.side.model_requests) == len(FIRST.answers) + len(cuts)
     assert stage.reasons == [CompactionReason.OVERFLOW] * len(cuts) != []
+    assert stage.told.count("turn_start") == len(FIRST.answers)
     stage.demand_whole_history(said=1)
 
 

@@ -24,7 +24,8 @@ _STOP_REASONS = ("stop", "length", "tool_calls")
 
 
 async def stream_http(model: Model, context: Context, options: SimpleStreamOptions) -> HttpAnswer:
-    """A `StreamFn`. What the provider refuses is raised with the binding's words; so is what breaks a stream, which that drops."""
+    """A `StreamFn`. What the provider refuses is an error event with the binding's words; what breaks a stream, which that drops,
+    is raised."""
     system = [{"role": "system", "content": context.system_prompt}] if context.system_prompt else []
     functions = [
         {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
@@ -61,6 +62,7 @@ class HttpAnswer:
         self._text = ""
         self._calls: list[dict[str, str]] = []
         self._stop: Any = "stop"
+        self._error: str | None = None
         self._usage: Any = None
         self._events = self._stream(str(getattr(model, "base_url", "")), body, key)
 
@@ -79,7 +81,7 @@ class HttpAnswer:
         async with httpx.AsyncClient() as client, client.stream("POST", url, json=body, headers=headers) as response:
             if response.is_error:
                 text = (await response.aread()).decode()
-                raise RuntimeError(f"API returned error: {response.status_code} - {text}")
+                self._stop, self._error = "error", f"API returned error: {response.status_code} - {text}"
             async for line in response.aiter_lines():
                 chunk = json.loads(line[6:]) if line.startswith("data: {") else {}
                 if "error" in chunk:
@@ -89,7 +91,7 @@ class HttpAnswer:
                         has_begun = True
                         yield AssistantMessageEvent(type="start", partial=self._message())
                     yield event
-        yield AssistantMessageEvent(type="done", message=self._message())
+        yield AssistantMessageEvent(type="error" if self._error else "done", message=self._message())
 
     def _taken(self, chunk: Mapping[str, Any]) -> Iterator[AssistantMessageEvent]:
         for choice in chunk.get("choices", ()):
@@ -118,6 +120,7 @@ class HttpAnswer:
         return AssistantMessage(
             content=[*([TextContent(text=self._text)] if self._text else []), *calls],
             stop_reason=self._stop,
+            error_message=self._error,
             api=self._model.api,
             provider=self._model.provider,
             model=self._model.id,

@@ -57,7 +57,7 @@ class TinyAgentFormat(PartsFormat[AgentMessage, Item]):
             raise FormatError(
                 f"tinyagent messages have a role; {type(message).__name__} has none: pass its message models"
             )
-        return (Message(role="other", parts=(Text(_dump(message)),)),)
+        return (Message(role="other", parts=(Text(repr(message)),)),)
 
     def read_plain(self, message: AgentMessage, /) -> PlainMessage | None:
         """Return the texts of a message of plain texts and calls; None for any other message."""
@@ -74,9 +74,7 @@ class TinyAgentFormat(PartsFormat[AgentMessage, Item]):
         """Return the view with consecutive user messages merged; the same list if there are none."""
         return merge_rows(view, _merge_pair)
 
-    def request(self, text: str, /) -> AgentMessage:
-        """Return a user message with this text."""
-        return UserMessage(content=[TextContent(text=text)])
+    request = summary
 
     def answer(self, message: AgentMessage, call: PartAddress, text: str, /) -> AgentMessage:
         """Return a failed tool result for this call."""
@@ -190,11 +188,6 @@ def _result(message: ToolResultMessage) -> ToolResult:
         message.is_error,
         tuple(part for part in parts if isinstance(part, Media)),
     )
-
-
-def _dump(message: object) -> str:
-    dump = getattr(message, "model_dump_json", None)
-    return str(dump()) if callable(dump) else repr(message)
 
 
 def usage_of(fields: Mapping[str, object] | None, api: str | None = None) -> Usage | None:

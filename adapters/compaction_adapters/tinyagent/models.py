@@ -1,27 +1,35 @@
-"""Summaries by tinyagent's own models, and the error of a model call that failed."""
+"""Model calls through tinyagent's stream functions: their answers, their errors, and summaries."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable
-from typing import TypeAlias
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, TypeAlias
 
 from tinyagent.agent_types import (
+    STREAM_UPDATE_EVENTS,
     AssistantMessage,
+    AssistantMessageEvent,
     Context,
     Model,
     SimpleStreamOptions,
     StreamFn,
+    StreamResponse,
     TextContent,
     UserMessage,
 )
 
 from compaction_adapters.kit import summary_of
 from compaction_adapters.tinyagent.messages import TinyAgentFormat
-from compaction_hooks import Summarizer, Summary, SummaryRequest
+from compaction_hooks import Message, Summarizer, Summary, SummaryRequest
 
 ApiKeyResolver: TypeAlias = Callable[[str], Awaitable[str | None] | str | None]
 """`AgentOptions.get_api_key`: the key for a provider's name."""
+
+
+async def resolve(value: Any) -> Any:
+    """Return the result of one of the host's functions, which may be async."""
+    return await value if inspect.isawaitable(value) else value
 
 
 class ModelCallError(RuntimeError):
@@ -37,6 +45,45 @@ class ModelCallError(RuntimeError):
         self.model = message.model
 
 
+class Answer:
+    """The response of a stream function. It is read up to its first update, so that a call that fails before that can be repeated.
+
+    Attributes:
+        message: The whole answer as a neutral message, if it came without an update; else None: the next list has its usage.
+    """
+
+    def __init__(self, response: StreamResponse) -> None:
+        self.message: Message | None = None
+        self.result = response.result
+        self._events = aiter(response)
+        self._read: list[AssistantMessageEvent] = []
+
+    async def begin(self) -> None:
+        """Read the response up to its first update.
+
+        Raises:
+            ModelCallError: it ended in an error message before that.
+        """
+        async for event in self._events:
+            self._read.append(event)
+            if event.type not in (None, "start"):
+                break
+        if not self._read or self._read[-1].type not in STREAM_UPDATE_EVENTS:
+            answer = await self.result()
+            if answer.stop_reason == "error":
+                raise ModelCallError(answer)
+            self.message = TinyAgentFormat().read(answer)[0]
+
+    def __aiter__(self) -> AsyncIterator[AssistantMessageEvent]:
+        return self
+
+    async def __anext__(self) -> AssistantMessageEvent:
+        return self._read.pop(0) if self._read else await anext(self._events)
+
+
+# -- summaries
+
+
 def summarizer(stream_fn: StreamFn, model: Model, *, get_api_key: ApiKeyResolver | None = None) -> Summarizer:
     """Return a summarizer that asks a model through a stream function; an agent takes the same two.
 
@@ -47,20 +94,15 @@ def summarizer(stream_fn: StreamFn, model: Model, *, get_api_key: ApiKeyResolver
     """
 
     async def summarize(request: SummaryRequest) -> Summary:
-        found = get_api_key(model.provider) if get_api_key else None
-        key = await found if inspect.isawaitable(found) else found
-        prompt = UserMessage(content=[TextContent(text=request.prompt)])
-        context = Context(system_prompt=request.system, messages=[prompt])
+        key = await resolve(get_api_key(model.provider) if get_api_key else None)
+        context = Context(request.system, [UserMessage(content=[TextContent(text=request.prompt)])])
         response = await stream_fn(model, context, SimpleStreamOptions(api_key=key, max_tokens=request.max_tokens))
         async for event in response:
             if event.type in ("done", "error"):
                 break
-        return _summary(await response.result())
+        message = await response.result()
+        if message.stop_reason in ("error", "aborted"):
+            raise ModelCallError(message)
+        return summary_of(TinyAgentFormat().read(message)[0], message.stop_reason)
 
     return summarize
-
-
-def _summary(message: AssistantMessage) -> Summary:
-    if message.stop_reason in ("error", "aborted"):
-        raise ModelCallError(message)
-    return summary_of(TinyAgentFormat().read(message)[0], message.stop_reason)
