@@ -96,10 +96,11 @@ _SWITCHES: Final = frozenset(
         "use_previous_response_id",
         "conversation",
         "conversation_id",
+        "stateful",
     }
 )
-"""Options that ask for it with any value, those that make the server keep the history included: Anthropic's `compaction`, and
-OpenAI's and LangChain's names, as of November 2026."""
+"""Options that ask for it with any value, those that make the server keep the history included: Anthropic's `compaction`, OpenAI's
+and LangChain's names, and `stateful` of Strands' `OpenAIResponsesModel`, as of November 2026."""
 _NESTED: Final = frozenset({"extra_body", "model_kwargs", "extra_args"})
 """Options that hold further options: of the providers' clients, of LangChain and of openai-agents."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from typing import Any, TypeVar
@@ -50,15 +51,17 @@ class ModelCalls(ByHand[N, Sessions[N]]):
         send: Callable[[list[N]], Awaitable[R]],
         answer: Callable[[R], Message | None],
         options: CallOptions,
+        signal: threading.Event | asyncio.Event | None = None,
     ) -> R:
         """Make a model call through the session of its conversation, see `CompactionSession.call`.
 
         Args:
             conversation_id: The framework's own id; None: that of the messages' opening.
+            signal: When set, a compaction under way is aborted.
         """
         session = self._sessions.of(conversation_id, messages)
         self._sessions.remember_call(session, options)
-        return await session.call(messages, send, answer=answer, **options)
+        return await session.call(messages, send, signal, answer=answer, **options)
 
     async def _stream(
         self,
@@ -68,18 +71,20 @@ class ModelCalls(ByHand[N, Sessions[N]]):
         answer: Callable[[E], Message | None],
         options: CallOptions,
         is_prelude: Callable[[E], bool],
+        signal: threading.Event | asyncio.Event | None = None,
     ) -> AsyncGenerator[E]:
         """Make a streamed model call and yield its events; it is recovered until an event that is no prelude.
 
         Args:
             is_prelude: Whether an event comes before the answer, so that an error may still follow; those are held back. It raises
                 the error that an event stands for.
+            signal: When set, a compaction under way is aborted.
         """
 
         async def send(view: list[N]) -> AsyncGenerator[E]:
             return _hold_prelude(open_stream(view), is_prelude)
 
-        async with aclosing(await self._call(conversation_id, messages, send, answer, options)) as events:
+        async with aclosing(await self._call(conversation_id, messages, send, answer, options, signal)) as events:
             async for event in events:
                 yield event
 
