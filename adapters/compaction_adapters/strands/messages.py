@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from compaction_hooks.formats import BedrockConverseFormat
 from compaction_hooks.messages import PlainMessage
 
 StrandsMessage: TypeAlias = Mapping[str, Any]
 """A message: role and content as in Bedrock's Converse API, and the framework's `tracking_id` and `metadata`."""
+_PLACEHOLDER: Final = b64encode(b"skip_thought_signature_validator").decode()
+"""Google's placeholder for a signature (https://ai.google.dev/gemini-api/docs/thought-signatures), as Strands holds signatures."""
 
 
 class StrandsFormat(BedrockConverseFormat):
@@ -19,8 +22,18 @@ class StrandsFormat(BedrockConverseFormat):
         """Return the texts of a message of plain blocks; None for any other message."""
         return super().read_plain({"role": message.get("role"), "content": message.get("content")})
 
+    def untie(self, message: StrandsMessage, /) -> StrandsMessage:
+        """Return a copy with Google's placeholder as signature of tool calls; the message itself if it has no signature."""
+        untied = [_untie(block) for block in message["content"]]
+        return message if untied == message["content"] else {**message, "content": untied}
+
 
 FORMAT = StrandsFormat()
+
+
+def _untie(block: Mapping[str, Any]) -> Mapping[str, Any]:
+    call = block.get("toolUse", {})
+    return {**block, "toolUse": {**call, "reasoningSignature": _PLACEHOLDER}} if "reasoningSignature" in call else block
 
 
 def split_injected(messages: list[StrandsMessage], count: int) -> tuple[list[StrandsMessage], list[Any]]:
