@@ -4,7 +4,7 @@ import asyncio
 import base64
 import itertools
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from compaction_adapters.kit import Twin
 from compaction_adapters.strands import CompactionConversationManager, StrandsFormat
 from strands import Agent, tool
 from strands.agent.conversation_manager import NullConversationManager
+from strands.middleware import TypedEvent
 from strands.session.file_session_manager import FileSessionManager
 
 from compaction_hooks import ContextOverflowError
@@ -88,7 +89,7 @@ class NamesTheLimit:
         return self.provider.conversation(key, window=window, answers=answers, wording="anthropic")
 
 
-@crossed(fact=ADAPTER_FACTS, kind=["openai", "anthropic", "bedrock", "responses"])
+@crossed(fact=ADAPTER_FACTS, kind=["openai", "anthropic", "bedrock", "google", "responses"])
 def test_the_adapter_has_every_fact(fact: AdapterFact, kind: str, provider: LoopbackProvider) -> None:
     check_adapter(Harness(provider, kind), NamesTheLimit(provider) if kind == "bedrock" else provider, fact)
 
@@ -117,24 +118,24 @@ class KeepsTheView(CompactionConversationManager):
         return super()._invoke_model(context, keep)
 
 
-class AsksNoModel(CompactionConversationManager):
-    def _stream(self, own_id: Any, messages: Any, open_stream: Any, read: Any, options: Any, *rest: Any) -> Any:
-        return super()._stream(own_id, messages, open_stream, read, {**options, "summarizer": None}, *rest)
+class ChangesTheRequest(CompactionConversationManager):
+    def _invoke_model(self, context: Any, next_fn: Any) -> Any:
+        return super()._invoke_model(context, lambda changed: next_fn(changed.replace(system_prompt="Be brief.")))
 
 
 class SwallowsCancellation(CompactionConversationManager):
-    async def _stream(self, *arguments: Any) -> AsyncIterator[Any]:
+    async def _invoke_model(self, context: Any, next_fn: Any) -> AsyncGenerator[TypedEvent]:
         try:
-            async for event in super()._stream(*arguments):
+            async for event in super()._invoke_model(context, next_fn):
                 yield event
         except asyncio.CancelledError:
             return
 
 
 class HidesTheError(CompactionConversationManager):
-    async def _stream(self, *arguments: Any) -> AsyncIterator[Any]:
+    async def _invoke_model(self, context: Any, next_fn: Any) -> AsyncGenerator[TypedEvent]:
         try:
-            async for event in super()._stream(*arguments):
+            async for event in super()._invoke_model(context, next_fn):
                 yield event
         except ContextOverflowError:
             raise RuntimeError("the model call failed") from None
@@ -145,7 +146,7 @@ class HidesTheError(CompactionConversationManager):
     [
         pytest.param(SharesASession, "interleaved", "two conversations must be two sessions"),
         pytest.param(KeepsTheView, "history", "the host's history differs from the script"),
-        pytest.param(AsksNoModel, "long_session", "no summary was asked of the conversation's own model"),
+        pytest.param(ChangesTheRequest, "below_threshold", "differs from the framework's own"),
         pytest.param(SwallowsCancellation, "cancellation", "swallowed or replaced it"),
         pytest.param(HidesTheError, "overflow_twice", "must be a ContextOverflowError, itself or as a cause"),
     ],
@@ -207,7 +208,7 @@ def as_strands(messages: Sequence[Mapping[str, Any]]) -> list[Any]:
     made: list[Any] = []
     for number, message in enumerate(messages):
         content = message.get("content")
-        blocks = [{"text": content}] if isinstance(content, str) and content else []
+        blocks: list[Any] = [{"text": content}] if isinstance(content, str) and content else []
         if isinstance(content, list):
             blocks = [_block(part) for part in content]
         role = message["role"]

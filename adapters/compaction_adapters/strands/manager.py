@@ -44,8 +44,8 @@ class CompactionConversationManager(ModelCalls[StrandsMessage], ConversationMana
         recall: bool = False,
         **keywords: Unpack[ControllerKeywords],
     ) -> None:
+        super().__init__(controller, keywords, FORMAT)
         ConversationManager.__init__(self)
-        ModelCalls.__init__(self, controller, keywords, FORMAT)
         self._has_recall = recall
         self._agents: WeakSet[Any] = WeakSet()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from strands.event_loop.streaming import process_stream
 from strands.middleware import InvokeModelContext, ModelStopReason
@@ -31,10 +31,8 @@ def summarizer(model: Model) -> Summarizer:
     async def summarize(request: SummaryRequest) -> Summary:
         prompt: Any = {"role": "user", "content": [{"text": request.prompt}]}
         chunks = model.stream([prompt], None, request.system, system_prompt_content=[{"text": request.system}])
-        events = [event async for event in process_stream(chunks) if isinstance(event, ModelStopReason)]
-        stop_reason, message, _, _ = events[-1]["stop"]
-        usage = _usage_of(events[-1])
-        return replace(summary_of(FORMAT.read(message)[0], stop_reason), usage=usage)
+        ends: list[Any] = [event async for event in process_stream(chunks) if isinstance(event, ModelStopReason)]
+        return summary_of(_read_end(ends[-1]), ends[-1]["stop"][0])
 
     return summarize
 
@@ -42,11 +40,11 @@ def summarizer(model: Model) -> Summarizer:
 def call_options(context: InvokeModelContext) -> CallOptions:
     """Return the options of a model call for the session; the agent's auxiliary model writes its summaries, if it has one."""
     model, agent = context.model, context.agent
-    config: Any = model.get_config()
-    fields: Mapping[str, Any] = config if isinstance(config, Mapping) else vars(config)
-    request = {**(fields.get("params") or {}), **(fields.get("additional_request_fields") or {})}
+    config: object = model.get_config()  # a dict in all models of Strands itself
+    fields = cast("Mapping[str, Any]", config if isinstance(config, Mapping) else vars(config))
+    request: dict[str, Any] = {**(fields.get("params") or {}), **(fields.get("additional_request_fields") or {})}
     limits = [positive(place.get(name)) for place in (fields, request) for name in _LIMITS]
-    own_writer: Any = getattr(agent, "aux_model", agent.model)
+    writer: Any = getattr(agent, "aux_model", agent.model)
     return {
         "model": fields.get("model_id"),
         "context_window": positive(model.context_window_limit),
@@ -54,32 +52,30 @@ def call_options(context: InvokeModelContext) -> CallOptions:
         "system": context.system_prompt,
         "tools": context.tool_specs,
         "request": {"stateful": model.stateful, **request},
-        "summarizer": summarizer(model if own_writer is agent.model else own_writer),
+        "summarizer": summarizer(model if writer is agent.model else writer),
     }
 
 
 def read_event(event: Mapping[str, Any]) -> Message | None:
     """Return the answer whose end an event of a model call tells, with its usage; None for any other event."""
-    if not isinstance(event, ModelStopReason):
-        return None
-    stop_reason, message, _, _ = event["stop"]
-    ending = read_answer({"stopReason": stop_reason})
-    return replace(FORMAT.read(message)[0], usage=_usage_of(event), stop_reason=ending and ending.stop_reason)
+    return _read_end(event) if isinstance(event, ModelStopReason) else None
 
 
 def is_prelude(event: Mapping[str, Any]) -> bool:
     """Return whether an event comes before the first words of an answer."""
-    chunk = event.get("event") or {}
+    chunk: Mapping[str, Any] = event.get("event") or {}
     return "messageStart" in chunk or "contentBlockStart" in chunk
 
 
-def _usage_of(event: ModelStopReason) -> Usage:
-    """Return the usage of an answer: some models count cached tokens in `inputTokens`, and others do not."""
-    counts = event["stop"][2]
+def _read_end(event: Any) -> Message:
+    stop_reason, message, counts, _ = event["stop"]
     output = counts["outputTokens"]
-    return Usage(
+    usage = Usage(
+        # Some models count cached tokens among `inputTokens`, others do not; all count them in the total.
         input_tokens=max(counts["inputTokens"], counts["totalTokens"] - output),
         output_tokens=output,
         cache_read_tokens=counts.get("cacheReadInputTokens", 0),
         cache_write_tokens=counts.get("cacheWriteInputTokens", 0),
     )
+    ending = read_answer({"stopReason": stop_reason})
+    return replace(FORMAT.read(message)[0], usage=usage, stop_reason=ending.stop_reason if ending else None)
