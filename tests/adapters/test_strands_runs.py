@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from strands import Agent, tool
 from strands.agent.conversation_manager import SlidingWindowConversationManager
 from strands.hooks import AfterModelCallEvent
-from strands.multiagent import GraphBuilder
+from strands.multiagent import GraphBuilder, Swarm
 from strands.session.file_session_manager import FileSessionManager
 from strands.types.exceptions import EventLoopException
 from strands.vended_plugins.context_injector import ContextInjector
@@ -388,18 +388,27 @@ async def test_agents_of_one_session_are_apart(stage: Stage, tmp_path: Path) -> 
     assert [len(own.session(f"thread/{name}").history()) for name in ("first", "second")] == [0, 1]
 
 
-async def test_the_nodes_of_a_graph_are_apart(stage: Stage) -> None:
+@pytest.mark.parametrize("kind", ["graph", "swarm"])
+async def test_the_agents_of_a_group_are_apart(stage: Stage, kind: str) -> None:
     events, builder = list[CompactionEvent](), GraphBuilder()
     own = CompactionConversationManager(context_window=8_192, on_event=events.append)
-    sides = {name: stage.side(*steps(9), key=name) for name in ("one", "two", "last")}
-    for name in sides:
-        builder.add_node(agent_with(stage.openai(name), own, name=name, tools=[read_file]), name)
-    builder.add_edge("one", "last")
-    builder.add_edge("two", "last")
-    builder.set_max_node_executions(3)
-    result = await builder.build().invoke_async("Read nine files.")
+    sides = {name: stage.side(*steps(9)[:9], key=name) for name in ("one", "two", "last")}
+    agents = [agent_with(stage.openai(name), own, name=name, tools=[read_file]) for name in sides]
+    if kind == "swarm":
+        for name, following in (("one", "two"), ("two", "last")):
+            call = Call("handoff_to_agent", {"agent_name": following, "message": "Go on."})
+            sides[name].answers.append(Answer(calls=(call,)))
+        result: Any = await Swarm(agents, max_handoffs=3).invoke_async("Read nine files.")
+    else:
+        for agent in agents:
+            builder.add_node(agent, agent.name)
+        builder.add_edge("one", "last")
+        builder.add_edge("two", "last")
+        builder.set_max_node_executions(3)
+        result = await builder.build().invoke_async("Read nine files.")
     assert result.status.value == "completed"
-    assert len(ids(events)) == 3
+    assert [len(side.model_requests) >= 10 for side in sides.values()] == [True] * 3
+    assert ids(events) == {agent.session_id for agent in agents}
     assert [side.rejections for side in sides.values()] == [[], [], []]
 
 

@@ -14,7 +14,7 @@ from strands.middleware import InvokeModelContext, InvokeModelStage, ModelStopRe
 from strands.tools import PythonAgentTool
 
 from compaction_adapters.kit import ControllerKeywords, ModelCalls
-from compaction_adapters.strands.messages import FORMAT, StrandsMessage, split_injected, with_injected
+from compaction_adapters.strands.messages import FORMAT, StrandsMessage, split_injected, with_injected, with_originals
 from compaction_adapters.strands.models import call_options, is_prelude, read_event
 from compaction_hooks import CompactionController
 from compaction_hooks.errors import ConfigurationError
@@ -90,7 +90,9 @@ class CompactionConversationManager(ModelCalls[StrandsMessage], ConversationMana
         agent: Any = context.agent
         own_id, is_cancelled = _conversation_id(agent), agent.cancel_signal
         whole: Any = context.messages
-        messages, injected = split_injected(whole, context.dynamic_trailing_blocks)
+        copies, injected = split_injected(whole, context.dynamic_trailing_blocks)
+        messages = with_originals(copies, agent.messages)
+        copy_of = dict(zip(map(id, messages), copies, strict=True))  # nothing behind this call changes the agent's own
         if self._has_recall:  # before the call, so that its summary names handles
             self._sessions.of(own_id, messages).recall_tool(lambda: agent.messages)
 
@@ -98,7 +100,7 @@ class CompactionConversationManager(ModelCalls[StrandsMessage], ConversationMana
             if is_cancelled.is_set():
                 yield _cancelled()
                 return
-            sent: Any = with_injected(view, injected)
+            sent: Any = with_injected([copy_of.get(id(message), message) for message in view], injected)
             async for event in next_fn(context.replace(messages=sent)):
                 yield event
 

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import Any, Final, TypeAlias
 
 from compaction_hooks.formats import BedrockConverseFormat
-from compaction_hooks.messages import PlainMessage
 
 StrandsMessage: TypeAlias = Mapping[str, Any]
 """A message: role and content as in Bedrock's Converse API, and the framework's `tracking_id` and `metadata`."""
@@ -16,11 +15,7 @@ _PLACEHOLDER: Final = b64encode(b"skip_thought_signature_validator").decode()
 
 
 class StrandsFormat(BedrockConverseFormat):
-    """The format of Strands' messages, which are sent without their `tracking_id` and `metadata`."""
-
-    def read_plain(self, message: StrandsMessage, /) -> PlainMessage | None:
-        """Return the texts of a message of plain blocks; None for any other message."""
-        return super().read_plain({"role": message.get("role"), "content": message.get("content")})
+    """The format of Strands' messages: those of Bedrock's Converse API, whichever model they are for."""
 
     def untie(self, message: StrandsMessage, /) -> StrandsMessage:
         """Return a copy with Google's placeholder as signature of tool calls; the message itself if it has no signature."""
@@ -34,6 +29,15 @@ FORMAT = StrandsFormat()
 def _untie(block: Mapping[str, Any]) -> Mapping[str, Any]:
     call = block.get("toolUse", {})
     return {**block, "toolUse": {**call, "reasoningSignature": _PLACEHOLDER}} if "reasoningSignature" in call else block
+
+
+def with_originals(copies: list[StrandsMessage], originals: list[StrandsMessage]) -> list[StrandsMessage]:
+    """Return the messages of a call, with the agent's own objects for equal copies.
+
+    Strands copies all messages for each call, and a session reads copies of what it has summarized again.
+    """
+    known = [original if original == copy else copy for copy, original in zip(copies, originals, strict=False)]
+    return [*known, *copies[len(known) :]]
 
 
 def split_injected(messages: list[StrandsMessage], count: int) -> tuple[list[StrandsMessage], list[Any]]:
