@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from compaction_adapters.strands import CompactionConversationManager
 from model_endpoint import ModelEndpoint, model_endpoint
-from strands import Agent, tool
+from strands import Agent, tool  # pyright: ignore[reportUnknownVariableType] - Strands leaves its schemas untyped
 from strands.models.openai import OpenAIModel
 
 from compaction_hooks import CompactionFinished

@@ -52,7 +52,7 @@ class CompactionConversationManager(ModelCalls[StrandsMessage], ConversationMana
     # -- what Strands asks of a conversation manager
 
     def register_hooks(self, registry: HookRegistry, **kwargs: Any) -> None:
-        """Ask for each agent, once it is made."""
+        """Subscribe to the event of an agent that has been made."""
         super().register_hooks(registry, **kwargs)
         registry.add_callback(AgentInitializedEvent, self._attach)
 
@@ -65,7 +65,7 @@ class CompactionConversationManager(ModelCalls[StrandsMessage], ConversationMana
             raise e
 
     def restore_from_session(self, state: Mapping[str, Any]) -> None:
-        """Restore the whole conversation, also one from which another manager had removed messages."""
+        """Remove no message from the restored conversation, also if another manager had removed some."""
 
     # -- for agents
 
@@ -92,7 +92,8 @@ class CompactionConversationManager(ModelCalls[StrandsMessage], ConversationMana
         whole: Any = context.messages
         copies, injected = split_injected(whole, context.dynamic_trailing_blocks)
         messages = with_originals(copies, agent.messages)
-        copy_of = dict(zip(map(id, messages), copies, strict=True))  # nothing behind this call changes the agent's own
+        # The model and other middleware get copies, so that they cannot change the agent's own messages.
+        copy_of = dict(zip(map(id, messages), copies, strict=True))
         if self._has_recall:  # before the call, so that its summary names handles
             self._sessions.of(own_id, messages).recall_tool(lambda: agent.messages)
 
