@@ -155,22 +155,26 @@ async def test_googles_signatures_of_another_account_are_replaced(stage: Stage) 
 # -- cancellation
 
 
-@pytest.mark.parametrize("by", ["agent.cancel", "cancel_signal"])
-async def test_cancelling_an_agent_ends_its_summary(stage: Stage, by: str) -> None:
-    side, signal, has_begun = stage.side(Answer("Yes."), window=100_000), threading.Event(), asyncio.Event()
+@pytest.mark.parametrize(
+    ("by", "believed", "statuses"),
+    [("agent.cancel", 8_192, []), ("cancel_signal", 8_192, []), ("agent.cancel", 131_072, [400])],
+)
+async def test_cancelling_an_agent_ends_its_summary(stage: Stage, by: str, believed: int, statuses: list[int]) -> None:
+    """A summary before a call, or one that recovers from a rejection."""
+    side, signal, has_begun = stage.side(Answer("Yes."), window=8_192), threading.Event(), asyncio.Event()
 
     async def summarize(_: SummaryRequest) -> Summary:
         has_begun.set()
         await asyncio.Event().wait()
         raise AssertionError
 
-    own = CompactionConversationManager(context_window=8_192, summarizer=summarize, settings=SUMMARIZE)
+    own = CompactionConversationManager(context_window=believed, summarizer=summarize, settings=SUMMARIZE)
     agent = agent_with(stage.openai(), own, messages=spoken(10))
     run = asyncio.create_task(agent.invoke_async("Go on.", cancel_signal=signal))
     await has_begun.wait()
     agent.cancel() if by == "agent.cancel" else signal.set()
     result = await asyncio.wait_for(run, 10)
-    assert (result.stop_reason, side.requests) == ("cancelled", [])
+    assert (result.stop_reason, [one.status for one in side.requests]) == ("cancelled", statuses)
     assert len(agent.messages) == 22
     has_begun.clear()
     agent.cancel()

@@ -60,8 +60,11 @@ class CompactionConversationManager(ModelCalls[StrandsMessage], ConversationMana
         """Leave the agent's messages as they are."""
 
     def reduce_context(self, agent: Any, e: Exception | None = None, **kwargs: Any) -> None:
-        """Raise the overflow: it was compacted and sent once more before, if that could help."""
-        if e is not None:
+        """Raise the overflow: it was compacted and sent once more before, if that could help.
+
+        If `agent.cancel()` ended that compaction, Strands makes the call again, which ends as cancelled.
+        """
+        if e is not None and not agent.cancel_signal.is_set():
             raise e
 
     def restore_from_session(self, state: Mapping[str, Any]) -> None:
