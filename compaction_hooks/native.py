@@ -99,11 +99,12 @@ _SWITCHES: Final = frozenset(
         "events_compaction_config",
         "compaction_strategy",
         "CompactionProvider",
+        "stateful",
     }
 )
 """Options that ask for it with any value, those that make the server keep the history included: Anthropic's `compaction`, and
-OpenAI's and LangChain's names, as of November 2026. The last three ask the framework itself: Google ADK (`EventsCompactionConfig`,
-2.13) and Agent Framework (`CompactionStrategy`, `CompactionProvider`, 1.23)."""
+OpenAI's and LangChain's names, as of November 2026. The last four are of frameworks: Google ADK (`EventsCompactionConfig`, 2.13),
+Agent Framework (`CompactionStrategy`, `CompactionProvider`, 1.23) and the `OpenAIResponsesModel` of Strands (1.62)."""
 _NESTED: Final = frozenset({"extra_body", "model_kwargs", "extra_args"})
 """Options that hold further options: of the providers' clients, of LangChain and of openai-agents."""
 

@@ -64,7 +64,9 @@ class BedrockConverseFormat(BlockFormat):
         if "cachePoint" in fields:
             return None
         if role == "assistant" and (call := fields_of(fields.get("toolUse"))) is not None:
-            return ToolCall(text_of(call.get("toolUseId")), text_of(call.get("name")), as_json_text(call.get("input")))
+            sealed = sealed_chars(call.get("reasoningSignature"))  # a field of Strands, with Google's signature
+            arguments = as_json_text(call.get("input"))
+            return ToolCall(text_of(call.get("toolUseId")), text_of(call.get("name")), arguments, sealed)
         if role == "user" and (result := fields_of(fields.get("toolResult"))) is not None:
             return _read_result(result)
         if role == "assistant" and (reasoning := fields_of(fields.get("reasoningContent"))) is not None:
@@ -145,7 +147,8 @@ def _read_media(media: Fields, kind: str) -> Text | Media | None:
     if isinstance(text := source.get("text"), str):
         return Text(text)
     form, name = text_of(media.get("format")), text_of(media.get("name"))
-    address = text_of((fields_of(source.get("s3Location")) or {}).get("uri"))
+    place = source.get("s3Location") or source.get("location")  # the second is Strands' name for it
+    address = text_of((fields_of(place) or {}).get("uri"))
     if address:
         return Media(kind, address, is_reference=True, name=name)
     return media_from_data(source.get("bytes"), f"{kind}/{form}" if form else kind, name=name)

@@ -23,7 +23,7 @@ NEEDS = {
     "test_tinyagent": ("tinyagent", "starlette", "uvicorn"),
     "test_openai_agents": ("agents", "starlette", "uvicorn"),
     "test_google_adk": ("google.adk", "starlette", "uvicorn"),
-    "test_strands": ("strands", "starlette", "uvicorn"),
+    "test_strands": ("strands", "anthropic", "google.genai", "openai", "starlette", "uvicorn"),
     "test_agent_framework": ("agent_framework", "agent_framework_openai", "starlette", "uvicorn"),
     "test_anthropic": ("anthropic", "starlette", "uvicorn"),
     "test_openai.py": ("openai", "starlette", "uvicorn"),

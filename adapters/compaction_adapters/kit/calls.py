@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from typing import Any, TypeVar
@@ -58,6 +59,7 @@ class ModelCalls(ByHand[N, Sessions[N]]):
         options: CallOptions,
         *,
         is_whole: bool = True,
+        signal: threading.Event | asyncio.Event | None = None,
     ) -> R:
         """Make a model call through the session of its conversation, see `CompactionSession.call`.
 
@@ -65,6 +67,7 @@ class ModelCalls(ByHand[N, Sessions[N]]):
             conversation_id: The framework's own id; None: that of the messages' opening.
             answer: Reads an answer, or the events of a streamed one.
             is_whole: Whether the messages begin with the conversation; False if the provider keeps its earlier ones.
+            signal: When set, a compaction under way is aborted.
         """
         if conversation_id is None or is_whole:
             session = self._sessions.find(conversation_id, messages)
@@ -75,7 +78,7 @@ class ModelCalls(ByHand[N, Sessions[N]]):
             session.recall_tool(lambda: messages)
         if self._is_copy is not None:
             messages = self._sessions.recognize(session, messages, self._is_copy)
-        return await session.call(messages, send, answer=answer, **options)
+        return await session.call(messages, send, signal, answer=answer, **options)
 
     async def _stream(
         self,
@@ -87,21 +90,21 @@ class ModelCalls(ByHand[N, Sessions[N]]):
         is_prelude: Callable[[E], bool],
         *,
         is_whole: bool = True,
+        signal: threading.Event | asyncio.Event | None = None,
     ) -> AsyncGenerator[E]:
         """Make a streamed model call and yield its events; it is recovered until an event that is no prelude.
 
         Args:
             is_prelude: Whether an event comes before the answer, so that an error may still follow; those are held back. It raises
                 the error that an event stands for.
-            is_whole: As in `_call`.
+            is_whole, signal: As in `_call`.
         """
 
         async def send(view: list[N]) -> AsyncGenerator[E]:
             return _hold_prelude(open_stream(view), is_prelude)
 
-        async with aclosing(
-            await self._call(conversation_id, messages, send, answer, options, is_whole=is_whole)
-        ) as events:
+        made = await self._call(conversation_id, messages, send, answer, options, is_whole=is_whole, signal=signal)
+        async with aclosing(made) as events:
             async for event in events:
                 yield event
 

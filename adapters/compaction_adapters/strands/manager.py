@@ -1,0 +1,129 @@
+"""`CompactionConversationManager`: a conversation manager that leaves the agent's messages whole."""
+
+# ruff: noqa: ARG002 - the framework gives its hooks more than each needs
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Mapping
+from operator import eq
+from typing import Any, Unpack
+from weakref import WeakSet
+
+from strands.agent.conversation_manager import ConversationManager
+from strands.hooks import AgentInitializedEvent, HookRegistry
+from strands.middleware import InvokeModelContext, InvokeModelStage, ModelStopReason, TypedEvent
+from strands.tools import PythonAgentTool
+
+from compaction_adapters.kit import ControllerKeywords, ModelCalls
+from compaction_adapters.strands.messages import FORMAT, StrandsMessage, split_injected, with_injected
+from compaction_adapters.strands.models import call_options, is_prelude, read_event
+from compaction_hooks import CompactionController
+from compaction_hooks.errors import ConfigurationError
+from compaction_hooks.recall import RecallTool
+
+
+class CompactionConversationManager(ModelCalls[StrandsMessage], ConversationManager):
+    """Keeps the conversation of each of its agents inside the model's context window, and recovers from overflows.
+
+        agent = Agent(model=model, conversation_manager=CompactionConversationManager())
+
+    Each model call is sent a view: summary, current request and recent messages. `agent.messages` and the session's store stay
+    whole. A conversation has the agent's `session_id`, with `/` and the `agent_id` if the agent has one of its own.
+
+    Args:
+        controller: A controller, shared or not, of any format. None: make one from the keywords.
+        recall: Whether its agents get a tool by which the model reads again what its views leave out.
+
+    Raises:
+        ConfigurationError: both a controller and keywords are given.
+    """
+
+    _is_copy = staticmethod(eq)  # Strands copies all messages for each call
+
+    def __init__(
+        self,
+        controller: CompactionController[Any] | None = None,
+        *,
+        recall: bool = False,
+        **keywords: Unpack[ControllerKeywords],
+    ) -> None:
+        super().__init__(controller, keywords, FORMAT)
+        ConversationManager.__init__(self)
+        self._has_recall = recall
+        self._agents: WeakSet[Any] = WeakSet()
+
+    # -- what Strands asks of a conversation manager
+
+    def register_hooks(self, registry: HookRegistry, **kwargs: Any) -> None:
+        """Subscribe to the event of an agent that has been made."""
+        super().register_hooks(registry, **kwargs)
+        registry.add_callback(AgentInitializedEvent, self._attach)
+
+    def apply_management(self, agent: Any, **kwargs: Any) -> None:
+        """Leave the agent's messages as they are."""
+
+    def reduce_context(self, agent: Any, e: Exception | None = None, **kwargs: Any) -> None:
+        """Raise the overflow: it was compacted and sent once more before, if that could help.
+
+        If `agent.cancel()` ended that compaction, Strands makes the call again, which ends as cancelled.
+        """
+        if e is not None and not agent.cancel_signal.is_set():
+            raise e
+
+    def restore_from_session(self, state: Mapping[str, Any]) -> None:
+        """Remove no message from the restored conversation, also if another manager had removed some."""
+
+    # -- for agents
+
+    def _attach(self, event: AgentInitializedEvent[Any]) -> None:
+        agent = event.agent
+        if self._has_recall and RecallTool.name in agent.tool_registry.registry:
+            raise ConfigurationError(f"recall=True adds a tool named {RecallTool.name!r}: rename the agent's own")
+        if self._has_recall:
+            spec: Any = {
+                "name": RecallTool.name,
+                "description": RecallTool.description,
+                "inputSchema": {"json": RecallTool.parameters},
+            }
+            agent.tool_registry.register_tool(PythonAgentTool(RecallTool.name, spec, self._answer_recall))
+        agent.add_middleware(InvokeModelStage, self._invoke_model)
+        self._agents.add(agent)
+
+    def _invoke_model(
+        self, context: InvokeModelContext, next_fn: Callable[[InvokeModelContext], AsyncGenerator[TypedEvent]]
+    ) -> AsyncGenerator[TypedEvent]:
+        """Return the events of a model call: a middleware of `InvokeModelStage`."""
+        agent: Any = context.agent
+        own_id, is_cancelled = _conversation_id(agent), agent.cancel_signal
+        whole: Any = context.messages
+        messages, injected = split_injected(whole, context.dynamic_trailing_blocks)
+
+        async def open_stream(view: list[StrandsMessage]) -> AsyncGenerator[TypedEvent]:
+            if is_cancelled.is_set():
+                yield _cancelled()
+                return
+            sent: Any = with_injected(view, injected)
+            async for event in next_fn(context.replace(messages=sent)):
+                yield event
+
+        options = call_options(context)
+        return self._stream(own_id, messages, open_stream, read_event, options, is_prelude, signal=is_cancelled)
+
+    async def _answer_recall(self, tool_use: Any, agent: Any, **state: Any) -> Any:
+        answer = await self._recall(_conversation_id(agent), agent.messages, tool_use["input"])
+        return {"toolUseId": tool_use["toolUseId"], "status": "success", "content": [{"text": answer}]}
+
+    def _own_conversation(self) -> str | None:
+        """Return the id of the conversation if the manager serves one agent."""
+        return _conversation_id(*self._agents) if len(self._agents) == 1 else None
+
+
+def _conversation_id(agent: Any) -> str:
+    return agent.session_id if agent.agent_id == "default" else f"{agent.session_id}/{agent.agent_id}"
+
+
+def _cancelled() -> ModelStopReason:
+    """Return the answer of a call that `agent.cancel()` ended before it was sent, as Strands' own (`process_stream`)."""
+    usage: Any = {"inputTokens": 0, "outputTokens": 0, "totalTokens": 0}
+    message: Any = {"role": "assistant", "content": [{"text": "Cancelled by user"}]}
+    return ModelStopReason("cancelled", message, usage, {"latencyMs": 0})
