@@ -25,8 +25,6 @@ SessionId: TypeAlias = str | Callable[[Mapping[str, object]], str | None]
 OWN_CALL: Final = ContextVar("compaction_hooks_own_call", default=False)
 """Whether this adapter makes the call, so that a `CompactionCallback` leaves it alone."""
 _LOCAL_TABLE: Final = "LITELLM_LOCAL_MODEL_COST_MAP"
-_SIGNATURE: Final = inspect.signature(lambda model, messages, **others: None)  # noqa: ARG005 - the names are litellm's
-"""The signature of litellm's functions, for a function around one that hides it behind `(*args, **kwargs)`."""
 
 
 class Callee:
@@ -47,12 +45,13 @@ class Callee:
             raise ConfigurationError(f"with_compaction needs a function, not {type(function).__name__}")
         self._partial = functools.partial(function)  # a partial of a partial has the inner function and all arguments
         self._function = function = self._partial.func
-        own = inspect.signature(function)
-        kinds = {one.kind for one in own.parameters.values()}
-        is_hidden = kinds == {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}
-        self._signature = _SIGNATURE if is_hidden else own
-        parameters = self._signature.parameters.values()
-        self._others = next((one.name for one in parameters if one.kind is one.VAR_KEYWORD), "")
+        self._signature = inspect.signature(function)
+        names = {one.kind: one.name for one in self._signature.parameters.values()}
+        self._others = names.get(inspect.Parameter.VAR_KEYWORD, "")
+        # A function around litellm's may hide their arguments behind (*args, **kwargs).
+        if names.keys() == {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}:
+            chat = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in ("model", "messages")]
+            self._signature = self._signature.replace(parameters=[*chat, self._signature.parameters[self._others]])
         if not self.takes("messages"):
             raise ConfigurationError(f"with_compaction needs a function that takes messages=; {function!r} does not")
         layers = (function, inspect.unwrap(function), type(function).__call__)
@@ -194,7 +193,9 @@ class Conversations(ModelCalls[ChatMessage]):
         """Return the id of a call's conversation. `user` names a person, not a conversation."""
         own_id = self._session_id(arguments) if callable(self._session_id) else self._session_id
         metadata = [as_mapping(arguments.get(name)) for name in ("metadata", "litellm_metadata")]
-        ids = [fields.get(key) for key in ("conversation_id", "thread_id", "session_id") for fields in metadata]
-        ids.append(arguments.get("litellm_session_id"))
+        ids = [
+            *(fields.get(key) for key in ("conversation_id", "thread_id", "session_id") for fields in metadata),
+            arguments.get("litellm_session_id"),
+        ]
         named = next((str(id_) for id_ in ids if isinstance(id_, str | int | UUID) and id_), None)
         return own_id or named or f"litellm-{opening_key(FORMAT, messages)}"

@@ -1,10 +1,12 @@
-"""Summaries by a model that litellm calls, or by Anthropic's own compaction, which litellm asks for and sends back with its header."""
+"""Summaries by a model that litellm calls, or by Anthropic's own compaction.
+
+litellm asks Anthropic for its block, and sends it back, with the header that this needs.
+"""
 
 from __future__ import annotations
 
 import os
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import compaction_hooks
@@ -32,8 +34,6 @@ from compaction_hooks.native import Issuer
 if TYPE_CHECKING:  # no quiet call has a summary
     from compaction_hooks import LiveCall, Summarizer, Summary, SummaryRequest
 
-MARK: Final = {"compaction_hooks": "summary"}
-"""Part of the metadata of every call for a summary, so that a callback can tell it from the user's calls."""
 _NAMES: Final = """
     messages functions function_call tools tool_choice parallel_tool_calls web_search_options stream stream_options
     complete_response response_format modalities audio prediction n stop max_tokens max_completion_tokens logprobs
@@ -47,7 +47,6 @@ _NAMES: Final = """
 _LEFT_OUT: Final = frozenset(_NAMES.split())
 """Arguments that shape the answer to the user's request, and those that repeat, observe and identify the request. The others
 locate the model and identify the user."""
-_ADDRESS: Final = "https://api.anthropic.com"
 _FORBIDDEN: Final = frozenset(
     {"context_management", "response_format", "stop", "tool_choice", "stream", "stream_options"}
 )
@@ -67,7 +66,7 @@ def summarizer(model: str, **connection: object) -> Summarizer:
     def ask(request: SummaryRequest, function: str = "completion") -> Any:
         return _ask(Callee(getattr(import_litellm(), function)), {"model": model, **connection}, request)
 
-    return asker(ask, partial(ask, function="acompletion"), _summary_of)
+    return asker(ask, lambda request: ask(request, "acompletion"), _summary_of)
 
 
 def call_options(callee: Callee, arguments: Arguments, *, native: bool = False) -> CallOptions:
@@ -90,8 +89,8 @@ def call_options(callee: Callee, arguments: Arguments, *, native: bool = False) 
 
 
 def _mark(arguments: Arguments) -> Arguments:
-    """Return arguments for litellm that tell a call for a summary from the user's; a failed one is not retried."""
-    return {"num_retries": 0, "metadata": {**as_mapping(arguments.get("metadata")), **MARK}}
+    """Return arguments by which a callback can tell a call for a summary from the user's; a failed one is not retried."""
+    return {"num_retries": 0, "metadata": {**as_mapping(arguments.get("metadata")), "compaction_hooks": "summary"}}
 
 
 # -- by a model
@@ -102,8 +101,8 @@ def _ask(callee: Callee, kept: Arguments, request: SummaryRequest) -> Any:
     reasons = any(entry.get("supports_reasoning") is True for entry in model_entries(kept))
     # Claude does not reason by default, and without a limit litellm would set its largest output.
     has_limit = callee.takes("max_tokens") and (not reasons or "claude" in str(kept.get("model")).lower())
-    limit = {"max_tokens": request.max_tokens} if has_limit else {}
-    mark = _mark(kept) if callee.is_litellms else {}
+    limit: Arguments = {"max_tokens": request.max_tokens} if has_limit else {}
+    mark: Arguments = _mark(kept) if callee.is_litellms else {}
     messages = [{"role": "system", "content": request.system}, {"role": "user", "content": request.prompt}]
     return callee.call({**kept, **limit, **mark, "messages": messages})
 
@@ -131,10 +130,13 @@ def _native_summaries(callee: Callee, arguments: Arguments, options: CallOptions
     if not (callee.is_sdk and is_anthropics and compacts(model)):
         return None
     kept = {name: value for name, value in arguments.items() if name not in _FORBIDDEN}
-    limit = max(NATIVE_TOKENS, options.get("max_output_tokens") or 0)
 
     def ask(live: LiveCall, request: SummaryRequest) -> Any:
-        asked = {"compaction": compaction_option(request), "max_tokens": limit, "messages": [*live.messages]}
+        asked = {
+            "compaction": compaction_option(request),
+            "max_tokens": max(NATIVE_TOKENS, options.get("max_output_tokens") or 0),
+            "messages": [*live.messages],
+        }
         return callee.call({**kept, **_mark(arguments), **asked})
 
     return NativeSummaries(Issuer("anthropic", _address_of(arguments)), ask, _read_block, form=FORMAT.provider)
@@ -143,8 +145,8 @@ def _native_summaries(callee: Callee, arguments: Arguments, options: CallOptions
 def _address_of(arguments: Arguments) -> str:
     """Return the base address that litellm sends a call to."""
     given = arguments.get("api_base") or arguments.get("base_url") or import_litellm().api_base
-    named = given or os.environ.get("ANTHROPIC_API_BASE") or os.environ.get("ANTHROPIC_BASE_URL") or _ADDRESS
-    return str(named).rstrip("/")
+    named = given or os.environ.get("ANTHROPIC_API_BASE") or os.environ.get("ANTHROPIC_BASE_URL")
+    return str(named or "https://api.anthropic.com").rstrip("/")
 
 
 def _read_block(response: Any, issuer: Issuer) -> Summary:

@@ -29,12 +29,11 @@ from compaction_adapters.litellm.calls import (
     messages_of,
 )
 from compaction_adapters.litellm.summaries import call_options
-from compaction_hooks import CompactionController, ContextOverflowError, Message
+from compaction_hooks import CompactionController, Message
 from compaction_hooks.formats import read_answer
 from compaction_hooks.recall import RecallTool
 
 P = ParamSpec("P")
-R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
 
 logger = logging.getLogger("compaction_hooks")
@@ -43,6 +42,9 @@ LONGEST_WAIT_SECONDS: Final = 10.0
 """Longest wait between two attempts after a rate limit (litellm's `exponential_backoff_retry`)."""
 _FULL_WINDOW: Final = re.compile(r'"(finish|stop)_reason"\s*:\s*"(model_context_window_exceeded|model_length)"')
 """Stop reasons in a raw response that litellm does not know."""
+_NO_RETRIES: Final[Arguments] = {"num_retries": 0, "retry_policy": {"TimeoutErrorRetries": None}, "max_retries": 0}
+"""To override `litellm.num_retries`, a sync call needs a policy without numbers and an async call a zero. litellm takes the policy
+as a dict too, so that its class, which has moved before, is not needed here."""
 
 
 class CompactingFunction(Conversations, Generic[P, R_co]):
@@ -99,28 +101,26 @@ class CompactingFunction(Conversations, Generic[P, R_co]):
             except Exception as error:
                 if not callee.is_sdk:
                     raise
-                is_curable = self._sessions.is_curable(error, options.get("model"))
-                is_overflow = is_curable or isinstance(error, ContextOverflowError)
+                is_overflow = self._sessions.is_curable(error, options.get("model"))
                 waits = waits or sender.waits_after(error)
                 wait_seconds = None if is_overflow else next(waits, None)
                 if wait_seconds is None:
                     fallback = _next_request(arguments, error, is_overflow=is_overflow)
                     if fallback is None:
                         raise
-                    break
+                    return (yield from self._answer(fallback))
             yield Twin(time.sleep, asyncio.sleep, wait_seconds)
-        return (yield from self._answer(fallback))
 
 
 def with_compaction(
-    function: Callable[P, R],
+    function: Callable[P, R_co],
     controller: CompactionController[Any] | None = None,
     *,
     session_id: SessionId | None = None,
     recall: bool = False,
     native: bool = False,
     **keywords: Unpack[ControllerKeywords],
-) -> CompactingFunction[P, R]:
+) -> CompactingFunction[P, R_co]:
     """Return a function with the same arguments that sends messages that fit; it has the methods of `CompactingFunction`.
 
     A context overflow is compacted and sent once more, before litellm's own retries and fallbacks see it. The caller's list is
@@ -143,7 +143,7 @@ def with_compaction(
     """
     callee = Callee(function)
     shared = controller_from(controller, keywords, FORMAT, taker=with_compaction, sees_model=True)
-    made = CompactingFunction[P, R](callee, shared, session_id, recall=recall, native=native)
+    made = CompactingFunction[P, R_co](callee, shared, session_id, recall=recall, native=native)
 
     async def answer(*args: P.args, **kwargs: P.kwargs) -> object:
         return await cast("Any", made(*args, **kwargs))
@@ -153,7 +153,7 @@ def with_compaction(
 
     wrapper = functools.update_wrapper(answer if callee.is_async else answer_sync, function)
     wrapper.__dict__.update({name: getattr(made, name) for name in dir(made) if not name.startswith("_")})
-    return cast("CompactingFunction[P, R]", wrapper)
+    return cast("CompactingFunction[P, R_co]", wrapper)
 
 
 class _Sender:
@@ -168,19 +168,16 @@ class _Sender:
         if callee.is_litellms:
             self._arguments["logger_fn"] = self._log
         if callee.is_sdk:
-            self._take_retries()
-
-    def _take_retries(self) -> None:
-        for name in ("num_retries", "retry_policy", "retry_strategy", "fallbacks", "context_window_fallback_dict"):
-            self._arguments.pop(name, None)
-        default = sys.modules["litellm"].num_retries  # litellm resets it when a call fails
-        if default:
-            self._retries = default if self._retries is None else self._retries
-            self._arguments |= _no_retries()
-        elif self._retries is not None:
-            # litellm gives the number to the provider's client too, which waits as long as the server says, and repeats only
-            # requests that failed with 408, 409, 429 or a server error.
-            self._arguments["max_retries"] = self._retries
+            default = sys.modules["litellm"].num_retries  # litellm resets it when a call fails
+            for name in ("num_retries", "retry_policy", "retry_strategy", "fallbacks", "context_window_fallback_dict"):
+                self._arguments.pop(name, None)
+            if default:
+                self._retries = default if self._retries is None else self._retries
+                self._arguments |= _NO_RETRIES
+            elif self._retries is not None:
+                # litellm gives the number to the provider's client too, which waits as long as the server says, and repeats
+                # only requests that failed with 408, 409, 429 or a server error.
+                self._arguments["max_retries"] = self._retries
 
     def send(self, view: object) -> Any:
         """Send a view; return the response, or the coroutine of an async function."""
@@ -189,7 +186,7 @@ class _Sender:
 
     def waits_after(self, error: Exception) -> Iterator[float]:
         """Yield the seconds before each repetition of a request that first failed with this error, as litellm with tenacity."""
-        self._arguments |= _no_retries()
+        self._arguments |= _NO_RETRIES
         is_limited = isinstance(error, sys.modules["openai"].RateLimitError)
         for number in range(self._count_retries(error)):
             yield min(2.0 ** (number - 1), LONGEST_WAIT_SECONDS) if is_limited and number else 0.0
@@ -220,14 +217,8 @@ class _Sender:
         if answer is None:
             return None
         # A router may have fallen back to another model; but providers answer direct calls with other names than the request's.
-        answer = replace(answer, model=None) if self._callee.is_sdk else answer
-        return replace(answer, stop_reason="window") if self._is_window else answer
-
-
-def _no_retries() -> Arguments:
-    # To override `litellm.num_retries`, a sync call needs a policy without numbers and an async call a zero. litellm takes the
-    # policy as a dict too, so that its class, which has moved before, is not needed here.
-    return {"num_retries": 0, "retry_policy": {"TimeoutErrorRetries": None}, "max_retries": 0}
+        model = None if self._callee.is_sdk else answer.model
+        return replace(answer, model=model, stop_reason="window" if self._is_window else answer.stop_reason)
 
 
 def _next_request(arguments: Arguments, error: Exception, *, is_overflow: bool) -> Arguments | None:
