@@ -8,7 +8,7 @@ from compaction_adapters.kit import require
 
 require(__name__, "litellm", "LiteLLM", "litellm")
 
-from compaction_adapters.litellm.conversations import SessionId
+from compaction_adapters.litellm.calls import SessionId
 from compaction_adapters.litellm.summaries import summarizer
 from compaction_adapters.litellm.wrapping import with_compaction
 

@@ -8,9 +8,18 @@ from dataclasses import dataclass
 from typing import Any, Final, Unpack
 from weakref import WeakKeyDictionary
 
-from compaction_adapters.kit import ControllerKeywords, controller_from
-from compaction_adapters.litellm.calls import OWN_CALL, Arguments, Callee, as_mapping, import_litellm, messages_of
-from compaction_adapters.litellm.conversations import FORMAT, ChatMessage, ConversationMethods, Conversations, SessionId
+from compaction_adapters.kit import ControllerKeywords
+from compaction_adapters.litellm.calls import (
+    OWN_CALL,
+    Arguments,
+    Callee,
+    ChatMessage,
+    Conversations,
+    SessionId,
+    as_mapping,
+    import_litellm,
+    messages_of,
+)
 from compaction_adapters.litellm.summaries import call_options
 from compaction_hooks import CallOptions, CompactionController, CompactionSession
 from compaction_hooks.errors import CompactionError
@@ -34,7 +43,7 @@ class _OpenCall:
     is_proxied: bool
 
 
-class CompactionCallback(ConversationMethods, CustomLogger):
+class CompactionCallback(Conversations, CustomLogger):
     """Keeps the conversation of every async call inside the window, before the call reaches the model.
 
     In a program: `litellm.callbacks = [CompactionCallback(...)]`. litellm runs it before `acompletion` and `Router.acompletion`,
@@ -61,14 +70,13 @@ class CompactionCallback(ConversationMethods, CustomLogger):
         CustomLogger.__init__(self)  # pyright: ignore[reportUnknownMemberType] - litellm leaves its keywords untyped
         # litellm takes callbacks of one class with equal public numbers and strings for the same, and runs only the first.
         self.instance: Final = id(self)
-        shared = controller_from(controller, keywords, FORMAT, taker=type(self), sees_model=True)
-        ConversationMethods.__init__(self, Conversations(shared, session_id))
+        Conversations.__init__(self, controller, keywords, session_id)
         self._open_calls: dict[str, _OpenCall] = {}
         self._curable: WeakKeyDictionary[CompactionSession[ChatMessage], Exception] = WeakKeyDictionary()
 
     def session(self, conversation_id: str, owner: str = "") -> CompactionSession[ChatMessage]:
         """Return the session of a conversation by the id in its calls; in the proxy, `owner` is the hash of the API key."""
-        return self._sessions.open_for(owner, conversation_id)
+        return self._sessions.open(f"{owner}:{conversation_id}" if owner else conversation_id)
 
     # -- before a call
 
@@ -101,7 +109,7 @@ class CompactionCallback(ConversationMethods, CustomLogger):
         try:
             # A client of the proxy may choose any id for its call: only equal messages prove that it is the same call.
             if call is None or call.view != messages or owner is not None:
-                session = self._sessions.of(arguments, messages, owner or "")
+                session = self.session(self._find_id(arguments, messages), owner or "")
                 call = _OpenCall(session, messages, messages, is_proxied=owner is not None)
             options = call_options(Callee((router or import_litellm()).acompletion), arguments)
             self._sessions.remember_call(call.session, options)
@@ -138,11 +146,9 @@ class CompactionCallback(ConversationMethods, CustomLogger):
     async def async_log_failure_event(self, kwargs: dict[str, Any], *_: object, **__: object) -> None:
         """Remember a curable error for the conversation's next call. litellm calls this with every failed attempt."""
         call, error = self._open_calls.get(_call_id(kwargs)), kwargs.get("exception")
-        if call is None:
-            return
-        if isinstance(error, Exception) and self._sessions.is_curable(error, kwargs.get("model")):
+        if call is not None and isinstance(error, Exception) and self._sessions.is_curable(error, kwargs.get("model")):
             self._curable[call.session] = error
-        if not call.is_proxied:
+        if call is not None and not call.is_proxied:
             self._open_calls.pop(_call_id(kwargs), None)
 
     async def async_post_call_failure_hook(self, request_data: dict[str, Any], *_: object, **__: object) -> None:

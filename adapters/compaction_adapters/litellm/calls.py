@@ -1,4 +1,4 @@
-"""Calls of litellm, and of other functions that take `messages=`: their arguments, and the model, window and tools in them."""
+"""Calls of litellm, and of other functions that take `messages=`: the function, and the facts and conversation in its arguments."""
 
 from __future__ import annotations
 
@@ -6,19 +6,24 @@ import functools
 import inspect
 import os
 import sys
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from importlib import import_module
 from typing import Any, Final, TypeAlias, cast
+from uuid import UUID
 
-from compaction_adapters.kit import positive, tool_schema
-from compaction_hooks import CallOptions
+from compaction_adapters.kit import ControllerKeywords, ModelCalls, opening_key, positive
+from compaction_hooks import CallOptions, CompactionController
 from compaction_hooks.errors import ConfigurationError
-from compaction_hooks.recall import RecallTool
+from compaction_hooks.formats import OpenAIChatFormat
 
 Arguments: TypeAlias = Mapping[str, object]
 """The arguments of a call, by name."""
+ChatMessage: TypeAlias = Mapping[str, object]
+SessionId: TypeAlias = str | Callable[[Mapping[str, object]], str | None]
+"""A conversation's id; or a function that finds it in a call's arguments, or returns None."""
+OWN_CALL: Final = ContextVar("compaction_hooks_own_call", default=False)
+"""Whether this adapter makes the call, so that a `CompactionCallback` leaves it alone."""
 _LOCAL_TABLE: Final = "LITELLM_LOCAL_MODEL_COST_MAP"
 
 
@@ -40,9 +45,13 @@ class Callee:
             raise ConfigurationError(f"with_compaction needs a function, not {type(function).__name__}")
         self._partial = functools.partial(function)  # a partial of a partial has the inner function and all arguments
         self._function = function = self._partial.func
-        self._signature = _signature(function)
-        parameters = self._signature.parameters.values()
-        self._others = next((one.name for one in parameters if one.kind is one.VAR_KEYWORD), "")
+        self._signature = inspect.signature(function)
+        names = {one.kind: one.name for one in self._signature.parameters.values()}
+        self._others = names.get(inspect.Parameter.VAR_KEYWORD, "")
+        # A function around litellm's may hide their arguments behind (*args, **kwargs).
+        if names.keys() == {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}:
+            chat = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in ("model", "messages")]
+            self._signature = self._signature.replace(parameters=[*chat, self._signature.parameters[self._others]])
         if not self.takes("messages"):
             raise ConfigurationError(f"with_compaction needs a function that takes messages=; {function!r} does not")
         layers = (function, inspect.unwrap(function), type(function).__call__)
@@ -53,7 +62,7 @@ class Callee:
         self.router: Any = owner if is_router else None
         module, name = str(getattr(function, "__module__", None)), getattr(function, "__qualname__", None)
         self.is_sdk = module.partition(".")[0] == "litellm" and name in ("completion", "acompletion")
-        self.is_litellms = self.is_sdk or self.router is not None
+        self.is_litellms = self.is_sdk or is_router
 
     def takes(self, name: str) -> bool:
         """Return whether the function has this keyword."""
@@ -68,25 +77,14 @@ class Callee:
 
     def call(self, arguments: Arguments) -> Any:
         """Call the function; return its response, or the coroutine of an async function."""
-        if self.is_async:
-            return self._call_async(arguments)
-        with _own_call():
-            return self._function(**arguments)
+        return self._call_async(arguments) if self.is_async else self._function(**arguments)
 
     async def _call_async(self, arguments: Arguments) -> object:
-        with _own_call():
+        token = OWN_CALL.set(True)
+        try:
             return await self._function(**arguments)
-
-
-def _signature(function: Callable[..., object]) -> inspect.Signature:
-    """Return a function's signature; for `(*args, **kwargs)`, litellm's own."""
-
-    def hidden(model: object, messages: object, **others: object) -> None: ...
-
-    found = inspect.signature(function)
-    kinds = {one.kind for one in found.parameters.values()}
-    is_hidden = kinds == {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}
-    return inspect.signature(hidden) if is_hidden else found
+        finally:
+            OWN_CALL.reset(token)
 
 
 def import_litellm() -> Any:
@@ -104,19 +102,6 @@ def import_litellm() -> Any:
         os.environ.pop(_LOCAL_TABLE, None)  # processes started later would inherit it
 
 
-OWN_CALL: Final = ContextVar("compaction_hooks_own_call", default=False)
-"""Whether this adapter makes the call, so that a `CompactionCallback` leaves it alone."""
-
-
-@contextmanager
-def _own_call() -> Generator[None]:
-    token = OWN_CALL.set(True)
-    try:
-        yield
-    finally:
-        OWN_CALL.reset(token)
-
-
 # -- reading the arguments
 
 
@@ -125,22 +110,11 @@ def as_mapping(value: object) -> Arguments:
     return cast("Arguments", value) if isinstance(value, Mapping) else {}
 
 
-def messages_of(arguments: Arguments) -> list[Arguments] | None:
+def messages_of(arguments: Arguments) -> list[ChatMessage] | None:
     """Return the messages of a call; None if there are none: the function itself raises for that."""
-    messages = cast("list[Arguments] | tuple[Arguments, ...] | None", arguments.get("messages"))
-    if isinstance(messages, tuple):
-        return list(messages)
-    return messages if isinstance(messages, list) else None
-
-
-def with_recall(arguments: Arguments) -> Arguments:
-    """Return a call's arguments with the recall tool among its tools."""
-    tools = cast("Sequence[object]", arguments.get("tools") or ())
-    names = {as_mapping(as_mapping(tool).get("function")).get("name") for tool in tools}
-    if RecallTool.name in names:
-        return arguments
-    function = tool_schema(RecallTool.name, RecallTool.description, RecallTool.parameters)
-    return {**arguments, "tools": [*tools, {"type": "function", "function": function}]}
+    given = arguments.get("messages")
+    messages = list(cast("tuple[object, ...]", given)) if isinstance(given, tuple) else given
+    return cast("list[ChatMessage]", messages) if isinstance(messages, list) else None
 
 
 def options_of(arguments: Arguments, router: Any = None) -> CallOptions:
@@ -184,3 +158,44 @@ def model_entries(arguments: Arguments) -> Iterator[Arguments]:
     for name in (arguments.get("base_model"), own.get("base_model"), arguments.get("model")):
         if isinstance(name, str):
             yield from (table[key] for key in (name, name.partition("/")[2]) if key in table)
+
+
+# -- the conversation
+
+
+class LiteLLMFormat(OpenAIChatFormat):
+    """Chat messages as dicts, as `litellm.Message` objects, or mixed, with Anthropic's blocks in litellm's own field."""
+
+    def native(self, items: Sequence[Mapping[str, object]], /) -> list[ChatMessage]:
+        """Return an assistant message of these blocks."""
+        return [{"role": "assistant", "content": None, "provider_specific_fields": {"compaction_blocks": [*items]}}]
+
+
+FORMAT: Final = LiteLLMFormat()
+
+
+class Conversations(ModelCalls[ChatMessage]):
+    """The conversations of a function or a callback, by the id in its calls, or by `session_id=` if that is a text."""
+
+    def __init__(
+        self,
+        controller: CompactionController[Any] | None,
+        keywords: ControllerKeywords,
+        session_id: SessionId | None,
+    ) -> None:
+        super().__init__(controller, keywords, FORMAT)
+        self._session_id = session_id
+
+    def _own_conversation(self) -> str | None:
+        return self._session_id if isinstance(self._session_id, str) else None
+
+    def _find_id(self, arguments: Arguments, messages: Sequence[ChatMessage]) -> str:
+        """Return the id of a call's conversation. `user` names a person, not a conversation."""
+        own_id = self._session_id(arguments) if callable(self._session_id) else self._session_id
+        metadata = [as_mapping(arguments.get(name)) for name in ("metadata", "litellm_metadata")]
+        ids = [
+            *(fields.get(key) for key in ("conversation_id", "thread_id", "session_id") for fields in metadata),
+            arguments.get("litellm_session_id"),
+        ]
+        named = next((str(id_) for id_ in ids if isinstance(id_, str | int | UUID) and id_), None)
+        return own_id or named or f"litellm-{opening_key(FORMAT, messages)}"

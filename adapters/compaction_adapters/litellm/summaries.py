@@ -1,23 +1,39 @@
-"""Summaries by a model that litellm calls."""
+"""Summaries by a model that litellm calls, or by Anthropic's own compaction.
+
+litellm asks Anthropic for its block, and sends it back, with the header that this needs.
+"""
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
-from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import compaction_hooks
-from compaction_adapters.kit import asker, summary_of
-from compaction_adapters.litellm.calls import Arguments, Callee, as_mapping, import_litellm, model_entries, options_of
-from compaction_adapters.litellm.conversations import FORMAT
-from compaction_adapters.litellm.native import native_summaries
+from compaction_adapters.kit import (
+    NATIVE_TOKENS,
+    NativeSummaries,
+    asker,
+    compaction_option,
+    compacts,
+    read_block,
+    summary_of,
+)
+from compaction_adapters.litellm.calls import (
+    FORMAT,
+    Arguments,
+    Callee,
+    as_mapping,
+    import_litellm,
+    model_entries,
+    options_of,
+)
 from compaction_hooks import CallOptions
+from compaction_hooks.native import Issuer
 
 if TYPE_CHECKING:  # no quiet call has a summary
-    from compaction_hooks import Summarizer, Summary, SummaryRequest
+    from compaction_hooks import LiveCall, Summarizer, Summary, SummaryRequest
 
-MARK: Final = {"compaction_hooks": "summary"}
-"""Part of the metadata of every call for a summary, so that a callback can tell it from the user's calls."""
 _NAMES: Final = """
     messages functions function_call tools tool_choice parallel_tool_calls web_search_options stream stream_options
     complete_response response_format modalities audio prediction n stop max_tokens max_completion_tokens logprobs
@@ -31,6 +47,10 @@ _NAMES: Final = """
 _LEFT_OUT: Final = frozenset(_NAMES.split())
 """Arguments that shape the answer to the user's request, and those that repeat, observe and identify the request. The others
 locate the model and identify the user."""
+_FORBIDDEN: Final = frozenset(
+    {"context_management", "response_format", "stop", "tool_choice", "stream", "stream_options"}
+)
+"""Arguments that Anthropic refuses in a request to compact, and those of streams."""
 
 
 def summarizer(model: str, **connection: object) -> Summarizer:
@@ -46,19 +66,16 @@ def summarizer(model: str, **connection: object) -> Summarizer:
     def ask(request: SummaryRequest, function: str = "completion") -> Any:
         return _ask(Callee(getattr(import_litellm(), function)), {"model": model, **connection}, request)
 
-    return asker(ask, partial(ask, function="acompletion"), _summary_of)
+    return asker(ask, lambda request: ask(request, "acompletion"), _summary_of)
 
 
 def call_options(callee: Callee, arguments: Arguments, *, native: bool = False) -> CallOptions:
-    """Return a call's options for the session: its model, window, limit and tools, and a summarizer that asks its model.
+    """Return the options of a call: its model, window, limit and tools, and a summarizer that asks its model.
 
     Args:
         native: Whether the model's provider compacts if it can.
     """
     options = options_of(arguments, callee.router)
-    by_provider = native_summaries(callee, arguments, _mark(arguments)) if native else None
-    if by_provider is not None:
-        return {**options, "summarizer": by_provider}
     kept = {name: value for name, value in arguments.items() if name not in _LEFT_OUT and not name.startswith("_")}
 
     async def ask(request: SummaryRequest) -> Summary:
@@ -67,25 +84,27 @@ def call_options(callee: Callee, arguments: Arguments, *, native: bool = False) 
     def ask_sync(request: SummaryRequest) -> Summary:
         return _summary_of(_ask(callee, kept, request))
 
-    return {**options, "summarizer": ask if callee.is_async else ask_sync}
+    by_provider = _native_summaries(callee, arguments, options) if native else None
+    return {**options, "summarizer": by_provider or (ask if callee.is_async else ask_sync)}
 
 
 def _mark(arguments: Arguments) -> Arguments:
-    """Return arguments for litellm that tell a call for a summary from the user's; a failed one is not retried."""
-    return {"num_retries": 0, "metadata": {**as_mapping(arguments.get("metadata")), **MARK}}
+    """Return arguments by which a callback can tell a call for a summary from the user's; a failed one is not retried."""
+    return {"num_retries": 0, "metadata": {**as_mapping(arguments.get("metadata")), "compaction_hooks": "summary"}}
+
+
+# -- by a model
 
 
 def _ask(callee: Callee, kept: Arguments, request: SummaryRequest) -> Any:
     """Ask for a summary. A model that reasons gets no token limit, because it would limit the reasoning too."""
-    extra: dict[str, object] = {}
-    # Claude does not reason by default, and without a limit litellm would set its largest output.
     reasons = any(entry.get("supports_reasoning") is True for entry in model_entries(kept))
-    if callee.takes("max_tokens") and (not reasons or "claude" in str(kept.get("model")).lower()):
-        extra["max_tokens"] = request.max_tokens
-    if callee.is_litellms:
-        extra |= _mark(kept)
+    # Claude does not reason by default, and without a limit litellm would set its largest output.
+    has_limit = callee.takes("max_tokens") and (not reasons or "claude" in str(kept.get("model")).lower())
+    limit: Arguments = {"max_tokens": request.max_tokens} if has_limit else {}
+    mark: Arguments = _mark(kept) if callee.is_litellms else {}
     messages = [{"role": "system", "content": request.system}, {"role": "user", "content": request.prompt}]
-    return callee.call({**kept, **extra, "messages": messages})
+    return callee.call({**kept, **limit, **mark, "messages": messages})
 
 
 def _summary_of(response: object) -> Summary:
@@ -99,3 +118,39 @@ def _summary_of(response: object) -> Summary:
 
 def _field(value: Any, name: str) -> Any:
     return as_mapping(value).get(name, getattr(value, name, None))
+
+
+# -- by Anthropic
+
+
+def _native_summaries(callee: Callee, arguments: Arguments, options: CallOptions) -> NativeSummaries | None:
+    """Return the summarizer by which the model of a call compacts; None if it cannot, or if litellm does not call Anthropic."""
+    model, provider = str(arguments.get("model")), arguments.get("custom_llm_provider")
+    is_anthropics = provider in (None, "anthropic") and model.startswith(("anthropic/", "claude-"))
+    if not (callee.is_sdk and is_anthropics and compacts(model)):
+        return None
+    kept = {name: value for name, value in arguments.items() if name not in _FORBIDDEN}
+
+    def ask(live: LiveCall, request: SummaryRequest) -> Any:
+        asked = {
+            "compaction": compaction_option(request),
+            "max_tokens": max(NATIVE_TOKENS, options.get("max_output_tokens") or 0),
+            "messages": [*live.messages],
+        }
+        return callee.call({**kept, **_mark(arguments), **asked})
+
+    return NativeSummaries(Issuer("anthropic", _address_of(arguments)), ask, _read_block, form=FORMAT.provider)
+
+
+def _address_of(arguments: Arguments) -> str:
+    """Return the base address that litellm sends a call to."""
+    given = arguments.get("api_base") or arguments.get("base_url") or import_litellm().api_base
+    named = given or os.environ.get("ANTHROPIC_API_BASE") or os.environ.get("ANTHROPIC_BASE_URL")
+    return str(named or "https://api.anthropic.com").rstrip("/")
+
+
+def _read_block(response: Any, issuer: Issuer) -> Summary:
+    choice = response.choices[0]
+    fields = as_mapping(getattr(choice.message, "provider_specific_fields", None))
+    blocks = cast("list[Arguments]", fields.get("compaction_blocks") or [None])
+    return read_block(blocks[0], issuer, response.usage, choice.finish_reason)

@@ -16,16 +16,24 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, Generic, ParamSpec, TypeVar, Unpack, cast
 
-from compaction_adapters.kit import ControllerKeywords, Flow, Twin, controller_from, run, run_async
-from compaction_adapters.litellm.calls import Arguments, Callee, as_mapping, import_litellm, messages_of, with_recall
-from compaction_adapters.litellm.conversations import FORMAT, ChatMessage, ConversationMethods, Conversations, SessionId
+from compaction_adapters.kit import ControllerKeywords, Flow, Twin, controller_from, run, run_async, tool_schema
+from compaction_adapters.litellm.calls import (
+    FORMAT,
+    Arguments,
+    Callee,
+    ChatMessage,
+    Conversations,
+    SessionId,
+    as_mapping,
+    import_litellm,
+    messages_of,
+)
 from compaction_adapters.litellm.summaries import call_options
-from compaction_hooks import CompactionController, ContextOverflowError, Message
+from compaction_hooks import CompactionController, Message
 from compaction_hooks.formats import read_answer
 from compaction_hooks.recall import RecallTool
 
 P = ParamSpec("P")
-R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
 
 logger = logging.getLogger("compaction_hooks")
@@ -34,35 +42,86 @@ LONGEST_WAIT_SECONDS: Final = 10.0
 """Longest wait between two attempts after a rate limit (litellm's `exponential_backoff_retry`)."""
 _FULL_WINDOW: Final = re.compile(r'"(finish|stop)_reason"\s*:\s*"(model_context_window_exceeded|model_length)"')
 """Stop reasons in a raw response that litellm does not know."""
+_NO_RETRIES: Final[Arguments] = {"num_retries": 0, "retry_policy": {"TimeoutErrorRetries": None}, "max_retries": 0}
+"""To override `litellm.num_retries`, a sync call needs a policy without numbers and an async call a zero. litellm takes the policy
+as a dict too, so that its class, which has moved before, is not needed here."""
 
 
-class CompactingFunction(ConversationMethods, Generic[P, R_co]):
+class CompactingFunction(Conversations, Generic[P, R_co]):
     """A function whose messages are compacted to fit the window, with methods for its conversations.
 
-    A type only: `with_compaction` returns a plain function that has these methods, so that it is still known for async or sync.
+    `with_compaction` returns a plain function around it that has these methods, so that it is still known for async or sync.
     """
 
     __name__: str
 
+    def __init__(
+        self,
+        callee: Callee,
+        controller: CompactionController[Any],
+        session_id: SessionId | None,
+        *,
+        recall: bool,
+        native: bool,
+    ) -> None:
+        super().__init__(controller, {}, session_id)
+        self._callee = callee
+        self._has_recall = recall
+        self._native = native
+
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
         """Call the function."""
-        raise NotImplementedError
+        flow = self._answer(self._callee.bind(args, kwargs))
+        # The function's own result: for an async function, a coroutine.
+        return cast("R_co", run_async(flow) if self._callee.is_async else run(flow))
 
     def recall_tool(self, messages: Sequence[ChatMessage], **arguments: object) -> RecallTool:
         """Return the recall tool of a conversation, for its whole list; `arguments` are those of its calls that name it."""
-        raise NotImplementedError
+        return self.session(self._find_id(arguments, messages)).recall_tool(lambda: messages)
+
+    def _answer(self, arguments: Arguments) -> Flow[object]:
+        """Make one call with its retries, then its fallbacks."""
+        callee, messages = self._callee, messages_of(arguments)
+        if messages is None:
+            return (yield Twin(callee.call, callee.call, arguments))
+
+        session, sent = self.session(self._find_id(arguments, messages)), arguments
+        if self._has_recall:
+            session.recall_tool(lambda: messages)
+            tool = tool_schema(RecallTool.name, RecallTool.description, RecallTool.parameters)
+            tools = cast("Sequence[object]", arguments.get("tools") or ())
+            sent = {**arguments, "tools": [*tools, {"type": "function", "function": tool}]}
+        options, sender = call_options(callee, sent, native=self._native), _Sender(callee, sent)
+        self._sessions.remember_call(session, options)
+        call = Twin(session.call_sync, session.call, messages, sender.send, answer=sender.read, **options)
+        waits: Iterator[float] | None = None
+        while True:
+            try:
+                return (yield call)
+            except Exception as error:
+                if not callee.is_sdk:
+                    raise
+                is_overflow = self._sessions.is_curable(error, options.get("model"))
+                waits = waits or sender.waits_after(error)
+                wait_seconds = None if is_overflow else next(waits, None)
+                if wait_seconds is None:
+                    fallback = _next_request(arguments, error, is_overflow=is_overflow)
+                    if fallback is None:
+                        raise
+                    return (yield from self._answer(fallback))
+            yield Twin(time.sleep, asyncio.sleep, wait_seconds)
 
 
 def with_compaction(
-    function: Callable[P, R],
+    function: Callable[P, R_co],
     controller: CompactionController[Any] | None = None,
     *,
     session_id: SessionId | None = None,
     recall: bool = False,
     native: bool = False,
     **keywords: Unpack[ControllerKeywords],
-) -> CompactingFunction[P, R]:
-    """Return a function with the same arguments that sends messages that fit; it has the methods of `ConversationMethods`.
+) -> CompactingFunction[P, R_co]:
+    """Return a function with the same arguments that sends messages that fit; it has the methods of `CompactingFunction`.
 
     A context overflow is compacted and sent once more, before litellm's own retries and fallbacks see it. The caller's list is
     never changed. A stream is guarded up to its first chunk. If the controller has no summarizer, the called model writes the
@@ -84,58 +143,17 @@ def with_compaction(
     """
     callee = Callee(function)
     shared = controller_from(controller, keywords, FORMAT, taker=with_compaction, sees_model=True)
-    conversations = Conversations(shared, session_id)
-
-    def find_recall_tool(messages: Sequence[ChatMessage], **arguments: object) -> RecallTool:
-        return conversations.of(arguments, messages).recall_tool(lambda: messages)
-
-    def start(args: tuple[object, ...], kwargs: Arguments) -> Flow[object]:
-        arguments = callee.bind(args, kwargs)
-        messages = messages_of(arguments)
-        if recall and messages is not None:
-            find_recall_tool(messages, **{name: arguments[name] for name in arguments.keys() - {"messages"}})
-            arguments = with_recall(arguments)
-        return _answer(callee, conversations, arguments, native)
+    made = CompactingFunction[P, R_co](callee, shared, session_id, recall=recall, native=native)
 
     async def answer(*args: P.args, **kwargs: P.kwargs) -> object:
-        return await run_async(start(args, kwargs))
+        return await cast("Any", made(*args, **kwargs))
 
     def answer_sync(*args: P.args, **kwargs: P.kwargs) -> object:
-        return run(start(args, kwargs))
+        return made(*args, **kwargs)
 
     wrapper = functools.update_wrapper(answer if callee.is_async else answer_sync, function)
-    methods = ConversationMethods(conversations)
-    public = {name: getattr(methods, name) for name in dir(methods) if not name.startswith("_")}
-    wrapper.__dict__.update(public, recall_tool=find_recall_tool)
-    # R is the function's own result: for an async function, a coroutine.
-    return cast("CompactingFunction[P, R]", wrapper)
-
-
-def _answer(callee: Callee, conversations: Conversations, arguments: Arguments, native: bool) -> Flow[object]:
-    """Make one call with its retries, then its fallbacks."""
-    messages = messages_of(arguments)
-    if messages is None:
-        return (yield Twin(callee.call, callee.call, arguments))
-
-    session = conversations.of(arguments, messages)
-    options, sender = call_options(callee, arguments, native=native), _Sender(callee, arguments)
-    conversations.remember_call(session, options)
-    model = options.get("model")
-    while True:
-        try:
-            return (yield Twin(session.call_sync, session.call, messages, sender.send, answer=sender.read, **options))
-        except Exception as error:
-            if not callee.is_sdk:
-                raise
-            is_overflow = isinstance(error, ContextOverflowError) or conversations.is_curable(error, model)
-            wait_seconds = None if is_overflow else sender.wait_after(error)
-            if wait_seconds is None:
-                fallback = _next_request(arguments, error, is_overflow=is_overflow)
-                if fallback is None:
-                    raise
-                break
-        yield Twin(time.sleep, asyncio.sleep, wait_seconds)
-    return (yield from _answer(callee, conversations, fallback, native))
+    wrapper.__dict__.update({name: getattr(made, name) for name in dir(made) if not name.startswith("_")})
+    return cast("CompactingFunction[P, R_co]", wrapper)
 
 
 class _Sender:
@@ -145,59 +163,51 @@ class _Sender:
         self._callee, self._is_window = callee, False
         self._retries: Any = arguments.get("num_retries")
         self._policy, self._logger_fn = arguments.get("retry_policy"), arguments.get("logger_fn")
-        self._waits: Iterator[float] | None = None
         self._first: Arguments = {} if callee.router is None else {"context_window_fallbacks": [{"*": []}]}
         self._arguments = dict(arguments)
         if callee.is_litellms:
             self._arguments["logger_fn"] = self._log
         if callee.is_sdk:
-            self._take_retries()
-
-    def _take_retries(self) -> None:
-        for name in ("num_retries", "retry_policy", "retry_strategy", "fallbacks", "context_window_fallback_dict"):
-            self._arguments.pop(name, None)
-        default = sys.modules["litellm"].num_retries  # litellm resets it when a call fails
-        if default:
-            self._retries = default if self._retries is None else self._retries
-            self._arguments |= _no_retries()
-        elif self._retries is not None:
-            # litellm gives the number to the provider's client too, which waits as long as the server says, and repeats only
-            # requests that failed with 408, 409, 429 or a server error.
-            self._arguments["max_retries"] = self._retries
+            default = sys.modules["litellm"].num_retries  # litellm resets it when a call fails
+            for name in ("num_retries", "retry_policy", "retry_strategy", "fallbacks", "context_window_fallback_dict"):
+                self._arguments.pop(name, None)
+            if default:
+                self._retries = default if self._retries is None else self._retries
+                self._arguments |= _NO_RETRIES
+            elif self._retries is not None:
+                # litellm gives the number to the provider's client too, which waits as long as the server says, and repeats
+                # only requests that failed with 408, 409, 429 or a server error.
+                self._arguments["max_retries"] = self._retries
 
     def send(self, view: object) -> Any:
         """Send a view; return the response, or the coroutine of an async function."""
         arguments, self._first = {**self._arguments, **self._first, "messages": view}, {}
         return self._callee.call(arguments)
 
-    def wait_after(self, error: Exception) -> float | None:
-        """Return the seconds to wait before the next attempt; None if litellm would not make one."""
-        try:
-            # All errors of litellm derive from openai's.
-            if not isinstance(error, sys.modules["openai"].APIError):
-                return None
-            self._waits = self._waits or self._waits_after(error)
-            self._arguments |= _no_retries()
-            return next(self._waits, None)
-        except Exception as own:  # noqa: BLE001 - litellm has changed: its caller must see the provider's error, not this one
-            logger.warning("no retry, because litellm's rules for it cannot be read (%s)", type(own).__name__)
-            return None
-
-    def _waits_after(self, error: Exception) -> Iterator[float]:
+    def waits_after(self, error: Exception) -> Iterator[float]:
         """Yield the seconds before each repetition of a request that first failed with this error, as litellm with tenacity."""
+        self._arguments |= _NO_RETRIES
+        is_limited = isinstance(error, sys.modules["openai"].RateLimitError)
+        for number in range(self._count_retries(error)):
+            yield min(2.0 ** (number - 1), LONGEST_WAIT_SECONDS) if is_limited and number else 0.0
+
+    def _count_retries(self, error: Exception) -> int:
+        """Return how often litellm would repeat a request that failed with this error."""
+        if not isinstance(error, sys.modules["openai"].APIError):  # the root of all errors of litellm
+            return 0
         by_policy: int | None = None
         if self._policy is not None:
-            litellm = import_litellm()
-            by_policy = litellm.get_num_retries_from_retry_policy(exception=error, retry_policy=self._policy)
-        is_limited = isinstance(error, sys.modules["openai"].RateLimitError)
-        for number in range((self._retries or 0) if by_policy is None else by_policy):
-            yield min(2.0 ** (number - 1), LONGEST_WAIT_SECONDS) if is_limited and number else 0.0
+            try:
+                by_policy = import_litellm().get_num_retries_from_retry_policy(error, self._policy)
+            except Exception as own:  # noqa: BLE001 - litellm has changed: its caller must see the provider's error, not this one
+                logger.warning("no retry, because litellm's rules for it cannot be read (%s)", type(own).__name__)
+                return 0
+        return (self._retries or 0) if by_policy is None else by_policy
 
     def _log(self, details: Mapping[str, object]) -> None:
         """Read litellm's log entry of a raw response, because litellm turns stop reasons that it does not know into "stop"."""
         text = details.get("original_response")
-        if details.get("log_event_type") == "post_api_call" and isinstance(text, str):
-            self._is_window = _FULL_WINDOW.search(text) is not None
+        self._is_window = isinstance(text, str) and _FULL_WINDOW.search(text) is not None
         if callable(self._logger_fn):
             self._logger_fn(details)
 
@@ -207,14 +217,8 @@ class _Sender:
         if answer is None:
             return None
         # A router may have fallen back to another model; but providers answer direct calls with other names than the request's.
-        answer = replace(answer, model=None) if self._callee.is_sdk else answer
-        return replace(answer, stop_reason="window") if self._is_window else answer
-
-
-def _no_retries() -> Arguments:
-    # To override `litellm.num_retries`, a sync call needs a policy without numbers and an async call a zero. litellm takes the
-    # policy as a dict too, so that its class, which has moved before, is not needed here.
-    return {"num_retries": 0, "retry_policy": {"TimeoutErrorRetries": None}, "max_retries": 0}
+        model = None if self._callee.is_sdk else answer.model
+        return replace(answer, model=model, stop_reason="window" if self._is_window else answer.stop_reason)
 
 
 def _next_request(arguments: Arguments, error: Exception, *, is_overflow: bool) -> Arguments | None:
@@ -222,14 +226,12 @@ def _next_request(arguments: Arguments, error: Exception, *, is_overflow: bool) 
 
     After an overflow `context_window_fallback_dict` comes first. The messages are the caller's, for a view that fits the model.
     """
-    model, fallbacks = str(arguments.get("model")), arguments.get("fallbacks")
-    larger = as_mapping(arguments.get("context_window_fallback_dict"))
+    model, larger = str(arguments.get("model")), as_mapping(arguments.get("context_window_fallback_dict"))
+    given = cast("Sequence[object]", arguments.get("fallbacks") or ())
+    fallbacks: list[Arguments] = [as_mapping(one) or {"model": one} for one in given]
     if is_overflow and model in larger:
-        changes: Arguments = {"model": larger[model], "context_window_fallback_dict": None}
-    elif isinstance(fallbacks, list | tuple) and fallbacks:
-        first, *rest = cast("Sequence[object]", fallbacks)
-        changes = {**(as_mapping(first) or {"model": first}), "fallbacks": rest}
-    else:
+        fallbacks.insert(0, {"model": larger[model], "context_window_fallback_dict": None})
+    if not fallbacks:
         return None
-    logger.warning("falling back to %s (%s)", changes.get("model", model), type(error).__name__)
-    return {**arguments, **changes}
+    logger.warning("falling back to %s (%s)", fallbacks[0].get("model", model), type(error).__name__)
+    return {**arguments, **fallbacks[0], "fallbacks": fallbacks[1:]}
