@@ -38,6 +38,9 @@ TOGETHER = {
 }
 """By environment of the fast suite: the extras in it: litellm and pydantic-ai's openai extra ask for different openai clients."""
 
+NOT_IN_CI = ("agents",)
+"""Environments whose lowest versions and newest releases only the full matrix tries; `.ci/run` takes sessions with the tag "ci"."""
+
 EVERYWHERE = ("tests/adapters/test_page_programs.py", "tests/api/test_mistakes.py")
 """Run the programs, and the mistakes, of whichever frameworks are installed."""
 
@@ -81,6 +84,10 @@ os.environ["PYTHONPYCACHEPREFIX"] = str(Path(".nox", "bytecode").resolve())
 nox.options.default_venv_backend = "uv"
 nox.options.download_python = "never"
 nox.options.sessions = ["core", "frameworks"]
+
+
+def _tags(environment: str) -> list[str]:
+    return [] if environment in NOT_IN_CI else ["ci"]
 
 
 def install(session: nox.Session, *groups: str, extras: str = "") -> None:
@@ -150,7 +157,9 @@ def frameworks(session: nox.Session, environment: str) -> None:
 
 @nox.session(tags=["full"])
 @nox.parametrize("versions", [nox.param("lowest", id="lowest"), nox.param("latest", id="latest")])
-@nox.parametrize("framework", [nox.param(extra, id=extra) for extra in ADAPTERS])
+@nox.parametrize(
+    "framework", [nox.param(extra, id=extra, tags=_tags(_ADAPTERS[extra]["environment"])) for extra in ADAPTERS]
+)
 def adapter(session: nox.Session, framework: str, versions: str) -> None:
     """One adapter with its framework at the lowest version pyproject.toml allows, and at the latest; there its example too."""
     _install_adapter(session, framework, {"lowest": "lowest-direct", "latest": "highest"}[versions])
@@ -173,7 +182,7 @@ def _install_adapter(session: nox.Session, framework: str, resolution: str) -> N
 
 
 @nox.session(tags=["newest"])
-@nox.parametrize("environment", [nox.param(name, id=name) for name in TOGETHER])
+@nox.parametrize("environment", [nox.param(name, id=name, tags=_tags(name)) for name in TOGETHER])
 def newest(session: nox.Session, environment: str) -> None:
     """The adapters with the newest release of every framework, also where a package it asks for cannot be had: `nox -t newest`.
 
