@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
@@ -39,12 +40,13 @@ class Stage(ProviderStage):
         return OpenAIChatClient(model=model, async_client=self._openai(key), **options)
 
     def anthropic(self, key: str, model: str, **options: Any) -> Any:
-        from agent_framework_anthropic import AnthropicClient
         from anthropic import AsyncAnthropic
+
+        package: Any = import_module("agent_framework_anthropic")  # there are pre-releases only
 
         client = AsyncAnthropic(base_url=self.provider.anthropic_url, api_key=self.key + key, max_retries=0)
         self._clients.append(client)
-        return AnthropicClient(model=model, anthropic_client=client, **options)
+        return package.AnthropicClient(model=model, anthropic_client=client, **options)
 
     def agent(self, api: str, *middleware: Any, key: str = "", **options: Any) -> Agent[Any]:
         defaults = {} if api == "anthropic" else {"default_options": dict(LOCAL)}

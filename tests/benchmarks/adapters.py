@@ -184,7 +184,8 @@ def google_adk(kind: str) -> tuple[Send, Callable[[int], list[Any]]]:
     from google.adk.agents import LlmAgent
     from google.adk.apps import App
     from google.adk.events import Event
-    from google.adk.models import BaseLlm, LlmResponse
+    from google.adk.models import BaseLlm
+    from google.adk.models.llm_response import LlmResponse
     from google.adk.plugins.base_plugin import BasePlugin
     from google.adk.runners import InMemoryRunner
     from google.genai.types import Content, FinishReason, Part
@@ -205,7 +206,7 @@ def google_adk(kind: str) -> tuple[Send, Callable[[int], list[Any]]]:
         plugin = CompactionPlugin(context_window=WINDOW)
     app = App(name="bench", root_agent=LlmAgent(name="one", model=Fine(model="fine")), plugins=[plugin])
     runner = InMemoryRunner(app=app)
-    place = {"user_id": "one", "session_id": "one"}
+    place: dict[str, Any] = {"user_id": "one", "session_id": "one"}
 
     def make(first: int) -> list[Any]:
         texts = {"model": f"Answer {first}.", "user": f"Question {first}?"}

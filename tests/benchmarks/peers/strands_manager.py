@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import AsyncIterator, Iterator, Sequence
-from typing import Any
+from typing import Any, cast
 
 from strands import Agent
 from strands.agent.conversation_manager import SummarizingConversationManager
@@ -46,7 +46,7 @@ class Peer(ChatPeer):
         self._manager = SummarizingConversationManager(proactive_compression=True)
         model = _Summarizer(window, summarize)
         self._agent: Any = Agent(model=model, conversation_manager=self._manager, callback_handler=None)
-        self.messages = self._agent.messages
+        self.messages = cast("Any", self._agent.messages)
 
     def append(self, message: Chat, reported: Reported | None) -> None:
         if message["role"] == "system":
