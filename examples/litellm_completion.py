@@ -34,7 +34,7 @@ def report(event: CompactionEvent) -> None:
 
 def main(endpoint: ModelEndpoint) -> None:
     """Ask one question after the other."""
-    complete: Any = litellm.completion  # pyright: ignore[reportUnknownMemberType] - older versions have unknown types in it
+    complete: Any = litellm.completion  # pyright: ignore - older versions have unknown types in it
     completion = with_compaction(complete, on_event=report)
     messages: list[Any] = [{"role": "system", "content": "You read logs and answer in one sentence."}]
     for number in range(QUESTIONS):
