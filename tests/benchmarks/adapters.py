@@ -267,8 +267,61 @@ def agent_framework(kind: str) -> tuple[Send, Callable[[int], list[Any]]]:
     return send, make
 
 
+def strands(kind: str) -> tuple[Send, Callable[[int], list[Any]]]:
+    """Return an agent without tools, and messages for it."""
+    from strands import Agent
+    from strands.agent.conversation_manager import NullConversationManager
+    from strands.middleware import InvokeModelStage
+    from strands.models import Model
+
+    class Fine(Model):
+        def update_config(self, **_: Any) -> None: ...
+
+        def get_config(self) -> Any:
+            return {"model_id": "fine"}
+
+        def structured_output(self, *_: Any, **__: Any) -> Any:
+            raise NotImplementedError
+
+        async def stream(self, *_: Any, **__: Any) -> Any:
+            yield {"messageStart": {"role": "assistant"}}
+            yield {"contentBlockStart": {"start": {}}}
+            yield {"contentBlockDelta": {"delta": {"text": "Fine."}}}
+            yield {"contentBlockStop": {}}
+            yield {"messageStop": {"stopReason": "end_turn"}}
+
+    async def empty(context: Any, next_fn: Any) -> Any:
+        async for event in next_fn(context):
+            yield event
+
+    manager: Any = NullConversationManager()
+    if kind == "ours":
+        from compaction_adapters.strands import CompactionConversationManager
+
+        manager = CompactionConversationManager(context_window=WINDOW)
+    agent = Agent(model=Fine(), conversation_manager=manager, callback_handler=None)
+    if kind == "empty":
+        agent.add_middleware(InvokeModelStage, empty)
+
+    def make(first: int) -> list[Any]:
+        texts = {"assistant": f"Answer {first}.", "user": f"Question {first}?"}
+        return [{"role": role, "content": [{"text": text}]} for role, text in texts.items()]
+
+    async def send(messages: list[Any]) -> object:
+        """Ask the newest message; all before it are in the agent, or are put there."""
+        agent.messages = agent.messages or messages[:-1]
+        return await agent.invoke_async(messages[-1]["content"])
+
+    return send, make
+
+
 FRAMEWORKS = {"langgraph": langgraph, "langchain": langchain, "pydantic_ai": pydantic_ai, "litellm": litellm}
-FRAMEWORKS |= {"openai_agents": openai_agents, "google_adk": google_adk, "agent_framework": agent_framework}
+FRAMEWORKS |= {
+    "openai_agents": openai_agents,
+    "google_adk": google_adk,
+    "strands": strands,
+    "agent_framework": agent_framework,
+}
 
 
 async def measure(name: str, kind: str, count: int) -> float:

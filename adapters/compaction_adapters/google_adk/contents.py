@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final, cast
+from typing import Any, Final, cast
 
 from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
@@ -12,10 +12,18 @@ from google.genai import types
 
 from compaction_hooks import Message, MessageFormat
 from compaction_hooks.formats import GeminiFormat, read_answer
-from compaction_hooks.messages import StopReason
+from compaction_hooks.messages import PlainMessage, StopReason
 
-FORMAT: Final = cast("MessageFormat[types.Content]", GeminiFormat())
-"""It reads Google's objects, and writes dicts."""
+
+class ContentsFormat(GeminiFormat):
+    """Gemini's format, which reads Google's objects and writes dicts."""
+
+    def read_plain(self, message: Any, /) -> PlainMessage | None:
+        """Return the texts of a content of plain texts, calls and responses; None for any other."""
+        return super().read_plain(message.model_dump(exclude_none=True))
+
+
+FORMAT: Final = cast("MessageFormat[types.Content]", ContentsFormat())
 
 _STOP_REASONS: Final[dict[types.FinishReason | None, StopReason]] = {
     types.FinishReason.STOP: "complete",
@@ -40,6 +48,8 @@ def is_copy(content: types.Content, other: types.Content) -> bool:
 
 
 def read_response(response: LlmResponse) -> Message | None:
-    """Return the usage and the stop reason of a response, as a message without parts; None without usage."""
-    answer = read_answer(response)
-    return answer and replace(answer, stop_reason=_STOP_REASONS.get(response.finish_reason))
+    """Return the usage and the stop reason of a response, as a message without parts; None without either."""
+    answer, stop_reason = read_answer(response), _STOP_REASONS.get(response.finish_reason)
+    if answer is None and stop_reason is None:
+        return None
+    return replace(answer or Message(role="assistant", parts=()), stop_reason=stop_reason)
