@@ -153,7 +153,7 @@ class AgentHarness:
         agent = Agent(
             client=stage.client(self.api, model=opening.model, **on_client),
             instructions=opening.system,
-            tools=[_tool(tool) for tool in opening.tools],
+            tools=[function_tool(tool) for tool in opening.tools],
             middleware=[] if on_client else middleware,
             default_options={} if self.api == "anthropic" else dict(LOCAL),
             require_per_service_call_history_persistence=self.way == "per-call",
@@ -164,7 +164,7 @@ class AgentHarness:
             await stage.close()
 
 
-def _tool(tool: ScriptedTool) -> FunctionTool:
+def function_tool(tool: ScriptedTool) -> FunctionTool:
     def run(**arguments: Any) -> str:
         return tool.run(arguments)
 
