@@ -49,7 +49,6 @@ class Names:
 def test_the_configuration_names_the_conversation() -> None:
     configs: list[RunnableConfig] = [{}, THREAD, thread(""), {"configurable": {"thread_id": 7}}]
     assert [Task(config).conversation() for config in configs] == [None, "T", None, "7"]
-    assert [Task(config).conversation("run-1") for config in configs] == ["run-1", "T", "run-1", "7"]
 
 
 def test_each_task_that_send_starts_is_a_conversation_of_its_own() -> None:
@@ -149,7 +148,7 @@ def test_the_update_of_a_state_marks_undone_records() -> None:
 
 
 def new_conversations() -> Conversations:
-    return Conversations(CompactionController(context_window=16_384), "records", "run")
+    return Conversations(CompactionController(context_window=16_384), "records")
 
 
 def conversation(conversations: Conversations, name: str, messages: list[BaseMessage]) -> Conversation:
@@ -178,12 +177,10 @@ def test_a_record_is_given_to_conversations_with_all_its_messages_only() -> None
         assert session.export_records() == (kept if is_given else [])
 
 
-def test_a_session_gets_records_once_for_each_beginning() -> None:
+def test_a_session_gets_records_when_it_begins_alike() -> None:
     """A session may see the input of a model before it sees the conversation itself."""
     conversations = new_conversations()
-    early = conversation(conversations, "early", talk()).session
     late = conversation(conversations, "late", talk(first=1)).session
     kept = kept_records(conversations)
-    conversation(conversations, "early", talk())
     conversation(conversations, "late", talk())
-    assert (early.export_records(), late.export_records()) == ([], kept)
+    assert late.export_records() == kept

@@ -22,7 +22,7 @@ from langgraph.types import Command
 
 from compaction_adapters.kit import Flow, PolicyKeywords, Twin, controller_from, run, run_async
 from compaction_adapters.langchain.compat import trace_policy, transformers
-from compaction_adapters.langchain.records import CHANNEL, RUN_CHANNEL, CompactionState
+from compaction_adapters.langchain.records import CHANNEL, CompactionState
 from compaction_adapters.langchain.requests import call_options, with_view
 from compaction_adapters.langchain.sizes import controller_keywords
 from compaction_adapters.langchain.streaming import HandlerWatch
@@ -101,7 +101,7 @@ class CompactionMiddleware(ThreadMethods[Conversations], AgentMiddleware[AgentSt
         translated = controller_keywords(model, trigger, keep, keywords)
         self.controller = controller_from(controller, translated, FORMAT, taker=type(self), sees_model=True)
         self._name, self._native = name, native
-        self._sessions = Conversations(self.controller, CHANNEL, RUN_CHANNEL, has_recall=recall)
+        self._sessions = Conversations(self.controller, CHANNEL, has_recall=recall)
         self._messages_key = "messages"
         self.tools = [recall_tool(self._sessions, self._messages_key)] if recall else []
 

@@ -7,17 +7,15 @@ from typing import Annotated, Final, NotRequired
 
 from langchain.agents.middleware.types import AgentState, PrivateStateAttr, ResponseT
 
-from compaction_adapters.langchain_core.channels import HiddenChannel, RecordsChannel
+from compaction_adapters.langchain_core.channels import RecordsChannel
 
 CHANNEL: Final = "_compaction_records"
-RUN_CHANNEL: Final = "_compaction_run"
 
 
 class CompactionState(AgentState[ResponseT]):
     """The part of an agent's state that the middleware adds, in no input, output or `values` event.
 
-    It holds the records as plain JSON, and a name for a run without a thread, which no checkpoint has.
+    It holds the records as plain JSON.
     """
 
     _compaction_records: NotRequired[Annotated[list[Mapping[str, object]], PrivateStateAttr, RecordsChannel]]
-    _compaction_run: NotRequired[Annotated[str, PrivateStateAttr, HiddenChannel]]

@@ -105,7 +105,6 @@ class ThreadMethods(TwinMethods, ABC, Generic[S]):
         saved = yield Twin(lambda: [*saver.list(whole)], list_async)
         yield Twin(saver.delete_thread, saver.adelete_thread, thread)
         for session in self._sessions_of(thread, saved):
-            self._sessions.drop(session)
             yield Twin(self.controller.forget_sync, self.controller.forget, session.id)
 
     load_sync = blocking(load)
@@ -145,7 +144,7 @@ class ThreadMethods(TwinMethods, ABC, Generic[S]):
         )
         session.import_records(records)
         messages: list[BaseMessage] = list(snapshot.values.get(self._messages_key) or ())
-        return Conversation(Task(config), session, messages, records, run=None)
+        return Conversation(Task(config), session, messages, records)
 
     def _write_records(self, graph: Any, config: RunnableConfig, thread: Conversation) -> Flow[None]:
         update = self._sessions.keep(thread)

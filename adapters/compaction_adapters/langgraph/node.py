@@ -25,7 +25,7 @@ from compaction_adapters.langchain_core import (
     recall_tool,
     without_response_ids,
 )
-from compaction_adapters.langgraph.channels import RECORDS_KEY, RUN_KEY, VIEW_KEY, has_reducer, node_schema, takes_view
+from compaction_adapters.langgraph.channels import RECORDS_KEY, VIEW_KEY, has_reducer, node_schema, takes_view
 from compaction_adapters.langgraph.model import CompactingChatModel, CompactingModel, is_chat_model
 from compaction_adapters.langgraph.runs import ModelOfRun, hide_from_stream, run_options
 from compaction_adapters.langgraph.views import NodeConversations
@@ -233,7 +233,7 @@ class CompactionNode(ThreadMethods[NodeConversations], Runnable[Any, dict[str, A
 
 def _check_keys(messages_key: str, output_key: str | None) -> None:
     for name, key in (("messages_key", messages_key), ("output_key", output_key)):
-        if key == "" or key in (RECORDS_KEY, RUN_KEY):
+        if key == "" or key == RECORDS_KEY:
             raise ConfigurationError(f"{name}={key!r} must name a key of the state, and none that the node itself uses")
     if messages_key == output_key:
         raise ConfigurationError(

@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 from langchain_core.messages import BaseMessage
 
 from compaction_adapters.langchain_core import Conversation, Conversations, Task
-from compaction_adapters.langgraph.channels import RECORDS_KEY, RUN_KEY
+from compaction_adapters.langgraph.channels import RECORDS_KEY
 from compaction_hooks import CompactionController, CompactionSession
 
 _Lists: TypeAlias = tuple[list[BaseMessage], list[BaseMessage]]
@@ -33,7 +33,7 @@ class NodeConversations(Conversations):
         is_native: bool = False,
     ) -> None:
         suffix = "" if messages_key == "messages" else f"#{messages_key}"
-        super().__init__(controller, RECORDS_KEY, RUN_KEY, suffix, has_recall=has_recall)
+        super().__init__(controller, RECORDS_KEY, suffix, has_recall=has_recall)
         self.is_native = is_native
         self._messages_key = messages_key
         self._views: WeakKeyDictionary[CompactionSession[BaseMessage], tuple[_Lists, ...]] = WeakKeyDictionary()
@@ -49,15 +49,15 @@ class NodeConversations(Conversations):
         A session follows one list: the state's, or the one whose view a node has returned. If the model's input contains this list
         or its view, with other messages around it or not, it is the same conversation; any other input is another conversation.
         """
-        conversation = self.of(task, messages)
         in_state = task.get(self._messages_key)
         own = cast("list[BaseMessage]", in_state if isinstance(in_state, list) else [])
+        conversation = self.of(task, own or messages)
         views = self._views.get(conversation.session, ())
         for known, whole in ((own, own), *views):
             if (found := _around(messages, known)) is not None:
                 before, after = found
                 return replace(conversation, messages=[*whole, *after] if after else whole, prefix=before)
-        return self.of(task, messages, kind="#model") if views else conversation
+        return self.of(task, messages, kind="#model" if views else "")
 
 
 def _around(messages: list[BaseMessage], known: list[BaseMessage]) -> _Lists | None:
