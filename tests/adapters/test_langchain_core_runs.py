@@ -122,7 +122,8 @@ def test_joined_records_are_those_of_both_sides_once() -> None:
     a, b, c = ({"id": name, "summary": name} for name in "abc")
     assert union_records([a, b], [dict(b), c]) == [a, b, c]
     assert union_records(None, [a]) == union_records([a], None) == [a]
-    assert union_records([a, b], [{"id": "a", "undone": True}]) == [b]
+    undo = {"id": "n", "covered_digest": "", "takes_back": ["a"]}
+    assert union_records([a, b], [undo]) == union_records([undo, b], [a]) == [undo, b]
     many = [{"id": str(number)} for number in range(20)]
     assert [record["id"] for record in union_records(many, many)] == [str(number) for number in range(12, 20)]
 
@@ -136,14 +137,13 @@ def test_the_update_of_a_state_has_the_active_record_if_the_state_lacks_it() -> 
     assert records_update(session, []) == []
 
 
-def test_the_update_of_a_state_marks_undone_records() -> None:
+def test_an_undone_record_is_gone_from_the_state() -> None:
     session = compact(talk())
     saved = records_update(session, [])
     session.undo()
-    note, gone = records_update(session, saved)
-    assert gone == {"id": saved[0]["id"], "undone": True}
+    (note,) = records_update(session, saved)
     assert note["takes_back"] == [saved[0]["id"]]
-    assert union_records(saved, [note, gone]) == [note]
+    assert union_records(saved, [note]) == [note]
     assert records_update(session, [note]) == []
 
 

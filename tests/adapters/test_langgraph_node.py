@@ -178,9 +178,9 @@ def test_a_system_prompt_and_tools_count() -> None:
 @folded(
     "keywords, message",
     [
-        ({"output_key": "messages"}, "messages_key and output_key are both 'messages'"),
-        ({"messages_key": ""}, "messages_key='' must name a key"),
-        ({"output_key": "compaction_records"}, "none that the node itself uses"),
+        ({"output_key": "messages"}, "output_key='messages' must name two keys.*trim=True"),
+        ({"messages_key": ""}, "messages_key='' and .* must name two keys"),
+        ({"output_key": "compaction_records"}, "which the node itself uses"),
         ({"controller": CompactionController(), "context_window": 9_000}, "give a controller or its keywords"),
         ({"settings": CompactionSettings(trigger_ratio=0.5)}, "is a part of a context window that is not known"),
         ({"context_window": 0}, "context_window=0"),

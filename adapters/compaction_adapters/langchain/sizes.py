@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from langchain_core.language_models import BaseChatModel
@@ -45,10 +46,8 @@ def controller_keywords(
     translated = cast("ControllerKeywords", {**keywords})  # some of its keys
     for argument, given in (("trigger", trigger), ("keep", keep)):
         if given is not None:
-            changes = _read_sizes(argument, given)
-            translated["settings"] = with_changes(
-                translated.get("settings"), lambda policy, name=argument, sizes=changes: _change(policy, name, sizes)
-            )
+            change = partial(_change, argument=argument, sizes=_read_sizes(argument, given))
+            translated["settings"] = with_changes(translated.get("settings"), change)
     if model is not None:
         if keywords.get("summarizer") is not None:
             raise ConfigurationError("model and summarizer exclude one another: give one")
@@ -72,7 +71,7 @@ def _read_sizes(argument: str, given: object) -> dict[str, float]:
     found: dict[str, float] = {}
     for size in cast("list[object]", given) if isinstance(given, list) else [given]:
         # LangChain's clause is a dict of sizes that must all be reached.
-        pairs: object = [*cast("Mapping[str, object]", size).items()] if isinstance(size, Mapping) else [size]
+        pairs: list[Any] = [*cast("Mapping[str, object]", size).items()] if isinstance(size, Mapping) else [size]
         match pairs:
             case [(kind, int() | float() as value)] if kind in _SETTINGS[argument] and not isinstance(value, bool):
                 name = _SETTINGS[argument][kind]

@@ -12,7 +12,7 @@ from typing import Any
 from langgraph.channels import AnyValue  # pyright: ignore[reportMissingTypeStubs]
 from langgraph.errors import EmptyChannelError  # pyright: ignore[reportMissingTypeStubs]
 
-from compaction_adapters.langchain_core.records import Records, union_records
+from compaction_adapters.langchain_core.conversations import Records, union_records
 
 
 class RecordsChannel(AnyValue[Records]):
@@ -41,7 +41,7 @@ class RecordsChannel(AnyValue[Records]):
         return self.value
 
     def update(self, values: Sequence[Records]) -> bool:
-        """Add records, and remove those marked as undone; return whether there were any values."""
+        """Add records, and remove those that were undone; return whether there were any values."""
         for value in values:
             self.value = union_records(self.hidden_value, value)
         return bool(values)

@@ -1,23 +1,24 @@
-"""The conversation of a graph's task: its session, and the records for it."""
+"""The conversation of a graph's task: its session, the records for it in a channel of the state, and the recall tool."""
 
 from __future__ import annotations
 
-import threading
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 from weakref import WeakSet, WeakValueDictionary
 
 from langchain_core.messages import BaseMessage
+from langchain_core.runnables import RunnableConfig
 
 from compaction_adapters.kit import Sessions, opening_key
 from compaction_adapters.langchain_core.messages import FORMAT
-from compaction_adapters.langchain_core.records import records_update
 from compaction_adapters.langchain_core.tasks import Task
 from compaction_hooks import CompactionController, CompactionSession
 
-if TYPE_CHECKING:  # no quiet call makes one
+if TYPE_CHECKING:  # no quiet call needs them
+    from langchain_core.tools import BaseTool
+
     from compaction_hooks import CompactionRecord
 
 MAX_SHORT: Final = 128
@@ -61,7 +62,6 @@ class Conversations(Sessions[BaseMessage]):
         self._has_recall = has_recall
         self.records_key, self._suffix = records_key, suffix
         self._checkpointed: WeakSet[CompactionSession[BaseMessage]] = WeakSet()
-        self._lock = threading.Lock()
         self._short: OrderedDict[str, None] = OrderedDict()
         self._latest: WeakValueDictionary[str, CompactionSession[BaseMessage]] = WeakValueDictionary()
 
@@ -88,11 +88,10 @@ class Conversations(Sessions[BaseMessage]):
         return Conversation(task, session, messages, saved)
 
     def _close_oldest(self, last: str) -> None:
-        with self._lock:
-            self._short[last] = None
-            self._short.move_to_end(last)
-            if len(self._short) > MAX_SHORT:
-                self.controller.close(self._short.popitem(last=False)[0])
+        self._short.pop(last, None)
+        self._short[last] = None
+        if len(self._short) > MAX_SHORT:
+            self.controller.close(self._short.popitem(last=False)[0])
 
     def _open_filled(
         self, name: str, messages: Sequence[BaseMessage], saved: Sequence[Mapping[str, object]], task: Task
@@ -126,3 +125,69 @@ def _is_true(record: CompactionRecord, messages: Sequence[BaseMessage]) -> bool:
 
     view = project(messages, record, format=FORMAT)
     return len(view) != len(messages) or any(one is not other for one, other in zip(view, messages, strict=True))
+
+
+# -- records in a state's channel
+
+Records: TypeAlias = list[Mapping[str, object]]
+"""Records as plain JSON."""
+MOST_RECORDS: Final = 8
+"""Number of newest records in a state, which bounds each checkpoint. Time travel finds older records in older checkpoints."""
+
+
+def union_records(left: Iterable[Mapping[str, object]] | None, right: Iterable[Mapping[str, object]] | None) -> Records:
+    """Join two lists of records without duplicates, in their order: the reducer of a record channel.
+
+    Records that a note of either side takes back are left out, and all records but the newest `MOST_RECORDS`. Notes stay.
+    """
+    joined = {str(record.get("id")): record for record in [*(left or ()), *(right or ())]}
+    undone = {gone for record in joined.values() for gone in cast("Sequence[str]", record.get("takes_back") or ())}
+    notes = [record for record in joined.values() if _is_note(record)]
+    records = [record for name, record in joined.items() if name not in undone and not _is_note(record)]
+    return [*notes, *records[-MOST_RECORDS:]]
+
+
+def _is_note(record: Mapping[str, object]) -> bool:
+    """Return whether a record is a note of pins or undos, which covers no messages."""
+    return record.get("covered_digest") == ""
+
+
+def records_update(session: CompactionSession[Any], saved: Sequence[Mapping[str, object]]) -> Records:
+    """Return the update of a state's channel: the active record and notes if the state lacks them.
+
+    Of the records only the active one: those of other branches of the thread are in the checkpoints of these branches.
+
+    Args:
+        saved: The records in the state.
+    """
+    known = {str(one.get("id")) for one in saved}
+    found = [record for record in session.records if record.is_note or record is session.record]
+    return [one.to_dict() for one in found if one.id not in known]
+
+
+# -- the recall tool
+
+
+def recall_tool(conversations: Conversations, messages_key: str) -> BaseTool:
+    """Return the recall tool of the conversations of a graph; it reads the messages in the state of its run.
+
+    Args:
+        messages_key: The state's key for messages.
+    """
+    from langchain_core.tools import StructuredTool
+
+    from compaction_hooks.recall import RecallTool
+
+    def recall(config: RunnableConfig, **arguments: Any) -> str:
+        task = Task(config, is_tool=True)
+        messages: list[Any] = task.get(messages_key) or []
+        session = conversations.of(task, messages).session
+        return session.recall_tool(lambda: messages)(**arguments)
+
+    return StructuredTool.from_function(
+        recall,
+        name=RecallTool.name,
+        description=RecallTool.description,
+        args_schema={**RecallTool.parameters},
+        infer_schema=False,
+    )

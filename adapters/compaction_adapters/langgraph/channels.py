@@ -81,11 +81,11 @@ def takes_view(task: Task, key: str | None, *, is_found: bool) -> bool:
     if key is None:
         return False
     declaration = f"{key}: Annotated[list[AnyMessage], UntrackedView]"
+    if key == VIEW_KEY:
+        declaration = "class State(MessagesState, CompactionState): ..."
     if not task.declares(key):
         if is_found:
             return False
-        if key == VIEW_KEY:
-            declaration = "class State(MessagesState, CompactionState): ..."
         raise ConfigurationError(
             f"the graph has no channel {key!r}, so that LangGraph would drop the list for the model. Call the model that "
             'compact.wrap(model) returns, with state["messages"]: it finds the list itself. Or read the list from the state, '
@@ -94,7 +94,6 @@ def takes_view(task: Task, key: str | None, *, is_found: bool) -> bool:
         )
     if has_reducer(task, key):
         raise ConfigurationError(
-            f"{key!r} has a reducer, which would add each list for the model to the one before: declare it without, "
-            f"{declaration}, or by inheriting from CompactionState"
+            f"{key!r} has a reducer, which would add each list for the model to the one before: declare it without, {declaration}"
         )
     return not is_found or not task.channels or isinstance(task.channels[key], UntrackedView)
