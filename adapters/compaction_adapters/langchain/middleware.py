@@ -71,8 +71,8 @@ class CompactionMiddleware(ThreadMethods[Conversations], AgentMiddleware[AgentSt
     as too long, the view is compacted harder and sent once more, unless a token of the answer was streamed already. Status events
     go to the stream mode "custom".
 
-    A thread is one conversation. A subgraph has its own, and so has a run without a thread: of these, only summaries of messages
-    that come back word for word are remembered.
+    A thread is one conversation, and a subgraph has its own. A run without a thread is named by the beginning of its messages, so
+    that the next run with them uses their summary.
 
     Place it before (outside) middleware that marks caches, and after (inside) `ModelFallbackMiddleware` and
     `ModelRetryMiddleware`, so that each further attempt is compacted for its own model. Additions of middleware inside to the
@@ -213,9 +213,8 @@ def _answer_tools(form: Any) -> list[BaseTool]:
 
 
 def _with_view(request: ModelRequest[Any], task: Task, view: list[BaseMessage]) -> ModelRequest[Any]:
-    """Return the request that sends a view; the same request if it sends its own list in the same way."""
-    if arguments := native_arguments(request.model, task.config, view, request.model_settings):
-        request = request.override(model_settings={**request.model_settings, **arguments})
-    if view is request.messages:
-        return request
-    return request.override(messages=cast("list[AnyMessage]", view))
+    """Return the request that sends a view."""
+    arguments = native_arguments(request.model, task.config, view, request.model_settings)
+    return request.override(
+        messages=cast("list[AnyMessage]", view), model_settings={**request.model_settings, **arguments}
+    )
