@@ -142,14 +142,9 @@ def union_records(left: Iterable[Mapping[str, object]] | None, right: Iterable[M
     """
     joined = {str(record.get("id")): record for record in [*(left or ()), *(right or ())]}
     undone = {gone for record in joined.values() for gone in cast("Sequence[str]", record.get("takes_back") or ())}
-    notes = [record for record in joined.values() if _is_note(record)]
-    records = [record for name, record in joined.items() if name not in undone and not _is_note(record)]
+    notes = [record for record in joined.values() if record.get("covered_digest") == ""]  # those cover no messages
+    records = [record for name, record in joined.items() if name not in undone and record not in notes]
     return [*notes, *records[-MOST_RECORDS:]]
-
-
-def _is_note(record: Mapping[str, object]) -> bool:
-    """Return whether a record is a note of pins or undos, which covers no messages."""
-    return record.get("covered_digest") == ""
 
 
 def records_update(session: CompactionSession[Any], saved: Sequence[Mapping[str, object]]) -> Records:

@@ -97,8 +97,9 @@ def run_options(task: Task) -> CallOptions:
     """
     found: dict[str, Any] = {}
     for source in (getattr(task.runtime, "context", None), task.configurable):
-        known = cast("Mapping[str, object] | None", source if isinstance(source, Mapping) else None)
-        options = getattr(source, RUN_OPTIONS_KEY, None) if known is None else known.get(RUN_OPTIONS_KEY)
+        options: object = getattr(source, RUN_OPTIONS_KEY, None)
+        if isinstance(source, Mapping):
+            options = cast("Mapping[str, object]", source).get(RUN_OPTIONS_KEY)
         if options is not None and not isinstance(options, Mapping):
             raise ConfigurationError(
                 f'{RUN_OPTIONS_KEY}={options!r} of a run must be a dict of options, such as {{"context_window": 128_000}}'
