@@ -11,7 +11,6 @@ from langchain_core.messages import (
     AIMessage,
     AIMessageChunk,
     BaseMessage,
-    FunctionMessage,
     HumanMessage,
     SystemMessage,
     ToolMessage,
@@ -48,13 +47,8 @@ def test_a_call_without_an_answer_gets_a_failed_tool_message() -> None:
     assert after[1] is asked
 
 
-def test_a_legacy_call_gets_a_function_message() -> None:
-    asked = AIMessage("", additional_kwargs={"function_call": {"name": "old", "arguments": "{}"}})
-    assert repaired([HumanMessage("hi"), asked], FORMAT)[2] == FunctionMessage(content=INTERRUPTED, name="old")
-
-
 def test_new_ids_are_in_all_copies_of_a_call() -> None:
-    """Content blocks, raw OpenAI calls, stream chunks and Gemini's signatures: all name the calls."""
+    """Content blocks, raw OpenAI calls and Gemini's signatures: all name the calls. Stream chunks are left out."""
     blocks: list[str | dict[str, object]] = [{"type": "tool_use", "id": "a", "name": "read", "input": {}}] * 2
     raw = [{"id": "a", "type": "function", "function": {"name": "read", "arguments": "{}"}}] * 2
     chunk = AIMessageChunk(
@@ -70,7 +64,7 @@ def test_new_ids_are_in_all_copies_of_a_call() -> None:
     assert [message.tool_call_id for message in (first, second) if isinstance(message, ToolMessage)] == ids
     assert [block["id"] for block in made.content if isinstance(block, dict)] == ids
     assert [call["id"] for call in made.additional_kwargs["tool_calls"]] == ids
-    assert [call["id"] for call in made.tool_call_chunks] == ids
+    assert made.tool_call_chunks == []
     assert made.additional_kwargs["__gemini_function_call_thought_signatures__"] == dict.fromkeys(ids, "c2ln")
     assert chunk.tool_calls[1]["id"] == "a"
 

@@ -49,7 +49,6 @@ class Names:
 def test_the_configuration_names_the_conversation() -> None:
     configs: list[RunnableConfig] = [{}, THREAD, thread(""), {"configurable": {"thread_id": 7}}]
     assert [Task(config).conversation() for config in configs] == [None, "T", None, "7"]
-    assert [Task(config).conversation("run-1") for config in configs] == ["run-1", "T", "run-1", "7"]
 
 
 def test_each_task_that_send_starts_is_a_conversation_of_its_own() -> None:
@@ -123,7 +122,8 @@ def test_joined_records_are_those_of_both_sides_once() -> None:
     a, b, c = ({"id": name, "summary": name} for name in "abc")
     assert union_records([a, b], [dict(b), c]) == [a, b, c]
     assert union_records(None, [a]) == union_records([a], None) == [a]
-    assert union_records([a, b], [{"id": "a", "undone": True}]) == [b]
+    undo = {"id": "n", "covered_digest": "", "takes_back": ["a"]}
+    assert union_records([a, b], [undo]) == union_records([undo, b], [a]) == [undo, b]
     many = [{"id": str(number)} for number in range(20)]
     assert [record["id"] for record in union_records(many, many)] == [str(number) for number in range(12, 20)]
 
@@ -137,19 +137,18 @@ def test_the_update_of_a_state_has_the_active_record_if_the_state_lacks_it() -> 
     assert records_update(session, []) == []
 
 
-def test_the_update_of_a_state_marks_undone_records() -> None:
+def test_an_undone_record_is_gone_from_the_state() -> None:
     session = compact(talk())
     saved = records_update(session, [])
     session.undo()
-    note, gone = records_update(session, saved)
-    assert gone == {"id": saved[0]["id"], "undone": True}
+    (note,) = records_update(session, saved)
     assert note["takes_back"] == [saved[0]["id"]]
-    assert union_records(saved, [note, gone]) == [note]
+    assert union_records(saved, [note]) == [note]
     assert records_update(session, [note]) == []
 
 
 def new_conversations() -> Conversations:
-    return Conversations(CompactionController(context_window=16_384), "records", "run")
+    return Conversations(CompactionController(context_window=16_384), "records")
 
 
 def conversation(conversations: Conversations, name: str, messages: list[BaseMessage]) -> Conversation:
@@ -178,12 +177,10 @@ def test_a_record_is_given_to_conversations_with_all_its_messages_only() -> None
         assert session.export_records() == (kept if is_given else [])
 
 
-def test_a_session_gets_records_once_for_each_beginning() -> None:
+def test_a_session_gets_records_when_it_begins_alike() -> None:
     """A session may see the input of a model before it sees the conversation itself."""
     conversations = new_conversations()
-    early = conversation(conversations, "early", talk()).session
     late = conversation(conversations, "late", talk(first=1)).session
     kept = kept_records(conversations)
-    conversation(conversations, "early", talk())
     conversation(conversations, "late", talk())
-    assert (early.export_records(), late.export_records()) == ([], kept)
+    assert late.export_records() == kept

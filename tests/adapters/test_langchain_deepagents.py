@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("deepagents")
 
 from compaction_adapters.langchain import CompactionMiddleware
-from compaction_adapters.langchain.records import CHANNEL
+from compaction_adapters.langchain.middleware import CHANNEL
 from deepagents import create_deep_agent
 from langgraph.checkpoint.memory import InMemorySaver
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from compaction_adapters.kit import Twin
 from compaction_adapters.langchain import CompactionMiddleware
-from compaction_adapters.langchain.records import CHANNEL
+from compaction_adapters.langchain.middleware import CHANNEL
 from compaction_adapters.langchain_core import LangChainFormat
 from langchain.agents import create_agent
 from langchain.agents.middleware import HumanInTheLoopMiddleware

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from compaction_adapters.langchain import CompactionMiddleware
-from compaction_adapters.langchain.records import CHANNEL
+from compaction_adapters.langchain.middleware import CHANNEL
 from compaction_adapters.langchain_core import conversations
 from langchain.agents import create_agent
 from langchain.agents.middleware import AgentMiddleware, ModelRetryMiddleware
@@ -150,7 +150,7 @@ async def test_an_agent_that_is_a_node_of_another_graph_pays_once_for_the_same_b
 async def test_only_the_records_used_last_are_kept_for_other_conversations(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(conversations, "MAX_CARRIED", 2)
+    monkeypatch.setattr(conversations, "MAX_SHORT", 2)
     summarizer = CountingSummarizer()
     stage.side()
     agent = agent_of(stage, CompactionMiddleware(summarizer=summarizer))
@@ -167,9 +167,10 @@ async def test_only_the_records_used_last_are_kept_for_other_conversations(
         pytest.param(False, True, True, id="threads stay"),
     ],
 )
-async def test_sessions_of_runs_that_ended_are_closed(
-    stage: Stage, is_inner: bool, has_thread: bool, is_kept: bool
+async def test_sessions_that_end_with_a_run_are_closed_except_those_used_last(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, is_inner: bool, has_thread: bool, is_kept: bool
 ) -> None:
+    monkeypatch.setattr(conversations, "MAX_SHORT", 1)
     stage.side()
     events: list[CompactionEvent] = []
     compaction = CompactionMiddleware(on_event=events.append, summarizer=CountingSummarizer())
@@ -179,7 +180,7 @@ async def test_sessions_of_runs_that_ended_are_closed(
         (within(agent) if is_inner else agent).invoke({"messages": spoken(30, first=first)}, config)
     gc.collect()
     ids = list(dict.fromkeys(event.session_id for event in events))
-    assert [compaction.session(id).state().context_tokens is not None for id in ids] == [is_kept] * 3
+    assert [compaction.session(id).state().context_tokens is not None for id in ids] == [is_kept, is_kept, True]
 
 
 def an_agent(stage: Stage, checkpointer: Any, **options: Any) -> Any:

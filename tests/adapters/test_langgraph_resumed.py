@@ -118,7 +118,7 @@ async def test_words_said_while_a_run_is_interrupted_reach_the_model(stage: Stag
 
 # -- visibility
 
-HIDDEN = {"llm_input_messages", "compaction_records", "compaction_run"}
+HIDDEN = {"llm_input_messages", "compaction_records"}
 
 
 @both_ways
@@ -140,7 +140,7 @@ async def test_no_value_of_a_graph_shows_the_view_or_the_records(stage: Stage, h
     assert HIDDEN & (held | written) == {"compaction_records"}
 
 
-def test_a_run_without_a_thread_shows_no_name_of_its_own() -> None:
+def test_a_run_without_a_thread_shows_the_declared_view_only() -> None:
     seen = chat_graph(node_of(), Model()).stream(LONG, stream_mode="values")
     assert {key for event in seen for key in event} == {"messages", "llm_input_messages"}
 

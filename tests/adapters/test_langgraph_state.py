@@ -1,7 +1,8 @@
 """Records in a graph: interrupts, subgraphs, branches, trimmed conversations, runs without a thread."""
 
-import gc
 import operator
+import re
+from concurrent.futures import ThreadPoolExecutor
 from typing import Annotated, Any
 
 import pytest
@@ -17,6 +18,7 @@ from compaction_hooks.events import CompactionEvent
 from tests.adapters.langchain_core_stage import (
     LONG,
     SECRET,
+    WINDOW,
     CountingSummarizer,
     is_summary,
     records_in,
@@ -119,18 +121,36 @@ async def test_parallel_branches_of_one_state_join_their_records() -> None:
 # -- runs without a thread
 
 
-def test_a_run_without_a_thread_leaves_no_session_and_is_not_paid_for_twice() -> None:
+def test_the_same_run_without_a_thread_is_not_paid_for_twice() -> None:
     """Hosts that keep the messages themselves hand the whole list over each time."""
     events: list[CompactionEvent] = []
     summarizer = CountingSummarizer()
     node = node_of(summarizer, on_event=events.append)
     graph = chat_graph(node, Model())
     graph.invoke(LONG)
-    (session_id,) = sessions_of(events)
-    gc.collect()
-    assert node.controller.session(session_id).export_records() == []
     graph.invoke(LONG)
-    assert len(summarizer.asked) == 1
+    assert len(summarizer.asked) == len(sessions_of(events)) == 1
+
+
+def test_runs_at_once_that_begin_alike_are_not_mixed() -> None:
+    """They have one session: a record counts only where the messages that it covers are."""
+    node = CompactionNode(context_window=WINDOW)
+
+    def talk(number: int) -> str:
+        messages: list[BaseMessage] = [HumanMessage("The same beginning.")]
+        for step in range(30):
+            messages += [
+                AIMessage(f"ticket-{number} is open. " * 120),
+                HumanMessage(f"Go on with ticket-{number}, {step}."),
+            ]
+            view = node.invoke({"messages": [*messages]})["llm_input_messages"]
+            assert view[-1] is messages[-1]
+        assert len(view) < len(messages)
+        return str(messages_of(view)) + view[0].text
+
+    with ThreadPoolExecutor(8) as pool:
+        for number, sent in enumerate(pool.map(talk, range(8))):
+            assert {*re.findall(r"ticket-\d", sent)} == {f"ticket-{number}"}
 
 
 def test_a_run_without_a_thread_is_one_conversation() -> None:

@@ -4,8 +4,7 @@ from compaction_adapters.kit import require
 
 require(__name__, "langchain", "LangChain", "langchain")
 
-from compaction_adapters.langchain.middleware import CompactionMiddleware
-from compaction_adapters.langchain.records import CompactionState
+from compaction_adapters.langchain.middleware import CompactionMiddleware, CompactionState
 from compaction_adapters.langchain_core import LangChainFormat, ModelContextOverflowError, summarizer
 
 __all__ = [

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, Unpack, cast
+from collections.abc import Awaitable, Callable, Mapping
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Annotated, Any, Final, NotRequired, Unpack, cast
 
 from langchain.agents.middleware.types import (
     AgentMiddleware,
@@ -12,28 +14,52 @@ from langchain.agents.middleware.types import (
     ExtendedModelResponse,
     ModelRequest,
     ModelResponse,
+    PrivateStateAttr,
     ResponseT,
 )
+from langchain.agents.structured_output import AutoStrategy, OutputToolBinding, ProviderStrategy, ToolStrategy
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, BaseMessage
-from langchain_core.runnables import RunnableConfig
-from langgraph.config import get_config
-from langgraph.types import Command
+from langchain_core.messages import AIMessage, AnyMessage, BaseMessage
+from langchain_core.runnables import ensure_config
+from langchain_core.tools import BaseTool
+from langchain_core.utils.function_calling import convert_to_openai_tool
+from langgraph import types
 
 from compaction_adapters.kit import Flow, PolicyKeywords, Twin, controller_from, run, run_async
-from compaction_adapters.langchain.compat import trace_policy, transformers
-from compaction_adapters.langchain.records import CHANNEL, RUN_CHANNEL, CompactionState
-from compaction_adapters.langchain.requests import call_options, with_view
 from compaction_adapters.langchain.sizes import controller_keywords
-from compaction_adapters.langchain.streaming import HandlerWatch
-from compaction_adapters.langchain_core import FORMAT, Conversations, Task, ThreadMethods, make_call, recall_tool
-from compaction_hooks import CallOptions, CompactionController, CompactionSession
+from compaction_adapters.langchain_core import (
+    FORMAT,
+    Conversations,
+    Task,
+    ThreadMethods,
+    make_call,
+    model_of_run,
+    model_options,
+    native_arguments,
+    native_summarizer,
+    recall_tool,
+    summarizer,
+)
+from compaction_adapters.langchain_core.channels import RecordsChannel
+from compaction_hooks import CallOptions, CompactionController
 from compaction_hooks.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from langchain.agents.middleware.summarization import ContextSize
 
     from compaction_adapters.langchain.sizes import Trigger
+
+
+_INTERNAL_CALLS: Final = "langchain.agents.middleware.internal_call_transformer"
+"""A module that keeps a summary's tokens out of `run.messages` and `astream_events(version="v3")`; older versions have neither."""
+
+CHANNEL: Final = "_compaction_records"
+
+
+class CompactionState(AgentState[ResponseT]):
+    """The part of an agent's state that the middleware adds, in no input, output or `values` event: records as plain JSON."""
+
+    _compaction_records: NotRequired[Annotated[list[Mapping[str, object]], PrivateStateAttr, RecordsChannel]]
 
 
 class CompactionMiddleware(ThreadMethods[Conversations], AgentMiddleware[AgentState[ResponseT], ContextT, ResponseT]):
@@ -45,8 +71,8 @@ class CompactionMiddleware(ThreadMethods[Conversations], AgentMiddleware[AgentSt
     as too long, the view is compacted harder and sent once more, unless a token of the answer was streamed already. Status events
     go to the stream mode "custom".
 
-    A thread is one conversation. A subgraph has its own, and so has a run without a thread: of these, only summaries of messages
-    that come back word for word are remembered.
+    A thread is one conversation, and a subgraph has its own. A run without a thread is named by the beginning of its messages, so
+    that the next run with them uses their summary.
 
     Place it before (outside) middleware that marks caches, and after (inside) `ModelFallbackMiddleware` and
     `ModelRetryMiddleware`, so that each further attempt is compacted for its own model. Additions of middleware inside to the
@@ -80,8 +106,9 @@ class CompactionMiddleware(ThreadMethods[Conversations], AgentMiddleware[AgentSt
 
     # Typed as the plain state, so that a list of this and other middleware has a type.
     state_schema = cast("type[AgentState[ResponseT]]", CompactionState)
-    transformers = transformers()
-    trace_policy = trace_policy()
+    transformers = (import_module(_INTERNAL_CALLS).InternalCallTransformer,) if find_spec(_INTERNAL_CALLS) else ()
+    # The span of the model call holds the conversation; that of the middleware need not.
+    trace_policy = types.TracePolicy(process_inputs=types.omit_payload) if hasattr(types, "TracePolicy") else None
 
     def __init__(
         self,
@@ -101,7 +128,7 @@ class CompactionMiddleware(ThreadMethods[Conversations], AgentMiddleware[AgentSt
         translated = controller_keywords(model, trigger, keep, keywords)
         self.controller = controller_from(controller, translated, FORMAT, taker=type(self), sees_model=True)
         self._name, self._native = name, native
-        self._sessions = Conversations(self.controller, CHANNEL, RUN_CHANNEL, has_recall=recall)
+        self._sessions = Conversations(self.controller, CHANNEL, has_recall=recall)
         self._messages_key = "messages"
         self.tools = [recall_tool(self._sessions, self._messages_key)] if recall else []
 
@@ -109,22 +136,6 @@ class CompactionMiddleware(ThreadMethods[Conversations], AgentMiddleware[AgentSt
     def name(self) -> str:
         """The middleware's name in the graph."""
         return self._name
-
-    def session(self, thread_id: str) -> CompactionSession[BaseMessage]:
-        """Return the session of a thread: its state for a status line, its history, pins, undo.
-
-        Its changes are written to the thread's checkpoint with the next model call; `compact`, `undo` and `pin` of the middleware
-        itself write them at once. In a process that has not run the thread, `load` fills the session.
-        """
-        return self._sessions.thread(thread_id)
-
-    def _thread_options(
-        self,
-        session: CompactionSession[BaseMessage],
-        config: RunnableConfig,  # noqa: ARG002 - the signature is that of `ThreadMethods`
-        given: CallOptions,
-    ) -> CallOptions:
-        return {**self._sessions.last_call(session), **given}
 
     def wrap_model_call(
         self,
@@ -150,20 +161,20 @@ class CompactionMiddleware(ThreadMethods[Conversations], AgentMiddleware[AgentSt
     def _call_model(
         self, request: ModelRequest[ContextT], handler: Callable[[ModelRequest[ContextT]], Any]
     ) -> Flow[ModelResponse[ResponseT] | ExtendedModelResponse[ResponseT]]:
-        task = Task(_current_config())
+        task = Task(ensure_config())
         messages = cast("list[BaseMessage]", request.messages)  # a list of its subclasses; never changed
         conversation = self._sessions.of(task, messages)
-        options = call_options(request, task, native=self._native)
+        options = _call_options(request, task, native=self._native)
         self._sessions.remember_call(conversation.session, options)
 
         def send(view: list[BaseMessage]) -> Twin:
-            return Twin(handler, handler, with_view(request, task, view))
+            return Twin(handler, handler, _with_view(request, task, view))
 
         try:
-            response = yield from make_call(conversation, send, HandlerWatch(), options, _model_message)
+            response = yield from make_call(conversation, send, options, _model_message)
         finally:
             update = self._sessions.keep(conversation)
-        return ExtendedModelResponse(response, Command(update=update)) if update else response
+        return ExtendedModelResponse(response, types.Command(update=update)) if update else response
 
 
 def _model_message(response: ModelResponse[Any]) -> AIMessage | None:
@@ -171,9 +182,39 @@ def _model_message(response: ModelResponse[Any]) -> AIMessage | None:
     return next((message for message in response.result if isinstance(message, AIMessage)), None)
 
 
-def _current_config() -> RunnableConfig:
-    """Return the configuration of the node that is running; an empty one outside a graph."""
-    try:
-        return get_config()
-    except RuntimeError:
-        return {}
+# -- the request of a call
+
+
+def _call_options(request: ModelRequest[Any], task: Task, *, native: bool) -> CallOptions:
+    """Return the options of a call: its model, its summarizer, everything that counts next to the messages, its event handler."""
+    model, form = model_of_run(request.model, task.config), request.response_format
+    tools, answers = [*request.tools], _answer_tools(form)
+    prefix = [request.system_message] if request.system_message is not None else []
+    sent = [*tools, *answers] if isinstance(form, ToolStrategy) else tools
+    by_provider = native_summarizer(model, prefix, request.model_settings, sent) if native else None
+    return {
+        **model_options(model, request.model_settings),
+        "summarizer": by_provider or summarizer(cast("BaseChatModel", model)),
+        "system": request.system_message.content if request.system_message is not None else None,
+        "tools": [convert_to_openai_tool(tool) if isinstance(tool, BaseTool) else tool for tool in (*tools, *answers)],
+        "on_event": task.on_event,
+    }
+
+
+def _answer_tools(form: Any) -> list[BaseTool]:
+    """Return the tools of a structured answer. Sent as a response format, its size is about the same."""
+    if form is None:
+        return []
+    # Middleware may put a bare schema there.
+    schema = cast("Any", form).schema if isinstance(form, AutoStrategy | ProviderStrategy) else form
+    strategy = cast("Any", form if isinstance(form, ToolStrategy) else ToolStrategy(schema))
+    binding: Any = OutputToolBinding
+    return [binding.from_schema_spec(spec).tool for spec in strategy.schema_specs]
+
+
+def _with_view(request: ModelRequest[Any], task: Task, view: list[BaseMessage]) -> ModelRequest[Any]:
+    """Return the request that sends a view."""
+    arguments = native_arguments(request.model, task.config, view, request.model_settings)
+    return request.override(
+        messages=cast("list[AnyMessage]", view), model_settings={**request.model_settings, **arguments}
+    )

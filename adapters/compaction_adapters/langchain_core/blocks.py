@@ -89,10 +89,10 @@ def is_of_anthropic(block: Block) -> bool:
 
 
 def call_id(block: object) -> str | None:
-    """Return the id of a block's tool call; None for other blocks."""
-    if not isinstance(block, Mapping):
-        return None
-    call = _call(cast(Block, block))
+    """Return the id of a tool call, a block or a raw one of OpenAI; None for other blocks."""
+    if isinstance(block, Mapping) and "function" in block:
+        return _string(cast(Block, block), "id")
+    call = None if isinstance(block, str) else _call(cast(Block, block))
     return call.id if call else None
 
 
@@ -142,7 +142,7 @@ def _data(fields: Block) -> Media | Text | None:
     media_type = _string(fields, "mime_type") or _MEDIA_TYPES[kind]
     if text := _string(fields, "text"):
         return Text(text)
-    name = _file_name(fields)
+    name = _string(_with_nested(fields), "filename")
     if data := _string(fields, "base64") or _string(fields, "data"):
         return media_from_base64(data, media_type, name=name)
     if url := _string(fields, "url") or _string(fields, "file_uri"):
@@ -151,13 +151,10 @@ def _data(fields: Block) -> Media | Text | None:
     return Media(media_type, reference, is_reference=True, name=name) if reference else None
 
 
-def _file_name(fields: Block) -> str:
-    """Return the name of a file, from the fields that langchain-openai reads."""
-    for key in ("extras", "metadata"):
-        nested = fields.get(key)
-        if isinstance(nested, Mapping) and (name := _string(cast(Block, nested), "filename")):
-            return name
-    return _string(fields, "filename")
+def _with_nested(fields: Block) -> Block:
+    """Return the fields of a block with those that langchain-core nests in it."""
+    nested = [cast(Block, fields[key]) for key in ("metadata", "extras") if isinstance(fields.get(key), Mapping)]
+    return {key: value for block in (fields, *nested) for key, value in block.items()}
 
 
 _MEDIA_TYPES: Final[Mapping[str, str]] = {
@@ -175,8 +172,7 @@ def _reasoning(fields: Block) -> Thinking:
     summaries = fields.get("summary")
     items = cast("list[object]", summaries) if isinstance(summaries, list) else []
     texts = [_string(cast(Block, item), "text") for item in items if isinstance(item, Mapping)]
-    extras = fields.get("extras")
-    both = {**fields, **(cast(Block, extras) if isinstance(extras, Mapping) else {})}
+    both = _with_nested(fields)
     sealed = _string(both, "encrypted_content") or _string(both, "signature")
     return Thinking(_string(fields, "reasoning") or "\n".join(texts), len(sealed))
 

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.exceptions import ContextOverflowError as LangChainContextOverflowError
 from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.tracers.context import register_configure_hook
 
 from compaction_adapters.kit import Flow, Twin, run, run_async
 from compaction_adapters.langchain_core.conversations import Conversation
-from compaction_adapters.langchain_core.messages import FORMAT
+from compaction_adapters.langchain_core.messages import FORMAT, without_response_ids
+from compaction_adapters.langchain_core.models import NO_STREAM_TAG
 from compaction_hooks import ContextOverflowError, Message
 
 
@@ -25,17 +28,12 @@ class ModelContextOverflowError(ContextOverflowError, LangChainContextOverflowEr
     For LangChain it is not retryable: the call is not repeated, and fallbacks go on to the next model.
     """
 
-    @classmethod
-    def of(cls, error: ContextOverflowError) -> ModelContextOverflowError:
-        """Return the error as one of both types."""
-        return cls(str(error), tokens=error.tokens, window=error.window, part=error.part)
 
-
-class TokenWatch(BaseCallbackHandler):
+class _TokenWatch(BaseCallbackHandler):
     """A callback that records whether a model call has shown the user a token: such a call must not be made once more.
 
     A model streams when a consumer is attached (`stream_mode="messages"`, `astream_events`), or if it is configured to; `invoke`
-    returns the whole message in any case, so that only its callbacks see the chunks.
+    returns the whole message in any case, so that only its callbacks see the chunks. Calls hidden from the user do not count.
     """
 
     run_inline = True
@@ -46,9 +44,14 @@ class TokenWatch(BaseCallbackHandler):
         self.has_broken = False
         """Whether a call failed after its first chunk."""
 
-    def watch(self) -> AbstractContextManager[object]:
-        """Return a context for each request, for a watch that is not among the request's callbacks."""
-        return nullcontext()
+    @contextmanager
+    def watch(self) -> Generator[None]:
+        """Watch the model calls inside this context; a handler of LangChain takes no callbacks of ours."""
+        token = _WATCH.set(self)
+        try:
+            yield
+        finally:
+            _WATCH.reset(token)
 
     @property
     def has_tokens(self) -> bool:
@@ -58,9 +61,10 @@ class TokenWatch(BaseCallbackHandler):
     def on_chat_model_start(self, *_: Any, **__: Any) -> None:
         """Do nothing. Without this method langchain formats all messages as one text for `on_llm_start`."""
 
-    def on_llm_new_token(self, token: Any, *, run_id: UUID, **_: Any) -> None:  # noqa: ARG002 - the signature is langchain's
+    def on_llm_new_token(self, token: Any, *, run_id: UUID, tags: list[str] | None = None, **_: Any) -> None:  # noqa: ARG002 - the signature is langchain's
         """Record that a call streamed a chunk."""
-        self._streamed.add(run_id)
+        if NO_STREAM_TAG not in (tags or ()):
+            self._streamed.add(run_id)
 
     def on_stream_event(self, event: Any, **seen: Any) -> None:
         """Record that a call streamed an event (`astream_events(version="v3")`)."""
@@ -69,6 +73,10 @@ class TokenWatch(BaseCallbackHandler):
     def on_llm_error(self, error: BaseException, *, run_id: UUID, **_: Any) -> None:  # noqa: ARG002 - likewise
         """Record whether a call failed after its first chunk."""
         self.has_broken |= run_id in self._streamed
+
+
+_WATCH: Final[ContextVar[_TokenWatch | None]] = ContextVar("compaction_token_watch", default=None)
+register_configure_hook(_WATCH, inheritable=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +92,6 @@ class _Uncaught:
 def make_call(
     conversation: Conversation,
     request: Callable[[list[BaseMessage]], Twin],
-    watch: TokenWatch,
     options: Mapping[str, Any],
     message_of: Callable[[Any], object] = lambda answer: answer,
 ) -> Flow[Any]:
@@ -92,18 +99,19 @@ def make_call(
 
     Args:
         request: Returns the call that sends a view.
-        watch: Watches that call.
         options: The options of the call for the session.
         message_of: Returns the model's message from the call's result.
 
     Raises:
         ModelContextOverflowError: no smaller view is valid, or the smaller one was rejected too; the provider's error is the cause.
     """
+    watch = _TokenWatch()
 
     def attempt(view: list[BaseMessage]) -> Flow[Any]:
+        sent = view if view is messages else without_response_ids(view)
         try:
             with watch.watch():
-                return (yield request(view))
+                return (yield request(sent))
         except Exception as error:
             if _is_for_caller(error, watch):
                 return _Uncaught(error)
@@ -124,20 +132,22 @@ def make_call(
     try:
         answer = yield Twin(call, call_async, answer=read, **options)
     except ContextOverflowError as error:
-        raise ModelContextOverflowError.of(error) from error.__cause__
+        raise ModelContextOverflowError(
+            str(error), tokens=error.tokens, window=error.window, part=error.part
+        ) from error.__cause__
     if isinstance(answer, _Uncaught):
         raise answer.error
     return answer
 
 
-def _is_for_caller(error: Exception, watch: TokenWatch) -> bool:
+def _is_for_caller(error: Exception, watch: _TokenWatch) -> bool:
     """Return whether an error is an interrupt, or came after the first chunk of a stream: only the caller can handle it."""
     from langgraph.errors import GraphBubbleUp  # a caller of models in a graph has it
 
     return isinstance(error, GraphBubbleUp) or watch.has_broken
 
 
-def _read_answer(message: AIMessage, watch: TokenWatch) -> Message:
+def _read_answer(message: AIMessage, watch: _TokenWatch) -> Message:
     read = FORMAT.read(message)[0]
     # An answer that the user has seen must not be asked for again; the next call compacts first.
     is_seen = read.stop_reason in ("length", "window") and watch.has_tokens

@@ -1,36 +1,28 @@
-"""The conversation of a graph's task: its session, and the records for it."""
+"""The conversation of a graph's task: its session, the records for it in a channel of the state, and the recall tool."""
 
 from __future__ import annotations
 
-import threading
-import uuid
-import weakref
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, cast
-from weakref import WeakKeyDictionary, WeakSet
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+from weakref import WeakSet, WeakValueDictionary
 
 from langchain_core.messages import BaseMessage
+from langchain_core.runnables import RunnableConfig
 
-from compaction_adapters.kit import Sessions
+from compaction_adapters.kit import Sessions, opening_key
 from compaction_adapters.langchain_core.messages import FORMAT
-from compaction_adapters.langchain_core.records import records_update
 from compaction_adapters.langchain_core.tasks import Task
 from compaction_hooks import CompactionController, CompactionSession
 
-if TYPE_CHECKING:  # no quiet call makes one
+if TYPE_CHECKING:  # no quiet call needs them
+    from langchain_core.tools import BaseTool
+
     from compaction_hooks import CompactionRecord
 
-MAX_CARRIED: Final = 64
-"""Number of last used records, a few kilobytes each, that are kept for conversations with the same beginning."""
-
-
-class RunName(str):
-    """The name of a run in a channel of that run: when the channel is freed, the sessions opened for the run are closed."""
-
-    def __init__(self, _: object) -> None:
-        self.sessions: set[str] = set()
+MAX_SHORT: Final = 128
+"""Number of conversations used last that are kept in memory of those that end with a run: the process is not told of the end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +32,6 @@ class Conversation:
     Attributes:
         messages: The list of all its messages.
         saved: The records in the state.
-        run: The run's name if the conversation ends with the run, else None.
         prefix: Messages before those of the conversation in a model call: usually a system prompt.
     """
 
@@ -48,41 +39,31 @@ class Conversation:
     session: CompactionSession[BaseMessage]
     messages: list[BaseMessage]
     saved: Sequence[Mapping[str, object]]
-    run: RunName | None
     prefix: Sequence[BaseMessage] = ()
 
 
 class Conversations(Sessions[BaseMessage]):
     """Opens the session of a task's conversation, with the records in its state.
 
-    The session of a thread is kept in memory for the thread's next run. The session of a subgraph, of a task started by `Send`,
-    and of a run without a thread ends with the run. Its messages may come back: in the next run of a host that keeps them, in an
-    outer graph's next call, in a fork, in a thread that begins as a copy. So a session also gets those of the latest records
-    that are true of its messages.
+    A run without a thread is named by the beginning of its messages, so that the next run of a host that keeps the messages itself
+    finds its summary. A subgraph of a thread has a new name in each run, and a thread may begin as a copy of another one: a session
+    without records gets those of the latest conversation with the same beginning that are true of its messages.
 
     Args:
         records_key: The channel of the records.
-        run_key: The channel of the run's name.
         suffix: Distinguishes the conversations of one thread.
         has_recall: Whether the model has the recall tool.
     """
 
     def __init__(
-        self,
-        controller: CompactionController[Any],
-        records_key: str,
-        run_key: str,
-        suffix: str = "",
-        *,
-        has_recall: bool = False,
+        self, controller: CompactionController[Any], records_key: str, suffix: str = "", *, has_recall: bool = False
     ) -> None:
         super().__init__(controller, FORMAT)
         self._has_recall = has_recall
-        self.records_key, self._run_key, self._suffix = records_key, run_key, suffix
-        self._lock = threading.Lock()
+        self.records_key, self._suffix = records_key, suffix
         self._checkpointed: WeakSet[CompactionSession[BaseMessage]] = WeakSet()
-        self._records: OrderedDict[str, tuple[str, CompactionRecord]] = OrderedDict()
-        self._filled: WeakKeyDictionary[CompactionSession[BaseMessage], set[str]] = WeakKeyDictionary()
+        self._short: OrderedDict[str, None] = OrderedDict()
+        self._latest: WeakValueDictionary[str, CompactionSession[BaseMessage]] = WeakValueDictionary()
 
     def thread(self, thread: str) -> CompactionSession[BaseMessage]:
         """Return the session of a thread's own conversation."""
@@ -97,19 +78,20 @@ class Conversations(Sessions[BaseMessage]):
             state: The state passed to a node that is called outside a graph; in a graph its values are in channels.
             kind: Distinguishes conversations of the same task.
         """
-        values = state or {}
-        saved = values.get(self.records_key) or task.read_hidden(self.records_key) or ()
+        saved = (state or {}).get(self.records_key) or task.read_hidden(self.records_key) or ()
+        name = task.conversation() or f"opening-{opening_key(FORMAT, messages)}"
+        session = self._open_filled(f"{name}{self._suffix}{kind}", messages, saved, task)
+        if name != task.thread:
+            self._close_oldest(session.id)
+        if self._has_recall:
+            session.recall_tool(lambda: messages)
+        return Conversation(task, session, messages, saved)
 
-        run, name = None, task.conversation()
-        if name is None or name != task.thread:
-            known = values.get(self._run_key) or task.read_hidden(self._run_key)
-            run = known if isinstance(known, RunName) else RunName(f"run-{uuid.uuid4()}")
-            name = task.conversation(run)
-        name = f"{name}{self._suffix}{kind}"
-        if run is not None and name not in run.sessions:
-            run.sessions.add(name)
-            weakref.finalize(run, self.controller.close, name).atexit = False
-        return Conversation(task, self._open_filled(name, messages, saved, task), messages, saved, run)
+    def _close_oldest(self, last: str) -> None:
+        self._short.pop(last, None)
+        self._short[last] = None
+        if len(self._short) > MAX_SHORT:
+            self.controller.close(self._short.popitem(last=False)[0])
 
     def _open_filled(
         self, name: str, messages: Sequence[BaseMessage], saved: Sequence[Mapping[str, object]], task: Task
@@ -119,61 +101,23 @@ class Conversations(Sessions[BaseMessage]):
             self._checkpointed.add(session)
         elif session in self._checkpointed and task.begins_thread:
             # The thread was deleted from its checkpointer, and a new one begins with its id.
-            self.drop(session)
+            self._latest.pop(opening_key(FORMAT, messages), None)
             self.controller.close(name)
             session = self.open(name)
-        self._fill(session, messages)
+        elif self._latest and not session.records:
+            alike = self._latest.get(opening_key(FORMAT, messages))
+            records = alike.records if alike is not None else ()
+            saved = [one.to_dict() for one in records if not one.is_note and _is_true(one, messages)]
         session.import_records(saved)
-        if self._has_recall:
-            session.recall_tool(lambda: messages)
         return session
 
-    def _fill(self, session: CompactionSession[BaseMessage], messages: Sequence[BaseMessage]) -> None:
-        """Import the records that are true of these messages into a session, once for each beginning."""
-        beginning = _beginning(messages)
-        with self._lock:
-            filled = self._filled.setdefault(session, set())
-            if beginning in filled:
-                return
-            filled.add(beginning)
-            alike = [record for other, record in self._records.values() if other == beginning]
-        session.import_records([record.to_dict() for record in alike if _is_true(record, messages)])
-
     def keep(self, conversation: Conversation) -> dict[str, Any]:
-        """Keep the records for conversations with the same beginning; return the update of the channels after a call."""
+        """Keep the records for conversations with the same beginning; return the update of the channel after a call."""
         session = conversation.session
-        if own := _own_records(session):
-            beginning = _beginning(conversation.messages)
-            with self._lock:
-                for record in own:
-                    self._records[record.id] = (beginning, record)
-                    self._records.move_to_end(record.id)
-                while len(self._records) > MAX_CARRIED:
-                    self._records.popitem(last=False)
-
+        if session.record is not None:
+            self._latest[opening_key(FORMAT, conversation.messages)] = session
         records = records_update(session, conversation.saved)
-        values: dict[str, Any] = {self.records_key: records} if records else {}
-        if conversation.run is not None and conversation.run is not conversation.task.read_hidden(self._run_key):
-            values[self._run_key] = conversation.run
-        return values
-
-    def drop(self, session: CompactionSession[BaseMessage]) -> None:
-        """Remove the records of a session."""
-        with self._lock:
-            for record in _own_records(session):
-                self._records.pop(record.id, None)
-
-
-def _own_records(session: CompactionSession[BaseMessage]) -> list[CompactionRecord]:
-    return [record for record in session.records if not record.is_note]
-
-
-def _beginning(messages: Sequence[BaseMessage]) -> str:
-    """Return the first text of a conversation: a cheap test that rules out nearly all other conversations."""
-    first = next((message for message in messages if message.type != "system"), None)
-    if first is None or isinstance(first.content, str):
-        return "" if first is None else cast("str", first.content)
-    return FORMAT.read(first)[0].text
+        return {self.records_key: records} if records else {}
 
 
 def _is_true(record: CompactionRecord, messages: Sequence[BaseMessage]) -> bool:
@@ -181,3 +125,64 @@ def _is_true(record: CompactionRecord, messages: Sequence[BaseMessage]) -> bool:
 
     view = project(messages, record, format=FORMAT)
     return len(view) != len(messages) or any(one is not other for one, other in zip(view, messages, strict=True))
+
+
+# -- records in a state's channel
+
+Records: TypeAlias = list[Mapping[str, object]]
+"""Records as plain JSON."""
+MOST_RECORDS: Final = 8
+"""Number of newest records in a state, which bounds each checkpoint. Time travel finds older records in older checkpoints."""
+
+
+def union_records(left: Iterable[Mapping[str, object]] | None, right: Iterable[Mapping[str, object]] | None) -> Records:
+    """Join two lists of records without duplicates, in their order: the reducer of a record channel.
+
+    Records that a note of either side takes back are left out, and all records but the newest `MOST_RECORDS`. Notes stay.
+    """
+    joined = {str(record.get("id")): record for record in [*(left or ()), *(right or ())]}
+    undone = {gone for record in joined.values() for gone in cast("Sequence[str]", record.get("takes_back") or ())}
+    notes = [record for record in joined.values() if record.get("covered_digest") == ""]  # those cover no messages
+    records = [record for name, record in joined.items() if name not in undone and record not in notes]
+    return [*notes, *records[-MOST_RECORDS:]]
+
+
+def records_update(session: CompactionSession[Any], saved: Sequence[Mapping[str, object]]) -> Records:
+    """Return the update of a state's channel: the active record and notes if the state lacks them.
+
+    Of the records only the active one: those of other branches of the thread are in the checkpoints of these branches.
+
+    Args:
+        saved: The records in the state.
+    """
+    known = {str(one.get("id")) for one in saved}
+    found = [record for record in session.records if record.is_note or record is session.record]
+    return [one.to_dict() for one in found if one.id not in known]
+
+
+# -- the recall tool
+
+
+def recall_tool(conversations: Conversations, messages_key: str) -> BaseTool:
+    """Return the recall tool of the conversations of a graph; it reads the messages in the state of its run.
+
+    Args:
+        messages_key: The state's key for messages.
+    """
+    from langchain_core.tools import StructuredTool
+
+    from compaction_hooks.recall import RecallTool
+
+    def recall(config: RunnableConfig, **arguments: Any) -> str:
+        task = Task(config, is_tool=True)
+        messages: list[Any] = task.get(messages_key) or []
+        session = conversations.of(task, messages).session
+        return session.recall_tool(lambda: messages)(**arguments)
+
+    return StructuredTool.from_function(
+        recall,
+        name=RecallTool.name,
+        description=RecallTool.description,
+        args_schema={**RecallTool.parameters},
+        infer_schema=False,
+    )

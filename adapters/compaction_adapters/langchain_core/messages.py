@@ -11,15 +11,13 @@ from langchain_core.messages import (
     AIMessage,
     BaseMessage,
     ChatMessage,
-    FunctionMessage,
     HumanMessage,
     RemoveMessage,
-    SystemMessage,
     ToolMessage,
 )
 
 from compaction_adapters.kit import PartsFormat, Pieces, plain_of
-from compaction_adapters.langchain_core.assistants import Place, places_of, with_places
+from compaction_adapters.langchain_core.assistants import Place, places_of, read_call, untie, with_places
 from compaction_adapters.langchain_core.blocks import (
     Block,
     blocks_of,
@@ -28,8 +26,6 @@ from compaction_adapters.langchain_core.blocks import (
     rewrite_block,
     rewrite_result,
 )
-from compaction_adapters.langchain_core.ties import untie
-from compaction_adapters.langchain_core.usage import read_call
 from compaction_hooks import Message
 from compaction_hooks.errors import FormatError
 from compaction_hooks.formats import (
@@ -64,8 +60,10 @@ class LangChainFormat(PartsFormat[BaseMessage, object]):
             *others, last = [tuple([place.part for place in places]) for places in _pieces(message)]
             answer = read_call(message, last)
             return (*[Message(role="assistant", parts=parts, model=answer.model) for parts in others], answer)
-        if isinstance(message, ToolMessage | FunctionMessage):
-            return (Message(role="tool", parts=(_result(message),)),)
+        if isinstance(message, ToolMessage):
+            is_error = message.status == "error"
+            result = read_result(message.content, message.tool_call_id, message.name or "", is_error=is_error)
+            return (Message(role="tool", parts=(result,)),)
         role = _role(message)
         parts = tuple([_read_user_block(block) for block in blocks_of(message.content)])
         is_summary = message.additional_kwargs.get("lc_source") == SUMMARY_SOURCE
@@ -111,14 +109,12 @@ class LangChainFormat(PartsFormat[BaseMessage, object]):
         return HumanMessage(text)
 
     def answer(self, message: BaseMessage, call: PartAddress, text: str, /) -> BaseMessage:
-        """Return a failed tool message for this tool call; a function message for OpenAI's legacy function calls.
+        """Return a failed tool message for this tool call.
 
         Raises:
             ConfigurationError: the address names no tool call.
         """
         part = self.call_at(message, call)
-        if isinstance(message, AIMessage) and _pieces(message)[call[0]][call[1]].field == "function_call":
-            return FunctionMessage(content=text, name=part.name)
         return ToolMessage(text, tool_call_id=part.id, name=part.name, status="error")
 
     def untie(self, message: BaseMessage, /) -> BaseMessage:
@@ -129,7 +125,7 @@ class LangChainFormat(PartsFormat[BaseMessage, object]):
         """Return the places of an assistant's parts, a tool message as its own part, or the blocks of another message's pieces."""
         if isinstance(message, AIMessage):
             return [[*places] for places in _pieces(message)]
-        if isinstance(message, ToolMessage | FunctionMessage):
+        if isinstance(message, ToolMessage):
             return [[message]]
         blocks = iter(blocks_of(message.content))
         return [[next(blocks) for _ in piece.parts] for piece in self.read(message)]
@@ -148,7 +144,7 @@ class LangChainFormat(PartsFormat[BaseMessage, object]):
         """Return a copy that holds these parts."""
         if isinstance(message, AIMessage):
             return with_places(message, [cast("Place | None", place) for piece in pieces for place in piece])
-        if isinstance(message, ToolMessage | FunctionMessage):
+        if isinstance(message, ToolMessage):
             return cast("BaseMessage", pieces[0][0])
         blocks = [block for piece in pieces for block in piece if block is not None]
         is_text = isinstance(message.content, str) and len(blocks) == 1
@@ -163,12 +159,12 @@ class LangChainFormat(PartsFormat[BaseMessage, object]):
         return rewrite_block(part, text)
 
     def with_id(self, part: object, call_id: str, /) -> object:
-        """Return a tool call or a result with another id; OpenAI's legacy functions have none."""
+        """Return a tool call or a result with another id."""
         if isinstance(part, Place):
             return part._replace(id=call_id)
         if isinstance(part, ToolMessage):
             return part.model_copy(update={"tool_call_id": call_id})
-        return part if isinstance(part, FunctionMessage) else {**cast(Block, part), "tool_use_id": call_id}
+        return {**cast(Block, part), "tool_use_id": call_id}
 
 
 FORMAT: Final = LangChainFormat()
@@ -203,14 +199,12 @@ def without_response_ids(view: Sequence[BaseMessage]) -> list[BaseMessage]:
     With `ChatOpenAI(use_previous_response_id=True)` only the messages after the newest such id are sent, and the server adds the
     history it keeps: a summary before it would never arrive (`_get_last_messages` in langchain-openai 1.7).
     """
-    return [_without_response_id(message) for message in view]
-
-
-def _without_response_id(message: BaseMessage) -> BaseMessage:
-    if not isinstance(message, AIMessage) or not str(message.response_metadata.get("id")).startswith("resp_"):
-        return message
-    kept = {key: value for key, value in message.response_metadata.items() if key != "id"}
-    return message.model_copy(update={"response_metadata": kept})
+    return [
+        message.model_copy(update={"response_metadata": {**message.response_metadata, "id": None}})
+        if str(message.response_metadata.get("id")).startswith("resp_")
+        else message
+        for message in view
+    ]
 
 
 # -- roles
@@ -226,19 +220,14 @@ _ROLES: Final[Mapping[str, Role]] = {
 
 
 def _role(message: BaseMessage) -> Role:
-    if isinstance(message, HumanMessage):
-        return "user"
-    if isinstance(message, SystemMessage):
-        return "system"
-    if isinstance(message, ChatMessage):
-        return _ROLES.get(message.role, "other")
     if isinstance(message, RemoveMessage):
         raise FormatError("RemoveMessage is an instruction to a reducer, not a message: pass the list the reducer made")
     if not isinstance(message, BaseMessage):  # pyright: ignore[reportUnnecessaryIsInstance] - a host may pass any object
         raise FormatError(
             f"a LangChain message must be a BaseMessage, not {type(message).__name__}: use convert_to_messages()"
         )
-    return "other"
+    name = message.role if isinstance(message, ChatMessage) else message.type
+    return _ROLES.get(name.removesuffix("MessageChunk").lower(), "other")
 
 
 def _read_user_block(block: object) -> Part:
@@ -247,9 +236,3 @@ def _read_user_block(block: object) -> Part:
         return read_block(block)
     id_ = str(fields.get("tool_use_id") or "")
     return read_result(fields.get("content") or "", id_, "", is_error=fields.get("is_error") is True)
-
-
-def _result(message: ToolMessage | FunctionMessage) -> ToolResult:
-    if isinstance(message, FunctionMessage):
-        return read_result(message.content, "", message.name, is_error=False)
-    return read_result(message.content, message.tool_call_id, message.name or "", is_error=message.status == "error")

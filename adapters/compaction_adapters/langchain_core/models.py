@@ -11,11 +11,11 @@ from langchain_core.language_models import BaseChatModel, LanguageModelInput
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 from langchain_core.runnables import Runnable, RunnableBinding, RunnableConfig
 
-from compaction_adapters.kit import asker, positive, summary_of
+from compaction_adapters.kit import asker, positive, require, summary_of
+from compaction_adapters.langchain_core.assistants import finish_reason
 from compaction_adapters.langchain_core.messages import FORMAT, SUMMARY_SOURCE
-from compaction_adapters.langchain_core.usage import finish_reason
 from compaction_hooks import CallOptions
-from compaction_hooks.errors import ConfigurationError, MissingExtraError
+from compaction_hooks.errors import ConfigurationError
 
 if TYPE_CHECKING:  # no quiet call has a summary
     from compaction_hooks import Summarizer, Summary, SummaryRequest
@@ -81,12 +81,8 @@ def summary_config(config: RunnableConfig | None = None) -> RunnableConfig:
 
 def _runnable(model: ModelLike | str) -> ModelLike:
     if isinstance(model, str):
-        try:
-            return cast(BaseChatModel, import_module("langchain.chat_models").init_chat_model(model))
-        except ModuleNotFoundError as error:
-            if error.name not in ("langchain", "langchain.chat_models"):
-                raise
-            raise MissingExtraError(f"the model name {model!r}", "langchain", "langchain") from error
+        require(f"the model name {model!r}", "langchain.chat_models", "langchain", "langchain")
+        return cast(BaseChatModel, import_module("langchain.chat_models").init_chat_model(model))
     if not isinstance(model, Runnable):  # pyright: ignore[reportUnnecessaryIsInstance] - a user may pass any object
         raise ConfigurationError(f"a summarizer needs a chat model or its name, not {type(model).__name__}")
     return model
@@ -95,28 +91,24 @@ def _runnable(model: ModelLike | str) -> ModelLike:
 # -- facts about a model
 
 _DYNAMIC: Final = ("langchain_core.runnables.configurable", "DynamicRunnable")
-"""The class of a model that the configuration of a run selects."""
+_INITIALIZED: Final = ("langchain.chat_models.base", "_ConfigurableModel")
+"""The classes of a model that the configuration of a run selects; `init_chat_model(configurable_fields=...)` makes the second."""
 
 
 def model_of_run(model: object, config: RunnableConfig) -> object:
     """Return the model that a run's configuration selects; any other model, and one that the run does not name, unchanged."""
-    while is_instance(model, *_DYNAMIC):
-        model, config = cast("tuple[object, RunnableConfig]", cast("Any", model).prepare(config))
-    if not _is_of_init_chat_model(model):
-        return model
     configurable: Any = model
+    if is_instance(model, *_DYNAMIC):
+        return model_of_run(*configurable.prepare(config))
+    if not is_instance(model, *_INITIALIZED):
+        return model
     is_named = "model" in {**configurable._default_config, **configurable._model_params(config)}
-    return model_of_run(configurable._model(config), config) if is_named else configurable
+    return model_of_run(configurable._model(config), config) if is_named else model
 
 
 def is_configurable(model: object) -> bool:
     """Return whether the configuration of a run selects the model."""
-    return is_instance(model, *_DYNAMIC) or _is_of_init_chat_model(model)
-
-
-def _is_of_init_chat_model(model: object) -> bool:
-    """Return whether `init_chat_model(configurable_fields=...)` returned the model."""
-    return is_instance(model, "langchain.chat_models.base", "_ConfigurableModel")
+    return is_instance(model, *_DYNAMIC) or is_instance(model, *_INITIALIZED)
 
 
 def is_instance(model: object, module: str, name: str) -> bool:
@@ -134,40 +126,37 @@ def chat_model_in(model: object) -> BaseChatModel | None:
     return next((part for part in found if part is not None), None)
 
 
-def model_options(model: object, settings: Mapping[str, object] | None = None) -> CallOptions:
-    """Return the options of all calls of this model; empty if there is no chat model.
-
-    Args:
-        settings: As for `max_output_tokens`.
-    """
-    inner = chat_model_in(model)
-    if inner is None:
-        return {}
-    names = (getattr(inner, key, None) for key in ("model_name", "model", "model_id", "deployment_name"))
-    return {
-        "model": next((name for name in names if isinstance(name, str) and name), None),
-        "context_window": positive(_profile(inner).get("max_input_tokens")),
-        "max_output_tokens": max_output_tokens(model, settings),
-        "tools": bound_arguments(model).get("tools"),
-        "request": request_options(model, settings),
-        "summarizer": summarizer(inner),
-    }
+def unbind(model: object) -> tuple[object, Mapping[str, Any]]:
+    """Return the model inside all `bind` calls, and the arguments bound by them, such as tools and limits."""
+    arguments: Mapping[str, Any] = {}
+    while (bound := getattr(model, "bound", None)) is not None:
+        arguments = {**cast("Any", model).kwargs, **arguments}
+        model = bound
+    return model, arguments
 
 
 _SERVER_FIELDS: Final = ("context_management", "use_previous_response_id", "truncation", "model_kwargs", "extra_body")
 """The fields of chat models that may make the server compact (OpenAI, Anthropic)."""
 
 
-def request_options(model: object, settings: Mapping[str, object] | None = None) -> Mapping[str, object]:
-    """Return the options of a call, and those of the model's fields that may make the server compact.
+def model_options(model: object, settings: Mapping[str, object] | None = None) -> CallOptions:
+    """Return the options of all calls of this model; without a chat model inside, those of its arguments.
 
     Args:
         settings: As for `max_output_tokens`.
     """
-    inner = chat_model_in(model)
-    known = () if inner is None else type(inner).model_fields  # to ask a model for what it lacks takes pydantic long
-    fields = {name: getattr(inner, name, None) for name in _SERVER_FIELDS if name in known}
-    return {**fields, **bound_arguments(model), **(settings or {})}
+    inner, arguments = chat_model_in(model), {**unbind(model)[1], **(settings or {})}
+    options = CallOptions(
+        max_output_tokens=max_output_tokens(model, settings), tools=arguments.get("tools"), request=arguments
+    )
+    if inner is not None:
+        names = (getattr(inner, key, None) for key in ("model_name", "model", "model_id", "deployment_name"))
+        options["model"] = next((name for name in names if isinstance(name, str) and name), None)
+        options["context_window"] = positive(_profile(inner).get("max_input_tokens"))
+        options["summarizer"] = summarizer(inner)
+        known = type(inner).model_fields  # to ask a model for what it lacks takes pydantic long
+        options["request"] = {**{name: getattr(inner, name) for name in _SERVER_FIELDS if name in known}, **arguments}
+    return options
 
 
 def max_output_tokens(model: object, settings: Mapping[str, object] | None = None) -> int | None:
@@ -176,28 +165,13 @@ def max_output_tokens(model: object, settings: Mapping[str, object] | None = Non
     Args:
         settings: Arguments of this call (`ModelRequest.model_settings`), which override bound and configured ones.
     """
-    bound = {**bound_arguments(model), **(settings or {})}
-    for source in (bound, _set_by_user(chat_model_in(model))):
-        for key in ("max_completion_tokens", *_LIMITS):
-            if limit := positive(source.get(key)):
-                return limit
-    return None
-
-
-def bound_arguments(model: object) -> Mapping[str, object]:
-    """Return the arguments of all `bind` calls on a model, such as tools and limits."""
-    bound = getattr(model, "bound", None)
-    own = cast("Mapping[str, object]", getattr(model, "kwargs", {}))
-    return {} if bound is None else {**bound_arguments(bound), **own}
-
-
-def _set_by_user(model: BaseChatModel | None) -> Mapping[str, object]:
-    """Return the limits that the user set on a model; `ChatAnthropic` sets its model's maximum itself, which is left out."""
-    if model is None:
-        return {}
-    maximum = _profile(model).get("max_output_tokens")
-    limits = {name: getattr(model, name) for name in _LIMITS if name in model.model_fields_set}
-    return {name: limit for name, limit in limits.items() if limit != maximum}
+    inner, arguments = chat_model_in(model), {**unbind(model)[1], **(settings or {})}
+    limits = [arguments.get(key) for key in ("max_completion_tokens", *_LIMITS)]
+    if inner is not None:
+        maximum = _profile(inner).get("max_output_tokens")  # `ChatAnthropic` sets it as the limit itself
+        own = [getattr(inner, name) for name in _LIMITS if name in inner.model_fields_set]
+        limits += [limit for limit in own if limit != maximum]
+    return next(filter(None, map(positive, limits)), None)
 
 
 def _profile(model: BaseChatModel) -> Mapping[str, object]:
@@ -206,20 +180,15 @@ def _profile(model: BaseChatModel) -> Mapping[str, object]:
 
 
 def _limit_name(model: BaseChatModel | None) -> str | None:
-    if model is None or _reasons(model):
-        return None
-    return next((name for name in _LIMITS if name in type(model).model_fields), None)
+    """Return the field for a limit of the output; None without one, and if reasoning counts as output.
 
-
-def _reasons(model: BaseChatModel) -> bool:
-    """Return whether reasoning counts as output: if it is configured, or if the model always reasons.
-
-    Anthropic's profiles say that a model can reason, but it is off by default.
+    It does if it is configured, or if the model always reasons. Anthropic's profiles say that a model can reason, but it is off by
+    default.
     """
-    for name in _REASONING_FIELDS:
-        value = getattr(model, name, None)
-        is_off = isinstance(value, Mapping) and cast("Mapping[str, object]", value).get("type") == "disabled"
-        if value and not is_off and value != "none":
-            return True
-    can_reason = _profile(model).get("reasoning_output") is True
-    return can_reason and "thinking" not in type(model).model_fields
+    if model is None:
+        return None
+    fields, off = type(model).model_fields, ("none", {"type": "disabled"})
+    values = [getattr(model, name, None) for name in _REASONING_FIELDS]
+    can_reason = _profile(model).get("reasoning_output") is True and "thinking" not in fields
+    is_reasoning = can_reason or any(value and value not in off for value in values)
+    return None if is_reasoning else next((name for name in _LIMITS if name in fields), None)

@@ -22,15 +22,15 @@ from compaction_adapters.kit import (
     read_block,
     read_items,
 )
+from compaction_adapters.langchain_core.assistants import finish_reason
 from compaction_adapters.langchain_core.blocks import Block, blocks_of
 from compaction_adapters.langchain_core.models import (
-    bound_arguments,
     is_instance,
     max_output_tokens,
     model_of_run,
     summary_config,
+    unbind,
 )
-from compaction_adapters.langchain_core.usage import finish_reason
 from compaction_hooks.native import Issuer
 
 if TYPE_CHECKING:  # no quiet call has a summary
@@ -55,11 +55,15 @@ def native_summarizer(
         settings: The other arguments of the call.
         tools: The tools of the call that are not bound.
     """
-    claude, gpt = _find_chat_model(model, *_ANTHROPIC), _find_chat_model(model, *_OPENAI)
-    if claude is not None and compacts(claude.model):
-        return _by_anthropic(claude, prefix, lambda: _arguments(model.bind_tools(tools) if tools else model, settings))
-    if gpt is not None and _uses_responses(gpt, given := _arguments(model, settings)):
-        return _by_openai(gpt, prefix, given)
+    inner, bound = unbind(model)  # behind fallbacks the call might reach another model
+    given = {**bound, **settings}
+    chat_model: Any = inner
+    if is_instance(inner, *_ANTHROPIC) and compacts(chat_model.model):
+        return _by_anthropic(
+            chat_model, prefix, lambda: {**unbind(model.bind_tools(tools) if tools else model)[1], **settings}
+        )
+    if is_instance(inner, *_OPENAI) and _uses_responses(chat_model, given):
+        return _by_openai(chat_model, prefix, given)
     return None
 
 
@@ -81,7 +85,9 @@ def _by_anthropic(
         }
 
     ask = asker(
-        lambda request: inner.invoke(**arguments(request)), lambda request: inner.ainvoke(**arguments(request)), _as_is
+        lambda request: inner.invoke(**arguments(request)),
+        lambda request: inner.ainvoke(**arguments(request)),
+        lambda answer: answer,
     )
     issuer = Issuer("anthropic", str(inner.anthropic_api_url).rstrip("/"))
     return NativeSummaries(issuer, lambda _, request: ask(request), _read, form="")
@@ -96,7 +102,7 @@ def _by_openai(inner: Any, prefix: Sequence[BaseMessage], given: Mapping[str, An
     ask = asker(
         lambda request: inner.root_client.responses.compact(**arguments(request)),
         lambda request: inner.root_async_client.responses.compact(**arguments(request)),
-        _as_is,
+        lambda answer: answer,
     )
     issuer = Issuer("openai_responses", address_of(inner.root_async_client.base_url))
     return NativeSummaries(issuer, lambda _, request: ask(request), read_items, form="")
@@ -119,39 +125,17 @@ def native_arguments(
     """
     first = next((message for message in view if message.type != "system"), None)
     blocks = blocks_of(first.content)[:1] if isinstance(first, AIMessage) else ()
-    if not any(isinstance(block, Mapping) and _is_signed(cast(Block, block)) for block in blocks):
+    fields = [cast(Block, block) for block in blocks if isinstance(block, Mapping)]
+    if not any(block.get("type") == "compaction" and block.get("signature") for block in fields):
         return {}
-    model = model_of_run(model, config)
-    inner = _find_chat_model(model, *_ANTHROPIC)
-    return {} if inner is None else {"betas": _betas(inner, _arguments(model, settings))}
-
-
-def _is_signed(block: Block) -> bool:
-    return block.get("type") == "compaction" and bool(block.get("signature"))
-
-
-def _find_chat_model(model: object, module: str, name: str) -> Any:
-    """Return the chat model if it is of this class, with bound arguments or not; else None.
-
-    Behind fallbacks the call might reach another model.
-    """
-    while (bound := getattr(model, "bound", None)) is not None:
-        model = bound
-    return model if is_instance(model, module, name) else None
-
-
-def _arguments(model: object, settings: Mapping[str, object]) -> dict[str, Any]:
-    return {**bound_arguments(model), **settings}
+    inner, bound = unbind(model_of_run(model, config))
+    return {"betas": _betas(inner, {**bound, **settings})} if is_instance(inner, *_ANTHROPIC) else {}
 
 
 def _betas(inner: Any, arguments: Mapping[str, Any]) -> list[str]:
     """Return the beta headers of a call, with the one for the block."""
     given = arguments.get("betas") or inner.model_kwargs.get("betas") or inner.betas or ()
     return [*(beta for beta in given if beta != ANTHROPIC_BETA), ANTHROPIC_BETA]
-
-
-def _as_is(answer: Any) -> Any:
-    return answer
 
 
 def _read(answer: AIMessage, issuer: Issuer) -> Summary:

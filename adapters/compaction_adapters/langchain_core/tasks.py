@@ -19,7 +19,7 @@ _RUNTIME: Final = "__pregel_runtime"
 _CHECKPOINTER: Final = "__pregel_checkpointer"
 _PUSH: Final = "__pregel_push"
 """The first element of the path of a task that was started by a `Send` or by calling a `@task`."""
-_NAMESPACE_SEPARATOR: Final = "|"
+NAMESPACE_SEPARATOR: Final = "|"
 """The separator of a checkpoint namespace's segments, outermost first."""
 
 
@@ -63,21 +63,17 @@ class Task:
         write = getattr(self.runtime, "stream_writer", None)
         return None if write is None else lambda event: write(fields_of(event))
 
-    def conversation(self, run: str | None = None) -> str | None:
-        """Return the name of the task's conversation; None for a run without a thread and a name.
+    def conversation(self) -> str | None:
+        """Return the name of the task's conversation; None for a run without a thread.
 
         In an outermost graph it is the thread's id. In a subgraph the checkpoint namespace is appended, and in a task that was
         started by `Send` or by calling a `@task` the task's own namespace: each of these has its own messages.
-
-        Args:
-            run: Names a run without a thread.
         """
-        base = self.thread or run
-        if base is None:
+        if self.thread is None:
             return None
-        segments = str(self.configurable.get("checkpoint_ns") or "").split(_NAMESPACE_SEPARATOR)
+        segments = str(self.configurable.get("checkpoint_ns") or "").split(NAMESPACE_SEPARATOR)
         is_own = not self._is_tool and _PUSH in cast("Sequence[object]", self._metadata.get("langgraph_path") or ())[:1]
-        return _NAMESPACE_SEPARATOR.join([base, *(segments if is_own else segments[:-1])])
+        return NAMESPACE_SEPARATOR.join([self.thread, *(segments if is_own else segments[:-1])])
 
     def read_hidden(self, key: str) -> Any:
         """Return the value of a hidden channel; None without one."""
@@ -97,8 +93,3 @@ class Task:
         send = self.configurable.get(_SEND)
         if self.channels and send is not None:
             send([(key, value) for key, value in values.items() if self.declares(key)])
-
-
-def conversation_in(thread: str, namespace: str) -> str:
-    """Return the name of the conversation of a subgraph, by its checkpoint namespace."""
-    return f"{thread}{_NAMESPACE_SEPARATOR}{namespace}"

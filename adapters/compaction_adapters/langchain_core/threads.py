@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack, cast
 
@@ -10,9 +9,8 @@ from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
 
 from compaction_adapters.kit import Flow, Twin, TwinMethods, awaited, blocking
-from compaction_adapters.langchain_core.conversations import Conversation, Conversations
-from compaction_adapters.langchain_core.records import Records
-from compaction_adapters.langchain_core.tasks import Task, conversation_in
+from compaction_adapters.langchain_core.conversations import Conversation, Conversations, Records
+from compaction_adapters.langchain_core.tasks import NAMESPACE_SEPARATOR, Task
 from compaction_hooks import CallOptions, CompactionController, CompactionSession
 from compaction_hooks.errors import ConfigurationError
 
@@ -22,7 +20,7 @@ if TYPE_CHECKING:  # no quiet call makes one
 S = TypeVar("S", bound=Conversations)
 
 
-class ThreadMethods(TwinMethods, ABC, Generic[S]):
+class ThreadMethods(TwinMethods, Generic[S]):
     """Manual changes to a thread of a graph that is compiled with a checkpointer.
 
     `graph` is the compiled graph (an agent of LangChain is one), `config` names the thread, `{"configurable": {"thread_id": ...}}`.
@@ -33,6 +31,14 @@ class ThreadMethods(TwinMethods, ABC, Generic[S]):
     _sessions: S
     _messages_key: str
     """The state's key for messages."""
+
+    def session(self, thread: str) -> CompactionSession[BaseMessage]:
+        """Return the session of the thread with this id as it is in this process: its state, its history, pins, undo.
+
+        Its changes are written to the thread's checkpoint by the next call of the model; those of the methods below at once. In a
+        process that has not run the thread, `load` fills the session.
+        """
+        return self._sessions.thread(thread)
 
     @awaited
     def load(self, graph: Any, config: RunnableConfig) -> Flow[CompactionSession[BaseMessage]]:
@@ -105,7 +111,6 @@ class ThreadMethods(TwinMethods, ABC, Generic[S]):
         saved = yield Twin(lambda: [*saver.list(whole)], list_async)
         yield Twin(saver.delete_thread, saver.adelete_thread, thread)
         for session in self._sessions_of(thread, saved):
-            self._sessions.drop(session)
             yield Twin(self.controller.forget_sync, self.controller.forget, session.id)
 
     load_sync = blocking(load)
@@ -116,15 +121,14 @@ class ThreadMethods(TwinMethods, ABC, Generic[S]):
 
     # -- for the adapter
 
-    @abstractmethod
-    def session(self, thread: str, /) -> CompactionSession[BaseMessage]:
-        """Return the session of the thread with this id."""
-
-    @abstractmethod
     def _thread_options(
-        self, session: CompactionSession[BaseMessage], config: RunnableConfig, given: CallOptions
+        self,
+        session: CompactionSession[BaseMessage],
+        config: RunnableConfig,  # noqa: ARG002 - for a node, whose model a run may select
+        given: CallOptions,
     ) -> CallOptions:
         """Return the options of a manual compaction: those of its caller, and defaults from the model's last call."""
+        return {**self._sessions.last_call(session), **given}
 
     # -- helpers
 
@@ -132,7 +136,7 @@ class ThreadMethods(TwinMethods, ABC, Generic[S]):
         """Return the session of a thread, and those of the subgraphs that have checkpoints in it."""
         own = self.session(thread)
         spaces = {str(one.config["configurable"].get("checkpoint_ns") or "") for one in saved} - {""}
-        ids = [conversation_in(thread, space) + own.id.removeprefix(thread) for space in sorted(spaces)]
+        ids = [f"{thread}{NAMESPACE_SEPARATOR}{space}{own.id.removeprefix(thread)}" for space in sorted(spaces)]
         return [own, *map(self._sessions.open, ids)]
 
     def _read_thread(self, graph: Any, config: RunnableConfig) -> Flow[Conversation]:
@@ -145,7 +149,7 @@ class ThreadMethods(TwinMethods, ABC, Generic[S]):
         )
         session.import_records(records)
         messages: list[BaseMessage] = list(snapshot.values.get(self._messages_key) or ())
-        return Conversation(Task(config), session, messages, records, run=None)
+        return Conversation(Task(config), session, messages, records)
 
     def _write_records(self, graph: Any, config: RunnableConfig, thread: Conversation) -> Flow[None]:
         update = self._sessions.keep(thread)

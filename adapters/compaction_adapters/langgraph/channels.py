@@ -1,4 +1,4 @@
-"""The channels a graph needs: the records, a name for a run without a thread, and a view for nodes that read it from the state.
+"""The channels a graph needs: the records, and a view for nodes that read it from the state.
 
 LangGraph takes channels from the schemas of a graph and of its nodes, and drops a node's values for any other key. The node
 therefore has a schema of its own.
@@ -14,11 +14,10 @@ from langgraph.channels import UntrackedValue  # pyright: ignore[reportMissingTy
 from typing_extensions import TypedDict  # the one of LangGraph's own states: a class cannot inherit from both kinds
 
 from compaction_adapters.langchain_core import Task
-from compaction_adapters.langchain_core.channels import HiddenChannel, RecordsChannel
+from compaction_adapters.langchain_core.channels import RecordsChannel
 from compaction_hooks.errors import ConfigurationError
 
 RECORDS_KEY: Final = "compaction_records"
-RUN_KEY: Final = "compaction_run"
 VIEW_KEY: Final = "llm_input_messages"
 """The key that `create_react_agent` reads before `messages`."""
 
@@ -46,11 +45,10 @@ class CompactionState(TypedDict, total=False):
 
 
 def node_schema(messages_key: str) -> type[Any]:
-    """Return the schema of the state that a node reads and so declares: messages, records, and the run's name."""
+    """Return the schema of the state that a node reads and so declares: messages and records."""
     fields = {
         messages_key: list[AnyMessage],
         RECORDS_KEY: Annotated[list[Mapping[str, object]], RecordsChannel],
-        RUN_KEY: Annotated[str, HiddenChannel],
     }
     make: Callable[..., type[Any]] = cast("Callable[..., type[Any]]", TypedDict)  # a type checker cannot know its keys
     return make("CompactionNodeState", fields, total=False)
@@ -83,11 +81,11 @@ def takes_view(task: Task, key: str | None, *, is_found: bool) -> bool:
     if key is None:
         return False
     declaration = f"{key}: Annotated[list[AnyMessage], UntrackedView]"
+    if key == VIEW_KEY:
+        declaration = "class State(MessagesState, CompactionState): ..."
     if not task.declares(key):
         if is_found:
             return False
-        if key == VIEW_KEY:
-            declaration = "class State(MessagesState, CompactionState): ..."
         raise ConfigurationError(
             f"the graph has no channel {key!r}, so that LangGraph would drop the list for the model. Call the model that "
             'compact.wrap(model) returns, with state["messages"]: it finds the list itself. Or read the list from the state, '
@@ -96,7 +94,6 @@ def takes_view(task: Task, key: str | None, *, is_found: bool) -> bool:
         )
     if has_reducer(task, key):
         raise ConfigurationError(
-            f"{key!r} has a reducer, which would add each list for the model to the one before: declare it without, "
-            f"{declaration}, or by inheriting from CompactionState"
+            f"{key!r} has a reducer, which would add each list for the model to the one before: declare it without, {declaration}"
         )
     return not is_found or not task.channels or isinstance(task.channels[key], UntrackedView)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from inspect import isfunction, ismethod
 from types import FunctionType, MethodType
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, Unpack, cast
 
 from langchain_core.language_models import BaseChatModel, LanguageModelInput
 from langchain_core.messages import BaseMessage, SystemMessage
 from langchain_core.runnables import Runnable, RunnableConfig, ensure_config
 from langchain_core.utils.function_calling import convert_to_openai_tool
+from langgraph.runtime import Runtime  # pyright: ignore[reportMissingTypeStubs]
 from langgraph.types import Overwrite
 
 from compaction_adapters.kit import ControllerKeywords, Flow, PolicyKeywords, Twin, controller_from, run, run_async
@@ -19,16 +20,16 @@ from compaction_adapters.langchain_core import (
     Conversation,
     Task,
     ThreadMethods,
+    chat_model_in,
     is_configurable,
     model_of_run,
     model_options,
     recall_tool,
+    unbind,
     without_response_ids,
 )
-from compaction_adapters.langgraph.channels import RECORDS_KEY, RUN_KEY, VIEW_KEY, has_reducer, node_schema, takes_view
-from compaction_adapters.langgraph.model import CompactingChatModel, CompactingModel, is_chat_model
-from compaction_adapters.langgraph.runs import ModelOfRun, hide_from_stream, run_options
-from compaction_adapters.langgraph.views import NodeConversations
+from compaction_adapters.langgraph.channels import RECORDS_KEY, VIEW_KEY, has_reducer, node_schema, takes_view
+from compaction_adapters.langgraph.model import CompactingChatModel, CompactingModel, NodeConversations, run_options
 from compaction_hooks import CallOptions, CompactionController, CompactionSession
 from compaction_hooks.arguments import format_value
 from compaction_hooks.errors import ConfigurationError
@@ -37,6 +38,8 @@ if TYPE_CHECKING:  # slow to import, and no graph without tools needs it
     from langchain_core.tools import BaseTool
 
 Answer = TypeVar("Answer")
+ModelOfRun: TypeAlias = Callable[[Any, Runtime[Any]], object]
+"""A function that picks the model of a run, `(state, runtime) -> model`, as for `create_react_agent`."""
 
 
 class CompactionNode(ThreadMethods[NodeConversations], Runnable[Any, dict[str, Any]]):
@@ -84,13 +87,10 @@ class CompactionNode(ThreadMethods[NodeConversations], Runnable[Any, dict[str, A
         **keywords: Unpack[PolicyKeywords],
     ) -> None:
         _check_keys(messages_key, output_key)
-        if recall and trim:
+        if trim and (recall or native):
             raise ConfigurationError(
-                "recall=True and trim=True exclude one another: recall reads the messages in the state, which trim removes"
-            )
-        if native and trim:
-            raise ConfigurationError(
-                "native=True and trim=True exclude one another: trim would write the provider's block to the state"
+                f"{'recall' if recall else 'native'}=True and trim=True exclude one another: trim removes the messages that recall "
+                "reads from the state, and would write the provider's block to it"
             )
         self._pick_model = _picker(model)
         self._options = _options(None if self._pick_model else model, system, tools)
@@ -158,15 +158,8 @@ class CompactionNode(ThreadMethods[NodeConversations], Runnable[Any, dict[str, A
             raise ConfigurationError(f"wrap({format_value(model)}) {_needs_model(model)}")
         if self._wrapped is None:
             self._wrapped = model
-        wrapper = CompactingChatModel if is_chat_model(model) else CompactingModel[Any]
+        wrapper = CompactingChatModel if isinstance(unbind(model)[0], BaseChatModel) else CompactingModel[Any]
         return cast("CompactingModel[Answer]", wrapper(cast("Any", model), self._sessions, self._options))
-
-    def session(self, thread: str) -> CompactionSession[BaseMessage]:
-        """Return the session of a thread with its state in this process; `load` fills it from the checkpoint.
-
-        Its changes are checkpointed by the next call of the node; those of the node's own `compact`, `undo` and `pin` at once.
-        """
-        return self._sessions.thread(thread)
 
     # -- helpers
 
@@ -206,7 +199,7 @@ class CompactionNode(ThreadMethods[NodeConversations], Runnable[Any, dict[str, A
         view = yield Twin(session.transform_context_sync, session.transform_context, messages, **options)
         if view is not messages:
             view = without_response_ids(view)
-            hide_from_stream(task, view)
+            _hide_from_stream(task, view)
         self._sessions.remember_view(conversation, view)
         return view
 
@@ -232,13 +225,10 @@ class CompactionNode(ThreadMethods[NodeConversations], Runnable[Any, dict[str, A
 
 
 def _check_keys(messages_key: str, output_key: str | None) -> None:
-    for name, key in (("messages_key", messages_key), ("output_key", output_key)):
-        if key == "" or key in (RECORDS_KEY, RUN_KEY):
-            raise ConfigurationError(f"{name}={key!r} must name a key of the state, and none that the node itself uses")
-    if messages_key == output_key:
+    if not messages_key or output_key in ("", messages_key) or RECORDS_KEY in (messages_key, output_key):
         raise ConfigurationError(
-            f"messages_key and output_key are both {output_key!r}: the list for the model would take the place of the "
-            "conversation. Give another output_key, or trim=True to shorten the conversation itself"
+            f"messages_key={messages_key!r} and output_key={output_key!r} must name two keys of the state, not {RECORDS_KEY!r}, "
+            "which the node itself uses. To shorten the conversation itself: trim=True"
         )
 
 
@@ -258,15 +248,26 @@ def _options(
     system: str | SystemMessage | None,
     tools: Sequence[BaseTool | Mapping[str, Any] | Callable[..., Any]],
 ) -> CallOptions:
-    options = model_options(model)
+    options = CallOptions() if model is None else model_options(model)
     if isinstance(model, str):
         raise ConfigurationError(
             f"model={model!r} {_needs_model(model)}, or for its window alone CompactionNode(CompactionController(model={model!r}))"
         )
-    if model is not None and not options:
+    if model is not None and chat_model_in(model) is None:
         raise ConfigurationError(f"model={format_value(model)} {_needs_model(model)}")
     if system is not None:
         options["system"] = system.content if isinstance(system, SystemMessage) else system
     if tools:
         options["tools"] = [tool if isinstance(tool, Mapping) else convert_to_openai_tool(tool) for tool in tools]
     return options
+
+
+def _hide_from_stream(task: Task, view: Iterable[BaseMessage]) -> None:
+    """Mark the messages of a view as shown for `stream_mode="messages"`.
+
+    It shows all new messages that a node returns, and so would show the summary to the user.
+    """
+    for handler in cast("Iterable[object]", getattr(task.config.get("callbacks"), "handlers", ())):
+        seen = getattr(handler, "seen", None)
+        if isinstance(seen, set) and type(handler).__module__.startswith("langgraph."):
+            cast("set[str | int]", seen).update(message.id for message in view if message.id is not None)
