@@ -5,7 +5,7 @@
 Run it in an environment with all four (`nox -s 'frameworks(agents)'` makes one). The provider is the scripted one of the tests: it
 refuses requests above 16,384 tokens, and calls without results. Printed are, for each:
 
-- turns of 12 that ended with the model's last answer; a turn that raises is given up, and the next one is asked;
+- turns of 12 that ended in an answer; a turn that raises is given up, and the next one is asked;
 - requests refused for their length, and for a call without its result or a result without its call;
 - mean tokens of the requests that were answered;
 - files: of all files that the session read or wrote, the part whose paths the last request has;
@@ -23,11 +23,13 @@ from typing import Any, NamedTuple
 from compaction_hooks import CompactionController
 from compaction_hooks.testing import Script, ScriptedTool, long_script, tools_of
 from tests.adapters import agent_framework_stage, google_adk_stage, openai_agents_stage, strands_stage
-from tests.provider import LoopbackProvider
+from tests.provider import Answer, LoopbackProvider, Received
 from tests.provider.item_compacting import ItemCompactor
 
 WINDOW = 16_384
 TURNS = 12
+SUMMARY = "## Goal\n- Go through the code; never change the public API.\n## Done\n- All parts so far."
+"""Of whichever compaction asks a model."""
 
 
 class Host(NamedTuple):
@@ -53,7 +55,9 @@ async def openai_agents(
     options: dict[str, Any] = {"max_turns": 100}
     model = stage.responses("gpt-5")
     if kind == "own":
-        session = OpenAIResponsesCompactionSession(key, session, client=stage.client(), model="gpt-5")
+        session = OpenAIResponsesCompactionSession(
+            key, session, client=stage.client(), model="gpt-5", compaction_mode="input"
+        )
     if kind == "ours":
         models = CompactionModelProvider(CompactionController(context_window=WINDOW))
         model, options["run_config"] = models.wrap(model), models.run_config(session)
@@ -130,7 +134,7 @@ async def agent_framework(
     session = agent.create_session(session_id=key)
 
     async def say(text: str) -> object:
-        return (await agent.run(text, session=session)).text
+        return (await agent.run(text, session=session)).messages[-1].text
 
     async def stored() -> object:
         return [message.to_dict() for message in agent_framework_stage.stored(session)]
@@ -151,17 +155,23 @@ async def play(provider: LoopbackProvider, name: str, kind: str) -> str:
     """Play the session, and return its row."""
     script = long_script(TURNS)
     key = f"{name}-{kind}"
-    side = provider.conversation(key, window=WINDOW, answers=script.answers)
-    side.compactor = ItemCompactor()
+    waiting = [*script.answers]
+
+    def think(received: Received) -> Answer:
+        """Give the next answer; a request without tools asks for a summary."""
+        return waiting.pop(0) if received.tools and waiting else Answer(SUMMARY)
+
+    side = provider.conversation(key, window=WINDOW, answers=())
+    side.compactor, side.think = ItemCompactor(), think
     ended = 0
     async with FRAMEWORKS[name](provider, key, kind, script, [*tools_of(script)]) as host:
         for turn in script.turns:
             try:
-                ended += str(await host.say(turn.user)).strip() == turn.answers[-1].text
+                await host.say(turn.user)
+                ended += 1
             except Exception as error:  # noqa: BLE001 - each framework has errors of its own
                 logging.debug("%s, %s: %s", name, kind, error)
-                while side.answers and side.answers[0] in turn.answers:
-                    side.answers.popleft()
+                waiting = [answer for answer in waiting if answer not in turn.answers]
         stored = str(await host.stored())
     answered = [request.input_tokens for request in side.model_requests if request.status < 400]
     refused = [request.input_tokens > WINDOW for request in side.model_requests if request.status >= 400]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # no quiet call needs them
 
     from compaction_hooks import CompactionRecord
 
-MAX_SHORT: Final = 128
+MAX_SHORT: Final = 64
 """Number of conversations used last that are kept in memory of those that end with a run: the process is not told of the end."""
 
 
