@@ -16,6 +16,7 @@ Fields: TypeAlias = Mapping[str, object]
 ADAPTERS: Final[Mapping[str, str]] = {
     "langchain_core": "compaction_adapters.langchain and .langgraph; without these, write format=LangChainFormat() from there",
     "pydantic_ai": "compaction_adapters.pydantic_ai; without its Compaction(), write format=PydanticAIFormat() from there",
+    "agent_framework": "compaction_adapters.agent_framework; without it, write format=AgentFrameworkFormat() from there",
     "tinyagent": "compaction_adapters.tinyagent; without its hook, write format=TinyAgentFormat() from there",
 }
 """For each package of message objects, the adapter that reads them."""

@@ -202,6 +202,25 @@ TINYAGENT = {
     "compaction_hook(window=8_000)": "compaction_hook got an unexpected argument window=8000: did you mean context_window?",
     "compaction_hook(8_000)": "the first argument must be a CompactionController, not int",
 }
+OPENAI_AGENTS = {
+    "CompactionModelProvider(window=8_000)": "did you mean context_window?",
+    "CompactionModelProvider('gpt-5')": "the first argument must be a CompactionController, not str",
+    "CompactionModelProvider().undo_sync()": "name the conversation by the id that its calls have",
+}
+GOOGLE_ADK = {
+    "CompactionPlugin(window=8_000)": "did you mean context_window?",
+    "CompactionPlugin('compaction')": "the first argument must be a CompactionController, not str",
+    "summarizer('no-such-model')": "give one of ADK's models, or a name that it knows",
+}
+STRANDS = {
+    "CompactionConversationManager(window=8_000)": "did you mean context_window?",
+    "CompactionConversationManager(40)": "the first argument must be a CompactionController, not int",
+}
+AGENT_FRAMEWORK = {
+    "hooks.transform_context_sync(normalize_messages('hi'))": "is read by compaction_adapters.agent_framework",
+    "CompactionMiddleware(window=8_000)": "did you mean context_window?",
+    "CompactionMiddleware('gpt-5')": "the first argument must be a CompactionController, not str",
+}
 MISTAKES = {
     "compaction_hooks": CORE,
     "langgraph": LANGGRAPH,
@@ -209,12 +228,17 @@ MISTAKES = {
     "pydantic_ai": PYDANTIC_AI,
     "litellm": LITELLM,
     "tinyagent": TINYAGENT,
+    "openai_agents": OPENAI_AGENTS,
+    "google_adk": GOOGLE_ADK,
+    "strands": STRANDS,
+    "agent_framework": AGENT_FRAMEWORK,
 }
 """By the package that must be installed: as the user writes it, and a part of the answer."""
 OF_FRAMEWORKS = {
     "langgraph": ("langgraph.store.memory", "InMemoryStore"),
     "langchain": ("langchain_core.messages", "HumanMessage"),
     "pydantic_ai": ("pydantic_ai.messages", "ModelRequest"),
+    "agent_framework": ("agent_framework", "normalize_messages"),
 }
 """What else these are written with."""
 
@@ -231,8 +255,9 @@ def names(package: str) -> dict[str, Any]:
     modules = ["compaction_hooks", *(f"compaction_hooks.{room}" for room in rooms)]
     found: dict[str, Any] = {"asyncio": asyncio, "math": math, "functools": functools, "send_async": send_async}
     if package != "compaction_hooks":
-        found[package] = importlib.import_module(package)
         modules.append(f"compaction_adapters.{package}")
+    if package == "litellm":
+        found[package] = importlib.import_module(package)
     if package in OF_FRAMEWORKS:
         module, name = OF_FRAMEWORKS[package]
         found[name] = getattr(importlib.import_module(module), name)
