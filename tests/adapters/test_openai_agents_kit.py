@@ -10,6 +10,7 @@ from agents import Agent, Runner, SQLiteSession, function_tool
 from compaction_adapters.kit import Twin
 from compaction_adapters.openai_agents import CompactionModelProvider
 
+from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.formats import OpenAIResponsesFormat
 from compaction_hooks.testing import ADAPTER_FACTS, AdapterFact, Opening, check_adapter, check_session
 from tests.adapters.by_hand_rows import ID, Process, check_rows
@@ -132,3 +133,13 @@ async def test_an_agent_that_needs_a_covered_fact_recalls_it(
         return str(run.final_output)
 
     await check_recall(stage.side(), ask, recall, argument)
+
+
+async def test_a_run_that_tells_no_conversation_cannot_recall(stage: Stage) -> None:
+    """The tool would read the list of the run before."""
+    stage.side(Answer("Yes."))
+    provider = CompactionModelProvider(context_window=WINDOW)
+    agent = Agent("reader", model=provider.wrap(stage.responses()), tools=[provider.recall_tool()])
+    await Runner.run(agent, "Begin.", run_config=provider.run_config("thread"))
+    with pytest.raises(ConfigurationError, match=r"run_config=provider.run_config\(session\)"):
+        await Runner.run(agent, "Go on.")

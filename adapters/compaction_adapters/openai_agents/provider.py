@@ -112,34 +112,35 @@ class CompactionModelProvider(ModelCalls[Item], ModelProvider):
         )
 
     async def _invoke_recall(self, _: object, arguments: str) -> str:
-        turn = _TURN.get()
-        if turn is None:
-            raise ConfigurationError("the recall tool needs run_config=provider.run_config(session)")
+        turn = _TURN.get() or _Turn(None, [])  # told before the model call, see `_place_of`
         return await self._recall(*turn, json.loads(arguments))
 
     # -- calls of the wrapped models
 
     async def answer(self, call: ModelCall, given: str | list[Item]) -> ModelResponse:
         """Return the answer to a call."""
-        messages = _items(given)
-        place = self._conversation_of(messages), messages
+        place = self._place_of(call, given)
         return await self._call(*place, call.send, read_response, call.options(), is_whole=call.is_whole)
 
     def stream(self, call: ModelCall, given: str | list[Item]) -> AsyncIterator[Any]:
         """Return the events of the answer to a call."""
-        messages = _items(given)
-        place = self._conversation_of(messages), messages
+        place = self._place_of(call, given)
         return self._stream(*place, call.stream, read_event, call.options(), is_prelude, is_whole=call.is_whole)
 
-    def _conversation_of(self, messages: list[Item]) -> str | None:
-        """Return the id that the run has told for these messages; an older run may have told the last one."""
+    def _place_of(self, call: ModelCall, given: str | list[Item]) -> _Turn:
+        """Return the conversation of a call, if its run has told it, and its messages.
+
+        Raises:
+            ConfigurationError: the run has told nothing, and its agent has the recall tool, which would read another list.
+        """
+        messages = [{"role": "user", "content": given}] if isinstance(given, str) else given
         turn = _TURN.get()
-        is_told = turn is not None and messages and turn.messages and turn.messages[-1] is messages[-1]
-        return turn.conversation_id if turn is not None and is_told else None
+        # An older run in the same context may have told the last one.
+        if turn is not None and messages and turn.messages and turn.messages[-1] is messages[-1]:
+            return _Turn(turn.conversation_id, messages)
+        if any(tool.name == RecallTool.name for tool in call.tools if self._has_recall):
+            raise ConfigurationError("an agent with the recall tool needs run_config=provider.run_config(session)")
+        return _Turn(None, messages)
 
     def _run_sync(self, flow: Flow[R]) -> R:
         return run_in_loop(run_async(flow))
-
-
-def _items(given: str | list[Item]) -> list[Item]:
-    return [{"role": "user", "content": given}] if isinstance(given, str) else given
