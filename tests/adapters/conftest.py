@@ -25,7 +25,6 @@ NEEDS = {
     "test_google_adk": ("google.adk", "starlette", "uvicorn"),
     "test_strands": ("strands", "anthropic", "google.genai", "openai", "starlette", "uvicorn"),
     "test_agent_framework": ("agent_framework", "agent_framework_openai", "starlette", "uvicorn"),
-    "test_between_agent": ("agents", "google.adk", "strands", "agent_framework_openai", "starlette", "uvicorn"),
     "test_anthropic": ("anthropic", "starlette", "uvicorn"),
     "test_openai.py": ("openai", "starlette", "uvicorn"),
     "test_otel": ("opentelemetry", "opentelemetry.sdk"),

@@ -5,6 +5,10 @@ from itertools import permutations
 from typing import Any
 
 import pytest
+
+for package in ("agents", "google.adk", "strands", "agent_framework_openai", "anthropic"):
+    pytest.importorskip(package)
+
 from agents import Agent as SDKAgent
 from agents import Runner
 from compaction_adapters.agent_framework import AgentFrameworkFormat, CompactionMiddleware
