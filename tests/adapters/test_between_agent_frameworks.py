@@ -1,5 +1,7 @@
 """A conversation that was compacted in one framework goes on in each other with the same record, and no second summary."""
 
+# ruff: noqa: E402 - what may be missing is looked for first
+
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from itertools import permutations
 from typing import Any
