@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence
 from itertools import groupby
-from operator import is_
 from typing import Any, Final
 
 from agent_framework import Content
@@ -143,13 +142,8 @@ def _merge_pair(first: ChatMessage, second: ChatMessage) -> ChatMessage | None:
 
 
 def is_copy(message: ChatMessage, other: ChatMessage) -> bool:
-    """Return whether the second message is a copy of the first: the framework shares their contents."""
-    if message is other:
-        return True
-    are_alike = message.role == other.role and message.additional_properties == other.additional_properties
-    return (
-        are_alike and len(message.contents) == len(other.contents) and all(map(is_, message.contents, other.contents))
-    )
+    """Return whether the second message is a copy of the first, with all its fields: the framework shares their contents."""
+    return message is other or vars(message) == vars(other)
 
 
 def _is_summary(message: ChatMessage) -> bool:
