@@ -69,7 +69,7 @@ class RecallTool:
     def __init__(self, recallable: Callable[[], Recallable]) -> None:
         self._recallable = recallable
 
-    def __call__(self, query: str = "", lines: str = "", **others: object) -> str:
+    def __call__(self, /, query: str = "", lines: str = "", **others: object) -> str:
         """Return the answer to a call of the model: escaped, marked as old, and of limited length.
 
         Models misname arguments: without a query, any other argument is taken for it.

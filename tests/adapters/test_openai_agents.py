@@ -1,11 +1,16 @@
 """Runs of the OpenAI Agents SDK: conversations apart, streams that fail, the server's compaction, and what its users reported."""
 
 from collections.abc import Iterable
-from typing import Any
+from copy import copy
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from agents import (
     Agent,
+    Model,
+    ModelResponse,
     ModelSettings,
     OpenAIProvider,
     RunConfig,
@@ -16,11 +21,15 @@ from agents import (
 )
 from agents.exceptions import ModelBehaviorError
 from agents.models.chatcmpl_converter import Converter
+from agents.models.interface import ModelTracing
 from agents.run_config import CallModelData, ModelInputData
+from agents.usage import Usage
 from compaction_adapters.openai_agents import CompactionModelProvider, summarizer
 from compaction_adapters.openai_agents.models import read_response
+from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage, ResponseOutputText
 
 from compaction_hooks import CompactionController, CompactionSettings, ContextOverflowError
+from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.events import CompactionEvent, CompactionFinished
 from compaction_hooks.formats import OpenAIChatFormat, OpenAIResponsesFormat
 from compaction_hooks.testing import ADAPTER_FACTS, check_adapter
@@ -269,7 +278,7 @@ async def _send_whole(self: Any, call: Any, given: Any) -> Any:
 
 async def _compact_only(self: Any, call: Any, given: Any) -> Any:
     options = call.options()
-    view = await self._sessions.find(self._conversation_of(given), given).transform_context(given, **options)
+    view = await self._sessions.find(*self._place_of(call, given)).transform_context(given, **options)
     return await call.send(view)
 
 
@@ -331,3 +340,108 @@ def test_recorded_sessions_have_one_chain_in_items_and_in_what_the_sdk_sends() -
         assert chain(OpenAIResponsesFormat(), items) == chain(OpenAIChatFormat(), sent), session["id"]
         checked += 1
     assert checked > 200
+
+
+# -- what a resumed run, a nested agent and the user's own code must not get or change
+
+
+async def test_a_resumed_run_recalls_nothing_of_the_run_before_it(stage: Stage) -> None:
+    """Its tools run before its first model call, in the context of whichever run was before."""
+    ask = Answer(calls=(Call("recall", {"query": "code of the vault"}),))
+    stage.side(ask, *reads(8, "Bob is done."), ask, Answer("Alice is done."))
+    provider = CompactionModelProvider(context_window=WINDOW, settings=PLAIN, summarizer=CountingSummarizer())
+    approved = replace(provider.recall_tool(), needs_approval=True)
+    agent = Agent("reader", model=provider.wrap(stage.responses()), tools=[read_manual, approved])
+    waiting = await Runner.run(agent, "Alice asks.", run_config=provider.run_config("alice"))
+    state = waiting.to_state()
+    for interruption in state.get_interruptions():
+        state.approve(interruption)
+    await Runner.run(agent, "Bob: the code of the vault is 4711.", run_config=provider.run_config("bob"), max_turns=20)
+    again = await Runner.run(agent, state, run_config=provider.run_config("alice"))
+    (interruption,) = again.interruptions
+    assert "4711" not in str(again.to_input_list())
+    assert "call this tool again" in str(again.to_input_list())
+
+
+@pytest.mark.parametrize("arguments", ["", "{bad", "[1]", '"code"', "null", '{"self": 1}'])
+async def test_arguments_of_recall_that_are_no_object_end_no_run(stage: Stage, arguments: str) -> None:
+    provider = CompactionModelProvider(context_window=WINDOW)
+
+    class Careless(Model):
+        """It calls recall with these arguments, and then is done."""
+
+        async def get_response(self, *given: Any, **named: Any) -> ModelResponse:
+            call = ResponseFunctionToolCall(arguments=arguments, call_id="c1", name="recall", type="function_call")
+            text = ResponseOutputText(text="Done.", type="output_text", annotations=[])
+            done = ResponseOutputMessage(id="m1", content=[text], role="assistant", status="completed", type="message")
+            return ModelResponse([call if len(named["input"]) == 1 else done], Usage(), None)
+
+        def stream_response(self, *given: Any, **named: Any) -> Any:
+            raise NotImplementedError
+
+    agent = Agent("reader", model=provider.wrap(Careless()), tools=[provider.recall_tool()])
+    assert (await Runner.run(agent, "Begin.", run_config=provider.run_config())).final_output == "Done."
+
+
+async def test_views_of_agents_without_the_recall_tool_do_not_name_it(stage: Stage) -> None:
+    side, events = stage.side(*reads(9)), list[CompactionEvent]()
+    provider = CompactionModelProvider(context_window=WINDOW, on_event=events.append)
+    provider.recall_tool()  # of another agent
+    agent = Agent("helper", model=provider.wrap(stage.responses()), tools=[read_manual])
+    await Runner.run(agent, "Begin.", run_config=provider.run_config(), max_turns=20)
+    assert compacted(events)
+    assert "recall(" not in str(side.model_requests[-1].messages)
+
+
+async def test_a_call_that_the_provider_may_not_store_has_such_a_summary(stage: Stage) -> None:
+    side = stage.side(*reads(9))
+    provider = CompactionModelProvider(context_window=WINDOW, settings=PLAIN)
+    settings = ModelSettings(store=False)
+    agent = Agent("reader", model=provider.wrap(stage.responses()), tools=[read_manual], model_settings=settings)
+    await Runner.run(agent, "Begin.", run_config=provider.run_config(), max_turns=20)
+    assert {(request.is_summary, request.body["store"]) for request in side.requests} == {(True, False), (False, False)}
+
+
+async def test_by_hand_the_list_is_compacted_that_the_calls_send(stage: Stage) -> None:
+    """After `clear_session` a list begins anew under the same id."""
+    side = stage.side(*[Answer("Yes.")] * 2)
+    provider = CompactionModelProvider(context_window=10**6, summarizer=CountingSummarizer())
+    agent, config = Agent("reader", model=provider.wrap(stage.responses())), provider.run_config("thread")
+    await Runner.run(agent, "Of the first list.", run_config=config)
+    anew: list[Any] = [{"role": role, "content": prose(900)} for _ in range(6) for role in ("user", "assistant")]
+    await provider.compact(anew, "thread", keep_recent_tokens=500)
+    await Runner.run(agent, [*anew, {"role": "user", "content": "Go on."}], run_config=config)
+    assert SECRET in str(side.model_requests[-1].messages)
+    await provider.forget("thread")
+    assert repr(provider._sessions.controller).endswith("0 sessions)")
+
+
+async def test_streams_are_closed_with_ours_and_wrapped_models_stay_what_they_are(stage: Stage) -> None:
+    closed: list[bool] = []
+
+    class Watched(Model):
+        async def get_response(self, *given: Any, **named: Any) -> ModelResponse:
+            raise NotImplementedError
+
+        async def stream_response(self, *given: Any, **named: Any) -> Any:
+            try:
+                while True:
+                    yield SimpleNamespace(type="response.output_text.delta", delta="Yes.")
+            finally:
+                closed.append(True)
+
+    provider = CompactionModelProvider(context_window=WINDOW)
+    model = provider.wrap(Watched())
+    assert provider.wrap(model) is model
+    assert copy(model).get_retry_advice
+    arguments: list[Any] = [None, "Begin.", ModelSettings(), [], None, [], ModelTracing.DISABLED]
+    server: dict[str, Any] = {"previous_response_id": None, "conversation_id": None, "prompt": None}
+    events: Any = model.stream_response(*arguments, **server)
+    await anext(events)
+    await events.aclose()
+    assert closed == [True]
+
+
+def test_what_names_no_conversation_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="needs a session of the SDK"):
+        CompactionModelProvider().run_config(cast("Any", 7))

@@ -19,6 +19,7 @@ from compaction_adapters.google_adk.recalling import Recall, takes_functions
 from compaction_adapters.google_adk.summaries import ask_by
 from compaction_adapters.kit import ControllerKeywords, ModelCalls, positive
 from compaction_hooks import CallOptions, CompactionController, Message
+from compaction_hooks.recall import RecallTool
 
 logger = logging.getLogger("compaction_hooks")
 
@@ -98,6 +99,7 @@ class CompactionPlugin(ModelCalls[types.Content], BasePlugin):
     async def _respond(self, call: PlannedCall, send: Send, stream: bool) -> AsyncGenerator[LlmResponse]:
         """Make a planned call by the model's own function, and yield its responses."""
         options, place = _options_of(call, send), (call.conversation_id, call.request.contents)
+        has_recall = isinstance(call.request.tools_dict.get(RecallTool.name), Recall)
 
         def open_stream(view: list[types.Content]) -> AsyncGenerator[LlmResponse]:
             return send(with_contents(call.request, view), stream)
@@ -107,10 +109,12 @@ class CompactionPlugin(ModelCalls[types.Content], BasePlugin):
                 return [response async for response in responses]
 
         if not stream:
-            for response in await self._call(*place, send_whole, _read_last, options):
+            for response in await self._call(*place, send_whole, _read_last, options, has_recall=has_recall):
                 yield response
             return
-        async with aclosing(self._stream(*place, open_stream, read_response, options, _is_prelude)) as responses:
+        async with aclosing(
+            self._stream(*place, open_stream, read_response, options, _is_prelude, has_recall=has_recall)
+        ) as responses:
             async for response in responses:
                 yield response
 

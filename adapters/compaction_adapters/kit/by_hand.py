@@ -57,7 +57,7 @@ class ByHand(TwinMethods, Generic[N, S]):
         Raises:
             ContextOverflowError: the messages cannot be made to fit the window.
         """
-        session = self._find_session(conversation_id)
+        session = self._session_of(conversation_id, messages)
         known = {**self._options_by_hand(session), **options}
         listed = cast("list[N]", messages)  # a sequence in types only: a list of dicts is no list of mappings
         result: CompactionResult[N] = yield Twin(
@@ -85,14 +85,17 @@ class ByHand(TwinMethods, Generic[N, S]):
     def forget(self, conversation_id: str | None = None) -> Flow[None]:
         """Remove a conversation from memory, and its records from the store.
 
+        So it does with the agents that this process ran as tools under its id.
+
         Raises:
             RecordError: the store failed; call it again.
         """
-        controller, session_id = self._sessions.controller, self._find_session(conversation_id).id
-        yield Twin(controller.forget_sync, controller.forget, session_id)
+        controller = self._sessions.controller
+        for session_id in self._sessions.family(self._find_session(conversation_id)):
+            yield Twin(controller.forget_sync, controller.forget, session_id)
 
     load_sync = blocking(load)
-    compact_sync = blocking(compact)
+    compact_sync = blocking(compact, asks_model=True)
     undo_sync = blocking(undo)
     pin_sync = blocking(pin)
     forget_sync = blocking(forget)
@@ -106,6 +109,10 @@ class ByHand(TwinMethods, Generic[N, S]):
     def _options_by_hand(self, session: CompactionSession[N]) -> CallOptions:
         """Return the options of a manual compaction that its caller left out."""
         return self._sessions.last_call(session)
+
+    def _session_of(self, conversation_id: str | None, messages: Sequence[N]) -> CompactionSession[N]:  # noqa: ARG002
+        """Return the session in which the calls with these messages are made."""
+        return self._find_session(conversation_id)
 
     # -- helpers
 

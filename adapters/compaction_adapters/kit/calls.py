@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import aclosing
-from typing import Any, TypeVar
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing, suppress
+from typing import Any, TypeVar, cast
 
 from compaction_adapters.kit.by_hand import ByHand
 from compaction_adapters.kit.controllers import ControllerKeywords, controller_from
@@ -32,9 +33,6 @@ class ModelCalls(ByHand[N, Sessions[N]]):
         ConfigurationError: both a controller and keywords are given.
     """
 
-    _has_recall = False
-    """Whether the agent has the recall tool, so that summaries name what it can read again."""
-
     _is_copy: Callable[[N, N], bool] | None = None
     """Whether a message is a copy of an earlier one, for a framework that hands over copies; None: it hands over its own."""
 
@@ -48,6 +46,9 @@ class ModelCalls(ByHand[N, Sessions[N]]):
         """Return the session of a conversation, as far as this process knows it; `load` reads the store."""
         return self._sessions.open(conversation_id)
 
+    def _session_of(self, conversation_id: str | None, messages: Sequence[N]) -> CompactionSession[N]:
+        return self._sessions.find(self._find_session(conversation_id).id, messages)
+
     # -- for the adapter
 
     async def _call(
@@ -59,6 +60,7 @@ class ModelCalls(ByHand[N, Sessions[N]]):
         options: CallOptions,
         *,
         is_whole: bool = True,
+        has_recall: bool = False,
         signal: threading.Event | asyncio.Event | None = None,
     ) -> R:
         """Make a model call through the session of its conversation, see `CompactionSession.call`.
@@ -67,6 +69,7 @@ class ModelCalls(ByHand[N, Sessions[N]]):
             conversation_id: The framework's own id; None: that of the messages' opening.
             answer: Reads an answer, or the events of a streamed one.
             is_whole: Whether the messages begin with the conversation; False if the provider keeps its earlier ones.
+            has_recall: Whether the model has the recall tool, so that views name what it can read again.
             signal: When set, a compaction under way is aborted.
         """
         if conversation_id is None or is_whole:
@@ -74,7 +77,7 @@ class ModelCalls(ByHand[N, Sessions[N]]):
         else:
             session = self._sessions.open(conversation_id)
         self._sessions.remember_call(session, options)
-        if self._has_recall:
+        if has_recall:
             session.recall_tool(lambda: messages)
         if self._is_copy is not None:
             messages = self._sessions.recognize(session, messages, self._is_copy)
@@ -90,6 +93,7 @@ class ModelCalls(ByHand[N, Sessions[N]]):
         is_prelude: Callable[[E], bool],
         *,
         is_whole: bool = True,
+        has_recall: bool = False,
         signal: threading.Event | asyncio.Event | None = None,
     ) -> AsyncGenerator[E]:
         """Make a streamed model call and yield its events; it is recovered until an event that is no prelude.
@@ -97,21 +101,31 @@ class ModelCalls(ByHand[N, Sessions[N]]):
         Args:
             is_prelude: Whether an event comes before the answer, so that an error may still follow; those are held back. It raises
                 the error that an event stands for.
-            is_whole, signal: As in `_call`.
+            is_whole, has_recall, signal: As in `_call`.
         """
 
         async def send(view: list[N]) -> AsyncGenerator[E]:
             return _hold_prelude(open_stream(view), is_prelude)
 
-        made = await self._call(conversation_id, messages, send, answer, options, is_whole=is_whole, signal=signal)
-        async with aclosing(made) as events:
+        how: Any = {"is_whole": is_whole, "has_recall": has_recall, "signal": signal}
+        async with aclosing(await self._call(conversation_id, messages, send, answer, options, **how)) as events:
             async for event in events:
                 yield event
 
-    async def _recall(self, conversation_id: str | None, messages: Sequence[N], arguments: dict[str, Any]) -> str:
-        """Return the answer of the recall tool to a call of the model; `messages` are the whole list."""
+    async def _recall(self, conversation_id: str | None, messages: Sequence[N], given: str | Mapping[str, Any]) -> str:
+        """Return the answer of the recall tool to a call of the model.
+
+        Args:
+            messages: The whole list.
+            given: The arguments that the model gave, as JSON or read. What is no JSON object is the query.
+        """
+        arguments: object = given
+        if isinstance(given, str):
+            with suppress(ValueError):
+                arguments = json.loads(given)
+        named = cast("Mapping[str, Any]", arguments) if isinstance(arguments, Mapping) else {"query": given}
         tool = self._sessions.find(conversation_id, messages).recall_tool(lambda: messages)
-        return await asyncio.to_thread(tool, **arguments)
+        return await asyncio.to_thread(tool, **named)
 
 
 async def _hold_prelude(stream: AsyncGenerator[E], is_prelude: Callable[[E], bool]) -> AsyncGenerator[E]:

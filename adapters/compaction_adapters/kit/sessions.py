@@ -26,6 +26,7 @@ class Sessions(Generic[N]):
         self.format = format
         self._calls: WeakKeyDictionary[CompactionSession[N], CallOptions] = WeakKeyDictionary()
         self._openings: WeakKeyDictionary[CompactionSession[N], str] = WeakKeyDictionary()
+        self._nested: WeakKeyDictionary[CompactionSession[N], set[str]] = WeakKeyDictionary()
         self._lists: WeakKeyDictionary[CompactionSession[N], list[N]] = WeakKeyDictionary()
 
     def open(self, session_id: str) -> CompactionSession[N]:
@@ -46,8 +47,15 @@ class Sessions(Generic[N]):
         if conversation_id is None:
             return self.open(f"opening-{opening}")
         session = self.open(conversation_id)
-        is_first = self._openings.setdefault(session, opening) == opening
-        return session if is_first else self.open(f"{conversation_id}/{opening}")
+        if self._openings.setdefault(session, opening) == opening:
+            return session
+        nested = f"{conversation_id}/{opening}"
+        self._nested.setdefault(session, set()).add(nested)
+        return self.open(nested)
+
+    def family(self, session: CompactionSession[N]) -> list[str]:
+        """Return the id of a session, and those of other lists that this process saw under it."""
+        return [session.id, *sorted(self._nested.get(session, ()))]
 
     def recognize(self, session: CompactionSession[N], messages: list[N], is_copy: Callable[[N, N], bool]) -> list[N]:
         """Return the list with the objects of the session's last list in place of their copies: the core knows these at once.

@@ -81,8 +81,7 @@ def run_in_loop(work: Coroutine[Any, Any, R]) -> R:
         work.close()
         raise ConfigurationError("an event loop runs in this thread: await the method of the same name without _sync")
     if loop is None or loop.is_closed():
-        loop = asyncio.new_event_loop()
-        asyncio.set_event_loop(loop)
+        return asyncio.run(work)
     return loop.run_until_complete(work)
 
 
@@ -93,7 +92,7 @@ class TwinMethods:
     """A class whose methods are flows, each with an async and a sync form."""
 
     def _run_sync(self, flow: Flow[R]) -> R:
-        """Make the calls of a flow for a caller without an event loop."""
+        """Make the calls of a flow that may ask a model, for a caller without an event loop."""
         return run(flow)
 
 
@@ -110,13 +109,20 @@ def awaited(flow: Callable[Concatenate[S, P], Flow[R]]) -> Callable[Concatenate[
     return method
 
 
-def blocking(method: Callable[Concatenate[S, P], Coroutine[Any, Any, R]]) -> Callable[Concatenate[S, P], R]:
-    """Return the sync twin of a method that `awaited` returned."""
+def blocking(
+    method: Callable[Concatenate[S, P], Coroutine[Any, Any, R]], *, asks_model: bool = False
+) -> Callable[Concatenate[S, P], R]:
+    """Return the sync twin of a method that `awaited` returned.
+
+    Args:
+        asks_model: Whether its flow may ask a model, whose client belongs to an event loop in some frameworks.
+    """
     flow: Callable[Concatenate[S, P], Flow[R]] = vars(method)["__wrapped__"]
 
     @wraps(flow)
     def twin(self: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        return self._run_sync(flow(self, *args, **kwargs))  # pyright: ignore[reportPrivateUsage] - of this module
+        calls = flow(self, *args, **kwargs)
+        return self._run_sync(calls) if asks_model else run(calls)  # pyright: ignore[reportPrivateUsage] - of this module
 
     twin.__name__ = f"{flow.__name__}_sync"
     twin.__doc__ = f"As `{flow.__name__}`, for callers without an event loop."

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias, cast
 from uuid import UUID
 
 from compaction_adapters.kit import ControllerKeywords, ModelCalls, opening_key, positive
-from compaction_hooks import CallOptions, CompactionController
+from compaction_hooks import CallOptions, CompactionController, CompactionSession
 from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.formats import OpenAIChatFormat
 
@@ -188,6 +188,13 @@ class Conversations(ModelCalls[ChatMessage]):
 
     def _own_conversation(self) -> str | None:
         return self._session_id if isinstance(self._session_id, str) else None
+
+    def _session_of(
+        self,
+        conversation_id: str | None,
+        messages: Sequence[ChatMessage],  # noqa: ARG002 - the caller's id decides, whatever the messages
+    ) -> CompactionSession[ChatMessage]:
+        return self._find_session(conversation_id)
 
     def _find_id(self, arguments: Arguments, messages: Sequence[ChatMessage]) -> str:
         """Return the id of a call's conversation. `user` names a person, not a conversation."""

@@ -52,11 +52,15 @@ class ModelCall:
 
     async def stream(self, view: list[Item]) -> AsyncGenerator[Any]:
         """Send a view and yield the events of the answer."""
-        events = self.model.stream_response(
+        events: Any = self.model.stream_response(
             self.system, view, self.settings, self.tools, self.output_schema, self.handoffs, self.tracing, **self.server
         )
-        async for event in events:
-            yield event
+        try:
+            async for event in events:
+                yield event
+        finally:
+            if hasattr(events, "aclose"):  # a model of the user's may return any iterator
+                await events.aclose()
 
     def options(self) -> CallOptions:
         """Return the options of this call."""
@@ -94,9 +98,11 @@ class CompactingModel(Model):
 
     def __init__(self, inner: Model, caller: Caller) -> None:
         self._inner = inner
-        self._caller = caller
+        self.caller = caller
 
     def __getattr__(self, name: str) -> Any:
+        if name == "_inner":  # of a copy that is being made
+            raise AttributeError(name)
         return getattr(self._inner, name)  # the SDK asks for attributes that only some models have
 
     def get_retry_advice(self, request: Any) -> Any:
@@ -125,7 +131,7 @@ class CompactingModel(Model):
         call = ModelCall(
             self._inner, system_instructions, model_settings, tools, output_schema, handoffs, tracing, server
         )
-        return await self._caller.answer(call, input)
+        return await self.caller.answer(call, input)
 
     def stream_response(
         self,
@@ -142,7 +148,7 @@ class CompactingModel(Model):
         call = ModelCall(
             self._inner, system_instructions, model_settings, tools, output_schema, handoffs, tracing, server
         )
-        return self._caller.stream(call, input)
+        return self.caller.stream(call, input)
 
 
 # -- answers
@@ -193,14 +199,17 @@ def summarizer(model: Model | str) -> Summarizer:
 
 
 def _asker(find_model: Callable[[], Model], settings: ModelSettings) -> Summarizer:
-    """Return a summarizer; of the settings only those that locate the model are sent."""
+    """Return a summarizer; of the settings those that locate the model are sent, and whether the provider may store a call."""
 
     async def ask(request: SummaryRequest) -> Summary:
         response = await find_model().get_response(
             request.system,
             request.prompt,
             ModelSettings(
-                max_tokens=request.max_tokens, extra_headers=settings.extra_headers, extra_query=settings.extra_query
+                max_tokens=request.max_tokens,
+                store=settings.store,
+                extra_headers=settings.extra_headers,
+                extra_query=settings.extra_query,
             ),
             [],
             None,

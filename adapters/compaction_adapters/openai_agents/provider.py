@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import inspect
-import json
 from collections.abc import AsyncIterator
 from contextvars import ContextVar
 from typing import Any, Final, NamedTuple, TypeVar, Unpack
 
 from agents import FunctionTool, Model, ModelProvider, ModelResponse, MultiProvider, RunConfig
 from agents.memory import Session
+from agents.run_config import ModelInputData
+from agents.tool_context import ToolContext
 
 from compaction_adapters.kit import ControllerKeywords, Flow, ModelCalls, run_async, run_in_loop
 from compaction_adapters.openai_agents.models import (
@@ -29,10 +30,15 @@ R = TypeVar("R")
 
 
 class _Turn(NamedTuple):
-    """What a run told before its model call."""
+    """What a run told before its model call.
+
+    Attributes:
+        teller: The filter that told it, which is that of the run's configuration.
+    """
 
     conversation_id: str | None
     messages: list[Item]
+    teller: object = None
 
 
 _TURN: Final[ContextVar[_Turn | None]] = ContextVar("compaction_turn", default=None)
@@ -72,16 +78,23 @@ class CompactionModelProvider(ModelCalls[Item], ModelProvider):
             session: The session of the run, or the conversation's id. None: `group_id`, else the beginning of the list names the
                 conversation.
             **fields: Fields of `RunConfig`. A `model` that is no name is wrapped; a `call_model_input_filter` comes first.
+
+        Raises:
+            ConfigurationError: `session` is no session of the SDK and no text.
         """
-        named = session.session_id if isinstance(session, Session) else session
-        conversation_id: str | None = named or fields.get("group_id")
+        conversation_id: Any = getattr(session, "session_id", session) or fields.get("group_id")
+        if not isinstance(conversation_id, str | None):
+            raise ConfigurationError(
+                f"run_config({session!r}) needs a session of the SDK, or the conversation's id as a text"
+            )
         theirs = fields.pop("call_model_input_filter", None)
 
         async def tell_conversation(data: Any) -> Any:
             changed = data.model_data if theirs is None else theirs(data)
             if inspect.isawaitable(changed):
                 changed = await changed
-            _TURN.set(_Turn(conversation_id, changed.input))
+            if isinstance(changed, ModelInputData):
+                _TURN.set(_Turn(conversation_id, changed.input, tell_conversation))
             return changed
 
         if isinstance(fields.get("model"), Model):
@@ -94,7 +107,8 @@ class CompactionModelProvider(ModelCalls[Item], ModelProvider):
 
     def wrap(self, model: Model) -> Model:
         """Return a model, for an agent that has an instance in place of a name, so that its calls are compacted."""
-        return CompactingModel(model, self)
+        is_wrapped = isinstance(model, CompactingModel) and model.caller is self
+        return model if is_wrapped else CompactingModel(model, self)
 
     async def aclose(self) -> None:
         """Close the provider inside."""
@@ -102,7 +116,6 @@ class CompactionModelProvider(ModelCalls[Item], ModelProvider):
 
     def recall_tool(self) -> FunctionTool:
         """Return the tool by which the model of an agent reads again what its views leave out; its runs need `run_config`."""
-        self._has_recall = True
         return FunctionTool(
             name=RecallTool.name,
             description=RecallTool.description,
@@ -111,23 +124,31 @@ class CompactionModelProvider(ModelCalls[Item], ModelProvider):
             strict_json_schema=False,
         )
 
-    async def _invoke_recall(self, _: object, arguments: str) -> str:
-        turn = _TURN.get() or _Turn(None, [])  # told before the model call, see `_place_of`
-        return await self._recall(*turn, json.loads(arguments))
+    async def _invoke_recall(self, ctx: ToolContext[Any], arguments: str) -> str:
+        turn, config = _TURN.get(), ctx.run_config
+        # A resumed run runs its tools before its first model call, in the context of whichever run was before it.
+        if turn is None or config is None or turn.teller is not config.call_model_input_filter:
+            return "Nothing can be recalled before the next answer: call this tool again then."
+        return await self._recall(turn.conversation_id, turn.messages, arguments)
 
     # -- calls of the wrapped models
 
     async def answer(self, call: ModelCall, given: str | list[Item]) -> ModelResponse:
         """Return the answer to a call."""
-        place = self._place_of(call, given)
-        return await self._call(*place, call.send, read_response, call.options(), is_whole=call.is_whole)
+        place, options = self._place_of(call, given), call.options()
+        how = {"is_whole": call.is_whole, "has_recall": self._offers_recall(call)}
+        return await self._call(*place, call.send, read_response, options, **how)
 
     def stream(self, call: ModelCall, given: str | list[Item]) -> AsyncIterator[Any]:
         """Return the events of the answer to a call."""
-        place = self._place_of(call, given)
-        return self._stream(*place, call.stream, read_event, call.options(), is_prelude, is_whole=call.is_whole)
+        place, options = self._place_of(call, given), call.options()
+        how = {"is_whole": call.is_whole, "has_recall": self._offers_recall(call)}
+        return self._stream(*place, call.stream, read_event, options, is_prelude, **how)
 
-    def _place_of(self, call: ModelCall, given: str | list[Item]) -> _Turn:
+    def _offers_recall(self, call: ModelCall) -> bool:
+        return any(getattr(tool, "on_invoke_tool", None) == self._invoke_recall for tool in call.tools)
+
+    def _place_of(self, call: ModelCall, given: str | list[Item]) -> tuple[str | None, list[Item]]:
         """Return the conversation of a call, if its run has told it, and its messages.
 
         Raises:
@@ -137,10 +158,10 @@ class CompactionModelProvider(ModelCalls[Item], ModelProvider):
         turn = _TURN.get()
         # An older run in the same context may have told the last one.
         if turn is not None and messages and turn.messages and turn.messages[-1] is messages[-1]:
-            return _Turn(turn.conversation_id, messages)
-        if any(tool.name == RecallTool.name for tool in call.tools if self._has_recall):
+            return turn.conversation_id, messages
+        if self._offers_recall(call):
             raise ConfigurationError("an agent with the recall tool needs run_config=provider.run_config(session)")
-        return _Turn(None, messages)
+        return None, messages
 
     def _run_sync(self, flow: Flow[R]) -> R:
         return run_in_loop(run_async(flow))

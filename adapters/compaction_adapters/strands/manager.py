@@ -107,7 +107,16 @@ class CompactionConversationManager(ModelCalls[StrandsMessage], ConversationMana
                 yield event
 
         options = call_options(context)
-        return self._stream(own_id, messages, open_stream, read_event, options, is_prelude, signal=is_cancelled)
+        return self._stream(
+            own_id,
+            messages,
+            open_stream,
+            read_event,
+            options,
+            is_prelude,
+            has_recall=self._has_recall,
+            signal=is_cancelled,
+        )
 
     async def _answer_recall(self, tool_use: Any, agent: Any, **state: Any) -> Any:
         answer = await self._recall(_conversation_id(agent), agent.messages, tool_use["input"])
