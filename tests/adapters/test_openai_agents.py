@@ -433,7 +433,7 @@ async def test_streams_are_closed_with_ours_and_wrapped_models_stay_what_they_ar
     provider = CompactionModelProvider(context_window=WINDOW)
     model = provider.wrap(Watched())
     assert provider.wrap(model) is model
-    assert copy(model).get_retry_advice
+    assert copy(model) is not model
     arguments: list[Any] = [None, "Begin.", ModelSettings(), [], None, [], ModelTracing.DISABLED]
     server: dict[str, Any] = {"previous_response_id": None, "conversation_id": None, "prompt": None}
     events: Any = model.stream_response(*arguments, **server)

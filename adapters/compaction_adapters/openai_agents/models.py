@@ -46,8 +46,15 @@ class ModelCall:
 
     async def send(self, view: list[Item]) -> ModelResponse:
         """Send a view and return the whole answer."""
-        return await self.model.get_response(
-            self.system, view, self.settings, self.tools, self.output_schema, self.handoffs, self.tracing, **self.server
+        return await self.model.get_response(  # by names, as the SDK itself calls it; a stream by positions
+            system_instructions=self.system,
+            input=view,
+            model_settings=self.settings,
+            tools=self.tools,
+            output_schema=self.output_schema,
+            handoffs=self.handoffs,
+            tracing=self.tracing,
+            **self.server,
         )
 
     async def stream(self, view: list[Item]) -> AsyncGenerator[Any]:

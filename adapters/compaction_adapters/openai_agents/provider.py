@@ -136,13 +136,13 @@ class CompactionModelProvider(ModelCalls[Item], ModelProvider):
     async def answer(self, call: ModelCall, given: str | list[Item]) -> ModelResponse:
         """Return the answer to a call."""
         place, options = self._place_of(call, given), call.options()
-        how = {"is_whole": call.is_whole, "has_recall": self._offers_recall(call)}
+        how: Any = {"is_whole": call.is_whole, "has_recall": self._offers_recall(call)}
         return await self._call(*place, call.send, read_response, options, **how)
 
     def stream(self, call: ModelCall, given: str | list[Item]) -> AsyncIterator[Any]:
         """Return the events of the answer to a call."""
         place, options = self._place_of(call, given), call.options()
-        how = {"is_whole": call.is_whole, "has_recall": self._offers_recall(call)}
+        how: Any = {"is_whole": call.is_whole, "has_recall": self._offers_recall(call)}
         return self._stream(*place, call.stream, read_event, options, is_prelude, **how)
 
     def _offers_recall(self, call: ModelCall) -> bool:
