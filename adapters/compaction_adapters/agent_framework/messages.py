@@ -59,9 +59,7 @@ class AgentFrameworkFormat(PartsFormat[ChatMessage, Content]):
         role: Role = _ROLES.get(message.role, "other")
         is_summary = _is_summary(message)
         return tuple(
-            Message(
-                role="tool" if _is_result(piece[0]) else role, parts=tuple(map(_part, piece)), is_summary=is_summary
-            )
+            Message(role=_role(role, piece[0]), parts=tuple(map(_part, piece)), is_summary=is_summary)
             for piece in _pieces(message)
             if piece
         ) or (Message(role=role, parts=()),)
@@ -139,6 +137,13 @@ def _merge_pair(first: ChatMessage, second: ChatMessage) -> ChatMessage | None:
         # Providers join the texts of one message without a separator.
         contents[number : number + 2] = [_changed(meet[1], text=f"{meet[0].text}\n\n{meet[1].text}")]
     return _with_contents(second, contents)
+
+
+def _role(role: Role, first: Content) -> Role:
+    """Return the role of a piece: next to results the framework puts a person's answers to requests for approval."""
+    if _is_result(first):
+        return "tool"
+    return "other" if role == "tool" else role
 
 
 def is_copy(message: ChatMessage, other: ChatMessage) -> bool:

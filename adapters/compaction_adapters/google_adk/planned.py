@@ -1,10 +1,11 @@
-"""Planned model calls, and the function on a model's instance by which they are made."""
+"""Planned model calls, and the function on a model's class by which they are made."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import wraps
 from types import MethodType
 from typing import Any, Final, TypeAlias
 
@@ -33,35 +34,27 @@ class PlannedCall:
 
 
 _PLANNED: Final[ContextVar[PlannedCall | None]] = ContextVar("compaction_hooks_planned_call", default=None)
-_METHOD: Final = "generate_content_async"
+_MARK: Final = "makes_planned_calls"
 
 
 def plan(call: PlannedCall) -> None:
     """Let the call's model make it by `call.respond`, now that all callbacks have seen it.
 
-    The function is put on the model's instance. ADK asks for the class of a model, so a model of a class of ours around it would be
-    sent other requests.
+    The method of the model's class is changed, once. ADK asks for the class of a model, so a model of a class of ours around it would
+    be sent other requests; and copies of a model have its instance's attributes.
     """
     _PLANNED.set(call)
-    model = call.model
-    found: Any = vars(model).get(_METHOD)
-    if isinstance(found, _Diverted):
-        if found.model is model:
-            return
-        found = None  # a copy of a model has the function of the first one
-    own: Send = found or MethodType(type(model).generate_content_async, model)
-    object.__setattr__(model, _METHOD, _Diverted(model, own))  # pydantic's own would refuse the name
+    kind = type(call.model)
+    method: Any = kind.generate_content_async
+    if hasattr(method, _MARK):
+        return
 
+    @wraps(method)
+    def generate(model: BaseLlm, llm_request: LlmRequest, stream: bool = False) -> AsyncGenerator[LlmResponse]:
+        planned = _PLANNED.get()
+        if planned is None or planned.model is not model or planned.request is not llm_request:
+            return method(model, llm_request, stream)
+        return planned.respond(planned, MethodType(method, model), stream)
 
-@dataclass(frozen=True, slots=True)
-class _Diverted:
-    """A model's function that makes planned calls by their plugin, and all others as before."""
-
-    model: BaseLlm
-    send: Send
-
-    def __call__(self, llm_request: LlmRequest, stream: bool = False) -> AsyncGenerator[LlmResponse]:
-        call = _PLANNED.get()
-        if call is None or call.request is not llm_request:
-            return self.send(llm_request, stream)
-        return call.respond(call, self.send, stream)
+    setattr(generate, _MARK, True)
+    setattr(kind, method.__name__, generate)

@@ -19,6 +19,7 @@ from compaction_adapters.google_adk.recalling import Recall, takes_functions
 from compaction_adapters.google_adk.summaries import ask_by
 from compaction_adapters.kit import ControllerKeywords, ModelCalls, positive
 from compaction_hooks import CallOptions, CompactionController, Message
+from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.recall import RecallTool
 
 logger = logging.getLogger("compaction_hooks")
@@ -28,7 +29,7 @@ class CompactionPlugin(ModelCalls[types.Content], BasePlugin):
     """Keeps the conversations of an app inside the context window, and recovers when the provider says that one is too long.
 
     Each model call sends a view; the events of the session stay whole. Each agent of a session has a conversation of its own, see
-    `conversation_id`. The calls are made by a function that the plugin puts on the instance of the agent's model. Live calls
+    `conversation_id`. The calls are made by a function that the plugin puts on the class of the agent's model. Live calls
     (`run_live`) have no callbacks, so they go on as they are.
 
         app = App(name="coder", root_agent=agent, plugins=[CompactionPlugin()])
@@ -43,6 +44,7 @@ class CompactionPlugin(ModelCalls[types.Content], BasePlugin):
         ConfigurationError: both a controller and keywords are given.
     """
 
+    _shares_ids = False
     _is_copy = staticmethod(is_copy)  # ADK makes the contents of each call anew
 
     def __init__(
@@ -85,6 +87,8 @@ class CompactionPlugin(ModelCalls[types.Content], BasePlugin):
             own_compaction=invocation.events_compaction_config,
             respond=self._respond,
         )
+        if self._has_recall and RecallTool.name in llm_request.tools_dict:
+            raise ConfigurationError(f"recall=True adds a tool named {RecallTool.name!r}: rename the agent's own")
         if self._has_recall and takes_functions(llm_request.config):
             llm_request.append_tools(
                 [Recall(lambda given: self._recall(call.conversation_id, llm_request.contents, given))]
@@ -124,7 +128,7 @@ def _is_prelude(_: LlmResponse) -> bool:
 
 
 def _read_last(responses: list[LlmResponse]) -> Message | None:
-    return read_response(responses[-1])
+    return read_response(responses[-1]) if responses else None
 
 
 def _options_of(call: PlannedCall, send: Send) -> CallOptions:

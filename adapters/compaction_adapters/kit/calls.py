@@ -33,6 +33,8 @@ class ModelCalls(ByHand[N, Sessions[N]]):
         ConfigurationError: both a controller and keywords are given.
     """
 
+    _shares_ids = True
+    """Whether an id may have several lists: of agents that are another one's tools, or that begin anew in each call."""
     _is_copy: Callable[[N, N], bool] | None = None
     """Whether a message is a copy of an earlier one, for a framework that hands over copies; None: it hands over its own."""
 
@@ -47,7 +49,8 @@ class ModelCalls(ByHand[N, Sessions[N]]):
         return self._sessions.open(conversation_id)
 
     def _session_of(self, conversation_id: str | None, messages: Sequence[N]) -> CompactionSession[N]:
-        return self._sessions.find(self._find_session(conversation_id).id, messages)
+        known = self._find_session(conversation_id)
+        return self._sessions.find(known.id, messages) if self._shares_ids else known
 
     # -- for the adapter
 
@@ -72,16 +75,19 @@ class ModelCalls(ByHand[N, Sessions[N]]):
             has_recall: Whether the model has the recall tool, so that views name what it can read again.
             signal: When set, a compaction under way is aborted.
         """
-        if conversation_id is None or is_whole:
-            session = self._sessions.find(conversation_id, messages)
+        if conversation_id is None:
+            session = self._sessions.find(None, messages)
         else:
-            session = self._sessions.open(conversation_id)
+            session = self._session_of(conversation_id, messages) if is_whole else self._sessions.open(conversation_id)
         self._sessions.remember_call(session, options)
         if has_recall:
             session.recall_tool(lambda: messages)
         if self._is_copy is not None:
             messages = self._sessions.recognize(session, messages, self._is_copy)
-        return await session.call(messages, send, signal, answer=answer, **options)
+        made = await session.call(messages, send, signal, answer=answer, **options)
+        if self._shares_ids and is_whole:
+            self._sessions.note_opening(session, messages)
+        return made
 
     async def _stream(
         self,
@@ -124,7 +130,9 @@ class ModelCalls(ByHand[N, Sessions[N]]):
             with suppress(ValueError):
                 arguments = json.loads(given)
         named = cast("Mapping[str, Any]", arguments) if isinstance(arguments, Mapping) else {"query": given}
-        tool = self._sessions.find(conversation_id, messages).recall_tool(lambda: messages)
+        is_named = conversation_id is not None
+        session = self._session_of(conversation_id, messages) if is_named else self._sessions.find(None, messages)
+        tool = session.recall_tool(lambda: messages)
         return await asyncio.to_thread(tool, **named)
 
 

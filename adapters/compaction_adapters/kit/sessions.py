@@ -36,8 +36,8 @@ class Sessions(Generic[N]):
     def find(self, conversation_id: str | None, messages: Sequence[N]) -> CompactionSession[N]:
         """Return the session of a model call.
 
-        Frameworks run an agent as another one's tool with the id of the outer run: of the lists with one id, the first one has the
-        session with this id, and each that begins otherwise has one of its own.
+        Frameworks run an agent as another one's tool with the id of the outer run: of the lists with one id, the first one whose call
+        was answered has the session with this id, and each that begins otherwise has one of its own.
 
         Args:
             conversation_id: The framework's own id; None: the opening of the messages names the conversation.
@@ -47,11 +47,15 @@ class Sessions(Generic[N]):
         if conversation_id is None:
             return self.open(f"opening-{opening}")
         session = self.open(conversation_id)
-        if self._openings.setdefault(session, opening) == opening:
+        if self._openings.get(session, opening) == opening:
             return session
         nested = f"{conversation_id}/{opening}"
         self._nested.setdefault(session, set()).add(nested)
         return self.open(nested)
+
+    def note_opening(self, session: CompactionSession[N], messages: Sequence[N]) -> None:
+        """Remember the beginning of a list whose call was answered: a session without one takes any."""
+        self._openings.setdefault(session, opening_key(self.format, messages))
 
     def family(self, session: CompactionSession[N]) -> list[str]:
         """Return the id of a session, and those of other lists that this process saw under it."""
