@@ -13,6 +13,7 @@ from typing import Any, Final, TypeAlias, cast
 
 from pydantic_ai import messages as ai
 from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, UserPromptPart
+from pydantic_ai.usage import RequestUsage
 
 from compaction_adapters.kit import PartsFormat, Pieces, plain_of
 from compaction_hooks import Message, Usage
@@ -145,7 +146,8 @@ class PydanticAIFormat(PartsFormat[ModelMessage, Item]):
         """Return a copy that holds these parts."""
         if isinstance(message, ModelResponse):
             return replace(message, parts=[part for piece in pieces for part in piece if part is not None])
-        return replace(message, parts=[*filter(None, map(_with_items, message.parts, pieces))])
+        parts = map(_with_items, message.parts, pieces)
+        return replace(message, parts=[part for part in parts if part is not None])
 
     def with_text(self, part: Item, text: str, /) -> Item:
         """Return a copy with another text, result text or arguments; a user's image or file becomes a text.
@@ -314,6 +316,11 @@ def usage_of(message: ModelResponse) -> Usage | None:
     inputs = noted.get("context_input_tokens", noted.get("initial_input_tokens", usage.input_tokens))
     if not inputs or usage.unmeasured_requests:
         return None
+    return counts_of(usage, inputs)
+
+
+def counts_of(usage: RequestUsage, inputs: int) -> Usage:
+    """Return the provider's counts, with this input."""
     return Usage(
         input_tokens=inputs,
         output_tokens=usage.output_tokens,
