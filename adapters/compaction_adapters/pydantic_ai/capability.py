@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from operator import is_
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, Unpack, cast
+from typing import Any, Final, TypeAlias, TypeVar, Unpack, cast
 from uuid import uuid4
 
 from pydantic_ai import RunContext
@@ -19,6 +19,7 @@ from pydantic_ai.capabilities import AbstractCapability, durable_operation
 from pydantic_ai.exceptions import UserError
 from pydantic_ai.messages import CapabilityEvent, ModelMessage, ModelResponse
 from pydantic_ai.models import Model, ModelRequestContext
+from pydantic_ai.models.fallback import FallbackModel
 from pydantic_ai.tools import AgentDepsT, Tool
 from pydantic_ai.toolsets import FunctionToolset
 
@@ -38,12 +39,12 @@ from compaction_adapters.kit import (
 )
 from compaction_adapters.pydantic_ai.messages import PydanticAIFormat, usage_of
 from compaction_adapters.pydantic_ai.models import (
+    RecoveringModel,
     Session,
     Turn,
     is_continuation,
     options_of,
     pin_evidence,
-    recovering,
     request_in,
 )
 from compaction_adapters.pydantic_ai.summaries import (
@@ -54,14 +55,16 @@ from compaction_adapters.pydantic_ai.summaries import (
     native_summaries,
     writes_text,
 )
-from compaction_hooks import CallOptions, CompactionController, ContextOverflowError
+from compaction_hooks import (
+    CallOptions,
+    CompactionController,
+    CompactionEvent,
+    ContextOverflowError,
+    Summarizer,
+    Summary,
+    SummaryRequest,
+)
 from compaction_hooks.errors import ConfigurationError
-
-if TYPE_CHECKING:  # needed only when something is due
-    from compaction_hooks import Summarizer, Summary, SummaryRequest
-    from compaction_hooks.events import CompactionEvent
-else:
-    Summarizer = Summary = SummaryRequest = Any  # for `typing.get_type_hints`
 
 R = TypeVar("R")
 _NOT_PERSISTED: Final = {
@@ -228,8 +231,15 @@ class Compaction(ByHand[ModelMessage, Sessions[ModelMessage]], AbstractCapabilit
         return request_context
 
     def get_wrapper_model(self, model: Model[Any]) -> Model[Any]:
-        """Return the model, wrapped to recover from overflows and from refused reasoning."""
-        return recovering(model, self._turn, self._sessions)
+        """Return a model that recovers from overflows and from refused reasoning; a fallback model whose candidates do.
+
+        Each candidate gets a view for its own window.
+        """
+        if not isinstance(model, FallbackModel):
+            return RecoveringModel(model, self._turn, self._sessions)
+        fallback = copy.copy(model)
+        fallback.models = [self.get_wrapper_model(candidate) for candidate in model.models]
+        return fallback
 
     async def after_model_request(
         self, ctx: RunContext[AgentDepsT], *, request_context: ModelRequestContext, response: ModelResponse
@@ -370,10 +380,10 @@ async def _tell_run(ctx: RunContext[Any], event: CompactionEvent) -> None:
     """
     status = status_of(event)
     if status.stage == "finished":
-        figures = {name: value for name, value in fields_of(event).items() if isinstance(value, str | int | float)}
+        figures = {**fields_of(event), "strategy": "compaction_hooks"}
+        told = {f"compaction.{name}": value for name, value in figures.items() if isinstance(value, str | int | float)}
         with ctx.tracer.start_as_current_span("compact_messages") as span:
-            span.set_attributes({f"compaction.{name}": value for name, value in figures.items()})
-            span.set_attributes({"gen_ai.conversation.compacted": True, "compaction.strategy": "compaction_hooks"})
+            span.set_attributes({**told, "gen_ai.conversation.compacted": True})
     if not ctx.in_durable_context:  # a replay must not depend on which handlers are attached
         with suppress(UserError):  # a context that the user made between two runs has no stream
             await ctx.emit(CompactionStatusEvent(**asdict(status)))

@@ -13,7 +13,6 @@ from typing import Any, Final, TypeAlias, cast
 
 from pydantic_ai import messages as ai
 from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, UserPromptPart
-from pydantic_ai.usage import RequestUsage
 
 from compaction_adapters.kit import PartsFormat, Pieces, plain_of
 from compaction_hooks import Message, Usage
@@ -311,16 +310,14 @@ def usage_of(message: ModelResponse) -> Usage | None:
     The framework counts cached tokens inside the input for all providers. If one response took several requests, their sum is not
     the size of the context; the framework then notes the size of one request in the response's metadata.
     """
-    usage = message.usage
-    noted: Mapping[str, int] = (message.metadata or {}).get("__pydantic_ai__", {})
+    usage, noted = message.usage, (message.metadata or {}).get("__pydantic_ai__", {})
     inputs = noted.get("context_input_tokens", noted.get("initial_input_tokens", usage.input_tokens))
-    if not inputs or usage.unmeasured_requests:
-        return None
-    return counts_of(usage, inputs)
+    return None if not inputs or usage.unmeasured_requests else counts_of(inputs, message)
 
 
-def counts_of(usage: RequestUsage, inputs: int) -> Usage:
-    """Return the provider's counts, with this input."""
+def counts_of(inputs: int, message: ModelResponse) -> Usage:
+    """Return the counts of a response, with this input."""
+    usage = message.usage
     return Usage(
         input_tokens=inputs,
         output_tokens=usage.output_tokens,

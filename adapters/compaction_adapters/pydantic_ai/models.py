@@ -10,7 +10,6 @@ import sys
 from collections import ChainMap
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias, TypeVar
 from uuid import uuid4
@@ -18,9 +17,7 @@ from uuid import uuid4
 from pydantic_ai import RunContext
 from pydantic_ai import messages as ai
 from pydantic_ai.exceptions import ModelContextWindowExceededError
-from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse
 from pydantic_ai.models import Model, ModelRequestContext, ModelRequestParameters, StreamedResponse
-from pydantic_ai.models.fallback import FallbackModel
 from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
@@ -31,7 +28,7 @@ from compaction_adapters.pydantic_ai.summaries import charge_to, leaf_models
 from compaction_hooks import CallOptions, CompactionSession, ContextOverflowError, Message
 
 R = TypeVar("R")
-Session: TypeAlias = CompactionSession[ModelMessage]
+Session: TypeAlias = CompactionSession[ai.ModelMessage]
 EVIDENCE_KINDS: Final = ("tool-search", "capability-load")
 """Kinds of tools whose results are the framework's only record of found tools and loaded capabilities."""
 
@@ -39,9 +36,9 @@ EVIDENCE_KINDS: Final = ("tool-search", "capability-load")
 # -- requests
 
 
-def is_continuation(messages: Sequence[ModelMessage]) -> bool:
+def is_continuation(messages: Sequence[ai.ModelMessage]) -> bool:
     """Return whether a request only continues an answer that the provider paused: it is sent unchanged."""
-    return not messages or isinstance(messages[-1], ModelResponse)
+    return not messages or isinstance(messages[-1], ai.ModelResponse)
 
 
 def options_of(
@@ -69,10 +66,10 @@ def options_of(
     )
 
 
-def request_in(ctx: RunContext[Any], messages: list[ModelMessage]) -> ModelRequestContext:
+def request_in(ctx: RunContext[Any], messages: list[ai.ModelMessage]) -> ModelRequestContext:
     """Return a request with these messages, as a run that has none yet would make it."""
     tools = ctx.tool_manager.tools if ctx.tool_manager else None
-    requests = (message for message in reversed(messages) if isinstance(message, ModelRequest))
+    requests = (message for message in reversed(messages) if isinstance(message, ai.ModelRequest))
     instructions = next((request.instructions for request in requests), None)
     parameters = ModelRequestParameters(
         function_tools=[tool.tool_def for tool in (tools or {}).values()],
@@ -84,7 +81,7 @@ def request_in(ctx: RunContext[Any], messages: list[ModelMessage]) -> ModelReque
     )
 
 
-def pin_evidence(session: Session, messages: Sequence[ModelMessage]) -> None:
+def pin_evidence(session: Session, messages: Sequence[ai.ModelMessage]) -> None:
     """Pin the results that record found tools and loaded capabilities, with their tool calls.
 
     The framework reads both from the messages after the newest summary: without them it would hide the tools again.
@@ -92,7 +89,7 @@ def pin_evidence(session: Session, messages: Sequence[ModelMessage]) -> None:
     for message in messages:
         results = [part for part in message.parts if isinstance(part, ai.ToolReturnPart | ai.NativeToolReturnPart)]
         found: list[Any] = [part for part in results if part.tool_kind in EVIDENCE_KINDS]
-        if found and isinstance(message, ModelRequest):
+        if found and isinstance(message, ai.ModelRequest):
             session.keep(replace(message, parts=found))
         elif found and any(isinstance(part, ai.TextPart | ai.ToolCallPart) for part in message.parts):
             # A digest leaves out the provider's own tool results: other parts identify the response.
@@ -114,20 +111,20 @@ class Turn:
     ctx: RunContext[Any] | None
     session: Session
     options: CallOptions
-    messages: list[ModelMessage]
-    view: list[ModelMessage]
+    messages: list[ai.ModelMessage]
+    view: list[ai.ModelMessage]
     is_persisted: bool = False
-    sent: Sequence[ModelMessage] = ()
+    sent: Sequence[ai.ModelMessage] = ()
 
-    def persist_view(self, view: list[ModelMessage]) -> None:
+    def persist_view(self, view: list[ai.ModelMessage]) -> None:
         """Replace the run's messages with this view, if they are to be replaced."""
         if self.is_persisted:
             # Unmerged: the core recognizes a summary only in a message of its own.
             self.messages[:] = self.session.unmerged(view)
 
     def prepare(
-        self, view: list[ModelMessage], model: Model[Any], parameters: ModelRequestParameters
-    ) -> list[ModelMessage]:
+        self, view: list[ai.ModelMessage], model: Model[Any], parameters: ModelRequestParameters
+    ) -> list[ai.ModelMessage]:
         """Return another view as the framework prepares it, with the messages that later capabilities added to the request only.
 
         The framework repairs the messages, rewrites them for the model, and repairs them again.
@@ -151,11 +148,7 @@ class ModelContextOverflowError(ContextOverflowError, ModelContextWindowExceeded
 
 
 def _read(answer: object) -> Message | None:
-    """Read how an answer ended, and its usage if it was cut short: the run reports all other usage. None for a stream."""
-    if not isinstance(answer, ModelResponse):
-        return None
-    read = PydanticAIFormat().read(answer)[0]
-    return read if answer.finish_reason == "length" else replace(read, usage=None)
+    return PydanticAIFormat().read(answer)[0] if isinstance(answer, ai.ModelResponse) else None
 
 
 class RecoveringModel(WrapperModel):
@@ -165,17 +158,17 @@ class RecoveringModel(WrapperModel):
         turn: The request before it was prepared. None: compact the prepared request, and keep no record.
     """
 
-    def __init__(self, wrapped: Model[Any], turn: Turn | None, sessions: Sessions[ModelMessage]) -> None:
+    def __init__(self, wrapped: Model[Any], turn: Turn | None, sessions: Sessions[ai.ModelMessage]) -> None:
         super().__init__(wrapped)
         self._turn = turn
         self._sessions = sessions
 
     async def request(
         self,
-        messages: list[ModelMessage],
+        messages: list[ai.ModelMessage],
         model_settings: ModelSettings | None,
         model_request_parameters: ModelRequestParameters,
-    ) -> ModelResponse:
+    ) -> ai.ModelResponse:
         """Send a request.
 
         Raises:
@@ -188,7 +181,7 @@ class RecoveringModel(WrapperModel):
     @asynccontextmanager
     async def request_stream(
         self,
-        messages: list[ModelMessage],
+        messages: list[ai.ModelMessage],
         model_settings: ModelSettings | None,
         model_request_parameters: ModelRequestParameters,
         run_context: RunContext[Any] | None = None,
@@ -197,15 +190,15 @@ class RecoveringModel(WrapperModel):
         others = model_settings, model_request_parameters
         async with AsyncExitStack() as stack:
 
-            def send(prepared: list[ModelMessage]) -> Awaitable[StreamedResponse]:
+            def send(prepared: list[ai.ModelMessage]) -> Awaitable[StreamedResponse]:
                 return stack.enter_async_context(self.wrapped.request_stream(prepared, *others, run_context))
 
             yield await self._send(send, messages, *others)
 
     async def _send(
         self,
-        send: Callable[[list[ModelMessage]], Awaitable[R]],
-        messages: list[ModelMessage],
+        send: Callable[[list[ai.ModelMessage]], Awaitable[R]],
+        messages: list[ai.ModelMessage],
         settings: ModelSettings | None,
         parameters: ModelRequestParameters,
     ) -> R:
@@ -216,7 +209,7 @@ class RecoveringModel(WrapperModel):
         name, window = leaf_models(self.wrapped)[0].model_name, self.wrapped.context_window
         options: CallOptions = {**turn.options, "model": name, "context_window": window}
 
-        async def attempt(view: list[ModelMessage]) -> R:
+        async def attempt(view: list[ai.ModelMessage]) -> R:
             if view[: len(turn.view)] == turn.view:
                 return await send(messages)
             turn.persist_view(view)
@@ -229,18 +222,9 @@ class RecoveringModel(WrapperModel):
             raise ModelContextOverflowError(self.wrapped.model_name, overflow) from overflow.__cause__
 
     def _open_single_turn(
-        self, messages: list[ModelMessage], settings: ModelSettings | None, parameters: ModelRequestParameters
+        self, messages: list[ai.ModelMessage], settings: ModelSettings | None, parameters: ModelRequestParameters
     ) -> Turn:
         """Return the request as a conversation of its own, for a worker of a durable workflow that does not know the run."""
         options = options_of(self.wrapped, settings, parameters, is_shown=lambda _: True)
         options["trigger_tokens"] = sys.maxsize  # the run has decided already whether compaction is due
         return Turn(None, self._sessions.open_once(f"pydantic-ai:{uuid4()}"), options, messages, messages)
-
-
-def recovering(model: Model[Any], turn: Turn | None, sessions: Sessions[ModelMessage]) -> Model[Any]:
-    """Return a model that recovers; a fallback model whose candidates do, each with a view for its own window."""
-    if not isinstance(model, FallbackModel):
-        return RecoveringModel(model, turn, sessions)
-    fallback = copy(model)
-    fallback.models = [recovering(candidate, turn, sessions) for candidate in model.models]
-    return fallback

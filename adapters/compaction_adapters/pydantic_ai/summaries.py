@@ -6,7 +6,7 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 from pydantic_ai import Agent, RunContext
 from pydantic_ai.messages import CompactionPart, ModelResponse
@@ -17,15 +17,12 @@ from pydantic_ai.providers import infer_provider_class
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.usage import RunUsage, UsageLimits
 
-import compaction_hooks
 from compaction_adapters.kit import NATIVE_TOKENS, NativeSummaries, positive, read_block, summary_of
 from compaction_adapters.pydantic_ai.messages import PydanticAIFormat, counts_of
+from compaction_hooks import LiveCall, Summarizer, Summary, SummaryRequest
 from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.messages import Provider
 from compaction_hooks.native import Issuer, NativeItems
-
-if TYPE_CHECKING:  # no quiet call has a summary
-    from compaction_hooks import LiveCall, Summarizer, Summary, SummaryRequest
 
 _RUN: Final[ContextVar[RunContext[Any] | None]] = ContextVar("compaction_run", default=None)
 """The run that a summary is for. A context variable, because a controller passes no run to its summarizer."""
@@ -173,9 +170,9 @@ def _instructions(issuer: Issuer, live: LiveCall, asked: SummaryRequest) -> str 
 
 def _read(response: ModelResponse, issuer: Issuer) -> Summary:
     (part,) = (part for part in response.parts if isinstance(part, CompactionPart))
-    details, usage = part.provider_details or {}, counts_of(response.usage, response.usage.input_tokens)
+    details, usage = part.provider_details or {}, counts_of(response.usage.input_tokens, response)
     if issuer.provider == "anthropic":
         block = {"type": "compaction", "content": part.content, "signature": details.get("signature")}
         return read_block(block, issuer, usage, response.finish_reason)
     item = {"type": "compaction", "id": part.id, "encrypted_content": details["encrypted_content"]}
-    return compaction_hooks.Summary(text="", usage=usage, native=NativeItems(issuer, (item,), usage.output_tokens))
+    return Summary(text="", usage=usage, native=NativeItems(issuer, (item,), response.usage.output_tokens))
