@@ -6,8 +6,7 @@ require(__name__, "pydantic_ai", "pydantic-ai", "pydantic-ai")
 
 from compaction_adapters.pydantic_ai.capability import Compaction, CompactionStatusEvent, history_processor
 from compaction_adapters.pydantic_ai.messages import SUMMARY_KEY, PydanticAIFormat
-from compaction_adapters.pydantic_ai.models import ModelContextOverflowError
-from compaction_adapters.pydantic_ai.summaries import summarizer
+from compaction_adapters.pydantic_ai.models import ModelContextOverflowError, summarizer
 
 __all__ = [
     "SUMMARY_KEY",

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from operator import is_
-from typing import Any, Final, TypeAlias, TypeVar, Unpack, cast
+from typing import Any, Final, TypeVar, Unpack, cast
 from uuid import uuid4
 
 from pydantic_ai import RunContext
@@ -42,17 +42,15 @@ from compaction_adapters.pydantic_ai.models import (
     RecoveringModel,
     Session,
     Turn,
-    is_continuation,
-    options_of,
-    pin_evidence,
-    request_in,
-)
-from compaction_adapters.pydantic_ai.summaries import (
     ask_model,
     charge_to,
     check_writer,
     current_run,
+    is_continuation,
     native_summaries,
+    options_of,
+    pin_evidence,
+    request_in,
     writes_text,
 )
 from compaction_hooks import (
@@ -134,7 +132,7 @@ class Compaction(ByHand[ModelMessage, Sessions[ModelMessage]], AbstractCapabilit
         self.persist, self.native, self.recall, self.id = persist, native, recall, id
         own = {"controller": controller, "persist": persist, "native": native, "recall": recall, "id": id}
         given = {"summarizer": summarizer, "model": model, **keywords}
-        self._stated = {
+        self._stated: dict[str, Any] = {
             name: value for name, value in {**own, **given}.items() if value is not None and value is not False
         }
         self._asked = summarizer if isinstance(summarizer, Model | str) else None
@@ -150,8 +148,7 @@ class Compaction(ByHand[ModelMessage, Sessions[ModelMessage]], AbstractCapabilit
     def combine(cls, capabilities: Sequence[AbstractCapability[AgentDepsT]]) -> Compaction[AgentDepsT]:
         """Return one with the arguments of all; of an argument that two state, the later one counts."""
         every = cast("Sequence[Compaction[AgentDepsT]]", capabilities)
-        stated: Any = {name: value for one in every for name, value in one._stated.items()}
-        return cls(**stated)
+        return cls(**{name: value for one in every for name, value in one._stated.items()})
 
     @classmethod
     def from_spec(
@@ -251,13 +248,6 @@ class Compaction(ByHand[ModelMessage, Sessions[ModelMessage]], AbstractCapabilit
 
     # -- between runs, and as a strategy of pydantic-ai-harness
 
-    def session(self, conversation_id: str) -> Session:
-        """Return the session of a conversation: `state()`, `pin()`, `undo()`, `history()`, records, in a run and between runs.
-
-        In a new process with a store, `load()` it first.
-        """
-        return self._sessions.open(conversation_id)
-
     async def compact(  # type: ignore[override] # older than the base class, and the shape of the harness's strategies
         self, messages: list[ModelMessage], ctx: RunContext[AgentDepsT] | None = None
     ) -> list[ModelMessage]:
@@ -350,9 +340,8 @@ class Compaction(ByHand[ModelMessage, Sessions[ModelMessage]], AbstractCapabilit
         )
         options["on_event"] = partial(_tell_run, ctx)
         options["summarizer"] = (native_summaries(request) if by_provider else None) or self._asker(request.model)
-        # OpenAI compacts between requests then, which no option of a request shows.
-        own = "OpenAICompaction" if "OpenAICompaction" in names else None
-        options["request"] = {**(options.get("request") or {}), "compaction": own}
+        if "OpenAICompaction" in names:  # OpenAI then compacts between requests, which no option of a request shows
+            options["request"] = {**(options.get("request") or {}), "compaction": "OpenAICompaction"}
         return options
 
     def _asker(self, model: object) -> Summarizer | None:
@@ -389,12 +378,9 @@ async def _tell_run(ctx: RunContext[Any], event: CompactionEvent) -> None:
             await ctx.emit(CompactionStatusEvent(**asdict(status)))
 
 
-HistoryProcessor: TypeAlias = Callable[[RunContext[Any], list[ModelMessage]], Awaitable[list[ModelMessage]]]
-
-
 def history_processor(
     controller: CompactionController[Any] | None = None, **keywords: Unpack[ControllerKeywords]
-) -> HistoryProcessor:
+) -> Callable[[RunContext[Any], list[ModelMessage]], Awaitable[list[ModelMessage]]]:
     """Return a processor for `Agent(capabilities=[ProcessHistory(history_processor(...))])`.
 
     `ProcessHistory` replaces the run's messages with the processor's result, as `Compaction(persist=True)` does. It cannot send a
@@ -406,8 +392,9 @@ def history_processor(
     Raises:
         ConfigurationError: both a controller and keywords are given.
     """
-    chosen = controller_from(controller, keywords, PydanticAIFormat(), taker=history_processor, sees_model=True)
-    compaction: Compaction[Any] = Compaction(chosen)
+    compaction = Compaction[Any](
+        controller_from(controller, keywords, PydanticAIFormat(), taker=history_processor, sees_model=True)
+    )
 
     async def process(ctx: RunContext[Any], messages: list[ModelMessage]) -> list[ModelMessage]:
         run = await compaction.for_run(ctx)

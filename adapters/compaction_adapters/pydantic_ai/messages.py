@@ -124,8 +124,8 @@ class PydanticAIFormat(PartsFormat[ModelMessage, Item]):
             ConfigurationError: the address names no tool call.
         """
         part = self.call_at(message, call)
-        when = cast("ModelResponse", message).timestamp
-        return ModelRequest([ai.ToolReturnPart(part.name, text, part.id, timestamp=when, outcome="interrupted")])
+        result = ai.ToolReturnPart(part.name, text, part.id, outcome="interrupted")
+        return ModelRequest([replace(result, timestamp=cast("ModelResponse", message).timestamp)])
 
     def untie(self, message: ModelMessage, /) -> ModelMessage:
         """Return a response without OpenAI's ids of items and Google's thought signatures; the message itself if it has none.
@@ -142,7 +142,6 @@ class PydanticAIFormat(PartsFormat[ModelMessage, Item]):
         return _response_pieces(message) if isinstance(message, ModelResponse) else [*map(_items, message.parts)]
 
     def with_pieces(self, message: ModelMessage, pieces: Pieces[Any], /) -> ModelMessage:
-        """Return a copy that holds these parts."""
         if isinstance(message, ModelResponse):
             return replace(message, parts=[part for piece in pieces for part in piece if part is not None])
         parts = map(_with_items, message.parts, pieces)
@@ -171,7 +170,6 @@ class PydanticAIFormat(PartsFormat[ModelMessage, Item]):
                 return text
 
     def with_id(self, part: Item, call_id: str, /) -> Item:
-        """Return a copy of a call or a result with another id."""
         return replace(cast("ai.ToolCallPart", part), tool_call_id=call_id)
 
 
@@ -329,9 +327,6 @@ def counts_of(inputs: int, message: ModelResponse) -> Usage:
 # -- parts
 
 
-_FAILED: Final = ("failed", "retried", "denied")
-
-
 def _part(item: Item) -> Part:
     match item:
         case str():
@@ -349,7 +344,10 @@ def _part(item: Item) -> Part:
             arguments = as_json_text(item.args) if item.args else ""
             return ToolCall(item.tool_call_id, item.tool_name, arguments, len(str(signature or "")))
         case ai.ToolReturnPart():
-            text, is_error = item.model_response_str(wrap_if_error=False), item.outcome in _FAILED
+            text, is_error = (
+                item.model_response_str(wrap_if_error=False),
+                item.outcome in ("failed", "retried", "denied"),
+            )
             media = tuple(filter(None, map(_media, item.files)))
             return ToolResult(item.tool_call_id, text, item.tool_name, is_error, media)
         case ai.RetryFeedbackPart():
@@ -360,12 +358,11 @@ def _part(item: Item) -> Part:
 
 def _media(item: object) -> Media | None:
     """Read media; the framework keeps OpenAI's `detail` under its own name."""
-    details: Mapping[str, Any] = getattr(item, "vendor_metadata", None) or {}
-    is_low = details.get("detail") == "low"
+    is_low = (getattr(item, "vendor_metadata", None) or dict[str, object]()).get("detail") == "low"
     match item:
         case ai.BinaryContent():
-            base64_chars, identity = (len(item.data) + 2) // 3 * 4, hashlib.sha256(item.data).hexdigest()
-            return Media(item.media_type, identity, low_detail=is_low, data_chars=base64_chars)
+            identity = hashlib.sha256(item.data).hexdigest()
+            return Media(item.media_type, identity, low_detail=is_low, data_chars=(len(item.data) + 2) // 3 * 4)
         case ai.UploadedFile():
             return Media(item.media_type or "application", item.file_id, is_reference=True, low_detail=is_low)
         case ai.ImageUrl() | ai.AudioUrl() | ai.VideoUrl() | ai.DocumentUrl():
