@@ -27,10 +27,6 @@ class ByHand(TwinMethods, Generic[N, S]):
 
     _sessions: S
 
-    def session(self, conversation_id: str) -> CompactionSession[N]:
-        """Return the session of a conversation, as far as this process knows it; `load` reads the store."""
-        return self._sessions.open(conversation_id)
-
     @awaited
     def load(self, conversation_id: str | None = None) -> Flow[CompactionSession[N]]:
         """Return the session of a conversation, filled from the store: for `state()`, `history()`, `export_records()`.

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from compaction_adapters.kit.by_hand import ByHand
 from compaction_adapters.kit.controllers import ControllerKeywords, controller_from
 from compaction_adapters.kit.sessions import Sessions
-from compaction_hooks import CallOptions, CompactionController, Message, MessageFormat
+from compaction_hooks import CallOptions, CompactionController, CompactionSession, Message, MessageFormat
 
 N = TypeVar("N")
 """The type of a framework's messages."""
@@ -43,6 +43,10 @@ class ModelCalls(ByHand[N, Sessions[N]]):
     ) -> None:
         chosen = controller_from(controller, keywords, format, taker=type(self), sees_model=True)
         self._sessions = Sessions(chosen, format)
+
+    def session(self, conversation_id: str) -> CompactionSession[N]:
+        """Return the session of a conversation, as far as this process knows it; `load` reads the store."""
+        return self._sessions.open(conversation_id)
 
     # -- for the adapter
 

@@ -248,6 +248,13 @@ class Compaction(ByHand[ModelMessage, Sessions[ModelMessage]], AbstractCapabilit
 
     # -- between runs, and as a strategy of pydantic-ai-harness
 
+    def session(self, conversation_id: str) -> Session:
+        """Return the session of a conversation: `state()`, `pin()`, `undo()`, `history()`, records, in a run and between runs.
+
+        In a new process with a store, `load()` it first.
+        """
+        return self._sessions.open(conversation_id)
+
     async def compact(  # type: ignore[override] # older than the base class, and the shape of the harness's strategies
         self, messages: list[ModelMessage], ctx: RunContext[AgentDepsT] | None = None
     ) -> list[ModelMessage]:
@@ -358,7 +365,6 @@ class Compaction(ByHand[ModelMessage, Sessions[ModelMessage]], AbstractCapabilit
 
 
 def _find_conversation(messages: Sequence[ModelMessage]) -> str | None:
-    """Return the newest conversation id in the messages, or None."""
     return next((message.conversation_id for message in reversed(messages) if message.conversation_id), None)
 
 

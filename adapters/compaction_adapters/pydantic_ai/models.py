@@ -117,8 +117,7 @@ def options_of(
 def request_in(ctx: RunContext[Any], messages: list[ai.ModelMessage]) -> ModelRequestContext:
     """Return a request with these messages, as a run that has none yet would make it."""
     tools = ctx.tool_manager.tools if ctx.tool_manager else None
-    requests = (message for message in reversed(messages) if isinstance(message, ai.ModelRequest))
-    instructions = next((request.instructions for request in requests), None)
+    instructions = next((one.instructions for one in reversed(messages) if isinstance(one, ai.ModelRequest)), None)
     parameters = ModelRequestParameters(
         function_tools=[tool.tool_def for tool in (tools or {}).values()],
         instruction_parts=[ai.InstructionPart(instructions or "")],
@@ -250,7 +249,6 @@ class RecoveringModel(WrapperModel):
         settings: ModelSettings | None,
         parameters: ModelRequestParameters,
     ) -> R:
-        """Make the call through the session, and send its views."""
         if is_continuation(messages):
             return await send(messages)
         turn = self._turn or self._open_single_turn(messages, settings, parameters)
