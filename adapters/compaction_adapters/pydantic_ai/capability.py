@@ -73,7 +73,10 @@ _NOT_PERSISTED: Final = {
 
 @dataclass(kw_only=True)
 class CompactionStatusEvent(Status, CapabilityEvent, namespace="compaction_hooks", name="status"):
-    """The start or end of a compaction, for `@agent.on_event(CompactionStatusEvent)` and all other event handlers."""
+    """The start or end of a compaction, for `@agent.on_event(CompactionStatusEvent)` and all other event handlers.
+
+    The fields are those of `compaction_adapters.kit.Status`.
+    """
 
 
 @dataclass(init=False, eq=False)  # the framework takes no other classes in specs
@@ -143,6 +146,8 @@ class Compaction(ByHand[ModelMessage, Sessions[ModelMessage]], AbstractCapabilit
         stated = cast("ControllerKeywords", {name: value for name, value in given.items() if value is not None})
         chosen = controller_from(controller, stated, PydanticAIFormat(), taker=type(self), sees_model=True)
         self._sessions = Sessions(chosen, PydanticAIFormat())
+        # Not that of a copy: the options of a call are kept, and must not keep its run.
+        self._asker = self._make_asker
 
     @classmethod
     def combine(cls, capabilities: Sequence[AbstractCapability[AgentDepsT]]) -> Compaction[AgentDepsT]:
@@ -351,7 +356,7 @@ class Compaction(ByHand[ModelMessage, Sessions[ModelMessage]], AbstractCapabilit
             options["request"] = {**(options.get("request") or {}), "compaction": "OpenAICompaction"}
         return options
 
-    def _asker(self, model: object) -> Summarizer | None:
+    def _make_asker(self, model: object) -> Summarizer | None:
         """Return a summarizer that asks the model given as `summarizer`, else this one if it writes text; None without any."""
 
         async def ask(asked: SummaryRequest) -> Summary:
