@@ -89,7 +89,7 @@ async def test_a_request_costs_only_its_new_messages(stage: Stage, monkeypatch: 
             read.append(message)
             return super().read(message)
 
-    monkeypatch.setattr("compaction_adapters.pydantic_ai.requests.PydanticAIFormat", Reading)
+    monkeypatch.setattr("compaction_adapters.pydantic_ai.capability.PydanticAIFormat", Reading)
     stage.side(*steps(40), Answer("Again."))
     agent = reader(stage.openai(), Compaction(context_window=200_000, estimator=Counting()), tokens=20)
     first = (await agent.run("Read all.")).all_messages()

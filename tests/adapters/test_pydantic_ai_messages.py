@@ -124,11 +124,8 @@ def test_plain_messages_are_requests_of_texts() -> None:
         UserPromptPart("Go on."),
     ]
     assert check_plain(FORMAT, ModelRequest(parts=texts))
-    others: list[ai.ModelRequestPart] = [
-        ai.SystemPromptPart("Be kind."),
-        UserPromptPart(["Go.", ai.CachePoint()]),
-        ai.ToolReturnPart("read", {"found": 1}, "1"),
-    ]
+    assert check_plain(FORMAT, ModelRequest(parts=[ai.ToolReturnPart("read", {"found": 1}, "1")]))
+    others: list[ai.ModelRequestPart] = [ai.SystemPromptPart("Be kind."), UserPromptPart(["See.", PIXELS])]
     assert not any(check_plain(FORMAT, ModelRequest(parts=[part])) for part in others)
     assert not check_plain(FORMAT, FORMAT.summary("so far"))
     assert not check_plain(FORMAT, ModelResponse(parts=[ai.TextPart("Done.")], usage=RequestUsage(input_tokens=7)))
@@ -175,17 +172,6 @@ def test_a_result_is_read_as_models_get_it(content: Any, outcome: Any, text: str
     assert read(ai.ToolReturnPart("t", content, "1", outcome=outcome))[0].results == (
         ToolResult("1", text, "t", is_error),
     )
-
-
-@pytest.mark.filterwarnings("ignore::pydantic_ai.exceptions.PydanticAIDeprecationWarning")
-def test_the_deprecated_retry_is_read_as_its_successors() -> None:
-    retry: Any = getattr(ai, "RetryPromptPart")  # noqa: B009 - naming it is what is deprecated
-    answering, other = retry("wrong", tool_name="t", tool_call_id="1"), retry("wrong")
-    (result, feedback) = read(answering, other)
-    assert result.results == (ToolResult("1", answering.model_response(), "t", is_error=True),)
-    assert feedback == Message(role="other", parts=(Text(other.model_response()),))
-    made = FORMAT.rewrite(ModelRequest(parts=[answering]), {(0, 0): "cut"})
-    assert FORMAT.read(made)[0].results == (ToolResult("1", "cut", "t", is_error=True),)
 
 
 def test_notes_of_the_framework_are_no_requests_of_the_user() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from compaction_adapters.pydantic_ai import SUMMARY_KEY, Compaction, PydanticAIFormat, history_processor
-from compaction_adapters.pydantic_ai.requests import leaf_models, model_name, pin_evidence
+from compaction_adapters.pydantic_ai.models import pin_evidence
 from pydantic_ai import Agent, RunContext
 from pydantic_ai import messages as ai
 from pydantic_ai.capabilities import Capability
@@ -20,9 +20,7 @@ from pydantic_ai.messages import (
     ToolReturnPart,
     UserPromptPart,
 )
-from pydantic_ai.models.fallback import FallbackModel
 from pydantic_ai.models.function import FunctionModel
-from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.usage import RunUsage
 
 from compaction_hooks import CompactionController, CompactionSettings
@@ -146,15 +144,6 @@ async def test_our_summary_updates_the_providers_and_reads_nothing_before_it(
     assert request.previous_summary == "kept by the provider"
     assert "Question 0." not in request.transcript
     assert "Question 3." in request.transcript
-
-
-def test_the_name_of_a_fallback_is_that_of_the_model_that_answered(stage: Stage) -> None:
-    """Usage and windows are kept by model: the one that answered last is the likeliest to answer next."""
-    fallback = FallbackModel(stage.openai(model="one"), stage.anthropic(model="two"))
-    assert [leaf.model_name for leaf in leaf_models(WrapperModel(fallback))] == ["one", "two"]
-    assert model_name(fallback, []) == "one"
-    assert model_name(fallback, [ModelResponse(parts=[], model_name="two-2026-01-01")]) == "two"
-    assert model_name(stage.openai(model="three"), []) == "three"
 
 
 # -- pydantic-ai-harness

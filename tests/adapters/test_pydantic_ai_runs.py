@@ -1,6 +1,8 @@
 """One run and its conversation: identity, the costs and writers of summaries, events; and a conversation between two runs."""
 
 import asyncio
+import gc
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partialmethod
@@ -207,6 +209,24 @@ async def test_between_two_runs_a_conversation_is_compacted_by_hand(stage: Stage
     await agent.run("Again.", message_history=run.all_messages(), conversation_id=THREAD)
     assert SECRET not in texts(side.requests[-1].messages)
     assert not side.rejections
+
+
+async def test_a_finished_run_is_not_kept_for_a_compaction_between_runs() -> None:
+    class Deps: ...
+
+    compaction = Compaction[Deps](context_window=WINDOW)
+    model = FunctionModel(lambda *_: cast("ModelResponse", spoken(1)[1]))
+    agent = Agent(model, deps_type=Deps, capabilities=[compaction])
+    known = list[weakref.ref[Deps]]()
+    for _ in range(2):  # threads that the first run starts keep its context
+        deps = Deps()
+        known.append(weakref.ref(deps))
+        # In a task of its own: the framework leaves the run in the context of its caller.
+        await asyncio.create_task(agent.run("Go on.", deps=deps, message_history=spoken(2), conversation_id=THREAD))
+        del deps
+    gc.collect()
+    assert known[-1]() is None
+    assert compaction.session(THREAD).state().context_tokens
 
 
 async def test_messages_that_name_no_conversation_are_refused_between_runs() -> None:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:  # no quiet call has an event
 Stage: TypeAlias = Literal["started", "finished", "skipped", "failed"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class Status:
     """An event in the few words that a status line needs.
 

@@ -4,11 +4,9 @@ from compaction_adapters.kit import require
 
 require(__name__, "pydantic_ai", "pydantic-ai", "pydantic-ai")
 
-from compaction_adapters.pydantic_ai.capability import Compaction, history_processor
-from compaction_adapters.pydantic_ai.events import CompactionStatusEvent
+from compaction_adapters.pydantic_ai.capability import Compaction, CompactionStatusEvent, history_processor
 from compaction_adapters.pydantic_ai.messages import SUMMARY_KEY, PydanticAIFormat
-from compaction_adapters.pydantic_ai.recovery import ModelContextOverflowError
-from compaction_adapters.pydantic_ai.summarizing import summarizer
+from compaction_adapters.pydantic_ai.models import ModelContextOverflowError, summarizer
 
 __all__ = [
     "SUMMARY_KEY",

@@ -7,50 +7,62 @@ from __future__ import annotations
 import asyncio
 import copy
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from operator import is_
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, Unpack, cast
+from typing import Any, Final, TypeVar, Unpack, cast
+from uuid import uuid4
 
 from pydantic_ai import RunContext
 from pydantic_ai.capabilities import AbstractCapability, durable_operation
-from pydantic_ai.messages import ModelMessage, ModelResponse
+from pydantic_ai.exceptions import UserError
+from pydantic_ai.messages import CapabilityEvent, ModelMessage, ModelResponse
 from pydantic_ai.models import Model, ModelRequestContext
+from pydantic_ai.models.fallback import FallbackModel
 from pydantic_ai.tools import AgentDepsT, Tool
 from pydantic_ai.toolsets import FunctionToolset
-from pydantic_ai.usage import RunUsage
 
 from compaction_adapters.kit import (
     ByHand,
     CommonKeywords,
     ControllerKeywords,
     Flow,
+    Sessions,
+    Status,
     controller_from,
+    fields_of,
     run_async,
     run_in_loop,
     settings_from,
+    status_of,
 )
-from compaction_adapters.pydantic_ai.events import tell_run
 from compaction_adapters.pydantic_ai.messages import PydanticAIFormat, usage_of
-from compaction_adapters.pydantic_ai.native import native_summaries
-from compaction_adapters.pydantic_ai.recovery import Turn, recovering
-from compaction_adapters.pydantic_ai.requests import (
-    RunSessions,
+from compaction_adapters.pydantic_ai.models import (
+    RecoveringModel,
     Session,
-    find_conversation,
+    Turn,
+    ask_model,
+    charge_to,
+    check_writer,
+    current_run,
     is_continuation,
-    native_capability,
+    native_summaries,
     options_of,
+    pin_evidence,
     request_in,
-    request_model,
+    writes_text,
 )
-from compaction_adapters.pydantic_ai.summarizing import ask_model, charge_to, check_writer, writes_text
-from compaction_hooks import CallOptions, CompactionController, ContextOverflowError
+from compaction_hooks import (
+    CallOptions,
+    CompactionController,
+    CompactionEvent,
+    ContextOverflowError,
+    Summarizer,
+    Summary,
+    SummaryRequest,
+)
 from compaction_hooks.errors import ConfigurationError
-
-if TYPE_CHECKING:  # needed only when something is due
-    from compaction_hooks import Summarizer, Summary, SummaryRequest
-else:
-    Summarizer = Summary = SummaryRequest = Any  # for `typing.get_type_hints`
 
 R = TypeVar("R")
 _NOT_PERSISTED: Final = {
@@ -59,8 +71,16 @@ _NOT_PERSISTED: Final = {
 }
 
 
+@dataclass(kw_only=True)
+class CompactionStatusEvent(Status, CapabilityEvent, namespace="compaction_hooks", name="status"):
+    """The start or end of a compaction, for `@agent.on_event(CompactionStatusEvent)` and all other event handlers.
+
+    The fields are those of `compaction_adapters.kit.Status`.
+    """
+
+
 @dataclass(init=False, eq=False)  # the framework takes no other classes in specs
-class Compaction(ByHand[ModelMessage, RunSessions], AbstractCapability[AgentDepsT]):
+class Compaction(ByHand[ModelMessage, Sessions[ModelMessage]], AbstractCapability[AgentDepsT]):
     """Keeps a conversation inside the model's context window, and recovers when the provider says that it is too long.
 
     Each request sends a view: system prompt, summary, the current request and the recent messages. The run's own messages stay
@@ -94,6 +114,7 @@ class Compaction(ByHand[ModelMessage, RunSessions], AbstractCapability[AgentDeps
     # Of a run, or of a copy: no fields.
     _session = cast("Session | None", None)
     _turn = cast("Turn | None", None)
+    _searched = 0
     _focus = cast("str | None", None)
 
     def __init__(
@@ -111,30 +132,28 @@ class Compaction(ByHand[ModelMessage, RunSessions], AbstractCapability[AgentDeps
         for name, is_given in (("recall", recall), ("native", native)):
             if is_given and persist:
                 raise ConfigurationError(f"{name}=True and persist=True exclude one another: {_NOT_PERSISTED[name]}")
+        self.persist, self.native, self.recall, self.id = persist, native, recall, id
         own = {"controller": controller, "persist": persist, "native": native, "recall": recall, "id": id}
         given = {"summarizer": summarizer, "model": model, **keywords}
-        self._stated = {
+        self._stated: dict[str, Any] = {
             name: value for name, value in {**own, **given}.items() if value is not None and value is not False
         }
-        self.persist, self.native, self.recall, self.id = persist, native, recall, id
-        self._asked: Model[Any] | str | None = None
-        if isinstance(summarizer, Model | str):
-            check_writer(summarizer)
-            self._asked = summarizer
-            if controller is None:
-                given["summarizer"] = None  # each run passes its own, which asks this model
+        self._asked = summarizer if isinstance(summarizer, Model | str) else None
+        if self._asked is not None:
+            check_writer(self._asked)
+            given["summarizer"] = controller and summarizer  # each run passes its own, which asks this model
         # The names and types are those of the arguments.
         stated = cast("ControllerKeywords", {name: value for name, value in given.items() if value is not None})
-        made = controller_from(controller, stated, PydanticAIFormat(), taker=type(self), sees_model=True)
-        self._sessions = RunSessions(made)
+        chosen = controller_from(controller, stated, PydanticAIFormat(), taker=type(self), sees_model=True)
+        self._sessions = Sessions(chosen, PydanticAIFormat())
+        # Not that of a copy: the options of a call are kept, and must not keep its run.
+        self._asker = self._make_asker
 
     @classmethod
     def combine(cls, capabilities: Sequence[AbstractCapability[AgentDepsT]]) -> Compaction[AgentDepsT]:
         """Return one with the arguments of all; of an argument that two state, the later one counts."""
-        stated: dict[str, Any] = {}
-        for one in cast("Sequence[Compaction[AgentDepsT]]", capabilities):
-            stated |= one._stated
-        return cls(**stated)
+        every = cast("Sequence[Compaction[AgentDepsT]]", capabilities)
+        return cls(**{name: value for one in every for name, value in one._stated.items()})
 
     @classmethod
     def from_spec(
@@ -155,13 +174,12 @@ class Compaction(ByHand[ModelMessage, RunSessions], AbstractCapability[AgentDeps
             summarizer: The name of a model.
             settings: The fields of `CompactionSettings`; or such fields by model, with "*" for all other models.
         """
-        policy = None if settings is None else settings_from(settings)
         return cls(
             persist=persist,
             summarizer=summarizer,
             model=model,
             context_window=context_window,
-            settings=policy,
+            settings=None if settings is None else settings_from(settings),
             native=native,
             recall=recall,
             id=id,
@@ -193,19 +211,17 @@ class Compaction(ByHand[ModelMessage, RunSessions], AbstractCapability[AgentDeps
     ) -> ModelRequestContext:
         """Replace the request's messages with the view."""
         self._turn = None
-        messages = request_context.messages
+        messages, own = request_context.messages, ctx.messages
         if is_continuation(messages):
             return request_context
 
-        shows_run = len(messages) == len(ctx.messages) and all(map(is_, messages, ctx.messages))
+        shows_run = len(messages) == len(own) and all(map(is_, messages, own))
         if self.persist and not shows_run:
             # Another capability changed this request only: the run's own messages are compacted apart from it.
-            whole = await self._open_turn(ctx, replace(request_context, messages=ctx.messages), ctx.messages)
-            whole.persist_view(whole.view)
-        turn = self._turn = await self._open_turn(ctx, request_context, ctx.messages if shows_run else None)
-        if turn.view is not turn.messages:
+            await self._open_turn(ctx, request_context, own)
+        turn = self._turn = await self._open_turn(ctx, request_context, own if shows_run else [*messages])
+        if turn.view != messages:
             request_context.messages = turn.view
-            turn.persist_view(turn.view)
         return request_context
 
     async def prepare_model_request(
@@ -213,12 +229,19 @@ class Compaction(ByHand[ModelMessage, RunSessions], AbstractCapability[AgentDeps
     ) -> ModelRequestContext:
         """Remember the request's messages after the changes of all other capabilities."""
         if self._turn is not None:
-            self._turn.sent = list(request_context.messages)
+            self._turn.sent = [*request_context.messages]
         return request_context
 
     def get_wrapper_model(self, model: Model[Any]) -> Model[Any]:
-        """Return the model, wrapped to recover from overflows and from refused reasoning."""
-        return recovering(model, self._turn, self._sessions)
+        """Return a model that recovers from overflows and from refused reasoning; a fallback model whose candidates do.
+
+        Each candidate gets a view for its own window.
+        """
+        if not isinstance(model, FallbackModel):
+            return RecoveringModel(model, self._turn, self._sessions)
+        fallback = copy.copy(model)
+        fallback.models = [self.get_wrapper_model(candidate) for candidate in model.models]
+        return fallback
 
     async def after_model_request(
         self, ctx: RunContext[AgentDepsT], *, request_context: ModelRequestContext, response: ModelResponse
@@ -252,29 +275,24 @@ class Compaction(ByHand[ModelMessage, RunSessions], AbstractCapability[AgentDeps
             ConfigurationError: there is no `ctx`, and no message names a conversation.
         """
         if ctx is None:
-            name = find_conversation(messages)
+            name = _find_conversation(messages)
             if name is None:
                 raise ConfigurationError(
                     "compact(messages) needs the name of the conversation, which the messages of a run carry: "
                     "use compaction.session(conversation_id).compact(messages), or give the run as ctx"
                 )
             session = self.session(name)
-            last, options = self._sessions.last_calls.get(session, (None, CallOptions()))
-            ctx = RunContext[Any](
-                deps=None, model=cast("Any", last and last.model), usage=RunUsage(), conversation_id=name
-            )
-            request = last or request_in(ctx, messages)
+            # Before the first call no model is known but the one given as `summarizer`.
+            options = self._sessions.last_call(session) or CallOptions(summarizer=self._asker(None))
         else:
-            session, request = self._session_of(ctx, messages), request_in(ctx, messages)
-            options = options_of(request, ctx.is_tool_available)
+            session, options = self._session_of(ctx, messages), self._options(ctx, request_in(ctx, messages))
 
-        self._sessions.pin_new_evidence(session, messages)
+        pin_evidence(session, messages)
         try:
             with charge_to(ctx):
-                result = await session.compact(messages, focus=self._focus, **self._in_run(ctx, request, options))
+                return (await session.compact(messages, focus=self._focus, **options)).messages
         except ContextOverflowError:
             return messages
-        return result.messages
 
     def compact_sync(self, messages: list[ModelMessage]) -> list[ModelMessage]:  # type: ignore[override]
         """As `compact` between runs, for programs that use `run_sync`: in the event loop that it uses, where clients of models
@@ -293,55 +311,87 @@ class Compaction(ByHand[ModelMessage, RunSessions], AbstractCapability[AgentDeps
 
     # -- parts
 
-    def _session_of(self, ctx: RunContext[Any], messages: list[ModelMessage]) -> Session:
-        """Return the session of a run, which keeps it to its end; outside a run, that of its context."""
-        return self._session or self._sessions.of(ctx, messages)
+    def _session_of(self, ctx: RunContext[Any], messages: Sequence[ModelMessage]) -> Session:
+        """Return the session of a run, which keeps it to its end; outside a run, that of its context.
 
-    async def _open_turn(
-        self, ctx: RunContext[Any], given: ModelRequestContext, own: list[ModelMessage] | None
-    ) -> Turn:
-        # A copy: afterwards the framework wraps its model in ours, which would wait for itself, and writes its list through.
-        request = replace(given, messages=list(given.messages))
-        session = self._session = self._session or self._sessions.of(ctx, request.messages)
-        self._sessions.pin_new_evidence(session, request.messages)
+        A conversation is named by the framework's own id or the newest id in the messages. Without either, the session belongs to
+        the run; outside a run it is used once. In a durable workflow it always belongs to the run: a replay must not find the
+        summaries that the first execution left in memory, or it would not do the same.
+        """
+        if self._session is not None:
+            return self._session
+        known = ctx.conversation_id or _find_conversation(messages) or ctx.run_id
+        if known is not None and not ctx.in_durable_context:
+            return self.session(known)
+        return self._sessions.open_once(f"{known or uuid4()}:{ctx.run_id}")
+
+    async def _open_turn(self, ctx: RunContext[Any], given: ModelRequestContext, messages: list[ModelMessage]) -> Turn:
+        session = self._session = self._session_of(ctx, messages)
+        # The last message may be another object in the next request, with other instructions.
+        pin_evidence(session, messages[self._searched :] if self._searched < len(messages) else messages)
+        self._searched = len(messages) - 1
         if self.recall:
-            session.recall_tool(lambda: request.messages)
-        options = options_of(request, ctx.is_tool_available)
-        self._sessions.last_calls[session] = replace(request, messages=[]), options
-        options = self._in_run(ctx, request, options)
+            session.recall_tool(lambda: messages)
+        # A copy: afterwards the framework wraps its model in ours, which would wait for itself.
+        options = self._options(ctx, replace(given, messages=[]))
+        self._sessions.remember_call(session, options)
         with charge_to(ctx):
-            view = await session.transform_context(request.messages, **options)
-        return Turn(ctx, session, options, request.messages, view, own=own, persist=self.persist)
+            view = await session.transform_context([*messages], **options)
+        turn = Turn(ctx, session, options, messages, view, is_persisted=self.persist and messages is ctx.messages)
+        turn.persist_view(view)
+        return turn
 
-    def _writer(self, model: object) -> Model[Any] | str | None:
-        """Return the model that writes summaries: `summarizer`, else the request's model if it writes text."""
-        return self._asked or (request_model(model) if writes_text(model) else None)
+    def _options(self, ctx: RunContext[Any], request: ModelRequestContext) -> CallOptions:
+        """Return the options of a request, with the run's event handler and capabilities, and its summarizer."""
+        names: list[str] = []
+        if ctx.root_capability is not None:
+            ctx.root_capability.apply(lambda capability: names.append(type(capability).__name__))
+        by_provider = self.native and self._asked is None and not ctx.in_durable_context
+        options = options_of(
+            request.model, request.model_settings, request.model_request_parameters, ctx.is_tool_available
+        )
+        options["on_event"] = partial(_tell_run, ctx)
+        options["summarizer"] = (native_summaries(request) if by_provider else None) or self._asker(request.model)
+        if "OpenAICompaction" in names:  # OpenAI then compacts between requests, which no option of a request shows
+            options["request"] = {**(options.get("request") or {}), "compaction": "OpenAICompaction"}
+        return options
 
-    def _in_run(self, ctx: RunContext[AgentDepsT], request: ModelRequestContext, options: CallOptions) -> CallOptions:
-        """Return the options, with the run's summarizer, event handler and capabilities."""
+    def _make_asker(self, model: object) -> Summarizer | None:
+        """Return a summarizer that asks the model given as `summarizer`, else this one if it writes text; None without any."""
 
         async def ask(asked: SummaryRequest) -> Summary:
-            run = replace(ctx, model=request_model(request.model) or ctx.model)  # the model of this request
-            return await self._summarize(run, asked.system, asked.prompt, asked.max_tokens)
+            return await self._summarize(current_run(model), asked.system, asked.prompt, asked.max_tokens)
 
-        by_provider = native_summaries(ctx, request) if self.native and self._asked is None else None
-        summarizer = by_provider or (None if self._writer(request.model) is None else ask)
-        asked = {**(options.get("request") or {}), "compaction": native_capability(ctx)}
-        return {**options, "on_event": tell_run(ctx), "summarizer": summarizer, "request": asked}
+        return ask if self._asked is not None or writes_text(model) else None
 
     @durable_operation("summarize")
     async def _summarize(self, ctx: RunContext[AgentDepsT], system: str, prompt: str, max_tokens: int) -> Summary:
-        """Ask the model that writes summaries."""
-        with charge_to(ctx):
-            return await ask_model(cast("Model[Any] | str", self._writer(ctx.model)), system, prompt, max_tokens)
+        return await ask_model(self._asked or cast("Model[Any]", ctx.model), ctx, system, prompt, max_tokens)
 
 
-HistoryProcessor: TypeAlias = Callable[[RunContext[Any], list[ModelMessage]], Awaitable[list[ModelMessage]]]
+def _find_conversation(messages: Sequence[ModelMessage]) -> str | None:
+    return next((message.conversation_id for message in reversed(messages) if message.conversation_id), None)
+
+
+async def _tell_run(ctx: RunContext[Any], event: CompactionEvent) -> None:
+    """Emit an event of the controller in a run's stream, and a span for each compaction.
+
+    The span has the name that pydantic-ai-harness gives it, so that traces of both look the same.
+    """
+    status = status_of(event)
+    if status.stage == "finished":
+        figures = {**fields_of(event), "strategy": "compaction_hooks"}
+        told = {f"compaction.{name}": value for name, value in figures.items() if isinstance(value, str | int | float)}
+        with ctx.tracer.start_as_current_span("compact_messages") as span:
+            span.set_attributes({**told, "gen_ai.conversation.compacted": True})
+    if not ctx.in_durable_context:  # a replay must not depend on which handlers are attached
+        with suppress(UserError):  # a context that the user made between two runs has no stream
+            await ctx.emit(CompactionStatusEvent(**asdict(status)))
 
 
 def history_processor(
     controller: CompactionController[Any] | None = None, **keywords: Unpack[ControllerKeywords]
-) -> HistoryProcessor:
+) -> Callable[[RunContext[Any], list[ModelMessage]], Awaitable[list[ModelMessage]]]:
     """Return a processor for `Agent(capabilities=[ProcessHistory(history_processor(...))])`.
 
     `ProcessHistory` replaces the run's messages with the processor's result, as `Compaction(persist=True)` does. It cannot send a
@@ -353,8 +403,9 @@ def history_processor(
     Raises:
         ConfigurationError: both a controller and keywords are given.
     """
-    chosen = controller_from(controller, keywords, PydanticAIFormat(), taker=history_processor, sees_model=True)
-    compaction: Compaction[Any] = Compaction(chosen)
+    compaction = Compaction[Any](
+        controller_from(controller, keywords, PydanticAIFormat(), taker=history_processor, sees_model=True)
+    )
 
     async def process(ctx: RunContext[Any], messages: list[ModelMessage]) -> list[ModelMessage]:
         run = await compaction.for_run(ctx)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
-from copy import copy
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import groupby
@@ -15,7 +15,6 @@ from pydantic_ai import messages as ai
 from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, UserPromptPart
 
 from compaction_adapters.kit import PartsFormat, Pieces, plain_of
-from compaction_adapters.pydantic_ai.ties import SIGNATURE, untie
 from compaction_hooks import Message, Usage
 from compaction_hooks.errors import ConfigurationError, FormatError
 from compaction_hooks.formats import (
@@ -43,6 +42,11 @@ from compaction_hooks.messages import (
 SUMMARY_KEY: Final = "compaction-hooks.summary.v1"
 """The metadata key of a request that holds our summary."""
 
+_SIGNATURE: Final = "thought_signature"
+"""The key of Google's signature in a part's `provider_details`. pydantic-ai itself sends Google's placeholder for a missing one."""
+_HOSTED_ID: Final = re.compile(r"(?:ws|fs|ci|ig|mcpl?|tsc)_")
+"""The beginning of the ids of OpenAI's items of hosted tools: web and file search, code, images, MCP, tool search."""
+_NO_PROVIDER: Final = ""
 _EPOCH: Final = datetime.fromtimestamp(0, UTC)
 Item: TypeAlias = ai.ModelRequestPart | ai.ModelResponsePart | ai.UserContent
 """A part of a message, or an item of a user prompt."""
@@ -74,13 +78,7 @@ class PydanticAIFormat(PartsFormat[ModelMessage, Item]):
 
     def read_plain(self, message: ModelMessage, /) -> PlainMessage | None:
         """Return the texts of a request of prompts and results that are texts; None for any other message: a response has usage."""
-        if not isinstance(message, ModelRequest):
-            return None
-        plain = (UserPromptPart, ai.ToolReturnPart)
-        is_plain = bool(message.parts) and all(
-            type(part) in plain and type(getattr(part, "content", None)) is str for part in message.parts
-        )
-        return plain_of(self.read(message)) if is_plain else None
+        return plain_of(self.read(message)) if isinstance(message, ModelRequest) else None
 
     def summary(self, text: str, /) -> ModelMessage:
         """Return a new request with this text as the user's prompt, marked in its metadata.
@@ -99,7 +97,8 @@ class PydanticAIFormat(PartsFormat[ModelMessage, Item]):
 
     def merge(self, view: list[ModelMessage], /) -> list[ModelMessage]:
         """Return the view with consecutive user prompts merged, also inside one request; the same list if there are none."""
-        merged = [_with_one_prompt(message) for message in merge_rows(view, _join_pair)]
+        nothing = ModelRequest([])
+        merged = merge_rows([_join_prompts(nothing, message) or message for message in view], _join_prompts)
         return view if len(merged) == len(view) and all(map(is_, merged, view)) else merged
 
     def cache_mark(self, message: ModelMessage, /) -> ai.CachePoint | None:
@@ -110,9 +109,9 @@ class PydanticAIFormat(PartsFormat[ModelMessage, Item]):
 
     def with_cache_mark(self, summary: ModelMessage, mark: object, /) -> ModelMessage:
         """Return a copy of a summary with this `CachePoint` after its text."""
-        request = cast("ModelRequest", summary)  # `summary` returns one
-        prompt = cast("UserPromptPart", request.parts[0])
-        return replace(request, parts=[replace(prompt, content=[*_contents(prompt), cast("ai.CachePoint", mark)])])
+        (prompt,) = cast("tuple[UserPromptPart]", summary.parts)
+        content = [*_contents(prompt), cast("ai.CachePoint", mark)]
+        return ModelRequest([replace(prompt, content=content)], metadata=summary.metadata)
 
     def request(self, text: str, /) -> ModelMessage:
         """Return a new request with this text as the user's prompt, dated 1970: equal texts are equal requests."""
@@ -125,28 +124,26 @@ class PydanticAIFormat(PartsFormat[ModelMessage, Item]):
             ConfigurationError: the address names no tool call.
         """
         part = self.call_at(message, call)
-        timestamp = cast("ModelResponse", message).timestamp
-        result = ai.ToolReturnPart(part.name, text, part.id, timestamp=timestamp, outcome="interrupted")
-        return ModelRequest(parts=[result])
+        result = ai.ToolReturnPart(part.name, text, part.id, outcome="interrupted")
+        return ModelRequest([replace(result, timestamp=cast("ModelResponse", message).timestamp)])
 
     def untie(self, message: ModelMessage, /) -> ModelMessage:
         """Return a response without OpenAI's ids of items and Google's thought signatures; the message itself if it has none.
 
         Calls of OpenAI's hosted tools, which are sent by their ids alone, are sent no more.
         """
-        return untie(message) if isinstance(message, ModelResponse) else message
+        if not isinstance(message, ModelResponse):
+            return message
+        parts = [*map(_untie, message.parts)]
+        return message if all(map(is_, parts, message.parts)) else replace(message, parts=parts)
 
     def pieces_of(self, message: ModelMessage, /) -> Pieces[Item]:
         """Return the parts of a response as one piece; of a request each part, a user prompt as its items."""
-        if isinstance(message, ModelResponse):
-            return [[*parts] for parts in _response_pieces(message)]
-        return [[*_part_items(part)] for part in message.parts]
+        return _response_pieces(message) if isinstance(message, ModelResponse) else [*map(_items, message.parts)]
 
-    def with_pieces(self, message: ModelMessage, pieces: Pieces[Item], /) -> ModelMessage:
-        """Return a copy that holds these parts."""
+    def with_pieces(self, message: ModelMessage, pieces: Pieces[Any], /) -> ModelMessage:
         if isinstance(message, ModelResponse):
-            kept = [cast("ai.ModelResponsePart | None", part) for piece in pieces for part in piece]
-            return replace(message, parts=[part for part in kept if part is not None])
+            return replace(message, parts=[part for piece in pieces for part in piece if part is not None])
         parts = map(_with_items, message.parts, pieces)
         return replace(message, parts=[part for part in parts if part is not None])
 
@@ -157,26 +154,23 @@ class PydanticAIFormat(PartsFormat[ModelMessage, Item]):
             ConfigurationError: the part has no text.
         """
         match part:
-            case ai.TextPart() | ai.CompactionPart():
+            case ai.TextPart() | ai.CompactionPart() | ai.TextContent():
                 return replace(part, content=text)
             case ai.ToolCallPart():
                 return replace(part, args=text)
             case ai.SpeechPart():
                 return replace(part, transcript=text)
-            case ai.TextContent():
-                return ai.TextContent(text, metadata=part.metadata)
-            case _ if not hasattr(part, "part_kind"):
-                return text
-            case _ if result := _plain_result(part, text):
-                return result
-            case _:
+            case ai.ToolReturnPart(tool_name=name, tool_call_id=call_id):  # without the structure of a typed tool
+                return ai.ToolReturnPart(
+                    name, text, call_id, metadata=part.metadata, timestamp=part.timestamp, outcome=part.outcome
+                )
+            case _ if hasattr(part, "part_kind"):
                 raise ConfigurationError(f"a {type(part).__name__} has no text to replace: take addresses from read()")
+            case _:
+                return text
 
     def with_id(self, part: Item, call_id: str, /) -> Item:
-        """Return a copy of a call or a result with another id."""
-        clone = copy(part)  # not replace(): the constructor of the deprecated RetryPromptPart warns
-        setattr(clone, "tool_call_id", call_id)  # noqa: B010 - all parts that `read` takes for a call or a result have the field
-        return clone
+        return replace(cast("ai.ToolCallPart", part), tool_call_id=call_id)
 
 
 # -- requests
@@ -194,7 +188,7 @@ _ROLES: Final[Mapping[str, Role]] = {
 def _request_piece(part: ai.ModelRequestPart) -> Message:
     match part:
         case UserPromptPart():
-            return Message(role="user", parts=tuple(map(_part, _prompt_items(part))))
+            return Message(role="user", parts=tuple(map(_part, _items(part) if part.content else ())))
         case ai.SystemPromptPart(scope="request"):
             return Message(role="other", parts=(Opaque(part.part_kind, part.content),))
         case ai.CompactionPart():
@@ -205,61 +199,35 @@ def _request_piece(part: ai.ModelRequestPart) -> Message:
             return Message(role=role, parts=(own,))
 
 
-def _plain_result(part: object, text: str) -> ai.ToolReturnPart | None:
-    """Return a result with this text that promises no structure; None unless the part answers a tool call.
-
-    A `RetryPromptPart` with a tool's name does: the framework has deprecated it for results with the outcome "retried".
-    """
-    old: Any = part
-    if getattr(part, "part_kind", "") not in ("tool-return", "retry-prompt") or old.tool_name is None:
-        return None
-    result = ai.ToolReturnPart(old.tool_name, text, old.tool_call_id, timestamp=old.timestamp)
-    return replace(result, metadata=getattr(part, "metadata", None), outcome=getattr(part, "outcome", "retried"))
-
-
-def _prompt_items(part: UserPromptPart) -> Sequence[ai.UserContent]:
-    """Return the items of a user prompt without its cache marks."""
-    return [item for item in _contents(part) if not isinstance(item, ai.CachePoint)]
-
-
 def _contents(part: UserPromptPart) -> Sequence[ai.UserContent]:
     return (part.content,) if isinstance(part.content, str) else part.content
 
 
-def _part_items(part: ai.ModelRequestPart) -> Sequence[Item]:
-    """Return the items of a user prompt; any other part, and an empty prompt, is its own only item."""
-    return (_prompt_items(part) if isinstance(part, UserPromptPart) else ()) or [part]
+def _items(part: ai.ModelRequestPart) -> list[Any]:
+    """Return the items of a user prompt without its cache marks; any other part, and an empty prompt, is its own only item."""
+    contents = _contents(part) if isinstance(part, UserPromptPart) else ()
+    return [item for item in contents if not isinstance(item, ai.CachePoint)] or [part]
 
 
-def _with_items(part: ai.ModelRequestPart, items: Sequence[Item | None]) -> ai.ModelRequestPart | None:
+def _with_items(part: ai.ModelRequestPart, items: list[Any]) -> ai.ModelRequestPart | None:
     """Return a part with these items, a user prompt also with its cache marks between them; None if no item is left."""
-    if all(map(is_, items, _part_items(part))):
+    if all(map(is_, items, _items(part))):
         return part
     if items.count(None) == len(items) or not isinstance(part, UserPromptPart):
         return cast("ai.ModelRequestPart | None", items[0])
 
-    remaining = iter(cast("Sequence[ai.UserContent | None]", items))
-    if isinstance(part.content, str):
-        return replace(part, content=cast("str", next(remaining)))
-    content = [item if isinstance(item, ai.CachePoint) else next(remaining) for item in part.content]
-    return replace(part, content=[item for item in content if item is not None])
+    remaining = iter(items)
+    marked = [item if isinstance(item, ai.CachePoint) else next(remaining) for item in _contents(part)]
+    content: list[Any] = [item for item in marked if item is not None]
+    return replace(part, content=content[0] if isinstance(part.content, str) else content)
 
 
-def _join_pair(first: ModelMessage, second: ModelMessage) -> ModelMessage | None:
-    """Return a copy of the second request with the parts of both; None unless user prompts become neighbors."""
+def _join_prompts(first: ModelMessage, second: ModelMessage) -> ModelMessage | None:
+    """Return a copy of the second request with the parts of both; None unless user prompts in them become one."""
     if not (isinstance(first, ModelRequest) and isinstance(second, ModelRequest)):
         return None
-    meet = [*first.parts[-1:], *second.parts[:1]]
-    are_prompts = len(meet) == 2 and all(isinstance(part, UserPromptPart) for part in meet)
-    return replace(second, parts=[*first.parts, *second.parts]) if are_prompts else None
-
-
-def _with_one_prompt(message: ModelMessage) -> ModelMessage:
-    """Return a copy of a request with consecutive user prompts merged; the message itself if there are none."""
-    if isinstance(message, ModelResponse):
-        return message
-    parts = merge_rows(before := list(message.parts), _merge_prompts)
-    return message if parts is before else replace(message, parts=parts)
+    parts = merge_rows(separate := [*first.parts, *second.parts], _merge_prompts)
+    return None if parts is separate else replace(second, parts=parts)
 
 
 def _merge_prompts(first: ai.ModelRequestPart, second: ai.ModelRequestPart) -> ai.ModelRequestPart | None:
@@ -286,7 +254,7 @@ def _response(message: ModelResponse) -> tuple[Message, ...]:
     return (*(Message(role="assistant", parts=parts, model=model) for parts in others), answer)
 
 
-def _response_pieces(message: ModelResponse) -> list[list[ai.ModelResponsePart]]:
+def _response_pieces(message: ModelResponse) -> list[list[Any]]:
     """Return the parts of a response by piece: a sealed summary of the provider's own is a piece of its own."""
     return [list(parts) for _, parts in groupby(message.parts, lambda part: _sealed(part) != "")] or [[]]
 
@@ -305,13 +273,6 @@ def _sealed(part: object) -> str:
     return "" if "signature" in details else str(details.get("encrypted_content") or "")
 
 
-def _stop_reason(message: ModelResponse) -> StopReason | None:
-    """Return how the call ended. The framework has one word for the context window and for the output limit."""
-    answer = read_answer({"stop_reason": (message.provider_details or {}).get("finish_reason")})
-    is_window = answer is not None and answer.stop_reason == "window"
-    return "window" if is_window else _STOP_REASONS.get(message.finish_reason or "")
-
-
 _STOP_REASONS: Final[Mapping[str, StopReason]] = {
     "stop": "complete",
     "tool_call": "tool_calls",
@@ -321,17 +282,40 @@ _STOP_REASONS: Final[Mapping[str, StopReason]] = {
 }
 
 
+def _stop_reason(message: ModelResponse) -> StopReason | None:
+    # The framework has one word for the context window and for the output limit.
+    told = read_answer({"stop_reason": (message.provider_details or {}).get("finish_reason")})
+    is_window = told is not None and told.stop_reason == "window"
+    return "window" if is_window else _STOP_REASONS.get(message.finish_reason or "")
+
+
+def _untie(part: ai.ModelResponsePart) -> ai.ModelResponsePart:
+    """Return a part without the fields that tell a provider of earlier reasoning; the part itself if it has none."""
+    if isinstance(part, ai.TextPart | ai.ToolCallPart) and part.id is not None:
+        part = replace(part, id=None)
+    elif isinstance(part, ai.NativeToolCallPart | ai.NativeToolReturnPart) and part.provider_name != _NO_PROVIDER:
+        # The framework sends such a part by its id alone, and leaves it out if it is of another provider.
+        part = replace(part, provider_name=_NO_PROVIDER) if _HOSTED_ID.match(part.tool_call_id) else part
+    details = part.provider_details or {}
+    if _SIGNATURE not in details:
+        return part
+    return replace(part, provider_details={name: value for name, value in details.items() if name != _SIGNATURE})
+
+
 def usage_of(message: ModelResponse) -> Usage | None:
     """Return the provider's usage for the context of a response; None if there is none.
 
     The framework counts cached tokens inside the input for all providers. If one response took several requests, their sum is not
     the size of the context; the framework then notes the size of one request in the response's metadata.
     """
-    usage = message.usage
-    noted: Mapping[str, int] = (message.metadata or {}).get("__pydantic_ai__", {})
+    usage, noted = message.usage, (message.metadata or {}).get("__pydantic_ai__", {})
     inputs = noted.get("context_input_tokens", noted.get("initial_input_tokens", usage.input_tokens))
-    if not inputs or usage.unmeasured_requests:
-        return None
+    return None if not inputs or usage.unmeasured_requests else counts_of(inputs, message)
+
+
+def counts_of(inputs: int, message: ModelResponse) -> Usage:
+    """Return the counts of a response, with this input."""
+    usage = message.usage
     return Usage(
         input_tokens=inputs,
         output_tokens=usage.output_tokens,
@@ -344,7 +328,6 @@ def usage_of(message: ModelResponse) -> Usage | None:
 
 
 def _part(item: Item) -> Part:
-    """Read a part, or an item of a user prompt."""
     match item:
         case str():
             return Text(item)
@@ -357,7 +340,7 @@ def _part(item: Item) -> Part:
         case ai.FilePart():
             return _part(item.content)
         case ai.ToolCallPart():
-            signature = (item.provider_details or {}).get(SIGNATURE)
+            signature = (item.provider_details or {}).get(_SIGNATURE)
             arguments = as_json_text(item.args) if item.args else ""
             return ToolCall(item.tool_call_id, item.tool_name, arguments, len(str(signature or "")))
         case ai.ToolReturnPart():
@@ -365,24 +348,21 @@ def _part(item: Item) -> Part:
                 item.model_response_str(wrap_if_error=False),
                 item.outcome in ("failed", "retried", "denied"),
             )
-            media = tuple(found for found in map(_media, item.files) if found is not None)
+            media = tuple(filter(None, map(_media, item.files)))
             return ToolResult(item.tool_call_id, text, item.tool_name, is_error, media)
-        case _ if hasattr(item, "model_response"):
-            text = str(getattr(item, "model_response")())  # noqa: B009 - naming the deprecated part's type would warn
-            result = _plain_result(item, text)
-            return Text(text) if result is None else _part(result)
+        case ai.RetryFeedbackPart():
+            return Text(item.model_response())
         case _:
             return _media(item) or _opaque(item)
 
 
 def _media(item: object) -> Media | None:
     """Read media; the framework keeps OpenAI's `detail` under its own name."""
-    details: Mapping[str, Any] = getattr(item, "vendor_metadata", None) or {}
-    is_low = details.get("detail") == "low"
+    is_low = (getattr(item, "vendor_metadata", None) or dict[str, object]()).get("detail") == "low"
     match item:
         case ai.BinaryContent():
-            base64_chars, identity = (len(item.data) + 2) // 3 * 4, hashlib.sha256(item.data).hexdigest()
-            return Media(item.media_type, identity, low_detail=is_low, data_chars=base64_chars)
+            identity = hashlib.sha256(item.data).hexdigest()
+            return Media(item.media_type, identity, low_detail=is_low, data_chars=(len(item.data) + 2) // 3 * 4)
         case ai.UploadedFile():
             return Media(item.media_type or "application", item.file_id, is_reference=True, low_detail=is_low)
         case ai.ImageUrl() | ai.AudioUrl() | ai.VideoUrl() | ai.DocumentUrl():
@@ -395,12 +375,10 @@ def _media(item: object) -> Media | None:
 def _opaque(item: Item) -> Opaque:
     kind, text = str(getattr(item, "part_kind", type(item).__name__)), repr(item)
     match item:
-        case ai.CompactionPart() if item.content or _sealed(item):
+        case ai.CompactionPart(content=content) if content or _sealed(item):
             sealed = _sealed(item)
             is_first = bool(sealed) or "signature" in (item.provider_details or {})
-            return NativeSummary(
-                kind, item.content or text, content=item.content or "", sealed=sealed, is_first=is_first
-            )
+            return NativeSummary(kind, content or text, content=content or "", sealed=sealed, is_first=is_first)
         case ai.NativeToolCallPart():
             arguments = item.args_as_dict()
             # The name and arguments of an MCP tool are arguments of another tool call.
