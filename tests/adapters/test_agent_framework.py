@@ -11,9 +11,11 @@ from agent_framework import (
     Agent,
     AgentSession,
     CompactionProvider,
+    Content,
     InMemoryHistoryProvider,
     Message,
     SlidingWindowStrategy,
+    tool,
 )
 from compaction_adapters.agent_framework import AgentFrameworkFormat, CompactionMiddleware, summarizer
 from compaction_adapters.agent_framework.middleware import _options_of as options_of
@@ -433,3 +435,58 @@ def test_a_broken_adapter_fails_its_fact(
     (checked,) = (one for one in ADAPTER_FACTS if one.name == fact)
     with pytest.raises(Exception, match=match):  # some faults end the run in the provider's own error
         check_adapter(AgentHarness(provider, "openai", "session"), provider, checked)
+
+
+@pytest.mark.parametrize("is_streamed", [False, True])
+async def test_a_recall_next_to_a_call_that_was_approved_has_a_result(stage: Stage, is_streamed: bool) -> None:
+    """When the run goes on, the framework's loop answers the held-back calls before its first model call."""
+
+    @tool(approval_mode="always_require")
+    def push(branch: str) -> str:
+        """Push a branch."""
+        return f"pushed {branch}"
+
+    both = Call("recall", {"query": "branch"}), Call("push", {"branch": "main"})
+    side = stage.side(Answer(calls=both), Answer("Done."), Answer("Yes."))
+    agent = stage.agent("openai", CompactionMiddleware(context_window=WINDOW, recall=True), tools=[push])
+    session = agent.create_session()
+    asked = await agent.run("Publish.", session=session)
+    contents = [content for message in asked.messages for content in message.contents]
+    requests: list[Any] = [one for one in contents if one.type == "function_approval_request"]
+    approved = Message("user", [one.to_function_approval_response(True) for one in requests])
+    ended = (
+        (await run_streamed(agent, approved, session))[0] if is_streamed else await agent.run(approved, session=session)
+    )
+    assert ended.text == "Done."
+    assert await run(agent, "Is it out?", session, is_streamed) == "Yes."
+    assert side.rejections == []
+    assert "pushed main" in texts(side.requests[-1].messages)
+
+
+async def test_a_first_run_that_failed_leaves_its_id_to_the_next_one(stage: Stage) -> None:
+    """The framework stores nothing of it, so the next run begins otherwise."""
+    side = stage.side(Answer("Yes."))
+    side.reject_next = 2
+    middleware = CompactionMiddleware(context_window=10**6, summarizer=CountingSummarizer())
+    agent = stage.agent("openai", middleware)
+    session = agent.create_session(session_id="thread-1")
+    with pytest.raises(ContextOverflowError):
+        await agent.run(spoken(9), session=session)
+    await agent.run("Begin anew.", session=session)
+    assert (await middleware.compact(stored(session), "thread-1")).messages
+    assert repr(middleware._sessions.controller).endswith("1 session)")
+    assert side.requests[-1].status == 200
+    await middleware.forget("thread-1")
+    assert repr(middleware._sessions.controller).endswith("0 sessions)")
+
+
+def test_answers_to_requests_for_approval_are_no_results() -> None:
+    call = Content.from_function_call("b", "push", arguments="{}")
+    approval = Content.from_function_approval_response(True, "id1", call)
+    result = Content.from_function_result("b", result="pushed")
+    calls = [Content.from_function_call("a", "read", arguments="{}"), call]
+    messages = [Message("user", ["Go."]), Message("assistant", calls), Message("tool", [approval, result])]
+    middleware = CompactionMiddleware(context_window=WINDOW, settings=CompactionSettings(repair=True))
+    view = middleware.session("thread").transform_context_sync(messages)
+    results = [content.call_id for message in view for content in message.contents if content.type == "function_result"]
+    assert sorted(results) == ["a", "b"]

@@ -326,7 +326,18 @@ async def test_an_instruction_inside_the_contents_is_sent_with_each_call(stage: 
         assert await hosted.say("Read all pages.") == f"Read {turn}."
     assert side.rejections == []
     assert all("page by page" in str(request.messages) for request in side.model_requests)
-    assert compacted_ids(events)
+    assert set(compacted_ids(events)) == {id_of()}  # although the contents begin otherwise
+
+
+async def test_a_tool_of_the_users_that_is_named_recall_is_refused(stage: Stage) -> None:
+    def recall(query: str) -> str:
+        """Find a product that was called back."""
+        return query
+
+    side, plugin = stage.side(Answer("Yes.")), CompactionPlugin(context_window=WINDOW, recall=True)
+    with pytest.raises(Exception, match="rename the agent's own"):
+        await Hosted(agent(stage.gemini(), [recall]), plugin).say("Hello.")
+    assert side.requests == []
 
 
 async def test_another_model_writes_the_summaries(stage: Stage) -> None:

@@ -139,6 +139,20 @@ def _merge_pair(first: ChatMessage, second: ChatMessage) -> ChatMessage | None:
     return _with_contents(second, contents)
 
 
+def with_results(messages: list[ChatMessage], name: str, text: str) -> list[ChatMessage]:
+    """Return a list in which all calls of this tool have a result: those that lack one get this text, behind their message."""
+    answered = {content.call_id for message in messages for content in message.contents if _is_result(content)}
+    listed: list[ChatMessage] = []
+    for message in messages:
+        listed.append(message)
+        calls = [content for content in message.contents if content.type == "function_call" and content.name == name]
+        missing = [content.call_id for content in calls if content.call_id not in answered]
+        if missing:
+            results = [Content.from_function_result(str(call_id), result=text) for call_id in missing]
+            listed.append(ChatMessage("tool", results))
+    return listed
+
+
 def _role(role: Role, first: Content) -> Role:
     """Return the role of a piece: next to results the framework puts a person's answers to requests for approval."""
     if _is_result(first):

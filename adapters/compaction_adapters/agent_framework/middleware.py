@@ -20,7 +20,7 @@ from agent_framework import (
 from agent_framework import Message as ChatMessage
 
 from compaction_adapters.agent_framework.clients import CALL, Send, let_deliver
-from compaction_adapters.agent_framework.messages import AgentFrameworkFormat, is_copy
+from compaction_adapters.agent_framework.messages import AgentFrameworkFormat, is_copy, with_results
 from compaction_adapters.agent_framework.models import AnswerReader, ask, is_prelude, text_of
 from compaction_adapters.kit import ControllerKeywords, ModelCalls, positive, tool_schema
 from compaction_hooks import CallOptions, CompactionController
@@ -28,6 +28,8 @@ from compaction_hooks.recall import RecallTool
 
 _PROVIDER: Final = "compaction"
 """The default `source_id` of the framework's `CompactionProvider`, under which it has a state in the session."""
+_NOT_ANSWERED: Final = "This call was not made. Call the tool again."
+"""The result of a recall next to a call that a person had to approve: when the run goes on, its loop does not know the tool yet."""
 _OF_SUMMARIES: Final = ("model", "store", "user")
 """Options of a model call that are those of its summaries too."""
 
@@ -98,6 +100,7 @@ class CompactionMiddleware(ModelCalls[ChatMessage], ChatMiddleware):
         # A conversation that the service keeps: the list has the new messages only.
         is_whole = not options.get("conversation_id")
         if call.run is not None and is_whole:
+            listed = with_results(listed, RecallTool.name, _NOT_ANSWERED)
             call.run.conversation_id, call.run.messages = call.conversation_id, listed
         place = call.conversation_id, listed
         told = _options_of(call, send, options)

@@ -40,8 +40,8 @@ _MARK: Final = "makes_planned_calls"
 def plan(call: PlannedCall) -> None:
     """Let the call's model make it by `call.respond`, now that all callbacks have seen it.
 
-    The method of the model's class is changed, once. ADK asks for the class of a model, so a model of a class of ours around it would
-    be sent other requests; and copies of a model have its instance's attributes.
+    The method of the model's class is changed, once. ADK asks for the class of a model, so a model of a class of ours around it
+    would be sent other requests; and copies of a model have its instance's attributes.
     """
     _PLANNED.set(call)
     kind = type(call.model)

@@ -36,8 +36,8 @@ class Sessions(Generic[N]):
     def find(self, conversation_id: str | None, messages: Sequence[N]) -> CompactionSession[N]:
         """Return the session of a model call.
 
-        Frameworks run an agent as another one's tool with the id of the outer run: of the lists with one id, the first one whose call
-        was answered has the session with this id, and each that begins otherwise has one of its own.
+        Frameworks run an agent as another one's tool with the id of the outer run: of the lists with one id, the first one whose
+        call was answered has the session with this id, and each that begins otherwise has one of its own.
 
         Args:
             conversation_id: The framework's own id; None: the opening of the messages names the conversation.
