@@ -489,4 +489,4 @@ def test_answers_to_requests_for_approval_are_no_results() -> None:
     middleware = CompactionMiddleware(context_window=WINDOW, settings=CompactionSettings(repair=True))
     view = middleware.session("thread").transform_context_sync(messages)
     results = [content.call_id for message in view for content in message.contents if content.type == "function_result"]
-    assert sorted(results) == ["a", "b"]
+    assert sorted(map(str, results)) == ["a", "b"]

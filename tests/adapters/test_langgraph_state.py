@@ -146,7 +146,7 @@ def test_runs_at_once_that_begin_alike_are_not_mixed() -> None:
             view = node.invoke({"messages": [*messages]})["llm_input_messages"]
             assert view[-1] is messages[-1]
         assert len(view) < len(messages)
-        return str(messages_of(view)) + view[0].text
+        return f"{messages_of(view)}{view[0].text}"
 
     with ThreadPoolExecutor(8) as pool:
         for number, sent in enumerate(pool.map(talk, range(8))):

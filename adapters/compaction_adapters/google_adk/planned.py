@@ -45,7 +45,7 @@ def plan(call: PlannedCall) -> None:
     """
     _PLANNED.set(call)
     kind = type(call.model)
-    method: Any = kind.generate_content_async
+    method: Callable[[BaseLlm, LlmRequest, bool], AsyncGenerator[LlmResponse]] = kind.generate_content_async
     if hasattr(method, _MARK):
         return
 

@@ -84,7 +84,7 @@ class ModelCalls(ByHand[N, Sessions[N]]):
             session.recall_tool(lambda: messages)
         if self._is_copy is not None:
             messages = self._sessions.recognize(session, messages, self._is_copy)
-        made = await session.call(messages, send, signal, answer=answer, **options)
+        made: R = await session.call(messages, send, signal, answer=answer, **options)
         if self._shares_ids and is_whole:
             self._sessions.note_opening(session, messages)
         return made

@@ -203,7 +203,7 @@ class Compaction(ByHand[ModelMessage, Sessions[ModelMessage]], AbstractCapabilit
         return FunctionToolset([tool], id=f"{self.id or 'compaction_hooks'}_recall")
 
     async def _recall(self, ctx: RunContext[AgentDepsT], **arguments: Any) -> str:
-        recall = self._session_of(ctx, ctx.messages).recall_tool(lambda: ctx.messages)
+        recall = self._session_in(ctx, ctx.messages).recall_tool(lambda: ctx.messages)
         return recall(**arguments) if ctx.in_durable_context else await asyncio.to_thread(recall, **arguments)
 
     async def before_model_request(
@@ -285,7 +285,7 @@ class Compaction(ByHand[ModelMessage, Sessions[ModelMessage]], AbstractCapabilit
             # Before the first call no model is known but the one given as `summarizer`.
             options = self._sessions.last_call(session) or CallOptions(summarizer=self._asker(None))
         else:
-            session, options = self._session_of(ctx, messages), self._options(ctx, request_in(ctx, messages))
+            session, options = self._session_in(ctx, messages), self._options(ctx, request_in(ctx, messages))
 
         pin_evidence(session, messages)
         try:
@@ -311,7 +311,7 @@ class Compaction(ByHand[ModelMessage, Sessions[ModelMessage]], AbstractCapabilit
 
     # -- parts
 
-    def _session_of(self, ctx: RunContext[Any], messages: Sequence[ModelMessage]) -> Session:
+    def _session_in(self, ctx: RunContext[Any], messages: Sequence[ModelMessage]) -> Session:
         """Return the session of a run, which keeps it to its end; outside a run, that of its context.
 
         A conversation is named by the framework's own id or the newest id in the messages. Without either, the session belongs to
@@ -326,7 +326,7 @@ class Compaction(ByHand[ModelMessage, Sessions[ModelMessage]], AbstractCapabilit
         return self._sessions.open_once(f"{known or uuid4()}:{ctx.run_id}")
 
     async def _open_turn(self, ctx: RunContext[Any], given: ModelRequestContext, messages: list[ModelMessage]) -> Turn:
-        session = self._session = self._session_of(ctx, messages)
+        session = self._session = self._session_in(ctx, messages)
         # The last message may be another object in the next request, with other instructions.
         pin_evidence(session, messages[self._searched :] if self._searched < len(messages) else messages)
         self._searched = len(messages) - 1
