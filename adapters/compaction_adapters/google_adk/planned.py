@@ -7,7 +7,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import wraps
 from types import MethodType
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from google.adk.models.base_llm import BaseLlm
 from google.adk.models.llm_request import LlmRequest
