@@ -49,8 +49,14 @@ class ModelCalls(ByHand[N, Sessions[N]]):
         return self._sessions.open(conversation_id)
 
     def _session_of(self, conversation_id: str | None, messages: Sequence[N]) -> CompactionSession[N]:
-        known = self._find_session(conversation_id)
-        return self._sessions.find(known.id, messages) if self._shares_ids else known
+        return self._session_in(self._find_session(conversation_id).id, messages)
+
+    def _session_in(
+        self, conversation_id: str | None, messages: Sequence[N], *, is_whole: bool = True
+    ) -> CompactionSession[N]:
+        if conversation_id is None or (is_whole and self._shares_ids):
+            return self._sessions.find(conversation_id, messages)
+        return self._sessions.open(conversation_id)
 
     # -- for the adapter
 
@@ -75,10 +81,7 @@ class ModelCalls(ByHand[N, Sessions[N]]):
             has_recall: Whether the model has the recall tool, so that views name what it can read again.
             signal: When set, a compaction under way is aborted.
         """
-        if conversation_id is None:
-            session = self._sessions.find(None, messages)
-        else:
-            session = self._session_of(conversation_id, messages) if is_whole else self._sessions.open(conversation_id)
+        session = self._session_in(conversation_id, messages, is_whole=is_whole)
         self._sessions.remember_call(session, options)
         if has_recall:
             session.recall_tool(lambda: messages)
@@ -130,9 +133,7 @@ class ModelCalls(ByHand[N, Sessions[N]]):
             with suppress(ValueError):
                 arguments = json.loads(given)
         named = cast("Mapping[str, Any]", arguments) if isinstance(arguments, Mapping) else {"query": given}
-        is_named = conversation_id is not None
-        session = self._session_of(conversation_id, messages) if is_named else self._sessions.find(None, messages)
-        tool = session.recall_tool(lambda: messages)
+        tool = self._session_in(conversation_id, messages).recall_tool(lambda: messages)
         return await asyncio.to_thread(tool, **named)
 
 

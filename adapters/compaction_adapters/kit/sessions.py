@@ -55,7 +55,8 @@ class Sessions(Generic[N]):
 
     def note_opening(self, session: CompactionSession[N], messages: Sequence[N]) -> None:
         """Remember the beginning of a list whose call was answered: a session without one takes any."""
-        self._openings.setdefault(session, opening_key(self.format, messages))
+        if session not in self._openings:
+            self._openings[session] = opening_key(self.format, messages)
 
     def family(self, session: CompactionSession[N]) -> list[str]:
         """Return the id of a session, and those of other lists that this process saw under it."""
