@@ -25,10 +25,16 @@ SERVERS = {"redis-server": "redis-server", "postgres": "postgresql"}
 EXTRAS = ",".join(extra for extra in PYPROJECT["project"]["optional-dependencies"] if extra != "all")
 """All extras: what the code of this repository imports."""
 _ADAPTERS = PYPROJECT["tool"]["compaction-hooks"]["adapters"]
-ADAPTERS = {
-    extra: (f"tests/adapters/test_{extra.replace('-', '_')}*.py", *adapter.get("tests", ()))
-    for extra, adapter in _ADAPTERS.items()
-}
+
+
+def _tests_of(extra: str) -> list[str]:
+    """Return the test files named after an adapter, and not after one with a longer name."""
+    module, *others = (one.replace("-", "_") for one in (extra, *(set(_ADAPTERS) - {extra})))
+    longer = tuple(f"test_{other}" for other in others if other.startswith(module))
+    return [str(path) for path in Path("tests/adapters").glob(f"test_{module}*.py") if not path.stem.startswith(longer)]
+
+
+ADAPTERS = {extra: (*_tests_of(extra), *adapter.get("tests", ())) for extra, adapter in _ADAPTERS.items()}
 """By extra: the test files that need its framework or client. What they need beside the extra stands in the dependency group named
 after it, if there is one. The full matrix has an environment for each."""
 
