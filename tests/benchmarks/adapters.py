@@ -2,7 +2,7 @@
 
     python -m tests.benchmarks.adapters langgraph langchain pydantic_ai litellm
 
-Run it in an environment with the frameworks that you name (`nox -s frameworks` makes three). Printed are:
+Run it in an environment with the frameworks that you name (`nox -s frameworks` makes four). Printed are:
 
 - import: processor time in ms of a fresh process that has made a call with the framework alone, until it has imported the
   adapter and made its first call, above that of another call with the framework alone;
