@@ -18,6 +18,7 @@ from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.runners import Runner
 from google.adk.sessions import InMemorySessionService, Session
 from google.adk.tools.base_tool import BaseTool
+from google.adk.workflow import Workflow
 from google.genai import Client, types
 from httpx import Limits
 
@@ -71,7 +72,7 @@ class Hosted:
 
     def __init__(
         self,
-        agent: BaseAgent,
+        agent: BaseAgent | Workflow,
         *plugins: BasePlugin,
         session_id: str = SESSION,
         service: InMemorySessionService | None = None,

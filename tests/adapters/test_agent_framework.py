@@ -289,6 +289,13 @@ async def test_the_usage_of_a_call_is_read_once(stage: Stage, api: str, is_strea
     assert (state.context_tokens, state.is_estimate) == (7_000, False)
 
 
+async def test_an_empty_answer_is_streamed_to_its_end(stage: Stage) -> None:
+    stage.side(Answer(""))
+    agent = stage.agent("openai", CompactionMiddleware(context_window=WINDOW))
+    updates = [update async for update in agent.run("Hi.", stream=True)]
+    assert [update.finish_reason for update in updates if update.finish_reason] == ["stop"]
+
+
 async def test_structured_output_of_a_stream(stage: Stage) -> None:
     class Found(BaseModel):
         code: int

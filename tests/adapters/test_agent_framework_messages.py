@@ -12,6 +12,7 @@ from compaction_adapters.agent_framework.models import usage_of
 from compaction_hooks import Usage
 from compaction_hooks.errors import ConfigurationError, FormatError
 from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat
+from compaction_hooks.messages import Media
 from compaction_hooks.repair import INTERRUPTED, repaired
 from compaction_hooks.testing import check_format
 from tests.adapters.repair_dialects import Calls, check_broken_histories, check_same_chain, check_whole_histories
@@ -102,6 +103,7 @@ def test_the_contract_of_a_format_holds() -> None:
     roles = [" ".join(piece.role for piece in FORMAT.read(sample)) for sample in samples]
     assert roles[:5] == ["user", "user", "assistant", "tool", "user tool user"]
     assert roles[5:] == ["assistant", "system", "other", "assistant"]
+    assert [part.low_detail for part in FORMAT.read(stored)[0].parts if isinstance(part, Media)] == [False, True]
     assert [part.text for part in FORMAT.read(samples[3])[0].results] == ["done", "no such file"]
     assert [part.is_error for part in FORMAT.read(samples[3])[0].results] == [False, True]
 

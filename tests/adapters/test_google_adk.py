@@ -10,6 +10,7 @@ import pytest
 from anthropic import APIStatusError
 from compaction_adapters.google_adk import CompactionPlugin, summarizer
 from google.adk.agents import BaseAgent, ParallelAgent
+from google.adk.agents.context import Context
 from google.adk.apps.app import EventsCompactionConfig
 from google.adk.events import Event
 from google.adk.models.google_llm import Gemini
@@ -19,6 +20,7 @@ from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.tools.agent_tool import AgentTool
 from google.adk.tools.function_tool import FunctionTool
 from google.adk.tools.long_running_tool import LongRunningFunctionTool
+from google.adk.workflow import Workflow, node
 from google.genai import types
 
 from compaction_hooks import CompactionController, CompactionFinished, ConfigurationError
@@ -113,6 +115,48 @@ async def test_parallel_agents_do_not_mix(stage: Stage) -> None:
     assert set(compacted_ids(events)) == {id_of("one", branch="both.one"), id_of("two", branch="both.two")}
     for request in side.model_requests:
         assert ("left-hand" in json.dumps(request.messages)) <= ("left" in request.system)
+
+
+async def test_an_agent_of_a_workflow_has_a_conversation_for_each_task(stage: Stage) -> None:
+    side, events = stage.side(), list[CompactionEvent]()
+    worker = agent(stage.gemini(), [read_page], "worker", mode="task")
+    for _ in range(2):
+        side.answers.extend([*reads(8), Answer(calls=(Call("finish_task", {"result": "Read."}),))])
+
+    @node(rerun_on_resume=True)
+    async def lead(ctx: Context, node_input: object) -> None:
+        for number in (1, 2):
+            await ctx.run_node(worker, node_input=f"Read for task {number}.")
+
+    plugin = CompactionPlugin(context_window=WINDOW, on_event=events.append)
+    async for _ in Hosted(Workflow(name="all", edges=[("START", lead)]), plugin).events("Go."):
+        pass
+    assert set(compacted_ids(events)) == {f"{id_of('worker')}/all@1/lead@1/worker@{number}" for number in (1, 2)}
+
+
+async def test_the_limit_that_adks_claude_sends_is_kept_free(stage: Stage) -> None:
+    side = stage.side(*reads(8), Answer("Read."))
+    hosted = Hosted(agent(stage.anthropic(max_tokens=9_000), [read_page]), CompactionPlugin(context_window=WINDOW))
+    assert await hosted.say("Read all pages.") == "Read."
+    assert [request for request in side.requests if request.input_tokens + 9_000 > WINDOW] == []
+
+
+async def test_a_view_is_sent_with_the_options_of_the_call(stage: Stage) -> None:
+    """A model may change a request that it sends, as ADK's context cache takes its instruction out."""
+
+    class Terse(Gemini):
+        async def generate_content_async(self, llm_request: LlmRequest, stream: bool = False) -> Any:
+            llm_request.config.system_instruction = f"{llm_request.config.system_instruction} Be brief."
+            async for response in super().generate_content_async(llm_request, stream):
+                yield response
+
+    side = stage.side(*reads(8), Answer("Read."))
+    inner = stage.gemini()
+    model = Terse(model=inner.model, client=inner.client)
+    plugin = CompactionPlugin(context_window=2 * WINDOW, settings=PLAIN)
+    assert await Hosted(agent(model, [read_page], instruction="Read."), plugin).say("Read all pages.") == "Read."
+    assert side.rejections != []
+    assert {request.system.count("Be brief.") for request in side.model_requests} == {1}
 
 
 async def test_an_agent_as_a_tool_has_a_session_for_each_call(stage: Stage) -> None:

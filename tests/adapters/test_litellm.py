@@ -138,15 +138,20 @@ def test_without_an_id_the_beginning_names_the_conversation() -> None:
         completion("m", [*beginning, *steps(TOO_LONG)], user="somebody")
         return events[-1].session_id
 
-    def picture(url: str) -> Chat:
-        content = [{"type": "text", "text": "What is this?"}, {"type": "image_url", "image_url": {"url": url}}]
-        return {"role": "user", "content": content}
+    def ask_about(part: dict[str, object]) -> Chat:
+        return {"role": "user", "content": [{"type": "text", "text": "What is this?"}, part]}
 
-    one, other = picture("https://example.org/a.png"), picture("https://example.org/b.png")
+    one, other = [
+        ask_about({"type": "image_url", "image_url": {"url": f"https://example.org/{name}.png"}}) for name in "ab"
+    ]
+    unknown = [ask_about({"type": "of_tomorrow", "data": data}) for data in "ab"]
     assert name(system("It is noon."), user("First.")) == name(system("It is one."), user("First."))
-    names = [name(*beginning) for beginning in ([user("First.")], [user("Second.")], [one], [other])]
+    names = [
+        name(*beginning)
+        for beginning in ([user("First.")], [user("Second.")], [one], [other], *([part] for part in unknown))
+    ]
     assert names[0] == name(user("First."), assistant("Sure."))
-    assert len({*names, name(assistant("Hello."), one)}) == 5
+    assert len({*names, name(assistant("Hello."), one)}) == 7
 
 
 # -- the facts in a call's arguments

@@ -224,6 +224,17 @@ async def test_a_conversation_that_the_server_keeps_is_left_to_it(stage: Stage) 
     assert [len(request.body["input"]) for request in side.requests] == [1] * 13
 
 
+async def test_what_the_server_did_not_keep_is_the_conversations_own_list(stage: Stage) -> None:
+    stage.side(Answer("Yes."), *reads(12))
+    events: list[CompactionEvent] = []
+    provider = CompactionModelProvider(context_window=WINDOW, settings=PLAIN, on_event=events.append)
+    agent = Agent("reader", model=provider.wrap(stage.responses()), tools=[read_manual])
+    config = provider.run_config("thread")
+    await Runner.run(agent, "Go on.", run_config=config, previous_response_id="resp_0")
+    await Runner.run(agent, "Begin.", run_config=config, max_turns=20)
+    assert compacted(events) == {"thread"}
+
+
 # -- what its users reported
 
 

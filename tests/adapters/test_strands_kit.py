@@ -246,6 +246,8 @@ def test_the_contract_of_a_format_holds() -> None:
     assert untied["content"][0] == thought
     assert untied["content"][1]["toolUse"]["reasoningSignature"] != "c2ln"
     assert FORMAT.untie(untied) is untied
+    unsigned: Any = {"role": "assistant", "content": [{"toolUse": call}]}
+    assert FORMAT.untie(unsigned) is unsigned
 
 
 @pytest.mark.parametrize("messages", CONVERSATIONS)

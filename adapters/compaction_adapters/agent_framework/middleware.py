@@ -104,11 +104,18 @@ class CompactionMiddleware(ModelCalls[ChatMessage], ChatMiddleware):
             call.run.conversation_id, call.run.messages = call.conversation_id, listed
         place = call.conversation_id, listed
         told = _options_of(call, send, options)
-        how: Any = {"is_whole": is_whole, "has_recall": call.run is not None and is_whole}
+        has_recall = call.run is not None and is_whole
         reader = AnswerReader()
         if not stream:
             whole = partial(send, stream=False)
-            return self._call(*place, lambda view: whole(messages=view), reader.read, told, **how)
+            return self._call(
+                *place,
+                lambda view: whole(messages=view),
+                reader.read,
+                told,
+                is_whole=is_whole,
+                has_recall=has_recall,
+            )
 
         streams: list[ResponseStream[ChatResponseUpdate, ChatResponse]] = []
 
@@ -123,7 +130,9 @@ class CompactionMiddleware(ModelCalls[ChatMessage], ChatMiddleware):
             finally:
                 await opened.close()
 
-        updates = self._stream(*place, open_stream, reader.read_update, told, is_prelude, **how)
+        updates = self._stream(
+            *place, open_stream, reader.read_update, told, is_prelude, is_whole=is_whole, has_recall=has_recall
+        )
         # The client's own stream knows how to read its answer, such as structured output.
         return ResponseStream(updates, finalizer=lambda _: streams[-1].get_final_response())
 

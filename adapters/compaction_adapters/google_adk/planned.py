@@ -52,7 +52,7 @@ def plan(call: PlannedCall) -> None:
     @wraps(method)
     def generate(model: BaseLlm, llm_request: LlmRequest, stream: bool = False) -> AsyncGenerator[LlmResponse]:
         planned = _PLANNED.get()
-        if planned is None or planned.model is not model or planned.request is not llm_request:
+        if planned is None or planned.request is not llm_request:
             return method(model, llm_request, stream)
         return planned.respond(planned, MethodType(method, model), stream)
 

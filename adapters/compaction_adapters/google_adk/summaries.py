@@ -53,10 +53,10 @@ def ask_by(send: Send, model: str | None, config: types.GenerateContentConfig) -
             ),
         )
         async with aclosing(send(asked, False)) as responses:
-            whole = [response async for response in responses if not response.partial]
-        if not whole:
+            answers = [response async for response in responses]
+        if not answers:
             raise ValueError(f"{model} gave no answer")
-        response = whole[-1]
+        response = answers[-1]
         read, counted = FORMAT.read(response.content or types.Content(role="model"))[0], read_response(response)
         answer = replace(read, usage=counted.usage if counted else None)
         return summary_of(answer, response.finish_reason)

@@ -116,8 +116,17 @@ class ModelCalls(ByHand[N, Sessions[N]]):
         async def send(view: list[N]) -> AsyncGenerator[E]:
             return _hold_prelude(open_stream(view), is_prelude)
 
-        how: Any = {"is_whole": is_whole, "has_recall": has_recall, "signal": signal}
-        async with aclosing(await self._call(conversation_id, messages, send, answer, options, **how)) as events:
+        stream = await self._call(
+            conversation_id,
+            messages,
+            send,
+            answer,
+            options,
+            is_whole=is_whole,
+            has_recall=has_recall,
+            signal=signal,
+        )
+        async with aclosing(stream) as events:
             async for event in events:
                 yield event
 

@@ -136,14 +136,18 @@ class CompactionModelProvider(ModelCalls[Item], ModelProvider):
     async def answer(self, call: ModelCall, given: str | list[Item]) -> ModelResponse:
         """Return the answer to a call."""
         place, options = self._place_of(call, given), call.options()
-        how: Any = {"is_whole": call.is_whole, "has_recall": self._offers_recall(call)}
-        return await self._call(*place, call.send, read_response, options, **how)
+        has_recall = self._offers_recall(call)
+        return await self._call(
+            *place, call.send, read_response, options, is_whole=call.is_whole, has_recall=has_recall
+        )
 
     def stream(self, call: ModelCall, given: str | list[Item]) -> AsyncIterator[Any]:
         """Return the events of the answer to a call."""
         place, options = self._place_of(call, given), call.options()
-        how: Any = {"is_whole": call.is_whole, "has_recall": self._offers_recall(call)}
-        return self._stream(*place, call.stream, read_event, options, is_prelude, **how)
+        has_recall = self._offers_recall(call)
+        return self._stream(
+            *place, call.stream, read_event, options, is_prelude, is_whole=call.is_whole, has_recall=has_recall
+        )
 
     def _offers_recall(self, call: ModelCall) -> bool:
         return any(getattr(tool, "on_invoke_tool", None) == self._invoke_recall for tool in call.tools)
