@@ -4,19 +4,22 @@ from compaction_hooks.replay.errors import ReplayError
 from compaction_hooks.replay.readers import read_sessions
 from compaction_hooks.replay.recorded import Probe, RecordedCall, RecordedCompaction, RecordedSession
 from compaction_hooks.replay.replayed import (
-    NamesUsedAgain,
+    CompactionDetails,
+    Cost,
     Replay,
     ReplayedCall,
     ReplayedCompaction,
     ReplayedProbe,
     Totals,
     UnfitCall,
+    UsedLater,
     total,
 )
 from compaction_hooks.replay.run import replay
 
 __all__ = [
-    "NamesUsedAgain",
+    "CompactionDetails",
+    "Cost",
     "Probe",
     "RecordedCall",
     "RecordedCompaction",
@@ -28,6 +31,7 @@ __all__ = [
     "ReplayedProbe",
     "Totals",
     "UnfitCall",
+    "UsedLater",
     "read_sessions",
     "replay",
     "total",

@@ -1,4 +1,4 @@
-"""Token counts in short form, such as 16k for 16,000, parsed and formatted."""
+"""Numbers for people: token counts in short form, such as 16k for 16,000, parsed and formatted; shares, and dollars."""
 
 from __future__ import annotations
 
@@ -46,6 +46,20 @@ def percent(part: float) -> str:
     if 0 < part < 1:
         rounded = min(max(rounded, 1), 99)
     return f"{rounded} %"
+
+
+def dollars(amount: float) -> str:
+    """Return US dollars with two digits that tell something.
+
+    >>> [dollars(amount) for amount in (0, 0.00004, 0.0123, 0.5, 1.238, 1234.5)]
+    ['$0', '<$0.0001', '$0.012', '$0.50', '$1.24', '$1,234.50']
+    """
+    if 0 < amount < 0.0001:
+        return "<$0.0001"
+    if 0 < amount < 0.1:
+        digits = 3 if amount >= 0.01 else 4
+        return f"${amount:.{digits}f}"
+    return f"${amount:,.2f}" if amount else "$0"
 
 
 def pluralize(number: int, noun: str) -> str:

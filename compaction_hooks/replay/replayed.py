@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from compaction_hooks import CompactionReason
+from compaction_hooks.recall import CoveredPart
+from compaction_hooks.replay.bills import Bill
+from compaction_hooks.replay.recorded import Fields
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,30 +29,34 @@ class ReplayedCall:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NamesUsedAgain:
-    """Names in messages removed by one compaction, which the recorded agent used again before the next one.
+class UsedLater:
+    """Identifiers of which only summarized messages told, and which the agent used in its next calls after a compaction.
 
-    A name is a path, a URL, an e-mail address, an id or a number (`recall.names`); each counts once, at its first use.
+    An identifier is a path, URL, e-mail address, id, hash, number, error code, symbol or file name (`needs.find_identifiers`).
 
     Attributes:
-        in_messages: Names found in a message of the context at that moment.
-        in_summary: Names found only in the summary.
-        gone: Names missing from the context, in the order of their use.
+        kept: Those in the summary, or in a pinned message.
+        lost: Those that are not.
     """
 
-    in_messages: int = 0
-    in_summary: int = 0
-    gone: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
+    lost: tuple[str, ...] = ()
 
-    @property
-    def total(self) -> int:
-        """Number of names used again."""
-        return self.in_messages + self.in_summary + len(self.gone)
 
-    @property
-    def kept(self) -> int:
-        """Number of names that were in the context."""
-        return self.in_messages + self.in_summary
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionDetails:
+    """What a report shows of one compaction.
+
+    Attributes:
+        view: The list sent by its call. Messages that are sent as they are, are the objects of `RecordedSession.messages`; the
+            others are new: the summary, and messages of which parts are cleared or shortened.
+        covered: All that the view leaves out or shortens, with the handles by which the agent could recall it.
+        reasons: The controller's log lines on its choices: where it cut, what it kept, what had no room.
+    """
+
+    view: tuple[Fields, ...]
+    covered: tuple[CoveredPart, ...]
+    reasons: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +76,10 @@ class ReplayedCompaction:
         summary: The message that replaces the summarized ones, as the model reads it; empty if there is none.
         read_files, modified_files: Files listed in the summary.
         used_fallback: Whether the summarizer failed and a strategy without a model was used instead.
-        names: Whether names the agent used again were still in the context.
+        used_later: What the agent needed of the summarized messages in its next five calls.
+        constraints: Sentences of the user in summarized messages that begin as constraints do.
+        lost_constraints: Those that are not in the view.
+        details: More about it for a report; None unless the replay was asked for details.
     """
 
     call: int
@@ -87,7 +97,43 @@ class ReplayedCompaction:
     read_files: tuple[str, ...]
     modified_files: tuple[str, ...]
     used_fallback: bool
-    names: NamesUsedAgain = NamesUsedAgain()
+    used_later: UsedLater = UsedLater()
+    constraints: tuple[str, ...] = ()
+    lost_constraints: tuple[str, ...] = ()
+    details: CompactionDetails | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """The cost of one replay by the prices of one model, in US dollars. Tokens are estimates, and nothing expires from the cache.
+
+    Attributes:
+        model: The model whose prices and cache rules are used.
+        is_recorded: Whether it is the recorded model; otherwise one of the examples in `prices.EXAMPLES`.
+        calls: The cost of each call as sent, oldest first; 0 for a call that does not fit the window.
+        calls_without: The cost of each call without compaction, in a window that would take any list.
+        summaries: The cost of the summaries if this model had written them. The summaries of a replay are free, so it is not
+            in `calls`.
+        sent, sent_without: The tokens of all calls, by price.
+    """
+
+    model: str
+    is_recorded: bool
+    calls: tuple[float, ...]
+    calls_without: tuple[float, ...]
+    summaries: float
+    sent: Bill
+    sent_without: Bill
+
+    @property
+    def with_compaction(self) -> float:
+        """The cost of all calls as sent."""
+        return sum(self.calls)
+
+    @property
+    def without_compaction(self) -> float:
+        """The cost of all calls without compaction."""
+        return sum(self.calls_without)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,6 +172,7 @@ class Replay:
         unfit: Calls that do not fit the window even after compaction.
         put_off: Number of due compactions that were skipped, by the controller's reason ("no gain", "no progress", ...).
         used_recorded_usage: Whether recorded token counts were reported to the controller before the first compaction.
+        costs: By the recorded model's prices; if they are unknown, by those of each example.
     """
 
     session_id: str
@@ -137,6 +184,7 @@ class Replay:
     put_off: dict[str, int]
     probes: tuple[ReplayedProbe, ...]
     used_recorded_usage: bool
+    costs: tuple[Cost, ...] = ()
 
     @property
     def overflows_without(self) -> int:
@@ -146,7 +194,7 @@ class Replay:
     @property
     def totals(self) -> Totals:
         """The sums over its calls, compactions and probes."""
-        names = [compaction.names for compaction in self.compactions]
+        later = [compaction.used_later for compaction in self.compactions]
         return Totals(
             sessions=1,
             calls=len(self.calls),
@@ -158,8 +206,10 @@ class Replay:
             probes=len(self.probes),
             probes_in_session=sum(probe.is_in_session for probe in self.probes),
             probes_kept=sum(probe.is_kept for probe in self.probes),
-            names_used_again=sum(each.total for each in names),
-            names_kept=sum(each.kept for each in names),
+            used_later=sum(len(each.kept) + len(each.lost) for each in later),
+            kept=sum(len(each.kept) for each in later),
+            constraints=len({text for each in self.compactions for text in each.constraints}),
+            lost_constraints=len({text for each in self.compactions for text in each.lost_constraints}),
         )
 
 
@@ -173,7 +223,9 @@ class Totals:
         tokens_without, tokens_sent: Tokens of all requests, without and with compaction.
         probes_in_session: Probes whose answer is in the session word for word; other answers cannot be kept.
         probes_kept: Probes whose answer is in the context after the last message.
-        names_kept: Of the names used again after a compaction removed their messages, those that were in the context.
+        used_later: Identifiers of summarized messages that the agent used in its next calls.
+        kept: Those that the summary or a pinned message had.
+        constraints, lost_constraints: Constraints of the user in summarized messages, and those missing from a view.
     """
 
     sessions: int = 0
@@ -186,8 +238,10 @@ class Totals:
     probes: int = 0
     probes_in_session: int = 0
     probes_kept: int = 0
-    names_used_again: int = 0
-    names_kept: int = 0
+    used_later: int = 0
+    kept: int = 0
+    constraints: int = 0
+    lost_constraints: int = 0
 
     @property
     def saving(self) -> float:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import copy
+import logging
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
+from typing import Final
 
 from compaction_hooks import (
     CompactionController,
@@ -15,14 +19,31 @@ from compaction_hooks import (
     CompactionSkipped,
     CompactionStarted,
     ContextOverflowError,
+    ExtractiveSummarizer,
     Message,
     MessageFormat,
     Summarizer,
+    Summary,
+    SummaryRequest,
+    Usage,
 )
 from compaction_hooks.events import CompactionEvent, HostFilesFailed, PinMissing, StoreFailed
-from compaction_hooks.replay.recall import Haystack, Reuse, names, spoken_text, visible_text
+from compaction_hooks.replay.bills import ESTIMATOR
+from compaction_hooks.replay.costs import Costs
+from compaction_hooks.replay.needs import Needs, find_constraints, plain, text_of
+from compaction_hooks.replay.probes import Haystack
 from compaction_hooks.replay.recorded import Fields, RecordedSession
-from compaction_hooks.replay.replayed import Replay, ReplayedCall, ReplayedCompaction, ReplayedProbe, UnfitCall
+from compaction_hooks.replay.replayed import (
+    CompactionDetails,
+    Replay,
+    ReplayedCall,
+    ReplayedCompaction,
+    ReplayedProbe,
+    UnfitCall,
+)
+
+DEFAULT_WINDOW: Final = 200_000
+"""In tokens: the window if the recorded model is not named, or unknown."""
 
 
 def replay(
@@ -32,6 +53,7 @@ def replay(
     settings: CompactionSettings | None = None,
     summarizer: Summarizer | None = None,
     uses_recorded_usage: bool = False,
+    details: bool = False,
     on_call: Callable[[], None] | None = None,
 ) -> Replay:
     """Return the calls and compactions of a controller that keeps this session inside a context window.
@@ -39,12 +61,14 @@ def replay(
     Every answer of the model is one call, and its request is all messages before it. An answer with nothing before it is no call.
 
     Args:
-        window: The context window, in tokens.
+        window: The context window, in tokens; `find_window` returns that of the recorded model.
         settings: The policy; None: the defaults.
         summarizer: None: the one that needs no model.
         uses_recorded_usage: Whether recorded token counts are reported to the controller until the first compaction; later
             counts are of lists that are no longer sent. They may include parts that are not recorded, such as a hidden system
             prompt.
+        details: Whether each compaction gets `details`. The controller's log is read for them, so no other conversation may be
+            compacted meanwhile in this process.
         on_call: Called after each call, for a progress bar.
 
     Raises:
@@ -53,11 +77,40 @@ def replay(
     """
     run = _Run(session, window, settings or CompactionSettings(), summarizer, uses_recorded_usage)
     run.check_prefix()
-    for index in call_indexes(session):
-        run.call(index)
-        if on_call is not None:
-            on_call()
+    with _read_log() if details else nullcontext() as reasons:
+        for index in call_indexes(session):
+            run.call(index, reasons)
+            if on_call is not None:
+                on_call()
     return run.finish()
+
+
+@contextmanager
+def _read_log() -> Generator[list[str]]:
+    """Collect the lines of the controller's log in a list, and show them nowhere else."""
+    lines: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: lines.append(record.getMessage())  # type: ignore[method-assign]
+    logger = logging.getLogger("compaction_hooks")
+    before = logger.level, logger.propagate
+    logger.addHandler(handler)
+    logger.propagate = False
+    logger.setLevel(logging.DEBUG)
+    try:
+        yield lines
+    finally:
+        logger.removeHandler(handler)
+        logger.level, logger.propagate = before
+
+
+def find_window(session: RecordedSession) -> int | None:
+    """Return the window of the recorded model in tokens; None if no model is named, or no table knows it."""
+    if session.model is None:
+        return None
+    controller = CompactionController(model=session.model, format=session.format)
+    conversation = controller.session("window")
+    conversation.load_sync([])
+    return conversation.state().context_window
 
 
 def call_indexes(session: RecordedSession) -> list[int]:
@@ -87,7 +140,11 @@ class _Run:
         self._events: list[CompactionEvent] = []
         format = _WithoutUsage(session.format)
         compacting = CompactionController(
-            context_window=window, settings=settings, summarizer=summarizer, format=format, on_event=self._events.append
+            context_window=window,
+            settings=settings,
+            summarizer=summarizer or _PricedSummarizer(),
+            format=format,
+            on_event=self._events.append,
         )
         measuring = CompactionController(
             context_window=window, settings=replace(settings, auto_compact=False), format=format
@@ -100,12 +157,14 @@ class _Run:
         }
         self._used_usage = False
         self._pieces = [tuple(format.read(message)) for message in session.messages]
-        self._names: list[frozenset[str]] = []
+        self._texts: list[str] = []
+        self._constraints: list[tuple[str, ...]] = []
+        self._costs = Costs(session, self._pieces)
         self._calls: list[ReplayedCall] = []
         self._compactions: list[ReplayedCompaction] = []
         self._unfit: list[UnfitCall] = []
         self._put_off: Counter[str] = Counter()
-        self._reuse: Reuse | None = None
+        self._needs: Needs | None = None
         self._view: list[Fields] = []
         self._seen = 0
 
@@ -131,27 +190,40 @@ class _Run:
                 part="system prompt",
             )
 
-    def call(self, index: int) -> None:
-        """Replay the call that produced one message."""
+    def call(self, index: int, reasons: list[str] | None) -> None:
+        """Replay the call that produced one message.
+
+        Args:
+            reasons: Gets the lines of the controller's log, if there shall be details.
+        """
         host = list(self._session.messages[:index])
         number = len(self._calls) + 1
         self._events.clear()
+        if reasons is not None:
+            reasons.clear()
         view = self._transform(self._compacting, host)
+        why = None if reasons is None else tuple(reasons)
         self._transform(self._measuring, host)
-        self._calls.append(
-            ReplayedCall(
-                number=number,
-                index=index,
-                tokens_without=self._measuring.state().context_tokens or 0,
-                tokens_sent=self._compacting.state().context_tokens or 0,
-            )
+        call = ReplayedCall(
+            number=number,
+            index=index,
+            tokens_without=self._measuring.state().context_tokens or 0,
+            tokens_sent=self._compacting.state().context_tokens or 0,
         )
-        self._add_events(number, host, view)
-        if self._reuse is not None:
-            self._reuse.add_sent(visible_text(piece for pieces in self._pieces[self._seen : index] for piece in pieces))
-            self._reuse.add_answer(spoken_text(self._pieces[index]))
+        self._calls.append(call)
+        self._read_texts(index)
+        self._add_events(number, host, view, why)
+        if self._needs is not None:
+            self._needs.add_step("\n".join(self._texts[self._seen : index]), self._texts[index])
+        self._costs.add_call(index, view, fits=call.tokens_sent <= self._window)
         self._view, self._seen = view, index
         self._report_usage(host, view, index)
+
+    def _read_texts(self, index: int) -> None:
+        """Read the texts and constraints of the messages up to an answer, the answer included."""
+        for pieces in self._pieces[len(self._texts) : index + 1]:
+            self._texts.append(text_of(pieces))
+            self._constraints.append(tuple(found for piece in pieces for found in find_constraints(piece)))
 
     def _transform(self, conversation: CompactionSession[Fields], host: list[Fields]) -> list[Fields]:
         return conversation.transform_context_sync(host, system=self._session.system, tools=self._session.tools)
@@ -165,13 +237,13 @@ class _Run:
 
     # -- events
 
-    def _add_events(self, number: int, host: list[Fields], view: list[Fields]) -> None:
+    def _add_events(self, number: int, host: list[Fields], view: list[Fields], reasons: tuple[str, ...] | None) -> None:
         for event in self._events:
             match event:
                 case CompactionFinished():
-                    self._close_reuse()
-                    self._compactions.append(self._describe(number, event, host, view))
-                    self._open_reuse(event.record.rendered, host, view)
+                    self._close_needs()
+                    self._costs.add_summary(event.usage)
+                    self._compactions.append(self._describe(number, event, host, view, reasons))
                 case CompactionFailed(is_over_window=True):
                     self._unfit.append(UnfitCall(call=number, tokens=event.tokens, error=event.error))
                 case CompactionSkipped():
@@ -180,19 +252,43 @@ class _Run:
                     pass
 
     def _describe(
-        self, number: int, event: CompactionFinished, host: list[Fields], view: list[Fields]
+        self,
+        number: int,
+        event: CompactionFinished,
+        host: list[Fields],
+        view: list[Fields],
+        reasons: tuple[str, ...] | None,
     ) -> ReplayedCompaction:
+        """Return what one compaction did, and begin to search the next calls for what it took away."""
         record = event.record
+        covered = record.compacted_message_count
         in_view = {id(message) for message in view}
-        kept = [
-            index
-            for index, message in enumerate(host)
-            if id(message) in in_view and any(piece.role != "system" for piece in self._pieces[index])
-        ]
-        pinned = sum(index < record.compacted_message_count for index in kept)
+        own = [index for index in range(len(host)) if not self._is_system(index)]
+        kept = [index for index in own if id(host[index]) in in_view]
+        pinned = [index for index in kept if index < covered]
         cleared = sum(
             item.kind == "result" and not item.head_chars and not item.tail_chars for item in record.reductions
         )
+
+        hosts = {id(message) for message in host}
+        made = [text_of(self._session.format.read(message)) for message in view if id(message) not in hosts]
+        summary = record.rendered
+        is_hidden = {*own}.difference(kept).union(pinned)
+        pins = [self._texts[index] for index in pinned]
+        shown = [self._texts[index] for index in range(len(host)) if id(host[index]) in in_view]
+        sent = [self._texts[index] for index in range(len(host)) if index not in is_hidden]
+        sent += [text for text in made if text != summary]
+        self._needs = Needs(
+            hidden="\n".join(self._texts[index] for index in sorted(is_hidden)),
+            kept="\n".join((summary, *pins)),
+            sent="\n".join(sent),
+        )
+        words = plain("\n".join((*shown, *made)))
+        constraints = dict.fromkeys(text for each in self._constraints[:covered] for text in each)
+        details = None
+        if reasons is not None:
+            parts = tuple(self._compacting.covered(host))
+            details = CompactionDetails(view=tuple(view), covered=parts, reasons=reasons)
         return ReplayedCompaction(
             call=number,
             reason=event.reason,
@@ -200,39 +296,32 @@ class _Run:
             tokens_after=event.tokens_after,
             messages_before=event.messages_before,
             messages_after=event.messages_after,
-            summarized_messages=record.compacted_message_count,
-            kept_messages=len(kept) - pinned,
-            pinned_messages=pinned,
+            summarized_messages=covered,
+            kept_messages=len(kept) - len(pinned),
+            pinned_messages=len(pinned),
             cleared_results=cleared,
             shortened_parts=len(record.reductions) - cleared - event.left_out,
-            summary=record.rendered,
+            summary=summary,
             read_files=record.read_files,
             modified_files=record.modified_files,
             used_fallback=event.used_fallback,
+            constraints=tuple(constraints),
+            lost_constraints=tuple(text for text in constraints if plain(text) not in words),
+            details=details,
         )
 
-    # -- names used again
+    def _is_system(self, index: int) -> bool:
+        return all(piece.role == "system" for piece in self._pieces[index])
 
-    def _open_reuse(self, summary: str, host: list[Fields], view: list[Fields]) -> None:
-        while len(self._names) < len(host):
-            self._names.append(frozenset(names(visible_text(self._pieces[len(self._names)]))))
-        in_view = {id(message) for message in view}
-        hidden = frozenset[str]().union(
-            *(found for message, found in zip(host, self._names, strict=False) if id(message) not in in_view)
-        )
-        pieces = [piece for message in view for piece in self._session.format.read(message)]
-        shown = [piece for piece in pieces if not summary or piece.text != summary]
-        self._reuse = Reuse(hidden, summary, visible_text(shown))
-
-    def _close_reuse(self) -> None:
-        if self._reuse is not None:
-            self._compactions[-1] = replace(self._compactions[-1], names=self._reuse.figures())
+    def _close_needs(self) -> None:
+        if self._needs is not None:
+            self._compactions[-1] = replace(self._compactions[-1], used_later=self._needs.figures())
 
     # -- the end
 
     def finish(self) -> Replay:
         """Return the whole replay."""
-        self._close_reuse()
+        self._close_needs()
         return Replay(
             session_id=self._session.id,
             window=self._window,
@@ -243,6 +332,7 @@ class _Run:
             put_off=dict(self._put_off),
             probes=tuple(self._check_probes()),
             used_recorded_usage=self._used_usage,
+            costs=self._costs.figures(),
         )
 
     def _check_probes(self) -> list[ReplayedProbe]:
@@ -252,8 +342,8 @@ class _Run:
         # Nothing is compacted after the last call, so the next call would begin from this list.
         last = [*self._view, *self._session.messages[self._seen :]]
         system = f"{self._session.system or ''}\n"
-        kept = Haystack(system + visible_text(piece for message in last for piece in read(message)))
-        whole = Haystack(system + visible_text(piece for pieces in self._pieces for piece in pieces))
+        kept = Haystack(system + text_of(piece for message in last for piece in read(message)))
+        whole = Haystack(system + text_of(piece for pieces in self._pieces for piece in pieces))
         return [
             ReplayedProbe(
                 kind=probe.kind,
@@ -263,6 +353,20 @@ class _Run:
             )
             for probe in self._session.probes
         ]
+
+
+class _PricedSummarizer:
+    """The default summarizer, with the tokens that a model would have read and written in its place."""
+
+    def __init__(self) -> None:
+        self._summarize = ExtractiveSummarizer()
+
+    def __call__(self, request: SummaryRequest, /) -> Summary:
+        # A copy, because the controller takes a transcript that was read for all that the summarizer saw.
+        asked = ESTIMATOR.estimate_tokens(request.system) + ESTIMATOR.estimate_tokens(copy.deepcopy(request).prompt)
+        summary = self._summarize(request)
+        answered = ESTIMATOR.estimate_tokens(summary.text)
+        return replace(summary, usage=Usage(input_tokens=asked, output_tokens=answered))
 
 
 class _WithoutUsage:

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
-from tests.benchmarks.searches import FORMAT, NEXT_STEPS, Chat, Tally, is_in, message_text, read_arguments
+from compaction_hooks.replay.needs import NEXT_STEPS, is_in, read_arguments
+from tests.benchmarks.searches import FORMAT, Chat, Tally, message_text
 
 COMMAND_KEYS = ("command", "cmd", "script")
 """The arguments of tools that hold a shell command."""

@@ -17,21 +17,18 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from compaction_hooks import ContextOverflowError, Summarizer
+from compaction_hooks.replay.needs import HARNESS, is_in, plain, read_arguments
 from tests.benchmarks.contents import FILE_KEYS
 from tests.benchmarks.lossy_model import lossy_summary
 from tests.benchmarks.searches import (
     ESTIMATOR,
     FOLDER,
     FORMAT,
-    HARNESS,
     Chat,
     Tally,
     constraints,
     conversations,
-    is_in,
     message_text,
-    plain,
-    read_arguments,
     replay,
     share,
 )

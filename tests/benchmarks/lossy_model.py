@@ -11,7 +11,8 @@ from hashlib import sha256
 from itertools import islice
 
 from compaction_hooks import SummaryRequest
-from tests.benchmarks.searches import ESTIMATOR, find_identifiers, piece_text
+from compaction_hooks.replay.needs import find_identifiers, text_of
+from tests.benchmarks.searches import ESTIMATOR
 
 SEEN = 0.5
 """The part of the names, of the messages and of the previous summary, that an answer may have."""
@@ -46,7 +47,7 @@ class _Answer:
     def __init__(self, request: SummaryRequest) -> None:
         self._request, self._messages = request, request.messages
         self._previous = request.previous_summary or ""
-        first = piece_text(self._messages[0])[:200] if self._messages else ""
+        first = text_of([self._messages[0]])[:200] if self._messages else ""
         self._seed = f"{len(self._messages)} {len(self._previous)} {first}"
 
     def text(self) -> str:
@@ -73,7 +74,7 @@ class _Answer:
         counts: Counter[str] = Counter()
         newest = len(self._messages) * (1 - NEWEST_RATIO)
         for index, message in enumerate(self._messages):
-            for name, _ in find_identifiers(piece_text(message)):
+            for name, _ in find_identifiers(text_of([message])):
                 counts[name] += 2 if index >= newest else 1
         counts.update(name for name, _ in find_identifiers(self._previous))
         return (name for name, _ in counts.most_common() if self._sees(name))

@@ -24,6 +24,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, TypeAlias
 
 from compaction_hooks import CompactionRecord, ContextOverflowError, Summarizer, SummaryRequest
+from compaction_hooks.replay.needs import HARD, NEXT_STEPS, Needs, find_identifiers, is_in, read_arguments
 from tests.benchmarks.contents import (
     LEADING_CD,
     commands_of,
@@ -38,20 +39,15 @@ from tests.benchmarks.searches import (
     ESTIMATOR,
     FOLDER,
     FORMAT,
-    HARD,
     NEVER_DUE,
-    NEXT_STEPS,
     Chat,
     Said,
     Step,
     Tally,
     constraints,
     conversations,
-    find_identifiers,
     forget_all,
-    is_in,
     message_text,
-    read_arguments,
     refusals,
     replay,
     search_needs,
@@ -183,28 +179,23 @@ class _AfterSummary:
         self._own = "\n".join([*answers, *pins])
         self._hidden = "\n".join(texts[i] for i in covered if messages[i]["role"] != "system")
         shown = [message for message in step.view if id(message) not in own or message["role"] == "system"]
-        self._sent = "\n".join(t for message in shown if (t := message_text(message)) != record.rendered)
+        sent = "\n".join(t for message in shown if (t := message_text(message)) != record.rendered)
+        self._needs = Needs(self._hidden, self._summary, sent)
         self._sent_until = step.at
-        self._steps = 0
-        self._needed: dict[str, str] = {}
         kept = {c for message in messages[covered.stop : step.at] for c in commands(message)}
         self._commands = {c for i in covered for c in commands(messages[i])} - kept
 
     def add_step(self, index: int) -> None:
         """Look up the needs of the answer at `index`."""
-        self._sent += "\n" + "\n".join(self._texts[self._sent_until : index])
+        new = "\n".join(self._texts[self._sent_until : index])
         self._sent_until = index
         for command in self._commands.intersection(commands(self._messages[index])):
             self._commands.discard(command)
             is_kept = command[:COMMAND_CHARS] in " ".join(self._summary.split())
             self._tally[f"commands run again{self._model}"][*self._case[:2], index, command] = is_kept
-        self._steps += 1
-        if self._steps > NEXT_STEPS:
-            return
-        for name, kind in find_identifiers(self._texts[index]):
-            if name not in self._needed and not is_in(name, self._sent) and is_in(name, self._hidden):
-                self._needed[name] = kind
-        if self._steps == NEXT_STEPS and self._needed:
+        is_last = self._needs.steps == NEXT_STEPS - 1
+        self._needs.add_step(new, self._texts[index])
+        if is_last and self._needs.kinds:
             self._look_up()
 
     def _look_up(self) -> None:
@@ -212,9 +203,9 @@ class _AfterSummary:
         if self._model:
             others = {"its own text or pins": self._own}
         else:
-            others = baselines(self._hidden, ESTIMATOR.estimate_tokens(self._summary), self._needed)
+            others = baselines(self._hidden, ESTIMATOR.estimate_tokens(self._summary), self._needs.kinds)
         for way, text in {"summary or pins": self._summary, **others}.items():
-            for name, kind in self._needed.items():
+            for name, kind in self._needs.kinds.items():
                 has = is_in(name, text)
                 self._tally[f"{way}{self._model}"][*self._case, name] = has
                 if kind in HARD:

@@ -22,87 +22,8 @@ from compaction_hooks import (
     SummaryRequest,
 )
 from compaction_hooks.formats import OpenAIChatFormat
-from compaction_hooks.messages import Message, Text, ToolCall, ToolResult
+from compaction_hooks.replay.needs import HARD, NEXT_STEPS, find_constraints, find_identifiers, is_in, plain, text_of
 from compaction_hooks.tokens import CharacterEstimator
-
-HARD = frozenset({"url", "email", "path", "id", "hash", "number", "error"})
-"""Kinds that a model cannot guess; symbols and bare file names follow from their code."""
-MAX_CHARS = 200
-
-_URL = re.compile(r"https?://[^\s\"'`<>()\[\]{}\\|]{4,}")
-_WORD = re.compile(r"(?<![\w@/.~+-])[@~/.]{0,3}[A-Za-z0-9_][\w@./+-]*(?:[:#-][\w@./+-]+)*", re.ASCII)
-_FILE_NAME = re.compile(r"[\w+-]+(?:\.[\w+-]+)*\.[a-z][a-z0-9]{0,4}", re.ASCII)
-_EXTENSION = re.compile(
-    r"pyi?|go|mod|sum|rs|[jt]sx?|[cm]js|jsonl?|ya?ml|toml|mdx?|rst|txt|html|s?css|java|kt|swift|cc|[ch](?:pp)?|rb|php|sh|sql|lock|cfg"
-    r"|ini|conf|xml|csv|svg|png|jpg|gz|log|env|proto|ipynb|exs?|lua|vue"
-)
-_PATTERNS = (
-    ("email", re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+", re.ASCII)),
-    (
-        "error",
-        re.compile(
-            r"E(?:NO[A-Z]+|ACCES|PERM|XIST|EXIST|PIPE|CONN[A-Z]+|ADDR[A-Z]+|TIMEDOUT|INVAL|MFILE)|[A-Z]{1,5}\d{3,5}|E(?:RR)?_[A-Z_]{3,}",
-            re.ASCII,
-        ),
-    ),
-    ("hash", re.compile(r"(?=.*\d)(?=.*[a-f])[0-9a-f]{7,64}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")),
-    ("number", re.compile(r"#\d{1,8}|(?!\d*000$)(?!\d{1,5}-\d{1,5}$)\+?\d[\d-]{3,20}\d", re.ASCII)),
-    ("id", re.compile(r"(?=.*\d.*\d)(?=.*[A-Za-z])#?[A-Za-z0-9][\w-]{3,60}", re.ASCII)),
-    (
-        "symbol",
-        re.compile(
-            r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w+)+|\w*[a-z][A-Z]\w*|[A-Za-z]\w*_\w+|_{1,2}[A-Za-z]\w{2,}|[A-Z]{2,}[a-z]\w+",
-            re.ASCII,
-        ),
-    ),
-)
-_MEASURE = re.compile(r"\d[\d.]*[A-Za-z]{1,3}|v?\d+(?:\.\d+)*|\d+(?:st|nd|rd|th)", re.ASCII)
-
-
-def find_identifiers(text: str) -> Iterator[tuple[str, str]]:
-    """Yield (identifier, kind) for each URL, path, address, id, hash, number, error code, symbol and file name, with repetitions.
-
-    >>> list(find_identifiers("see src/a.py:12 and/or ag.GetSession in setup.go, order TX-48213: 10ms, ENOENT"))
-    ... # doctest: +NORMALIZE_WHITESPACE
-    [('src/a.py', 'path'), ('ag.GetSession', 'symbol'), ('setup.go', 'file'), ('TX-48213', 'id'), ('ENOENT', 'error')]
-    """
-    for url in _URL.findall(text):
-        if len(url) <= MAX_CHARS:
-            yield url.rstrip(".,:;!?*"), "url"
-    for run in _WORD.findall(_URL.sub(" ", text)):
-        if len(run) > MAX_CHARS:
-            continue
-        for piece in run.split(":"):
-            word = piece.strip("-").rstrip("./+:#@")
-            if len(word) >= 3 and (kind := kind_of(word)):
-                yield word, kind
-
-
-def kind_of(word: str) -> str:
-    """Return the kind of one word, or an empty text."""
-    if "/" in word:
-        is_path = word.count("/") > 1 or "." in word.rpartition("/")[2]
-        return "path" if is_path and "//" not in word and any(map(str.isalpha, word)) else ""
-    if "." in word and _FILE_NAME.fullmatch(word) and _EXTENSION.fullmatch(word.rpartition(".")[2]):
-        return "file"
-    found = next((kind for kind, pattern in _PATTERNS if pattern.fullmatch(word)), "")
-    return "" if found in ("id", "symbol", "error") and _MEASURE.fullmatch(word) else found
-
-
-def is_in(identifier: str, text: str) -> bool:
-    """Return whether a text has an identifier as a word of its own, or as the end of a longer path or name."""
-    start = text.find(identifier)
-    while start >= 0:
-        before, after = text[start - 1 : start], text[start + len(identifier) :][:1]
-        if not _is_inner(before, identifier[0]) and not _is_inner(after, identifier[-1]):
-            return True
-        start = text.find(identifier, start + 1)
-    return False
-
-
-def _is_inner(neighbour: str, edge: str) -> bool:
-    return bool(neighbour) and (neighbour.isalnum() or neighbour == "_") and (edge.isalnum() or edge == "_")
-
 
 Chat: TypeAlias = dict[str, Any]
 Tally: TypeAlias = dict[str, dict[Hashable, bool]]
@@ -167,39 +88,7 @@ def conversations(folder: Path, half: str) -> Iterator[tuple[str, list[Chat]]]:
 
 def message_text(message: Mapping[str, Any]) -> str:
     """Return texts, arguments and results of a message; a tool's name is known from its definition."""
-    return "\n".join(text for piece in FORMAT.read(message) for text in _piece_texts(piece))
-
-
-def piece_text(piece: Message) -> str:
-    """Return texts, arguments and results of a message as a format reads it."""
-    return "\n".join(_piece_texts(piece))
-
-
-def _piece_texts(message: Message) -> Iterator[str]:
-    for part in message.parts:
-        match part:
-            case Text(text=text) | ToolResult(text=text):
-                yield text
-            case ToolCall():
-                yield from _leaves(read_arguments(part))
-            case _:
-                pass
-
-
-def read_arguments(call: ToolCall) -> object:
-    """Return the arguments of a call; their text if they are no JSON."""
-    try:
-        return json.loads(call.arguments)
-    except ValueError:
-        return call.arguments
-
-
-def _leaves(value: object) -> Iterator[str]:
-    if isinstance(value, dict | list):
-        for inner in value.values() if isinstance(value, dict) else value:
-            yield from _leaves(inner)
-    elif value is not None:
-        yield str(value)
+    return text_of(FORMAT.read(message))
 
 
 def share(cases: Iterable[bool]) -> str:
@@ -212,9 +101,6 @@ def share(cases: Iterable[bool]) -> str:
     middle, half = part + z * z / 2 / total, z * math.sqrt(part * (1 - part) / total + (z / 2 / total) ** 2)
     low, high = ((middle + sign * half) / (1 + z * z / total) for sign in (-1, 1))
     return f"{part:.0%} ({max(low, 0):.0%} to {min(high, 1):.0%}), n = {total:,}"
-
-
-NEXT_STEPS = 5
 
 
 def search_needs(name: str, messages: list[Chat], window: int, tally: Tally) -> list[int]:
@@ -271,13 +157,6 @@ _REFUSED = re.compile(
     r"proceed, the user said:\n"
 )
 _NOTE = "\n\nNote: The user's next message may contain a correction"
-_CONSTRAINT = re.compile(
-    r"(?:^|(?<=[.!?] ))(?:(?:[Pp]lease |[Aa]nd |[Bb]ut |[Yy]ou |[Ww]e |[Ii]t )*(?:never|always|do not|don't|must|should|make sure)"
-    r"|Never|Always|Do not|Don't|Must|Make sure) [a-z][^.!?\n]{8,200}[.!?]?(?=\s|$)",
-    re.MULTILINE,
-)
-HARNESS = re.compile(r"\s*(?:[<\[{/#]|This session is being continued|Caveat:|Base directory)")
-"""The beginning of a message of the user that a program wrote."""
 
 
 def forget_all(request: SummaryRequest) -> str:
@@ -321,12 +200,6 @@ def refusals(message: Chat) -> Iterator[str]:
 
 
 def constraints(message: Chat) -> Iterator[str]:
-    """Yield sentences that begin as constraints do, in short messages: long ones are pasted, and are requests as a whole."""
-    text = message_text(message) if message["role"] == "user" else ""
-    if len(text) < 2_000 and "```" not in text and not HARNESS.match(text):
-        yield from (found[0].strip() for found in _CONSTRAINT.finditer(text))
-
-
-def plain(text: str) -> str:
-    """Return a text without escapes and line breaks."""
-    return " ".join(text.replace("\\", "").replace("‹", "<").split())
+    """Yield the sentences of a user's short message that begin as constraints do."""
+    for piece in FORMAT.read(message):
+        yield from find_constraints(piece)

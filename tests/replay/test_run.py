@@ -182,36 +182,35 @@ def test_usage_inside_messages_is_never_used() -> None:
     assert replay(session(counted), window=WINDOW).calls == replay(session(plain), window=WINDOW).calls
 
 
-# -- names used again
+# -- what the agent used later
 
 
 @folded(
-    "summary, gone",
+    "summary, lost",
     {
         "both in the summary": (f"{OLD_ORDER} is in {OLD_FILE}", ()),
-        "the file is gone": (f"the order is {OLD_ORDER}", (OLD_FILE,)),
-        "both gone": ("order 48213 in ledgers.py", (OLD_ORDER, OLD_FILE)),
-        "relative path": (f"{OLD_ORDER} is in src/ledger.py", ()),
+        "the file is lost": (f"the order is {OLD_ORDER}", (OLD_FILE,)),
+        "both lost": ("order 48213 in ledgers.py", (OLD_ORDER, OLD_FILE)),
     },
 )
-def test_names_used_again_are_looked_for_in_the_summary(summary: str, gone: tuple[str, ...]) -> None:
+def test_identifiers_of_the_next_calls_are_looked_for_in_the_summary(summary: str, lost: tuple[str, ...]) -> None:
     done = replay_with_summary(forgetful_conversation(), summary)
-    assert [compaction.names.gone for compaction in done.compactions] == [gone]
-    names = done.compactions[0].names
-    assert (names.in_messages, names.in_summary) == (0, 2 - len(gone))
-    assert (done.totals.names_used_again, done.totals.names_kept) == (2, 2 - len(gone))
+    later = [compaction.used_later for compaction in done.compactions]
+    assert [{*each.lost} for each in later] == [{*lost}]
+    assert {*later[0].kept} == {OLD_ORDER, OLD_FILE} - {*lost}
+    assert (done.totals.used_later, done.totals.kept) == (2, 2 - len(lost))
 
 
-def test_names_used_again_are_looked_for_in_kept_messages_first() -> None:
+def test_identifiers_in_kept_messages_do_not_count() -> None:
     done = replay_with_summary(forgetful_conversation(f"I mean {OLD_ORDER}."), f"{OLD_ORDER} is in {OLD_FILE}")
-    names = done.compactions[0].names
-    assert (names.in_messages, names.in_summary, names.gone) == (1, 1, ())
+    later = done.compactions[0].used_later
+    assert (later.kept, later.lost) == ((OLD_FILE,), ())
 
 
-def test_names_that_were_not_compacted_do_not_count() -> None:
+def test_identifiers_that_were_not_compacted_do_not_count() -> None:
     kept, new = "src/module_10.py", "/other/file.py"
     conversation = [*forgetful_conversation(), user(f"Now open {new}"), assistant(f"Opened {new} and {kept}")]
-    assert replay_with_summary(conversation, "nothing").totals.names_used_again == 2
+    assert replay_with_summary(conversation, "nothing").totals.used_later == 2
 
 
 def test_probes_are_looked_for_in_the_context_at_the_end() -> None:

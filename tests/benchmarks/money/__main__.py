@@ -16,9 +16,10 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from compaction_hooks.replay.prices import EXAMPLES, Prices
 from tests.benchmarks.money.conversations import Conversation, conversations
 from tests.benchmarks.money.playing import Score, play
-from tests.benchmarks.money.strategies import NOTHING, OURS, RULES, VARIANTS, CacheRules, PeerRun, Strategy
+from tests.benchmarks.money.strategies import NOTHING, OURS, VARIANTS, PeerRun, Strategy
 from tests.benchmarks.runner import Worker, find_python
 from tests.benchmarks.tables import print_table
 
@@ -59,7 +60,7 @@ def measure(window: int, played: Sequence[Conversation], strategies: Sequence[St
 
 def score_row(name: str, score: Score) -> tuple[object, ...]:
     """Return dollars by model, retention, and the requests with a fault."""
-    dollars = (f"${score.bills[rules.model].dollars(rules):.2f}" for rules in RULES)
+    dollars = (f"${each.dollars(score.bills[each.model]):.2f}" for each in EXAMPLES)
     shares = (f"{score.names_known / max(score.names, 1):.1%}", f"{score.probes_known / max(score.probes, 1):.1%}")
     return name, *dollars, *shares, score.refused, score.broken, score.changes
 
@@ -74,13 +75,13 @@ def find_better(scores: Mapping[str, Score], peers: Sequence[str]) -> Iterator[s
         score = scores[name]
         names = score.names_known / max(score.names, 1) - own.names_known / max(own.names, 1)
         probes = score.probes_known / max(score.probes, 1) - own.probes_known / max(own.probes, 1)
-        models = [rules.model for rules in RULES if _cost(score, rules) < _cost(own, rules)]
+        models = [each.model for each in EXAMPLES if _cost(score, each) < _cost(own, each)]
         if models and min(names, probes) >= 0 < max(names, probes) and not (score.refused or score.broken):
             yield f"{name} is cheaper ({', '.join(models)}) and keeps more than {OURS.name}"
 
 
-def _cost(score: Score, rules: CacheRules) -> float:
-    return score.bills[rules.model].dollars(rules) / max(score.calls - score.refused, 1)
+def _cost(score: Score, prices: Prices) -> float:
+    return prices.dollars(score.bills[prices.model]) / max(score.calls - score.refused, 1)
 
 
 def main() -> None:
@@ -92,7 +93,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="every eighth conversation")
     parser.add_argument("--environments", type=Path, default=Path(".nox/peers"), help="folder of the environments")
     chosen = parser.parse_args()
-    columns = ("", *(rules.model for rules in RULES), "names", "probes", "refused", "broken", "prefix changes")
+    columns = ("", *(prices.model for prices in EXAMPLES), "names", "probes", "refused", "broken", "prefix changes")
     with ExitStack() as stack:
         peers = list(_peers(stack, chosen.environments))
         for window in chosen.window:

@@ -6,7 +6,7 @@ from functools import cached_property
 
 from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.replay import Probe, RecordedSession, read_sessions
-from compaction_hooks.replay.recall import names, spoken_text, visible_text
+from tests.benchmarks.money.names import names, spoken_text, visible_text
 from tests.benchmarks.money.wire import Chat, Reader
 from tests.data import DATA
 

@@ -3,7 +3,8 @@
 python -m tests.benchmarks.money.filling
 """
 
-from tests.benchmarks.money.strategies import RULES, CacheRules
+from compaction_hooks.replay.bills import Bill
+from compaction_hooks.replay.prices import EXAMPLES, Prices
 from tests.benchmarks.tables import print_table
 
 FILLED = 1_400
@@ -14,23 +15,23 @@ CONTEXT, RESULT, CALL = 30_000, 1_500, 100
 """Tokens of the context in the middle between two compactions, of the result that is read once more, and of the call for it."""
 
 
-def price_of_filling(rules: CacheRules) -> float:
+def price_of_filling(prices: Prices) -> float:
     """Return the dollars of the tokens that are filled in, in one later call."""
-    return FILLED * rules.read / 1e6
+    return prices.dollars(Bill(read=FILLED))
 
 
-def price_of_reading(rules: CacheRules) -> float:
+def price_of_reading(prices: Prices) -> float:
     """Return the dollars of one more call of the model and its tool's result; later calls read that result too."""
-    return (CONTEXT * rules.read + RESULT * rules.write + CALL * rules.output) / 1e6
+    return prices.dollars(Bill(read=CONTEXT, written=RESULT, output=CALL))
 
 
 def main() -> None:
     columns = ("", f"{FILLED:,} tokens, one call", f"{CALLS} calls", "one repeated read", "calls for one read")
     rows = []
-    for rules in RULES:
-        filling, reading = price_of_filling(rules), price_of_reading(rules)
+    for prices in EXAMPLES:
+        filling, reading = price_of_filling(prices), price_of_reading(prices)
         rows.append(
-            (rules.model, f"${filling:.5f}", f"${CALLS * filling:.4f}", f"${reading:.4f}", f"{reading / filling:.0f}")
+            (prices.model, f"${filling:.5f}", f"${CALLS * filling:.4f}", f"${reading:.4f}", f"{reading / filling:.0f}")
         )
     print_table(columns, rows)
 

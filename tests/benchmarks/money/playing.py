@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 
 from compaction_hooks import ContextOverflowError, Usage
-from compaction_hooks.replay.recall import Haystack, Vocabulary, visible_text
+from compaction_hooks.replay.bills import Bill, Block, PromptCaches
+from compaction_hooks.replay.prices import EXAMPLES
+from compaction_hooks.replay.probes import Haystack, Vocabulary
 from tests.benchmarks.counting import broken_pairs
-from tests.benchmarks.money.caching import Bill, PromptCaches
 from tests.benchmarks.money.conversations import FORMAT, Conversation
-from tests.benchmarks.money.strategies import RULES, Run, Strategy
-from tests.benchmarks.money.wire import Block, Chat, Reader
+from tests.benchmarks.money.names import visible_text
+from tests.benchmarks.money.strategies import Run, Strategy
+from tests.benchmarks.money.wire import TOKENIZER, Chat, Reader
 
 
 @dataclass(slots=True)
@@ -62,13 +64,13 @@ class _Played:
         self._run = run
         self._window = window
         self._reader = Reader()
-        self._caches = PromptCaches()
+        self._caches = PromptCaches([prices.rules for prices in EXAMPLES], TOKENIZER)
         self._reused = conversation.find_reused(window)
         self._vocabularies: dict[str, Vocabulary] = {}
         self._last: list[Block] = []
         self._is_broken = False
         self._sent: Sequence[Chat] = ()
-        self._score = Score(bills={rules.model: Bill() for rules in RULES})
+        self._score = Score(bills={prices.model: Bill() for prices in EXAMPLES})
 
     def call(self, index: int) -> None:
         """Play the call that produced one message."""
@@ -98,8 +100,8 @@ class _Played:
             score.names_known += sum(any(name in words for words in known) for name in names)
 
     def _charge(self, blocks: list[Block], size: int, output: int) -> None:
-        for model, bill in self._caches.request(blocks).items():
-            self._score.bills[model] += replace(bill, output=output)
+        for prices, bill in zip(EXAMPLES, self._caches.request(blocks), strict=True):
+            self._score.bills[prices.model] += replace(bill, output=output)
         self._run.report_usage(Usage(input_tokens=size, output_tokens=output))
 
     def _vocabulary(self, message: Chat) -> Vocabulary:

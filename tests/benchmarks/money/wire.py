@@ -2,10 +2,10 @@
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeAlias
 
+from compaction_hooks.replay.bills import Block
 from compaction_hooks.tiktoken_estimator import TiktokenEstimator
 
 Chat: TypeAlias = Mapping[str, Any]
@@ -16,15 +16,6 @@ MESSAGE_TOKENS = 4
 """Overhead of a message (OpenAI's cookbook: 3, and 1 for the role)."""
 IMAGE_TOKENS = 1_200
 """Tokens of an image; providers charge between 258 and 1,600 for a screenshot."""
-
-
-@dataclass(frozen=True, slots=True)
-class Block:
-    """One content block: its text, for comparison, and its tokens."""
-
-    text: str
-    tokens: int
-    is_system: bool
 
 
 @lru_cache(maxsize=200_000)

@@ -1,4 +1,4 @@
-"""Entry points: the command `compaction-hooks`, and `python -m compaction_hooks.replay FILE...`."""
+"""Entry points: the command `compaction-hooks`, and `python -m compaction_hooks.command`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: Without the program's name; None: those of this process.
     """
     try:
-        from compaction_hooks.replay.cli import run
+        from compaction_hooks.command.app import run
 
         code = run(arguments)
     except KeyboardInterrupt:
@@ -27,7 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ModuleNotFoundError as missing:
         if (missing.name or "").partition(".")[0] not in ("rich", "typer"):
             raise
-        sys.stderr.write(f"error: {MissingExtraError('compaction-hooks replay', 'rich and typer', 'cli')}\n")
+        sys.stderr.write(f"error: {MissingExtraError('compaction-hooks', 'rich and typer', 'cli')}\n")
         return MISSING_EXTRA
     if code == INTERRUPTED:
         sys.stderr.write("interrupted\n")
@@ -35,4 +35,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(["replay", *sys.argv[1:]]))
+    sys.exit(main())

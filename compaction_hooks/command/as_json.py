@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 from compaction_hooks.replay.recorded import RecordedSession
-from compaction_hooks.replay.replayed import Replay, ReplayedCompaction, Totals, total
+from compaction_hooks.replay.replayed import Cost, Replay, ReplayedCompaction, Totals, total
 
-VERSION = 1
+VERSION = 2
 
 
 def report(replays: Sequence[tuple[str, RecordedSession, Replay]], errors: Sequence[str]) -> dict[str, object]:
@@ -36,6 +36,7 @@ def _session(file: str, session: RecordedSession, replay: Replay) -> dict[str, o
         "unfit": [asdict(call) for call in replay.unfit],
         "put_off": replay.put_off,
         "probes": [asdict(probe) for probe in replay.probes],
+        "costs": [_cost(cost) for cost in replay.costs],
         "total": _totals(replay.totals),
         "recorded_compactions": [asdict(compaction) for compaction in session.compactions],
         "notes": list(session.skipped),
@@ -43,7 +44,15 @@ def _session(file: str, session: RecordedSession, replay: Replay) -> dict[str, o
 
 
 def _compaction(compaction: ReplayedCompaction) -> dict[str, object]:
-    return {**asdict(compaction), "reason": compaction.reason.value}
+    fields = asdict(replace(compaction, details=None))
+    del fields["details"]
+    return {**fields, "reason": compaction.reason.value}
+
+
+def _cost(cost: Cost) -> dict[str, object]:
+    fields = asdict(cost)
+    del fields["calls"], fields["calls_without"]
+    return {**fields, "with_compaction": cost.with_compaction, "without_compaction": cost.without_compaction}
 
 
 def _totals(totals: Totals) -> dict[str, object]:

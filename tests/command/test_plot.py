@@ -1,6 +1,6 @@
 import pytest
 
-from compaction_hooks.replay.plot import ASCII, HEIGHT_ROWS, Ink, columns, plot, upper_edge
+from compaction_hooks.command.plot import ASCII, HEIGHT_ROWS, Ink, columns, plot, upper_edge
 
 WITHOUT = [2_000, 6_000, 9_000, 12_000, 15_000, 40_000]
 SENT = [2_000, 6_000, 3_000, 6_000, 3_000, 5_000]

@@ -1,34 +1,29 @@
-"""The command `compaction-hooks replay`."""
+"""`compaction-hooks replay`."""
 
 from __future__ import annotations
 
-import io
 import json
-import logging
-import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Final, TypeAlias, cast
+from typing import Annotated, Final, TypeAlias
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from compaction_hooks import CompactionSettings, ContextOverflowError, __version__
-from compaction_hooks.replay import as_json
+from compaction_hooks import CompactionSettings, ContextOverflowError
+from compaction_hooks.command import as_json
+from compaction_hooks.command.terminal import clean, print_replay, print_totals
 from compaction_hooks.replay.errors import ReplayError
 from compaction_hooks.replay.numbers import parse_tokens, short
 from compaction_hooks.replay.readers import read_sessions
 from compaction_hooks.replay.recorded import RecordedSession
 from compaction_hooks.replay.replayed import Replay
-from compaction_hooks.replay.report import clean, print_replay, print_totals
-from compaction_hooks.replay.run import call_indexes, replay
+from compaction_hooks.replay.run import DEFAULT_WINDOW, call_indexes, find_window, replay
 
-DEFAULT_WINDOW: Final = 16_000
-"""In tokens; smaller than the windows of today's models, so that a session of half an hour is compacted several times."""
+AUTO: Final = "auto"
 MINIMUM_WINDOW: Final = 1_024
 """In tokens; the controller treats smaller windows as this one."""
 PROGRESS_AFTER_SECONDS: Final = 0.5
@@ -37,70 +32,11 @@ NAME_CHARS, BAR_CHARS = 30, 20
 """In characters; with the two numbers of the bar, a line fits 80 columns."""
 
 BAD_INPUT: Final = 2
-UNWRITTEN: Final = 1
-"""Exit code if the report cannot be written: the pipe is closed, or the disk is full."""
 
-_UsageError = cast("type[Exception]", typer.BadParameter.__base__)  # typer does not export it
-_QUIET: Final = logging.NullHandler()
 _DEFAULTS: Final = CompactionSettings()
 
 Done: TypeAlias = tuple[str, RecordedSession, Replay]
 """A file, a session in it, and its replay."""
-
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-
-
-def run(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit code: 0, 2 after bad input, 1 if the report cannot be written, 130 after Ctrl-C.
-
-    Args:
-        arguments: Without the program's name; None: those of this process. An empty list shows the help.
-
-    Raises:
-        KeyboardInterrupt: Ctrl-C was pressed before typer could handle it.
-    """
-    logging.getLogger("compaction_hooks").addHandler(_QUIET)  # the report already shows every event
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # the terminal may lack the characters of a summary
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    try:
-        code = int(app(given or ["--help"], prog_name="compaction-hooks", standalone_mode=False) or 0)
-        sys.stdout.flush()
-        return code
-    except _UsageError as wrong:
-        message = clean(getattr(wrong, "format_message", wrong.__str__)())
-        sys.stderr.write(f"error: {' '.join(message.split())} (see compaction-hooks replay --help)\n")
-        return BAD_INPUT
-    except typer.Abort:  # raised by older versions of typer
-        raise KeyboardInterrupt from None
-    except OSError as problem:  # from the output: an unreadable input is a ReplayError
-        _abandon_output(problem)
-        return UNWRITTEN
-
-
-def _abandon_output(problem: OSError) -> None:
-    """Print the reason, unless a closed pipe is the reason; discard the buffer, or flushing it at exit would fail again."""
-    if not isinstance(problem, BrokenPipeError):
-        sys.stderr.write(f"error: the report cannot be written ({problem.strerror})\n")
-    with suppress(io.UnsupportedOperation):  # the stream is not backed by a file
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _print_version(is_asked: bool) -> None:
-    if is_asked:
-        typer.echo(f"compaction-hooks {__version__}")
-        raise typer.Exit
-
-
-Version = Annotated[
-    bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit.")
-]
-
-
-@app.callback()
-def compaction_hooks(version: Version = False) -> None:
-    """Keeps LLM agents' conversations inside the context window."""
 
 
 def _parse_tokens(value: object) -> int:
@@ -111,7 +47,10 @@ def _parse_tokens(value: object) -> int:
     return number
 
 
-def _parse_window(value: object) -> int:
+def _parse_window(value: object) -> int | None:
+    """Return a window in tokens; None for "auto"."""
+    if str(value) == AUTO:
+        return None
     window = _parse_tokens(value)
     if window < MINIMUM_WINDOW:
         raise typer.BadParameter(f"{value!r} is below the smallest window of {MINIMUM_WINDOW:,} tokens; write 16k")
@@ -128,12 +67,12 @@ Files = Annotated[
     ),
 ]
 Window = Annotated[
-    int,
+    int | None,
     typer.Option(
         parser=_parse_window,
         metavar="TOKENS",
-        help="Context window: 16k, 200000, 1M.",
-        show_default=short(DEFAULT_WINDOW),
+        help="Context window: 16k, 200000, 1M; auto: that of the recorded model, 200k if it is unknown.",
+        show_default=AUTO,
     ),
 ]
 Keep = Annotated[
@@ -142,7 +81,7 @@ Keep = Annotated[
         parser=_parse_tokens,
         metavar="TOKENS",
         help="Recent messages kept word for word, as far as the window allows.",
-        show_default=short(_DEFAULTS.budget(DEFAULT_WINDOW).keep),
+        show_default="by the window",
     ),
 ]
 Reserve = Annotated[
@@ -161,10 +100,9 @@ WithUsage = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print the same as JSON, and nothing else.")]
 
 
-@app.command("replay")
 def replay_files(
     files: Files,
-    window: Window = DEFAULT_WINDOW,
+    window: Window = None,
     keep: Keep = None,
     reserve: Reserve = _DEFAULTS.reserve_tokens,
     summary: WithSummaries = False,
@@ -190,7 +128,7 @@ def replay_files(
 class _Replayer:
     """Replays files one by one and reports bad ones on standard error."""
 
-    def __init__(self, *, window: int, settings: CompactionSettings, uses_recorded_usage: bool) -> None:
+    def __init__(self, *, window: int | None, settings: CompactionSettings, uses_recorded_usage: bool) -> None:
         self.errors: list[str] = []
         self._window = window
         self._settings = settings
@@ -213,16 +151,17 @@ class _Replayer:
                         yield str(file), session, done
 
     def _replay(self, file: Path, session: RecordedSession, bar: _Bar) -> Replay | None:
+        window = self._window or find_window(session) or DEFAULT_WINDOW
         try:
             return replay(
                 session,
-                window=self._window,
+                window=window,
                 settings=self._settings,
                 uses_recorded_usage=self._uses_recorded_usage,
                 on_call=bar.advance,
             )
         except ContextOverflowError as too_large:
-            fix = f"use a larger --window than {short(self._window)}"
+            fix = f"use a larger --window than {short(window)}"
             bar.hide()
             self._report_error(ReplayError(file, f"session {session.id}: {too_large}", fix))
             return None

@@ -10,10 +10,10 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from compaction_hooks.replay.numbers import percent, pluralize, short
-from compaction_hooks.replay.plot import ASCII, UNICODE, Cell, Ink, columns, plot, upper_edge
+from compaction_hooks.command.plot import ASCII, UNICODE, Cell, Ink, columns, plot, upper_edge
+from compaction_hooks.replay.numbers import dollars, percent, pluralize, short
 from compaction_hooks.replay.recorded import RecordedSession
-from compaction_hooks.replay.replayed import Replay, ReplayedCompaction, Totals, total
+from compaction_hooks.replay.replayed import Cost, Replay, ReplayedCompaction, Totals, total
 
 SHOWN_NOTES = 3
 SHOWN_NAMES = 5
@@ -90,9 +90,7 @@ def headline(replay: Replay) -> str:
     calls = pluralize(totals.calls, "call")
     if not replay.compactions and not replay.unfit:
         largest = short(max(call.tokens_sent for call in replay.calls))
-        return (
-            f"{calls}, the largest with {largest} tokens: everything fits a window of {window}. Try a smaller --window."
-        )
+        return f"{calls}, the largest with {largest} tokens: everything fits a window of {window}."
     sentences = [f"{calls} in a window of {window}, {pluralize(totals.compactions, 'compaction')}."]
     if totals.compactions:
         it = "it" if totals.compactions == 1 else "them"
@@ -123,8 +121,12 @@ def _findings(session: RecordedSession, replay: Replay) -> Iterator[tuple[str, s
         yield "Put off", clean(f"over the trigger but inside the window: {reasons}")
     if totals.probes:
         yield "Answers kept", _describe_probes(replay)
-    if totals.names_used_again:
-        yield "Names kept", _describe_names(replay.compactions)
+    if totals.used_later:
+        yield "Kept", _describe_used_later(replay.compactions)
+    if totals.constraints:
+        yield "Constraints", _describe_constraints(replay)
+    if replay.costs:
+        yield "Cost", describe_costs(replay.costs)
     if session.compactions:
         yield "Recording", f"the recorded agent itself compacted {_times(len(session.compactions))}"
     if notes := session.skipped:
@@ -146,19 +148,46 @@ def _describe_probes(replay: Replay) -> str:
     return clean(words)
 
 
-def _describe_names(compactions: Sequence[ReplayedCompaction]) -> str:
-    found = [compaction.names for compaction in compactions]
-    shown, summary = sum(each.in_messages for each in found), sum(each.in_summary for each in found)
-    gone = [name for each in found for name in each.gone]
-    lost = list(dict.fromkeys(gone))
+def _describe_used_later(compactions: Sequence[ReplayedCompaction]) -> str:
+    found = [compaction.used_later for compaction in compactions]
+    kept = sum(len(each.kept) for each in found)
+    lost = list(dict.fromkeys(name for each in found for name in each.lost))
+    gone = sum(len(each.lost) for each in found)
     words = (
-        f"of {shown + summary + len(gone)} paths, URLs, ids and numbers from compacted messages that the agent used again, "
-        f"{shown} stood in kept messages, {summary} in the summary, {len(gone)} nowhere"
+        f"of {kept + gone} names that the agent used in the five calls after a compaction and that only compacted messages had, "
+        f"{kept} are in the summary or a pinned message, {gone} nowhere"
     )
-    if lost:
-        more = ", ..." if len(lost) > SHOWN_NAMES else ""
-        words += f": {', '.join(lost[:SHOWN_NAMES])}{more}"
-    return clean(words)
+    return clean(f"{words}{_list_some(lost)}")
+
+
+def _describe_constraints(replay: Replay) -> str:
+    totals = replay.totals
+    lost = list(dict.fromkeys(text for each in replay.compactions for text in each.lost_constraints))
+    words = f"of {totals.constraints} constraints in compacted messages, {totals.constraints - len(lost)} stay in every view"
+    return clean(f"{words}{_list_some(lost)}" if lost else words)
+
+
+def _list_some(lost: Sequence[str]) -> str:
+    """Return the first of what was lost, behind a colon; nothing if nothing was."""
+    more = ", ..." if len(lost) > SHOWN_NAMES else ""
+    return f": {', '.join(lost[:SHOWN_NAMES])}{more}" if lost else ""
+
+
+def describe_costs(costs: Sequence[Cost]) -> str:
+    """Return the cost with and without compaction, by the recorded model's prices or by those of the examples."""
+    if costs[0].is_recorded:
+        cost = costs[0]
+        sent = cost.sent
+        parts = f"{short(sent.read)} cached, {short(sent.written)} written to the cache, {short(sent.plain)} uncached"
+        summaries = f"; summaries by the model would add {dollars(cost.summaries)}" if cost.summaries else ""
+        return (
+            f"{dollars(cost.with_compaction)} by {cost.model}'s prices, {dollars(cost.without_compaction)} without "
+            f"compaction ({parts}, {short(sent.output)} of answers){summaries}"
+        )
+    each = (
+        f"{cost.model} {dollars(cost.with_compaction)} ({dollars(cost.without_compaction)} without)" for cost in costs
+    )
+    return f"the recorded model's prices are unknown; by those of {', '.join(each)}"
 
 
 def _times(number: int) -> str:
@@ -228,7 +257,7 @@ def _total_cells(totals: Totals) -> dict[str, str]:
         "tokens\nsent": short(totals.tokens_sent),
         "\nsaved": percent(totals.saving),
         "answers\nkept": f"{totals.probes_kept}/{totals.probes}" if totals.probes else "",
-        "names\nkept": f"{totals.names_kept}/{totals.names_used_again}" if totals.names_used_again else "",
+        "\nkept": f"{totals.kept}/{totals.used_later}" if totals.used_later else "",
     }
 
 

@@ -13,9 +13,11 @@ pytest.importorskip("rich", reason="needs the extra cli")
 from typer.testing import CliRunner
 
 from compaction_hooks import CompactionSettings
-from compaction_hooks.replay import cli, read_sessions, replay
+from compaction_hooks.command import app
+from compaction_hooks.command import replay as replay_command
+from compaction_hooks.command.terminal import clean
+from compaction_hooks.replay import read_sessions, replay
 from compaction_hooks.replay.numbers import short
-from compaction_hooks.replay.report import clean
 from tests.cases import folded
 from tests.conversations import above_threshold, assistant, prose, steps, system, talk, user
 from tests.data import DATA, needs_data
@@ -52,7 +54,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def run(*arguments: object) -> int:
-    return cli.run(["replay", *map(str, arguments)])
+    return app.run(["replay", *map(str, arguments)])
 
 
 # -- printed report
@@ -76,7 +78,7 @@ def test_the_first_lines_count_calls_compactions_and_saving_then_plot_table_and_
         "kept word",
         "Tokens sent",
         "1 of 1 probes can be answered",
-        "paths, URLs, ids and numbers from compacted messages that the agent used again",
+        "names that the agent used in the five calls after a compaction",
         "s1 (OpenAI chat messages, m1, 60 messages)",
         "estimates",
     ):
@@ -104,7 +106,7 @@ def test_a_session_that_fits_says_so_in_one_line(tmp_path: Path, capsys: Capture
     run(write_sessions(tmp_path / "s.jsonl", short_conversation()))
     said = capsys.readouterr().out
     assert "2 calls, the largest with" in said
-    assert "everything fits a window of 16k. Try a smaller --window." in said
+    assert "everything fits a window of 200k." in said
     assert "trigger" not in said
 
 
@@ -157,7 +159,7 @@ def test_nothing_from_a_file_steers_the_terminal(tmp_path: Path, capsys: Capture
 
 
 def test_help_names_the_options() -> None:
-    shown = CliRunner().invoke(cli.app, ["replay", "--help"], env={"COLUMNS": "100"}).stdout
+    shown = CliRunner().invoke(app.app, ["replay", "--help"], env={"COLUMNS": "100"}).stdout
     for option in ("--window", "--keep", "--reserve", "--summary", "--usage", "--json", "FILE"):
         assert option in shown
     assert "FILE...}" not in shown, "the files are named once"
@@ -312,7 +314,7 @@ def test_the_other_files_are_replayed_all_the_same(tmp_path: Path, file: Path, c
 @pytest.mark.parametrize("options", [[], pytest.param(["--json"], marks=pytest.mark.full)])
 def test_a_reader_that_goes_away_ends_it_quietly(options: list[str], tmp_path: Path) -> None:
     file = write_sessions(tmp_path / "s.jsonl", short_conversation())
-    command = [sys.executable, "-m", "compaction_hooks.replay", str(file), *options]
+    command = [sys.executable, "-m", "compaction_hooks.command", "replay", str(file), *options]
     buffered = {**os.environ, "PYTHONUNBUFFERED": ""}
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=buffered) as process:
         assert process.stdout is not None
@@ -324,7 +326,7 @@ def test_a_reader_that_goes_away_ends_it_quietly(options: list[str], tmp_path: P
 
 def test_characters_that_the_terminal_lacks_and_log_lines_disturb_nothing(tmp_path: Path) -> None:
     file = write_sessions(tmp_path / "s.jsonl", [user(prose(9_500)), assistant("Too long.")], model="模型")
-    command = [sys.executable, "-m", "compaction_hooks.replay", str(file), "--window", "8k"]
+    command = [sys.executable, "-m", "compaction_hooks.command", "replay", str(file), "--window", "8k"]
     ascii_terminal = {**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
     done = subprocess.run(command, capture_output=True, text=True, env=ascii_terminal, check=True)
     assert "1 call could not be made to fit" in done.stdout
@@ -338,7 +340,7 @@ def test_characters_that_the_terminal_lacks_and_log_lines_disturb_nothing(tmp_pa
 def test_long_work_on_a_terminal_shows_a_bar_that_goes_away(
     file: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
-    monkeypatch.setattr(cli, "PROGRESS_AFTER_SECONDS", -1.0)
+    monkeypatch.setattr(replay_command, "PROGRESS_AFTER_SECONDS", -1.0)
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("TERM", "xterm")
     run(file, "--json")

@@ -1,0 +1,1 @@
+"""The command `compaction-hooks`. Needs the extra: `pip install 'compaction-hooks[cli]'`."""

@@ -1,0 +1,97 @@
+"""The cost of a session's calls, with compaction and without."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from compaction_hooks import Message, Usage
+from compaction_hooks.replay.bills import ESTIMATOR, Bill, Block, PromptCaches, read_blocks
+from compaction_hooks.replay.prices import EXAMPLES, find_prices
+from compaction_hooks.replay.recorded import Fields, RecordedSession
+from compaction_hooks.replay.replayed import Cost
+
+
+class Costs:
+    """The bills of one replay, by the recorded model's prices, or by those of the examples if they are unknown.
+
+    Args:
+        pieces: The session's messages, as its format reads them.
+    """
+
+    def __init__(self, session: RecordedSession, pieces: Sequence[Sequence[Message]]) -> None:
+        found = find_prices(session.model)
+        self._is_recorded = found is not None
+        self._prices = (found,) if found else EXAMPLES
+        self._session = session
+        self._own = {id(message): read_blocks(each) for message, each in zip(session.messages, pieces, strict=True)}
+        self._sizes = [sum(block.tokens for block in self._own[id(message)]) for message in session.messages]
+        self._made: dict[int, tuple[Fields, list[Block]]] = {}
+        self._begin = [_constant_block(session)]
+        # Some recordings have the count of the provider, reasoning included.
+        self._output = dict(enumerate(self._sizes)) | {
+            call.index: call.usage.output_tokens for call in session.calls if call.usage.output_tokens
+        }
+        rules = [prices.rules for prices in self._prices]
+        self._sent, self._whole = PromptCaches(rules), PromptCaches(rules)
+        self._list: list[Block] = [*self._begin]
+        self._read = 0
+        self._bills: list[list[Bill]] = [[] for _ in self._prices]
+        self._bills_without: list[list[Bill]] = [[] for _ in self._prices]
+        self._summaries: list[Bill] = []
+
+    def add_call(self, index: int, view: Sequence[Fields], *, fits: bool) -> None:
+        """Add the call that produced the message at an index.
+
+        Args:
+            fits: Whether the view fits the window; else the provider rejects it, and it costs nothing.
+        """
+        for message in self._session.messages[self._read : index]:
+            self._list = [*self._list, *self._own[id(message)]]
+        self._read = index
+        output = self._output[index]
+        if fits:
+            blocks = [*self._begin, *(block for message in view for block in self._blocks(message))]
+            bills = self._sent.request(blocks)
+        else:
+            bills = [Bill() for _ in self._prices]
+        for to, bill in zip(self._bills, bills, strict=True):
+            to.append(replace(bill, output=output) if fits else bill)
+        for to, bill in zip(self._bills_without, self._whole.request(self._list), strict=True):
+            to.append(replace(bill, output=output))
+
+    def _blocks(self, message: Fields) -> list[Block]:
+        own = self._own.get(id(message))
+        if own is not None:
+            return own
+        known = self._made.get(id(message))
+        if known is None or known[0] is not message:
+            known = self._made[id(message)] = message, read_blocks(self._session.format.read(message))
+        return known[1]
+
+    def add_summary(self, usage: Usage | None) -> None:
+        """Add the tokens of a compaction's summary; None if there is none."""
+        if usage is not None:
+            self._summaries.append(Bill(asked=usage.input_tokens, summaries=usage.output_tokens))
+
+    def figures(self) -> tuple[Cost, ...]:
+        """Return the cost by each of the prices."""
+        summaries = sum(self._summaries, start=Bill())
+        return tuple(
+            Cost(
+                model=prices.model,
+                is_recorded=self._is_recorded,
+                calls=tuple(map(prices.dollars, sent)),
+                calls_without=tuple(map(prices.dollars, without)),
+                summaries=sum(map(prices.dollars, self._summaries)),
+                sent=sum(sent, start=summaries),
+                sent_without=sum(without, start=Bill()),
+            )
+            for prices, sent, without in zip(self._prices, self._bills, self._bills_without, strict=True)
+        )
+
+
+def _constant_block(session: RecordedSession) -> Block:
+    """Return the system prompt and tools that are not among the messages, as one block."""
+    text = f"{session.system or ''}\n{[*session.tools] or ''}".strip()
+    return Block(text, ESTIMATOR.estimate_tokens(text), is_system=True)
