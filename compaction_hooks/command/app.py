@@ -13,7 +13,7 @@ from typing import Annotated, Final, cast
 import typer
 
 from compaction_hooks import __version__
-from compaction_hooks.command.replay import replay_files
+from compaction_hooks.command.replay import replay
 from compaction_hooks.command.terminal import clean
 
 BAD_INPUT: Final = 2
@@ -24,7 +24,7 @@ _UsageError = cast("type[Exception]", typer.BadParameter.__base__)  # typer does
 _QUIET: Final = logging.NullHandler()
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-app.command("replay")(replay_files)
+app.command("replay")(replay)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:

@@ -5,31 +5,43 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 
-from compaction_hooks.replay.recorded import RecordedSession
-from compaction_hooks.replay.replayed import Cost, Replay, ReplayedCompaction, Totals, total
+from compaction_hooks.command.done import Batch, Done
+from compaction_hooks.replay.compare import Setting, advise, summarize
+from compaction_hooks.replay.replayed import Cost, Replay, ReplayedCompaction, Totals
 
 VERSION = 2
 
 
-def report(replays: Sequence[tuple[str, RecordedSession, Replay]], errors: Sequence[str]) -> dict[str, object]:
-    """Return one object for each session in the order given, the sums, and the errors of bad files."""
+def report(batch: Batch, settings: Sequence[Setting]) -> dict[str, object]:
+    """Return one object for each session and setting in the order given, the sums by setting, and the errors of bad files."""
+    outcomes = [summarize(each.name, [one.replays[at] for one in batch.done]) for at, each in enumerate(settings)]
+    names = [setting.name for setting in settings]
     return {
         "version": VERSION,
-        "sessions": [_session(file, session, replay) for file, session, replay in replays],
-        "total": _totals(total(replay for _, _, replay in replays)),
-        "errors": list(errors),
+        "sessions": [
+            _session(name, one, replay) for one in batch.done for name, replay in zip(names, one.replays, strict=True)
+        ],
+        "settings": [
+            {"setting": each.name, "total": _totals(each.totals), "money": [asdict(one) for one in each.money]}
+            for each in outcomes
+        ],
+        "advice": advise(outcomes) if len(settings) > 1 and batch.done else None,
+        "errors": list(batch.errors),
     }
 
 
-def _session(file: str, session: RecordedSession, replay: Replay) -> dict[str, object]:
+def _session(setting: str, done: Done, replay: Replay) -> dict[str, object]:
+    session = done.session
     return {
-        "file": file,
+        "setting": setting,
+        "file": done.file,
         "id": session.id,
         "format": session.format_name,
         "model": session.model,
-        "messages": len(session.messages),
+        "messages": done.messages,
         "window": replay.window,
         "trigger": replay.trigger,
+        "keep": replay.keep,
         "used_recorded_usage": replay.used_recorded_usage,
         "calls": [asdict(call) for call in replay.calls],
         "compactions": [_compaction(compaction) for compaction in replay.compactions],

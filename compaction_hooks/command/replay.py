@@ -4,94 +4,20 @@ from __future__ import annotations
 
 import json
 import sys
-import time
-from collections.abc import Iterator, Sequence
-from pathlib import Path
-from typing import Annotated, Final, TypeAlias
+from typing import Annotated, Final
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from compaction_hooks import CompactionSettings, ContextOverflowError
 from compaction_hooks.command import as_json
-from compaction_hooks.command.terminal import clean, print_replay, print_totals
-from compaction_hooks.replay.errors import ReplayError
-from compaction_hooks.replay.numbers import parse_tokens, short
-from compaction_hooks.replay.readers import read_sessions
-from compaction_hooks.replay.recorded import RecordedSession
-from compaction_hooks.replay.replayed import Replay
-from compaction_hooks.replay.run import DEFAULT_WINDOW, call_indexes, find_window, replay
-
-AUTO: Final = "auto"
-MINIMUM_WINDOW: Final = 1_024
-"""In tokens; the controller treats smaller windows as this one."""
-PROGRESS_AFTER_SECONDS: Final = 0.5
-"""No progress bar for shorter work."""
-NAME_CHARS, BAR_CHARS = 30, 20
-"""In characters; with the two numbers of the bar, a line fits 80 columns."""
+from compaction_hooks.command.batch import Job, replay_files
+from compaction_hooks.command.comparison import print_batch
+from compaction_hooks.command.options import AUTO, Files, Keeps, Reserve, Triggers, Windows, build_settings
 
 BAD_INPUT: Final = 2
 
-_DEFAULTS: Final = CompactionSettings()
-
-Done: TypeAlias = tuple[str, RecordedSession, Replay]
-"""A file, a session in it, and its replay."""
-
-
-def _parse_tokens(value: object) -> int:
-    """Return a number of tokens given on the command line or as a default."""
-    number = parse_tokens(str(value))
-    if number is None:
-        raise typer.BadParameter(f"{str(value)[:40]!r} is no number of tokens; write 16k, 200000 or 1M")
-    return number
-
-
-def _parse_window(value: object) -> int | None:
-    """Return a window in tokens; None for "auto"."""
-    if str(value) == AUTO:
-        return None
-    window = _parse_tokens(value)
-    if window < MINIMUM_WINDOW:
-        raise typer.BadParameter(f"{value!r} is below the smallest window of {MINIMUM_WINDOW:,} tokens; write 16k")
-    return window
-
-
-Files = Annotated[
-    list[Path],
-    typer.Argument(
-        metavar="FILE",
-        help="Sessions of Claude Code, Codex, Gemini CLI, OpenCode, OpenHands, mini-swe-agent, pi and others, message dumps of "
-        "LangChain and pydantic-ai, OpenAI or Anthropic message lists; JSON or JSON Lines, plain or gzipped.",
-        show_default=False,
-    ),
-]
-Window = Annotated[
-    int | None,
-    typer.Option(
-        parser=_parse_window,
-        metavar="TOKENS",
-        help="Context window: 16k, 200000, 1M; auto: that of the recorded model, 200k if it is unknown.",
-        show_default=AUTO,
-    ),
-]
-Keep = Annotated[
-    int | None,
-    typer.Option(
-        parser=_parse_tokens,
-        metavar="TOKENS",
-        help="Recent messages kept word for word, as far as the window allows.",
-        show_default="by the window",
-    ),
-]
-Reserve = Annotated[
-    int,
-    typer.Option(
-        parser=_parse_tokens,
-        metavar="TOKENS",
-        help="Left free for the answer, as far as the window allows.",
-        show_default=short(_DEFAULTS.reserve_tokens),
-    ),
+WithDetails = Annotated[
+    bool, typer.Option("--details", help="Of several sessions, show the report of each. Of one it is shown always.")
 ]
 WithSummaries = Annotated[bool, typer.Option("--summary", help="Show the summaries too.")]
 WithUsage = Annotated[
@@ -100,11 +26,13 @@ WithUsage = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print the same as JSON, and nothing else.")]
 
 
-def replay_files(
+def replay(
     files: Files,
-    window: Window = None,
-    keep: Keep = None,
-    reserve: Reserve = _DEFAULTS.reserve_tokens,
+    windows: Windows = AUTO,
+    triggers: Triggers = "",
+    keeps: Keeps = "",
+    reserve: Reserve = "",
+    details: WithDetails = False,
     summary: WithSummaries = False,
     usage: WithUsage = False,
     as_data: AsJson = False,
@@ -113,115 +41,10 @@ def replay_files(
 
     Needs no key, no model and no network: summaries are extracted by rules.
     """
-    settings = CompactionSettings(keep_recent_tokens=keep, reserve_tokens=reserve)
-    replayer = _Replayer(window=window, settings=settings, uses_recorded_usage=usage)
+    settings = build_settings(windows, triggers, keeps, reserve)
+    batch = replay_files(files, Job(settings=tuple(settings), uses_recorded_usage=usage))
     if as_data:
-        _print_json(replayer, files)
+        sys.stdout.write(json.dumps(as_json.report(batch, settings), indent=1) + "\n")
     else:
-        _print_reports(replayer, files, shows_summaries=summary)
-    raise typer.Exit(BAD_INPUT if replayer.errors else 0)
-
-
-# -- work
-
-
-class _Replayer:
-    """Replays files one by one and reports bad ones on standard error."""
-
-    def __init__(self, *, window: int | None, settings: CompactionSettings, uses_recorded_usage: bool) -> None:
-        self.errors: list[str] = []
-        self._window = window
-        self._settings = settings
-        self._uses_recorded_usage = uses_recorded_usage
-
-    def run(self, files: Sequence[Path]) -> Iterator[Done]:
-        """Yield the replays of readable sessions, in order. A progress bar is shown, except while the caller handles a replay."""
-        for file in files:
-            sessions: list[RecordedSession] = []
-            try:
-                for session in read_sessions(file):
-                    sessions.append(session)  # noqa: PERF402 - sessions read before an error are replayed too
-            except ReplayError as error:
-                self._report_error(error)
-            with _Bar(str(file), sum(len(call_indexes(session)) for session in sessions)) as bar:
-                for session in sessions:
-                    done = self._replay(file, session, bar)
-                    if done is not None:
-                        bar.hide()
-                        yield str(file), session, done
-
-    def _replay(self, file: Path, session: RecordedSession, bar: _Bar) -> Replay | None:
-        window = self._window or find_window(session) or DEFAULT_WINDOW
-        try:
-            return replay(
-                session,
-                window=window,
-                settings=self._settings,
-                uses_recorded_usage=self._uses_recorded_usage,
-                on_call=bar.advance,
-            )
-        except ContextOverflowError as too_large:
-            fix = f"use a larger --window than {short(window)}"
-            bar.hide()
-            self._report_error(ReplayError(file, f"session {session.id}: {too_large}", fix))
-            return None
-
-    def _report_error(self, error: ReplayError) -> None:
-        line = " ".join(clean(str(error)).split())
-        self.errors.append(line)
-        sys.stderr.write(f"error: {line}\n")
-
-
-def _print_reports(replayer: _Replayer, files: Sequence[Path], *, shows_summaries: bool) -> None:
-    console = Console(highlight=False)
-    finished: list[Replay] = []
-    for file, session, done in replayer.run(files):
-        print_replay(console, file, session, done, shows_summaries=shows_summaries)
-        finished.append(done)
-    if len(finished) > 1:
-        print_totals(console, finished)
-
-
-def _print_json(replayer: _Replayer, files: Sequence[Path]) -> None:
-    found = as_json.report(list(replayer.run(files)), replayer.errors)
-    sys.stdout.write(json.dumps(found, indent=1) + "\n")
-
-
-class _Bar:
-    """Progress bar over the calls of a file, on standard error; shown only on a terminal, and only if the replay takes long."""
-
-    def __init__(self, name: str, calls: int) -> None:
-        columns = (
-            TextColumn("{task.description}", markup=False),
-            BarColumn(BAR_CHARS),
-            MofNCompleteColumn(),
-            TextColumn("calls"),
-        )
-        self._progress = Progress(*columns, console=Console(stderr=True), transient=True)
-        self._task = self._progress.add_task(_shorten_name(clean(name)), total=calls)
-        self._since = time.monotonic()
-        self._is_shown = False
-
-    def __enter__(self) -> _Bar:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.hide()
-
-    def advance(self) -> None:
-        """Count one call."""
-        self._progress.advance(self._task)
-        is_late = time.monotonic() - self._since > PROGRESS_AFTER_SECONDS
-        if is_late and not self._is_shown and self._progress.console.is_terminal:
-            self._progress.start()
-            self._is_shown = True
-
-    def hide(self) -> None:
-        """Hide the bar while a report is printed; the next call shows it again."""
-        if self._is_shown:
-            self._progress.stop()
-            self._is_shown = False
-
-
-def _shorten_name(name: str) -> str:
-    return name if len(name) <= NAME_CHARS else f"…{name[1 - NAME_CHARS :]}"
+        print_batch(Console(highlight=False), batch, settings, details=details or summary, shows_summaries=summary)
+    raise typer.Exit(BAD_INPUT if batch.errors else 0)

@@ -10,10 +10,11 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
+from compaction_hooks.command.done import Done
 from compaction_hooks.command.plot import ASCII, UNICODE, Cell, Ink, columns, plot, upper_edge
+from compaction_hooks.replay.compare import headline, summarize
 from compaction_hooks.replay.numbers import dollars, percent, pluralize, short
-from compaction_hooks.replay.recorded import RecordedSession
-from compaction_hooks.replay.replayed import Cost, Replay, ReplayedCompaction, Totals, total
+from compaction_hooks.replay.replayed import Cost, Replay, ReplayedCompaction
 
 SHOWN_NOTES = 3
 SHOWN_NAMES = 5
@@ -31,7 +32,7 @@ _STYLES = {
     Ink.TRIGGER: "yellow",
     Ink.COMPACTION: "bold magenta",
 }
-_HEAD = "bold"
+HEAD = "bold"
 
 
 def clean(text: str) -> str:
@@ -40,57 +41,42 @@ def clean(text: str) -> str:
     return safe.encode("utf-8", "replace").decode("utf-8")
 
 
-def print_replay(
-    console: Console, file: str, session: RecordedSession, replay: Replay, *, shows_summaries: bool = False
-) -> None:
-    """Print one session's report. A session that fits the window gets no plot and no table."""
-    console.print(_rule(file))
-    console.print(Text(headline(replay), style=_HEAD))
+def print_session(console: Console, done: Done, replay: Replay, *, shows_summaries: bool = False) -> None:
+    """Print the report of one session at one setting. A session that fits the window gets no plot and no table."""
+    console.print(rule(done.file))
+    console.print(Text(headline(summarize("", [replay])), style=HEAD))
+    if replay.calls:
+        console.print(Text(_describe_calls(replay)))
+    console.print()
     if replay.compactions or replay.unfit:
-        console.print()
         console.print(_Plot(replay))
         console.print()
     if replay.compactions:
         console.print(_compaction_table(replay.compactions, console.width))
         console.print()
-    console.print(_facts(_findings(session, replay)))
+    console.print(_facts(_findings(done, replay)))
     for compaction in replay.compactions if shows_summaries else ():
         console.print()
-        console.print(_rule(f"Summary at call {compaction.call}"))
+        console.print(rule(f"Summary at call {compaction.call}"))
         console.print(Text(clean(compaction.summary) or "(no summary: results were cleared)"))
     console.print()
 
 
-def print_totals(console: Console, replays: Sequence[Replay]) -> None:
-    """Print one row for each session, and the sums."""
-    console.print(_rule(f"All {len(replays)} sessions"))
-    sums = total(replays)
-    rows = [_total_cells(replay.totals) for replay in replays]
-    headings = [heading for heading in rows[0] if any(row[heading] for row in rows)]
-    table = _table("\nsession", *headings, gap=_gap(console.width))
-    for replay, row in zip(replays, rows, strict=True):
-        table.add_row(Text(clean(replay.session_id)), *(row[heading] for heading in headings))
-    table.add_section()
-    table.add_row("all", *(_total_cells(sums)[heading] for heading in headings), style=_HEAD)
-    console.print(table)
-
-
-def _rule(title: str) -> Rule:
+def rule(title: str) -> Rule:
+    """Return a line with a title."""
     return Rule(Text(clean(title), style="dim"), align="left", style="dim", characters="-")
 
 
 # -- in words
 
 
-def headline(replay: Replay) -> str:
-    """Return the outcome in one or two sentences."""
+def _describe_calls(replay: Replay) -> str:
+    """Return the numbers of calls and compactions, and how much less was sent."""
     totals, window = replay.totals, short(replay.window)
-    if not replay.calls:
-        return "No call to replay: no answer of a model has anything before it."
     calls = pluralize(totals.calls, "call")
     if not replay.compactions and not replay.unfit:
         largest = short(max(call.tokens_sent for call in replay.calls))
-        return f"{calls}, the largest with {largest} tokens: everything fits a window of {window}."
+        return f"{calls}, the largest with {largest} tokens, in a window of {window}."
     sentences = [f"{calls} in a window of {window}, {pluralize(totals.compactions, 'compaction')}."]
     if totals.compactions:
         it = "it" if totals.compactions == 1 else "them"
@@ -102,11 +88,13 @@ def headline(replay: Replay) -> str:
     return " ".join(sentences)
 
 
-def _findings(session: RecordedSession, replay: Replay) -> Iterator[tuple[str, str]]:
+def _findings(done: Done, replay: Replay) -> Iterator[tuple[str, str]]:
     """Yield the lines below the table, each with its heading."""
-    totals = replay.totals
+    session, totals = done.session, replay.totals
     kind = f"{session.format_name}, {session.model}" if session.model else session.format_name
-    yield "Session", clean(f"{session.id} ({kind}, {pluralize(len(session.messages), 'message')})")
+    yield "Session", clean(f"{session.id} ({kind}, {pluralize(done.messages, 'message')})")
+    if done.window_note:
+        yield "Window", clean(f"{short(replay.window)}, {done.window_note}")
     if replay.compactions:
         yield (
             "Tokens sent",
@@ -206,15 +194,17 @@ def _facts(findings: Iterator[tuple[str, str]]) -> Table:
 # -- tables
 
 
-def _table(first: str, *others: str, gap: int = 2) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, gap, 0, 0), header_style="dim")
-    table.add_column(first, overflow="ellipsis")
+def table(first: str, *others: str, gap: int = 2) -> Table:
+    """Return a table without rows; all columns but the first hold numbers."""
+    made = Table(box=None, pad_edge=False, padding=(0, gap, 0, 0), header_style="dim")
+    made.add_column(first, overflow="ellipsis")
     for heading in others:
-        table.add_column(heading, justify="right", no_wrap=True)
-    return table
+        made.add_column(heading, justify="right", no_wrap=True)
+    return made
 
 
-def _gap(width: int) -> int:
+def gap_of(width: int) -> int:
+    """Return the blanks between two columns on a terminal of this width."""
     return 2 if width >= ROOMY_COLUMNS else 1
 
 
@@ -222,14 +212,14 @@ def _compaction_table(compactions: Sequence[ReplayedCompaction], width: int) -> 
     """Return a row for each compaction, without columns that hold only zeros."""
     cells = [_compaction_cells(compaction) for compaction in compactions]
     headings = [heading for heading in cells[0] if any(row[heading] != "0" for row in cells)]
-    table = _table(headings[0], *headings[1:], gap=_gap(width))
+    made = table(headings[0], *headings[1:], gap=gap_of(width))
     left_out = len(cells) - SHOWN_COMPACTIONS
     for place, row in enumerate(cells):
         if left_out > 0 and place == SHOWN_COMPACTIONS // 2:
-            table.add_row("...", f"{left_out} more")
+            made.add_row("...", f"{left_out} more")
         if left_out <= 0 or not SHOWN_COMPACTIONS // 2 <= place < SHOWN_COMPACTIONS // 2 + left_out:
-            table.add_row(*(row[heading] for heading in headings))
-    return table
+            made.add_row(*(row[heading] for heading in headings))
+    return made
 
 
 def _compaction_cells(compaction: ReplayedCompaction) -> dict[str, str]:
@@ -244,20 +234,6 @@ def _compaction_cells(compaction: ReplayedCompaction) -> dict[str, str]:
         "results\ncleared": str(compaction.cleared_results),
         "parts\ncut short": str(compaction.shortened_parts),
         "files\nlisted": str(len(compaction.read_files) + len(compaction.modified_files)),
-    }
-
-
-def _total_cells(totals: Totals) -> dict[str, str]:
-    return {
-        "\ncalls": f"{totals.calls:,}",
-        "compac-\ntions": f"{totals.compactions:,}",
-        "over\nwindow": f"{totals.overflows_without:,}",
-        "still\nover": f"{totals.unfit_calls:,}" if totals.unfit_calls else "",
-        "tokens\nwithout": short(totals.tokens_without),
-        "tokens\nsent": short(totals.tokens_sent),
-        "\nsaved": percent(totals.saving),
-        "answers\nkept": f"{totals.probes_kept}/{totals.probes}" if totals.probes else "",
-        "\nkept": f"{totals.kept}/{totals.used_later}" if totals.used_later else "",
     }
 
 

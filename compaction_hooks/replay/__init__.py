@@ -1,6 +1,6 @@
 """Replay of recorded sessions through a controller. Needs no extra; the command does: `pip install 'compaction-hooks[cli]'`."""
 
-from compaction_hooks.replay.errors import ReplayError
+from compaction_hooks.replay.errors import NothingToReplayError, ReplayError
 from compaction_hooks.replay.readers import read_sessions
 from compaction_hooks.replay.recorded import Probe, RecordedCall, RecordedCompaction, RecordedSession
 from compaction_hooks.replay.replayed import (
@@ -15,11 +15,12 @@ from compaction_hooks.replay.replayed import (
     UsedLater,
     total,
 )
-from compaction_hooks.replay.run import replay
+from compaction_hooks.replay.run import replay, window_of
 
 __all__ = [
     "CompactionDetails",
     "Cost",
+    "NothingToReplayError",
     "Probe",
     "RecordedCall",
     "RecordedCompaction",
@@ -35,4 +36,5 @@ __all__ = [
     "read_sessions",
     "replay",
     "total",
+    "window_of",
 ]

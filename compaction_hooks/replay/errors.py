@@ -20,3 +20,7 @@ class ReplayError(CompactionError):
         super().__init__(f"{where}: {problem}; {fix}")
         self.path = path
         self.line = line
+
+
+class NothingToReplayError(ReplayError):
+    """A file is no recorded session of a known kind, or no model has answered in it."""

@@ -29,26 +29,17 @@ _EXTENSION = re.compile(
     r"pyi?|go|mod|sum|rs|[jt]sx?|[cm]js|jsonl?|ya?ml|toml|mdx?|rst|txt|html|s?css|java|kt|swift|cc|[ch](?:pp)?|rb|php|sh|sql|lock|cfg"
     r"|ini|conf|xml|csv|svg|png|jpg|gz|log|env|proto|ipynb|exs?|lua|vue"
 )
-_PATTERNS = (
-    ("email", re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+", re.ASCII)),
-    (
-        "error",
-        re.compile(
-            r"E(?:NO[A-Z]+|ACCES|PERM|XIST|EXIST|PIPE|CONN[A-Z]+|ADDR[A-Z]+|TIMEDOUT|INVAL|MFILE)|[A-Z]{1,5}\d{3,5}|E(?:RR)?_[A-Z_]{3,}",
-            re.ASCII,
-        ),
-    ),
-    ("hash", re.compile(r"(?=.*\d)(?=.*[a-f])[0-9a-f]{7,64}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")),
-    ("number", re.compile(r"#\d{1,8}|(?!\d*000$)(?!\d{1,5}-\d{1,5}$)\+?\d[\d-]{3,20}\d", re.ASCII)),
-    ("id", re.compile(r"(?=.*\d.*\d)(?=.*[A-Za-z])#?[A-Za-z0-9][\w-]{3,60}", re.ASCII)),
-    (
-        "symbol",
-        re.compile(
-            r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w+)+|\w*[a-z][A-Z]\w*|[A-Za-z]\w*_\w+|_{1,2}[A-Za-z]\w{2,}|[A-Z]{2,}[a-z]\w+",
-            re.ASCII,
-        ),
-    ),
+_KIND = re.compile(
+    r"(?P<email>[\w.+-]+@[\w-]+(?:\.[\w-]+)+)"
+    r"|(?P<error>E(?:NO[A-Z]+|ACCES|PERM|XIST|EXIST|PIPE|CONN[A-Z]+|ADDR[A-Z]+|TIMEDOUT|INVAL|MFILE)|[A-Z]{1,5}\d{3,5}"
+    r"|E(?:RR)?_[A-Z_]{3,})"
+    r"|(?P<hash>(?=.*\d)(?=.*[a-f])[0-9a-f]{7,64}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})"
+    r"|(?P<number>#\d{1,8}|(?!\d*000$)(?!\d{1,5}-\d{1,5}$)\+?\d[\d-]{3,20}\d)"
+    r"|(?P<id>(?=.*\d.*\d)(?=.*[A-Za-z])#?[A-Za-z0-9][\w-]{3,60})"
+    r"|(?P<symbol>[A-Za-z_]\w*(?:\.[A-Za-z_]\w+)+|(?=\w*[a-z][A-Z])\w+|[A-Za-z][^\W_]*_\w+|_{1,2}[A-Za-z]\w{2,}|[A-Z]{2,}[a-z]\w+)",
+    re.ASCII,
 )
+"""The first alternative that matches a whole word is its kind."""
 _MEASURE = re.compile(r"\d[\d.]*[A-Za-z]{1,3}|v?\d+(?:\.\d+)*|\d+(?:st|nd|rd|th)", re.ASCII)
 _CONSTRAINT = re.compile(
     r"(?:^|(?<=[.!?] ))(?:(?:[Pp]lease |[Aa]nd |[Bb]ut |[Yy]ou |[Ww]e |[Ii]t )*(?:never|always|do not|don't|must|should|make sure)"
@@ -126,7 +117,8 @@ def kind_of(word: str) -> str:
         return "path" if is_path and "//" not in word and any(map(str.isalpha, word)) else ""
     if "." in word and _FILE_NAME.fullmatch(word) and _EXTENSION.fullmatch(word.rpartition(".")[2]):
         return "file"
-    found = next((kind for kind, pattern in _PATTERNS if pattern.fullmatch(word)), "")
+    matched = _KIND.fullmatch(word)
+    found = (matched and matched.lastgroup) or ""
     return "" if found in ("id", "symbol", "error") and _MEASURE.fullmatch(word) else found
 
 

@@ -168,6 +168,7 @@ class Replay:
         session_id: The recording's id.
         window: The context window, in tokens.
         trigger: A context above this is compacted, in tokens.
+        keep: Recent messages kept word for word at most, in tokens.
         calls: Oldest first; empty if no answer of a model follows a message.
         unfit: Calls that do not fit the window even after compaction.
         put_off: Number of due compactions that were skipped, by the controller's reason ("no gain", "no progress", ...).
@@ -178,6 +179,7 @@ class Replay:
     session_id: str
     window: int
     trigger: int
+    keep: int
     calls: tuple[ReplayedCall, ...]
     compactions: tuple[ReplayedCompaction, ...]
     unfit: tuple[UnfitCall, ...]

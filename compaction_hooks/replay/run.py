@@ -41,6 +41,7 @@ from compaction_hooks.replay.replayed import (
     ReplayedProbe,
     UnfitCall,
 )
+from compaction_hooks.tokens import find_window
 
 DEFAULT_WINDOW: Final = 200_000
 """In tokens: the window if the recorded model is not named, or unknown."""
@@ -61,7 +62,7 @@ def replay(
     Every answer of the model is one call, and its request is all messages before it. An answer with nothing before it is no call.
 
     Args:
-        window: The context window, in tokens; `find_window` returns that of the recorded model.
+        window: The context window, in tokens; `window_of` returns that of the recorded model.
         settings: The policy; None: the defaults.
         summarizer: None: the one that needs no model.
         uses_recorded_usage: Whether recorded token counts are reported to the controller until the first compaction; later
@@ -103,14 +104,10 @@ def _read_log() -> Generator[list[str]]:
         logger.level, logger.propagate = before
 
 
-def find_window(session: RecordedSession) -> int | None:
+def window_of(session: RecordedSession) -> int | None:
     """Return the window of the recorded model in tokens; None if no model is named, or no table knows it."""
-    if session.model is None:
-        return None
-    controller = CompactionController(model=session.model, format=session.format)
-    conversation = controller.session("window")
-    conversation.load_sync([])
-    return conversation.state().context_window
+    found = find_window(session.model) if session.model else None
+    return found and found.tokens
 
 
 def call_indexes(session: RecordedSession) -> list[int]:
@@ -322,10 +319,12 @@ class _Run:
     def finish(self) -> Replay:
         """Return the whole replay."""
         self._close_needs()
+        budget = self._settings.budget(self._window)
         return Replay(
             session_id=self._session.id,
             window=self._window,
-            trigger=self._settings.budget(self._window).trigger,
+            trigger=budget.trigger,
+            keep=budget.keep,
             calls=tuple(self._calls),
             compactions=tuple(self._compactions),
             unfit=tuple(self._unfit),

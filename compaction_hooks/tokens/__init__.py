@@ -8,15 +8,18 @@ from compaction_hooks.tokens.estimator import (
     estimate_messages_tokens,
     message_tokens,
 )
+from compaction_hooks.tokens.windows import ModelWindow, find_window
 
 if TYPE_CHECKING:  # formats are slow to import, and no controller needs them before its first call
     from compaction_hooks.formats.answers import context_tokens, is_usable, usage_from_anthropic, usage_from_openai
 
 __all__ = [
     "CharacterEstimator",
+    "ModelWindow",
     "TokenEstimator",
     "context_tokens",
     "estimate_messages_tokens",
+    "find_window",
     "is_usable",
     "message_tokens",
     "usage_from_anthropic",

@@ -13,8 +13,7 @@ pytest.importorskip("rich", reason="needs the extra cli")
 from typer.testing import CliRunner
 
 from compaction_hooks import CompactionSettings
-from compaction_hooks.command import app
-from compaction_hooks.command import replay as replay_command
+from compaction_hooks.command import app, batch
 from compaction_hooks.command.terminal import clean
 from compaction_hooks.replay import read_sessions, replay
 from compaction_hooks.replay.numbers import short
@@ -60,17 +59,18 @@ def run(*arguments: object) -> int:
 # -- printed report
 
 
-def test_the_first_lines_count_calls_compactions_and_saving_then_plot_table_and_findings_follow(
-    file: Path, capsys: Capture
-) -> None:
+def test_the_first_lines_tell_the_outcome_then_plot_table_and_findings_follow(file: Path, capsys: Capture) -> None:
     assert run(file, "--window", "8k") == 0
     said = capsys.readouterr().out
     (done,) = (replay(session, window=8_000) for session in read_sessions(file))
     saving = f"{done.totals.saving * 100:.0f} %"
-    assert said.splitlines()[1] == (
+    assert said.splitlines()[1].startswith(
+        f"Compaction makes {done.overflows_without} of {done.overflows_without} calls fit"
+    )
+    assert (
         f"29 calls in a window of 8k, {len(done.compactions)} compactions. "
         f"Without them {done.overflows_without} calls would not have fitted. {saving} fewer tokens sent."
-    )
+    ) in said
     for expected in (
         "window 8k",
         "trigger 6k",
@@ -105,8 +105,9 @@ def test_compactions_inside_the_window_are_told_as_such(tmp_path: Path, capsys: 
 def test_a_session_that_fits_says_so_in_one_line(tmp_path: Path, capsys: Capture) -> None:
     run(write_sessions(tmp_path / "s.jsonl", short_conversation()))
     said = capsys.readouterr().out
+    assert "Compaction saves nothing here: no call came near the window." in said
     assert "2 calls, the largest with" in said
-    assert "everything fits a window of 200k." in said
+    assert "in a window of 200k." in said
     assert "trigger" not in said
 
 
@@ -128,13 +129,102 @@ def test_summaries_are_shown_on_request_only_and_a_pipe_gets_no_colours(file: Pa
     assert said.err == ""
 
 
-def test_many_sessions_end_with_a_table_and_its_sums(tmp_path: Path, capsys: Capture) -> None:
+def test_many_sessions_begin_with_the_outcome_and_a_table_with_sums(tmp_path: Path, capsys: Capture) -> None:
     file = write_sessions(tmp_path / "s.jsonl", forgetful_conversation(), short_conversation(), probes=[PROBE])
     run(file, file, "--window", "8k")
-    *_, first, second, _, _, last = capsys.readouterr().out.splitlines()
-    assert first.split()[:2] == ["s1", "15"]
-    assert second.split()[:2] == ["s2", "2"]
-    assert last.split()[:3] == ["all", "34", str(2 * int(first.split()[2]))]
+    said = capsys.readouterr().out.splitlines()
+    assert said[0].startswith("All 4 sessions ---")
+    assert said[1].startswith("Compaction makes ")
+    rows = [line.split() for line in said if line.startswith(("s1 ", "s2 ", "all "))]
+    assert [row[:2] for row in rows] == [["s1", "15"], ["s2", "2"], ["s1", "15"], ["s2", "2"], ["all", "34"]]
+    assert int(rows[-1][2]) == 2 * int(rows[0][2])
+    assert not [line for line in said if "┤" in line], "the reports of single sessions are shown on demand"
+    run(file, file, "--window", "8k", "--details")
+    assert "┤" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("columns", [80, 140])
+def test_settings_are_compared_in_one_table_with_advice(
+    columns: int, file: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    run(file, "--window", "6k,8k,auto", "--keep", "1k,2k")
+    said = capsys.readouterr().out
+    rows = [line for line in said.splitlines() if line.startswith("window ")]
+    assert [row.split()[1].rstrip(",") for row in rows] == ["6k", "6k", "8k", "8k", "auto", "auto"]
+    assert "no compaction" in said
+    assert "\nChoose window " in said
+    assert "compac-" in said
+
+
+def test_a_trigger_is_a_part_of_the_window_or_a_number_of_tokens(file: Path, capsys: Capture) -> None:
+    run(file, "--window", "8k", "--trigger", "50%,3k", "--json")
+    found = json.loads(capsys.readouterr().out)
+    assert [session["trigger"] for session in found["sessions"]] == [4_000, 3_000]
+    assert [each["setting"] for each in found["settings"]] == ["trigger 50 %", "trigger 3k"]
+    assert found["advice"].startswith("Choose trigger ")
+
+
+@folded(
+    "model, window, why",
+    {
+        "a known model": ("claude-opus-4-5-20251101", 200_000, "200k, that of claude-opus-4-5-20251101"),
+        "a small one": ("gpt-4o", 128_000, "128k, that of gpt-4o"),
+        "an unknown one": ("m1", 200_000, "200k, since that of m1 is unknown"),
+        "none": (None, 200_000, "200k, since the recording names no model"),
+    },
+)
+def test_the_window_is_that_of_the_recorded_model(
+    model: str | None, window: int, why: str, tmp_path: Path, capsys: Capture
+) -> None:
+    file = write_sessions(tmp_path / "s.jsonl", short_conversation(), **({"model": model} if model else {}))
+    run(file)
+    assert why in " ".join(capsys.readouterr().out.split())
+    run(file, "--json")
+    assert json.loads(capsys.readouterr().out)["sessions"][0]["window"] == window
+
+
+# -- folders and standard input
+
+
+def test_a_folder_is_searched_for_sessions(tmp_path: Path, capsys: Capture) -> None:
+    for folder in (tmp_path / "a", tmp_path / "b" / "c"):
+        folder.mkdir(parents=True)
+    write_sessions(tmp_path / "a" / "s.jsonl", short_conversation())
+    write_sessions(tmp_path / "b" / "c" / "s.jsonl", forgetful_conversation())
+    write(tmp_path / "b" / "package.json", '{"name": "other"}')
+    write(tmp_path / "b" / "notes.txt", "no session")
+    write_sessions(tmp_path / "empty.jsonl", [user("Hello?")])
+    assert run(tmp_path, "--window", "8k") == 0
+    said = capsys.readouterr().out
+    assert "All 2 sessions" in said
+    assert "2 files in the folders left out" in said
+
+
+def test_a_folder_without_sessions_is_an_error(tmp_path: Path, capsys: Capture) -> None:
+    write(tmp_path / "package.json", '{"name": "other"}')
+    assert run(tmp_path) == 2
+    assert "no session in it (1 other file); name the folder of your agent's sessions" in capsys.readouterr().err
+
+
+def test_a_session_is_read_from_standard_input(file: Path) -> None:
+    command = [sys.executable, "-m", "compaction_hooks.command", "replay", "-", "--json"]
+    done = subprocess.run(command, input=file.read_bytes(), capture_output=True, check=True)
+    assert [session["id"] for session in json.loads(done.stdout)["sessions"]] == ["s1"]
+
+
+def test_many_files_are_replayed_in_several_processes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    for number in range(3):
+        write_sessions(tmp_path / f"{number}.jsonl", forgetful_conversation(), id=f"session {number}")
+    write(tmp_path / "3.jsonl", *['{"messages": []}'])
+    assert run(tmp_path, tmp_path / "missing", "--window", "8k", "--json") == 2
+    alone = capsys.readouterr()
+    monkeypatch.setattr(batch, "PARALLEL_BYTES", 0)
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    assert run(tmp_path, tmp_path / "missing", "--window", "8k", "--json") == 2
+    assert capsys.readouterr() == alone
 
 
 @pytest.mark.parametrize("columns", [60, 80, 120])
@@ -155,12 +245,22 @@ def test_nothing_from_a_file_steers_the_terminal(tmp_path: Path, capsys: Capture
     assert clean(f"a\tb\n{evil}") == "a\tb\n?[2J?]0;owned??"
     named = write_sessions(tmp_path / "named.jsonl", short_conversation(), id="[trimmed] :bug:")
     run(named, named)
-    assert capsys.readouterr().out.count("[trimmed] :bug:") == 4
+    assert capsys.readouterr().out.count("[trimmed] :bug:") == 2
 
 
 def test_help_names_the_options() -> None:
     shown = CliRunner().invoke(app.app, ["replay", "--help"], env={"COLUMNS": "100"}).stdout
-    for option in ("--window", "--keep", "--reserve", "--summary", "--usage", "--json", "FILE"):
+    for option in (
+        "--window",
+        "--trigger",
+        "--keep",
+        "--reserve",
+        "--details",
+        "--summary",
+        "--usage",
+        "--json",
+        "FILE",
+    ):
         assert option in shown
     assert "FILE...}" not in shown, "the files are named once"
 
@@ -264,7 +364,7 @@ def test_a_session_of_every_kind_is_compacted(kind: Kind, tmp_path: Path, capsys
         "missing": (["nowhere.jsonl"], "nowhere.jsonl: there is no such file; check the path"),
         "system prompt too large": (
             ["large", "--window", "8k"],
-            "large: session s1: the system prompt takes about N of 8,000 tokens; use a larger --window than 8k",
+            "large: session s1: the system prompt takes about N of 8,000 tokens; use a larger --window",
         ),
     },
 )
@@ -306,8 +406,7 @@ def test_the_other_files_are_replayed_all_the_same(tmp_path: Path, file: Path, c
     mixed = write_sessions(tmp_path / "mixed.jsonl", TOO_LARGE, short_conversation())
     assert run("nowhere", mixed, file, "--window", "8k") == 2
     said = capsys.readouterr()
-    assert "2 calls, the largest with" in said.out
-    assert "29 calls in a window of 8k" in said.out
+    assert "31 calls in windows of 8k." in said.out
     assert [line.split(":")[1].strip() for line in said.err.splitlines()] == ["nowhere", str(mixed)]
 
 
@@ -340,7 +439,7 @@ def test_characters_that_the_terminal_lacks_and_log_lines_disturb_nothing(tmp_pa
 def test_long_work_on_a_terminal_shows_a_bar_that_goes_away(
     file: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
-    monkeypatch.setattr(replay_command, "PROGRESS_AFTER_SECONDS", -1.0)
+    monkeypatch.setattr(batch, "PROGRESS_AFTER_SECONDS", -1.0)
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("TERM", "xterm")
     run(file, "--json")

@@ -15,7 +15,7 @@ pytest.importorskip("typer", reason="needs the extra cli")
 pytest.importorskip("rich", reason="needs the extra cli")
 
 import compaction_hooks
-from compaction_hooks.command import replay as replay_command
+from compaction_hooks.command import batch
 from compaction_hooks.command.__main__ import main
 from compaction_hooks.replay import ReplayError, read_sessions
 from tests.cases import folded, sampled
@@ -117,7 +117,7 @@ def test_a_full_disk_is_told(options: list[str], file: Path) -> None:
 
 
 def test_the_bar_fits_a_narrow_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
-    monkeypatch.setattr(replay_command, "PROGRESS_AFTER_SECONDS", -1.0)
+    monkeypatch.setattr(batch, "PROGRESS_AFTER_SECONDS", -1.0)
     for name, value in (("FORCE_COLOR", "1"), ("TERM", "xterm"), ("COLUMNS", "80")):
         monkeypatch.setenv(name, value)
     file = write_sessions(tmp_path / f"{'long-name-' * 20}.jsonl", short_conversation())

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from compaction_hooks.replay.errors import ReplayError
+from compaction_hooks.replay.errors import NothingToReplayError, ReplayError
 from compaction_hooks.replay.readers import (
     claude_code,
     codex,
@@ -105,7 +105,9 @@ def _folder_sessions(files: Sequence[SessionFile], folder: Path) -> Iterator[Rec
         except ReplayError:
             empty += 1
     if not sessions:
-        raise ReplayError(folder, "no model has answered in any of its sessions", "give one with at least one answer")
+        raise NothingToReplayError(
+            folder, "no model has answered in any of its sessions", "give one with at least one answer"
+        )
     first, *others = sessions
     notes = [f"{empty} sessions that cannot be read or in which no model answers"] if empty else []
     yield replace(first, skipped=(*notes, *first.skipped))
@@ -115,10 +117,12 @@ def _folder_sessions(files: Sequence[SessionFile], folder: Path) -> Iterator[Rec
 def _sessions(file: SessionFile) -> Iterator[RecordedSession]:
     reader = next((each for each in _READERS if each.recognises(file.lines)), None)
     if reader is None:
-        raise ReplayError(file.path, "not a session of a kind this command knows", _READABLE, line=file.lines[0].number)
+        raise NothingToReplayError(
+            file.path, "not a session of a kind this command knows", _READABLE, line=file.lines[0].number
+        )
     sessions = list(reader.read(file))
     if not sessions:
-        raise ReplayError(
+        raise NothingToReplayError(
             file.path, f"no model has answered in it ({reader.name})", "give a session with at least one answer"
         )
     first, *others = sessions

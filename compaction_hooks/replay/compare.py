@@ -1,0 +1,181 @@
+"""Several settings, compared on the same sessions, and which of them to choose."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from compaction_hooks import CompactionSettings
+from compaction_hooks.replay.bills import Bill
+from compaction_hooks.replay.numbers import dollars, percent, pluralize
+from compaction_hooks.replay.replayed import Replay, Totals, total
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """Settings to replay sessions with.
+
+    Attributes:
+        name: As it is written on the command line, such as "window 64k, trigger 60 %".
+        window: The context window in tokens; None: that of each session's model.
+    """
+
+    name: str
+    window: int | None = None
+    settings: CompactionSettings = field(default_factory=CompactionSettings)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Money:
+    """The cost of several sessions by the same prices, in US dollars.
+
+    Attributes:
+        model: The model whose prices are used; empty for those of each session's own.
+        sessions: How many they are.
+        spent, without: With compaction and without. Summaries are free.
+        summaries: What the summaries would have cost if the model had written them.
+        sent: The tokens of all calls as sent, by price.
+    """
+
+    model: str
+    sessions: int = 0
+    spent: float = 0.0
+    without: float = 0.0
+    summaries: float = 0.0
+    sent: Bill = field(default_factory=Bill)
+
+    @property
+    def saved(self) -> float:
+        """Dollars saved by compaction; below 0 if it costs more than it saves."""
+        return self.without - self.spent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What one setting does to all sessions.
+
+    Attributes:
+        name: The setting's name.
+        money: By the sessions' own prices, if any are known; else, by each of the example prices. If some sessions' prices are
+            known, those of the others are not in it.
+    """
+
+    name: str
+    totals: Totals
+    money: tuple[Money, ...]
+
+    @property
+    def lost(self) -> int:
+        """How much of what was needed later is lost: identifiers and constraints."""
+        return self.totals.used_later - self.totals.kept + self.totals.lost_constraints
+
+
+def summarize(name: str, replays: Sequence[Replay]) -> Outcome:
+    """Return the outcome of one setting's replays."""
+    return Outcome(name=name, totals=total(replays), money=tuple(_add_up(replays)))
+
+
+def _add_up(replays: Iterable[Replay]) -> list[Money]:
+    costs = [cost for replay in replays for cost in replay.costs]
+    known = [cost for cost in costs if cost.is_recorded]
+    sums: dict[str, Money] = {}
+    for cost in known or costs:
+        model = "" if cost.is_recorded else cost.model
+        before = sums.get(model, Money(model=model))
+        sums[model] = Money(
+            model=model,
+            sessions=before.sessions + 1,
+            spent=before.spent + cost.with_compaction,
+            without=before.without + cost.without_compaction,
+            summaries=before.summaries + cost.summaries,
+            sent=before.sent + cost.sent,
+        )
+    return list(sums.values())
+
+
+def headline(outcome: Outcome) -> str:
+    """Return what compaction saves and what it costs, in one sentence."""
+    totals = outcome.totals
+    if not totals.calls:
+        return "No call to replay: no answer of a model has anything before it."
+    if not totals.compactions:
+        over = f", but {pluralize(totals.unfit_calls, 'call')} could not be made to fit" if totals.unfit_calls else ""
+        return f"Compaction saves nothing here: no call came near the window{over}."
+    gains: list[str] = []
+    if totals.overflows_without:
+        fitted = totals.overflows_without - totals.unfit_calls
+        gains.append(f"makes {fitted:,} of {pluralize(totals.overflows_without, 'call')} fit that would not have")
+    if outcome.money:
+        gains.append(_describe_money(outcome.money))
+    return f"Compaction {' and '.join(gains) or 'runs'}; {_describe_losses(totals)}."
+
+
+def _describe_losses(totals: Totals) -> str:
+    losses: list[str] = []
+    if totals.used_later:
+        losses.append(f"{totals.used_later - totals.kept} of {pluralize(totals.used_later, 'name')}")
+    if totals.constraints:
+        losses.append(f"{totals.lost_constraints} of {pluralize(totals.constraints, 'constraint')}")
+    if not losses:
+        return "the agent used nothing later that it took away"
+    return f"of what was needed later it loses {' and '.join(losses)}"
+
+
+def _describe_money(money: Sequence[Money]) -> str:
+    if len(money) == 1:
+        (only,) = money
+        share = f" ({percent(abs(only.saved) / only.without)})" if only.without else ""
+        if only.saved >= 0:
+            return f"saves {dollars(only.saved)} of {dollars(only.without)}{share}"
+        return f"costs {dollars(-only.saved)} more than the {dollars(only.without)} without it{share}"
+    shares = sorted(each.saved / each.without for each in money if each.without)
+    if not shares:
+        return "is free"
+    low, high = shares[0], shares[-1]
+    if low >= 0:
+        return f"saves {percent(low)} to {percent(high)} of the bill (by model)"
+    if high <= 0:
+        return f"costs {percent(-high)} to {percent(-low)} more (by model)"
+    return f"changes the bill by {percent(-high)} to +{percent(-low)} (by model)"
+
+
+# -- advice
+
+
+def advise(outcomes: Sequence[Outcome]) -> str:
+    """Return which setting to choose, with the reason: the cheapest that keeps as much as the best.
+
+    Settings with calls that could not be made to fit are no choice, unless all have some. With several example prices, the
+    cheapest has the lowest mean of the costs, each as a part of the cost without compaction.
+    """
+    fitting = [each for each in outcomes if not each.totals.unfit_calls] or list(outcomes)
+    if not any(each.totals.compactions for each in fitting):
+        return "All of these settings do the same: nothing is compacted."
+    if all(_relative_cost(each) > 1 and not each.totals.overflows_without for each in fitting):
+        return "Choose no compaction: every call fits without it, and costs less than with any of these settings."
+    least = min(each.lost for each in fitting)
+    keeping = [each for each in fitting if each.lost == least]
+    best = min(keeping, key=_relative_cost)
+    dearest = max(fitting, key=_relative_cost)
+    reason = "loses nothing that was needed later" if not least else f"none of the others loses less ({least})"
+    if len(keeping) == 1 and len(fitting) > 1:
+        others = min((each for each in fitting if each is not best), key=lambda each: each.lost)
+        reason = f"loses {least} of what was needed later, the next best {others.lost}"
+    price = f" at {_describe_cost(best)}" if best.money else ""
+    against = f"; {dearest.name} costs {_describe_cost(dearest)}" if dearest.money and dearest is not best else ""
+    cheaper = min(fitting, key=_relative_cost)
+    if cheaper is not best and cheaper.money:
+        against += f"; {cheaper.name} is cheaper ({_describe_cost(cheaper)}) and loses {cheaper.lost}"
+    return f"Choose {best.name}{price}: {reason}{against}."
+
+
+def _relative_cost(outcome: Outcome) -> float:
+    """Return the cost as a part of that without compaction; without prices, that of the tokens."""
+    parts = [each.spent / each.without for each in outcome.money if each.without]
+    return sum(parts) / len(parts) if parts else 1 - outcome.totals.saving
+
+
+def _describe_cost(outcome: Outcome) -> str:
+    if len(outcome.money) == 1:
+        return dollars(outcome.money[0].spent)
+    return f"{percent(_relative_cost(outcome))} of the cost without compaction"
