@@ -122,8 +122,8 @@ Files = Annotated[
     list[Path],
     typer.Argument(
         metavar="FILE",
-        help="Sessions of Claude Code, Codex, Gemini CLI, OpenCode, OpenHands, mini-swe-agent, pi and others, message dumps of "
-        "LangChain and pydantic-ai, OpenAI or Anthropic message lists; JSON or JSON Lines, plain or gzipped.",
+        help="Sessions of Claude Code, Codex, Copilot CLI, Gemini CLI, OpenCode, OpenHands, mini-swe-agent, pi and others, message "
+        "dumps of LangChain and pydantic-ai, OpenAI or Anthropic message lists; JSON or JSON Lines, plain or gzipped.",
         show_default=False,
     ),
 ]
