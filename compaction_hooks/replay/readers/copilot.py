@@ -137,7 +137,7 @@ class _Events:
     def _add_notification(self, data: Fields, _number: int) -> None:
         content = text(data.get("content"))
         if content.startswith(_NOTIFICATION):
-            self.builder.add_prompt(content, is_meta=True)
+            self.builder.add_prompt(content)
         else:
             self.builder.skipped.add_kind("system.notification")
 
@@ -220,14 +220,21 @@ def _without_rewound(lines: Sequence[Line]) -> tuple[list[Line], list[str]]:
     kept: list[Line] = []
     notes: list[str] = []
     for line in lines:
-        target = text(_data(line).get("upToEventId")) if _type(line) == "session.snapshot_rewind" else ""
-        place = next((place for place, each in enumerate(kept) if target and each.value.get("id") == target), None)
+        place = _find_rewound(kept, line)
         if place is None:
             kept.append(line)
         else:
             notes.append(f"line {line.number}: took back {len(kept) - place} lines before it")
             del kept[place:]
     return kept, notes
+
+
+def _find_rewound(kept: Sequence[Line], line: Line) -> int | None:
+    """Return the place of the first event that a rewind takes back; None for other events, or if it is not there."""
+    if _type(line) != "session.snapshot_rewind":
+        return None
+    target = _data(line).get("upToEventId")
+    return next((place for place, each in enumerate(kept) if text(each.value.get("id")) == target), None)
 
 
 def _split_at_clears(lines: Sequence[Line]) -> Iterator[list[Line]]:
