@@ -8,9 +8,10 @@ import pytest
 
 from compaction_hooks.replay import ReplayError, read_sessions
 from tests.cases import folded
-from tests.replay.samples import KINDS, Json, read_one, shape
+from tests.replay.samples import KINDS, Json, read_one, shape, write
 
 SHAPES = {
+    "copilot": ["user", "assistant:tool_use", "user:tool_result", "assistant:text"],
     "langchain": ["user", "assistant:tool_use", "user:tool_result", "assistant:text"],
     "openhands": ["user:text", "assistant:tool_use", "user:tool_result", "assistant:text"],
     "opencode": ["user:text", "assistant:tool_use", "user:tool_result", "assistant:text"],
@@ -71,6 +72,17 @@ def test_events_of_openhands_are_read_from_a_folder(tmp_path: Path, name: str) -
         session = read_one(folder)
         assert (session.id, shape(session)) == (folder.name, SHAPES["openhands"])
         assert session.skipped[0] == f"{name.format(number=3)}: cannot be read"
+
+
+# -- the folder of a session of Copilot CLI
+
+
+def test_a_session_of_copilot_is_read_from_its_folder(tmp_path: Path) -> None:
+    save(tmp_path / "checkpoints" / "index.json", {})
+    write(tmp_path / "events.jsonl", *values("copilot"))
+    session = read_one(tmp_path)
+    assert (session.id, session.skipped) == ("s", ())
+    assert shape(session) == SHAPES["copilot"]
 
 
 # -- the storage of OpenCode

@@ -32,8 +32,8 @@ RECORD = {"id": "r1", "harness": "test", "license": "MIT", "messages": CHAT}
         "other": (
             b'{"a": 1}\n{"b": 2}\n',
             ", line 1: not a session of a kind this command knows; give a session of one of these kinds: Claude Code, Codex, "
-            "Gemini CLI, LangChain, message lines, mini-swe-agent and SWE-agent, OpenAI or Anthropic messages, OpenCode, "
-            "OpenHands, pi, pydantic-ai, Qwen Code",
+            "Copilot CLI, Gemini CLI, LangChain, message lines, mini-swe-agent and SWE-agent, OpenAI or Anthropic messages, "
+            "OpenCode, OpenHands, pi, pydantic-ai, Qwen Code",
         ),
         "empty list": (b"[]", ", line 1: not a session of a kind this command knows; give"),
         "unanswered": (

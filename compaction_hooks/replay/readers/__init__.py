@@ -16,6 +16,7 @@ from compaction_hooks.replay.readers import (
     claude_code,
     codex,
     conversations,
+    copilot,
     gemini,
     langchain,
     message_lines,
@@ -55,6 +56,7 @@ def _of_objects(
 
 _READERS: Final = (
     _Reader("Codex", codex.recognises, codex.read),
+    _Reader("Copilot CLI", copilot.recognises, copilot.read),
     _Reader("Gemini CLI", gemini.recognises, gemini.read),
     _Reader("Qwen Code", qwen_code.recognises, qwen_code.read),
     _of_objects("OpenCode", opencode.holds, opencode.read),
@@ -77,8 +79,8 @@ _READABLE: Final = (
 def read_sessions(path: str | os.PathLike[str]) -> Iterator[RecordedSession]:
     """Yield the sessions of one file, in its order; at least one, each with at least one answer of a model.
 
-    A folder is read if it is a session in many files: the events of OpenHands, the storage of OpenCode. Notes on the whole file
-    are in its first session.
+    A folder is read if it is a session: the events of OpenHands, the storage of OpenCode, a session of Copilot CLI. Notes on the
+    whole file are in its first session.
 
     Raises:
         ReplayError: there is nothing to replay in the file; or a line that should be a session of its own is broken, raised

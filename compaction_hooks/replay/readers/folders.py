@@ -1,4 +1,4 @@
-"""Sessions in a folder: the events of an OpenHands session, the storage of OpenCode."""
+"""Sessions in a folder: the events of an OpenHands session, the storage of OpenCode, the log of a Copilot CLI session."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 from compaction_hooks.replay.readers import opencode_storage, openhands
-from compaction_hooks.replay.readers.lines import Line, SessionFile
+from compaction_hooks.replay.readers.lines import Line, SessionFile, load
 from compaction_hooks.replay.readers.values import fields, is_object
 
 
@@ -16,7 +16,13 @@ def load_folder(folder: Path) -> list[SessionFile]:
 
     The events of a session become the lines of one file, with the numbers of their files. A stored session that cannot be read
     becomes an empty object.
+
+    Raises:
+        ReplayError: the log of a Copilot CLI session cannot be read.
     """
+    log = folder / "events.jsonl"
+    if log.is_file():
+        return [load(log)]
     stored = opencode_storage.session_files(folder)
     if stored:
         return [SessionFile(path=path, lines=(Line(1, fields(_read(path))),)) for path in stored]
