@@ -152,10 +152,14 @@ def is_usable(usage: Usage, stop_reason: StopReason | None = None) -> bool:
 
 def is_counted(usage: object) -> bool:
     """Return whether this is a usage report of plain whole numbers; one made by a host's own code may hold other values."""
-    if not isinstance(usage, Usage):
-        return False
-    numbers = (usage.input_tokens, usage.output_tokens, usage.cache_read_tokens, usage.cache_write_tokens)
-    return {*map(type, numbers)} == {int}  # a boolean is no count
+    return (
+        isinstance(usage, Usage)
+        and type(usage.input_tokens) is int  # a boolean is no count
+        and type(usage.output_tokens) is int
+        and type(usage.cache_read_tokens) is int
+        and type(usage.cache_write_tokens) is int
+        and type(usage.is_estimate) is bool
+    )
 
 
 def context_tokens(usage: Usage) -> int:
