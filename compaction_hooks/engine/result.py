@@ -61,7 +61,7 @@ class CompactionResult(Value, Generic[M]):
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class SessionState(Value):
-    """How full the context is, for a status line.
+    """How full the context is, and what its summaries cost, for a status line.
 
     Attributes:
         context_tokens: Size of the list last handed out, in tokens; before the first call that of the list given to `load`, if any.

@@ -63,7 +63,7 @@ def summarize(
     at the deadline or after the failure of a later request are summarized by rule.
 
     Args:
-        spend: Is told the cost of each answer at once: the next request may be aborted.
+        spend: Gets the cost of each answer as soon as it is known: the next request may be aborted.
     """
     left = min(call.settings.summary_timeout_seconds, threading.TIMEOUT_MAX)
     messages = plan.messages

@@ -185,7 +185,8 @@ class CompactionRecord(Value):
 
     def to_dict(self) -> dict[str, object]:
         """Return plain JSON, unknown fields included."""
-        usage = self.usage and {name: value for name, value in dataclasses.asdict(self.usage).items() if value is not False}
+        counts = {} if self.usage is None else dataclasses.asdict(self.usage)
+        usage = {name: count for name, count in counts.items() if count or name not in _RARE_FIELDS} or None
         given: dict[str, object] = {"reason": self.reason.value, "usage": usage}
         fields = {name: value for name in _NAMES if (value := getattr(self, name)) or name not in _RARE_FIELDS}
         return {**self.extra, "version": RECORD_VERSION, **_plain(fields | given)}
@@ -231,7 +232,7 @@ class CompactionRecord(Value):
 
 
 _NAMES = [each.name for each in dataclasses.fields(CompactionRecord) if each.name != "extra"]
-_RARE_FIELDS = frozenset({"takes_back", "stale_runs", "binding_models", "handle", "source", "native"})
+_RARE_FIELDS = frozenset({"takes_back", "stale_runs", "binding_models", "handle", "source", "native", "is_estimate"})
 """Fields that are left out if they are empty."""
 _KNOWN_FIELDS = frozenset((*_NAMES, "version"))
 
