@@ -174,6 +174,7 @@ def test_the_cost_of_a_summary_in_parts_is_their_sum_and_an_estimate_if_one_part
     estimate = Usage(input_tokens=sum(map(prompt_tokens, others)), output_tokens=written, is_estimate=True)
     assert record is not None
     assert record.usage == ends(events)[-1].usage == hooks.state().summary_usage == COST + estimate
+    assert hooks.state().summary_usage.is_estimate
 
 
 def test_parts_that_came_before_an_abort_are_paid_for() -> None:
