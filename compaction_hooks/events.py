@@ -46,6 +46,20 @@ class _EventOfCompaction(_Event):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class _EndOfCompaction(_EventOfCompaction):
+    """An event that ends an attempt to compact.
+
+    Attributes:
+        duration_seconds: From start to finish, the summarizer's time included.
+        usage: The tokens that its summaries cost, discarded ones too; an estimate if the summarizer did not count them. None if no
+            summarizer answered, and zero if the default one did.
+    """
+
+    duration_seconds: float = 0.0
+    usage: Usage | None = None
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class CompactionStarted(_EventOfCompaction):
     """A compaction begins; the host may show "compacting...".
 
@@ -69,7 +83,7 @@ class CompactionStarted(_EventOfCompaction):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class CompactionFinished(_EventOfCompaction):
+class CompactionFinished(_EndOfCompaction):
     """A compaction succeeded and its record was made.
 
     Attributes:
@@ -78,8 +92,6 @@ class CompactionFinished(_EventOfCompaction):
         compacted_messages: Host messages that the summary covers.
         unseen_messages: The part of these that no summarizer read: they are summarized by rule.
         summary_messages: Messages that hold the summary: 1, or 0 if only tool results were cleared.
-        duration_seconds: From start to finish, the summarizer's time included.
-        usage: The tokens that the summary cost, or None if unknown or free.
         used_fallback: Whether the summarizer failed in this attempt, so that the summary is made by rule or there is none.
         fallback_reason: Its error, or the reason why the provider gave no native summary; "" without a failure.
         native_summaries: Summaries of the provider's own among the newly covered messages: ours updates them, and those that only
@@ -95,8 +107,6 @@ class CompactionFinished(_EventOfCompaction):
     messages_after: int
     compacted_messages: int
     summary_messages: int
-    duration_seconds: float
-    usage: Usage | None
     used_fallback: bool
     record: CompactionRecord = field(repr=False)
     unseen_messages: int = 0
@@ -116,7 +126,7 @@ class CompactionFinished(_EventOfCompaction):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class CompactionSkipped(_EventOfCompaction):
+class CompactionSkipped(_EndOfCompaction):
     """A compaction was due and was not made; unless the caller aborted it, the context still fits the window by estimate.
 
     Attributes:
@@ -125,20 +135,17 @@ class CompactionSkipped(_EventOfCompaction):
             the context has hardly grown since the last compaction; the rejection of the best candidate: "no gain", "too large" or
             "invalid:" with the rule that it breaks; "no media to leave out" after a request that was too large in bytes.
         tokens: Size of the view that is returned, in tokens.
-        usage: The tokens that a discarded summary cost, or None.
     """
 
     why: str
     tokens: int
-    duration_seconds: float = 0.0
-    usage: Usage | None = None
 
     def __str__(self) -> str:
         return _line(self.session_id, f"not compacted ({self.reason}), {self.tokens:,} tokens: {self.why}")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class CompactionFailed(_EventOfCompaction):
+class CompactionFailed(_EndOfCompaction):
     """A compaction failed.
 
     Attributes:
@@ -146,15 +153,12 @@ class CompactionFailed(_EventOfCompaction):
         tokens: Size of the view that is returned, in tokens.
         is_over_window: Whether the view is larger than the window: the provider will reject it.
         is_breaker_open: Whether the circuit breaker is now open.
-        usage: The tokens that failed attempts cost, or None.
     """
 
     error: str
     tokens: int
     is_over_window: bool
     is_breaker_open: bool
-    duration_seconds: float = 0.0
-    usage: Usage | None = None
 
     def __str__(self) -> str:
         over = " do not fit the context window" if self.is_over_window else ""

@@ -178,19 +178,31 @@ def is_blank(part: Part) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Usage(Value):
-    """The provider's count of one model call, in tokens.
+    """The provider's count of one model call, in tokens, or the sum or the estimate of such counts.
 
     Attributes:
         input_tokens: The whole input: system prompt, tools and all messages, cached part included.
         output_tokens: The model's output, reasoning included.
         cache_read_tokens: The part of `input_tokens` that came from the cache.
         cache_write_tokens: The part of `input_tokens` that was written to the cache.
+        is_estimate: Whether any part of it is estimated, because no provider's count was given.
     """
 
     input_tokens: int
     output_tokens: int = 0
     cache_read_tokens: int = 0
     cache_write_tokens: int = 0
+    is_estimate: bool = False
+
+    def __add__(self, other: Usage) -> Usage:
+        """Return the sum, which is an estimate if either is."""
+        return Usage(
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            cache_read_tokens=self.cache_read_tokens + other.cache_read_tokens,
+            cache_write_tokens=self.cache_write_tokens + other.cache_write_tokens,
+            is_estimate=self.is_estimate or other.is_estimate,
+        )
 
 
 if TYPE_CHECKING:

@@ -85,7 +85,9 @@ def _figures(event: CompactionFinished | CompactionFailed) -> dict[str, int | fl
 def _usage(usage: Usage | None) -> dict[str, int]:
     if usage is None:
         return {}
+    estimated = {"compaction.usage_is_estimate": True} if usage.is_estimate else {}
     return {
+        **estimated,
         "gen_ai.usage.input_tokens": usage.input_tokens,
         "gen_ai.usage.output_tokens": usage.output_tokens,
         "gen_ai.usage.cache_read.input_tokens": usage.cache_read_tokens,

@@ -194,7 +194,7 @@ class Attempt(Generic[M]):
         if not self._may_ask(start):
             return (yield from self._skip(start, CompactionOutcome.FAILED, "breaker open")) if self._can_wait else None
 
-        answer = yield from summarize(self._snapshot, self._budget, self._call, plan, self._order.focus)
+        answer = yield from summarize(self._snapshot, self._budget, self._call, plan, self._order.focus, self._spend)
         if isinstance(answer, Aborted):
             return (yield from self._skip(start, CompactionOutcome.ABORTED, "aborted"))
         yield from reload(self._conversation)  # another worker may have undone the record that the summary builds on
@@ -214,10 +214,15 @@ class Attempt(Generic[M]):
         self._fallback_reason = "the provider's own summary is too large"
         return replace(candidate, record=replace(candidate.record, native=None))
 
+    def _spend(self, usage: Usage | None) -> None:
+        """Add the cost of an answer, which is paid whatever becomes of the summary; that of a preview too."""
+        if usage is not None:
+            self._spent = self._spent + usage if self._spent else usage
+            self._conversation.summary_usage += usage
+
     def _record_answer(self, answer: Summarized | SummaryFailed, now: Instant) -> None:
-        """Record the cost of an answer, and a success or a failure of the summarizer."""
+        """Record a success or a failure of the summarizer."""
         cooldown = self._cooldown
-        self._spent = answer.usage
         if isinstance(answer, SummaryFailed):
             self._fallback_reason = why = describe_error(answer.error)
             limit = self._settings.breaker_failures

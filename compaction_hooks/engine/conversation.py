@@ -17,7 +17,7 @@ from compaction_hooks.formats import OpenAIChatFormat, format_of
 from compaction_hooks.history import History, HistoryReader, Known
 from compaction_hooks.history.digests import message_digest
 from compaction_hooks.history.history import Log, has_atoms
-from compaction_hooks.messages import Format, M, Media, MessageFormat, as_format
+from compaction_hooks.messages import Format, M, Media, MessageFormat, Usage, as_format
 from compaction_hooks.native import Issuer
 from compaction_hooks.runtime.effects import InFlight
 from compaction_hooks.settings import CompactionSettings
@@ -87,6 +87,7 @@ class Conversation(Generic[M]):
         newest_view: The view last sent; before the first one that of the list given to `load`, or None.
         projected: The newest projection.
         called_at: When the last call began, in monotonic seconds.
+        summary_usage: The cost of all summaries: those made here, whatever became of them, and those of other records.
         host_files: Returns the files that the host keeps track of in this conversation; None: of none.
         reasoning: The models that refuse reasoning, and the run from which on reasoning is valid.
         server_compaction: The option of a request for which the threshold was last left to the server; None: it never was.
@@ -110,6 +111,7 @@ class Conversation(Generic[M]):
         self.newest_view: LastSent[M] | None = None
         self.projected: Projected[M] | None = None
         self.called_at: float | None = None
+        self.summary_usage = Usage(input_tokens=0)
         self.host_files: Callable[[], FileOperations] | None = None
         self.server_compaction: str | None = None
         self.has_recall = False
@@ -164,6 +166,7 @@ class Conversation(Generic[M]):
         A note of undone records undoes them here too and begins its cooldown; the note itself is not kept.
         """
         new = {record.id: record for record in records if self.records.is_new(record)}
+        self.summary_usage = sum((record.usage for record in new.values() if record.usage), self.summary_usage)
         kept = [record for record in new.values() if not record.takes_back]
         for note in (record for record in kept if record.is_note and record.stale_runs is not None):
             self.reasoning.learn_from_note(note)

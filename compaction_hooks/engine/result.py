@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Generic
 
-from compaction_hooks.messages import M, Value
+from compaction_hooks.messages import M, Usage, Value
 from compaction_hooks.view import CompactionReason
 from compaction_hooks.view.loss import LossFigures, LossReport
 from compaction_hooks.view.record import CompactionRecord
@@ -61,7 +61,7 @@ class CompactionResult(Value, Generic[M]):
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class SessionState(Value):
-    """How full the context is, for a status line.
+    """How full the context is, and what its summaries cost, for a status line.
 
     Attributes:
         context_tokens: Size of the list last handed out, in tokens; before the first call that of the list given to `load`, if any.
@@ -72,6 +72,8 @@ class SessionState(Value):
         compaction_count: Compactions that led to the present view.
         breaker: "closed", or "open: " and the reason why the summarizer is not called.
         is_loaded: Whether the store's records are loaded: after the first call or `load()`; without a store always.
+        summary_usage: The cost of all summaries: those made in this process, also discarded, failed, previewed and undone ones,
+            and those of the records that were loaded or imported. Zero before the first one, and for summaries by rule.
     """
 
     context_tokens: int | None
@@ -82,3 +84,4 @@ class SessionState(Value):
     compaction_count: int
     breaker: str
     is_loaded: bool
+    summary_usage: Usage

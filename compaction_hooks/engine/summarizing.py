@@ -43,39 +43,47 @@ logger = logging.getLogger("compaction_hooks")
 
 
 class SummaryFailed(NamedTuple):
-    """The reason why there is no summary, and the cost of the attempt."""
+    """The reason why there is no summary, and the cost of the answer that is none."""
 
     error: BaseException
     usage: Usage | None
 
 
 def summarize(
-    snapshot: Snapshot[M], budget: Budget, call: Call[M], plan: SummaryPlan, focus: str | None
+    snapshot: Snapshot[M],
+    budget: Budget,
+    call: Call[M],
+    plan: SummaryPlan,
+    focus: str | None,
+    spend: Callable[[Usage | None], None],
 ) -> Flow[Summarized | SummaryFailed | Aborted]:
     """Request a summary of the messages of a plan.
 
     If they do not fit the summarizer's window, further requests update the summary so far. Messages left after `MAX_PARTS`,
     at the deadline or after the failure of a later request are summarized by rule.
+
+    Args:
+        spend: Gets the cost of each answer as soon as it is known: the next request may be aborted.
     """
     left = min(call.settings.summary_timeout_seconds, threading.TIMEOUT_MAX)
     messages = plan.messages
-    text = plan.previous_summary or ""
     usage: Usage | None = None
-    last = Summarized(text, None)
+    last = Summarized(plan.previous_summary or "", None)
     done = 0
     facts = cache(partial(_name_facts, snapshot, plan))  # the same in all parts
     for _ in range(MAX_PARTS):
         if done == len(messages) or not left:
             break
         start: Instant = yield Now()
-        request = _build_request(snapshot, budget, call, plan, text, focus, done, start.monotonic + left, facts)
+        request = _build_request(snapshot, budget, call, plan, last.text, focus, done, start.monotonic + left, facts)
         answer = yield from _ask(snapshot, request, left)
         if isinstance(answer, Aborted):
             return answer
-        usage = add_usage(usage, answer.usage)
+        spend(answer.usage)
+        usage = usage + answer.usage if usage and answer.usage else usage or answer.usage
         if isinstance(answer, SummaryFailed):
             if not done:
-                return SummaryFailed(answer.error, usage)
+                return answer
             logger.warning(
                 "summarizer failed after %d of %d messages (%s)", done, len(messages), describe_error(answer.error)
             )
@@ -86,7 +94,6 @@ def summarize(
             return replace(whole, usage=usage)
 
         last = answer
-        text = answer.text
         done += len(request.messages) - answer.unseen
         end: Instant = yield Now()
         took = end.seconds_since(start)
@@ -95,10 +102,10 @@ def summarize(
 
     unseen = len(messages) - done
     if unseen:
-        found = Findings(messages[done:], text, plan.kept)
+        found = Findings(messages[done:], last.text, plan.kept)
         by_rule: str = yield Work(partial(summarize_by_rule, found, plan.allowance))
-        text = by_rule or text
-    return replace(last, text=text, usage=usage, unseen=unseen, is_by_rule=last.is_by_rule or bool(unseen))
+        last = replace(last, text=by_rule or last.text, is_by_rule=True)
+    return replace(last, usage=usage, unseen=unseen)
 
 
 def complete(plan: SummaryPlan, answer: Summarized) -> Summarized:
@@ -185,12 +192,12 @@ def _make_smaller(asked: SummaryRequest, error: BaseException, snapshot: Snapsho
 def _check_answer(value: object, request: SummaryRequest, snapshot: Snapshot[M]) -> Summarized | SummaryFailed:
     if inspect.iscoroutine(value):
         value.close()  # it is refused; without this Python warns that it was never awaited
-    usage = read_summary_usage(value)
+    summary = unwrap_answer(value)
+    usage = read_summary_usage(summary, request, snapshot.estimator)
     seen = count_shown_messages(request)
     why = refusal(value, request, snapshot.estimator.estimate_tokens)
     if why is None and not seen:
         why = "the summarizer's window has no room for a single message"
-    summary = unwrap_answer(value)
     native = _read_native(summary, snapshot)
     if why is not None and native is None and not summary.fallback_reason:
         return SummaryFailed(SummaryRefusedError(why), usage)
@@ -222,16 +229,3 @@ def _read_native(summary: Summary, snapshot: Snapshot[M]) -> NativeItems | None:
         return None
     tokens = snapshot.text_tokens(summary.text) if native.tokens is None else native.tokens
     return native._replace(items=items, tokens=tokens)
-
-
-def add_usage(one: Usage | None, other: Usage | None) -> Usage | None:
-    """Return the sum of two costs; None if neither is known."""
-    if one is None or other is None:
-        return one or other
-    return replace(
-        one,
-        input_tokens=one.input_tokens + other.input_tokens,
-        output_tokens=one.output_tokens + other.output_tokens,
-        cache_read_tokens=one.cache_read_tokens + other.cache_read_tokens,
-        cache_write_tokens=one.cache_write_tokens + other.cache_write_tokens,
-    )

@@ -142,20 +142,22 @@ def is_usable(usage: Usage, stop_reason: StopReason | None = None) -> bool:
     False if the call failed or was aborted, if no input was counted (truncated streams report zeros), and if the numbers
     contradict one another: one is negative, one is no whole number, or the cached parts exceed the whole input.
     """
-    if not is_counted(usage):
-        return False
-    if stop_reason in ("error", "aborted") or usage.input_tokens <= 0 or usage.output_tokens < 0:
+    if not is_counted(usage) or stop_reason in ("error", "aborted"):
         return False
     cached = (usage.cache_read_tokens, usage.cache_write_tokens)
-    return min(cached) >= 0 and sum(cached) <= usage.input_tokens
+    return min(usage.output_tokens, *cached) >= 0 and usage.input_tokens >= max(sum(cached), 1)
 
 
 def is_counted(usage: object) -> bool:
     """Return whether this is a usage report of plain whole numbers; one made by a host's own code may hold other values."""
-    if not isinstance(usage, Usage):
-        return False
-    numbers = (usage.input_tokens, usage.output_tokens, usage.cache_read_tokens, usage.cache_write_tokens)
-    return {*map(type, numbers)} == {int}  # a boolean is no count
+    return (
+        isinstance(usage, Usage)
+        and type(usage.input_tokens) is int  # a boolean is no count
+        and type(usage.output_tokens) is int
+        and type(usage.cache_read_tokens) is int
+        and type(usage.cache_write_tokens) is int
+        and type(usage.is_estimate) is bool
+    )
 
 
 def context_tokens(usage: Usage) -> int:

@@ -331,6 +331,7 @@ class ConversationMethods(RecallMethods[M]):
             compaction_count=record.compaction_count if record else 0,
             breaker="closed" if breaker.opened_at is None else f"open: {breaker.why}",
             is_loaded=is_loaded,
+            summary_usage=conversation.summary_usage,
         )
 
 

@@ -15,6 +15,7 @@ from compaction_hooks.summary.extractive.outline import Section, headed_sections
 from compaction_hooks.summary.request import Summary, SummaryRequest, read_instructions
 from compaction_hooks.text.escaping import find_turns, remove_noise
 from compaction_hooks.text.patterns import lazy_pattern
+from compaction_hooks.tokens.estimator import TokenEstimator, estimate_messages_tokens
 
 logger = logging.getLogger("compaction_hooks")
 
@@ -53,17 +54,34 @@ _PROMPT_TAG = lazy_pattern(
 )
 
 
-def read_summary_usage(answer: object) -> Usage | None:
-    """Return the cost of an answer, if it names one. Warn about a cost that cannot be read: the summary still counts."""
+def read_summary_usage(answer: Summary, request: SummaryRequest, estimator: TokenEstimator) -> Usage | None:
+    """Return the cost of an answer; None if it names none and code wrote it, or it tells why there is no summary.
+
+    The cost of any other answer is estimated, by the texts of the request that the summarizer read, or else by the messages.
+    Warn about a cost that cannot be read: the summary still counts.
+    """
     try:
-        read = read_report(answer.usage, "Summary") if isinstance(answer, Summary) else None
+        usage = read_report(answer.usage, "Summary")
+        why = "" if usage is None or is_counted(usage) else "its counts must be whole numbers"
     except Exception as error:  # noqa: BLE001 - a host's callable may put any object there
-        logger.warning("the usage of a summary is left out: %s", describe_error(error))
-        return None
-    if read is not None and not is_counted(read):
-        logger.warning("the usage of a summary is left out: its counts must be whole numbers")
-        return None
-    return read
+        usage, why = None, describe_error(error)
+    if why:
+        logger.warning("the usage of a summary cannot be read, and is estimated: %s", why)
+    elif usage is not None or answer.is_by_rule or answer.fallback_reason:
+        return usage
+
+    made = vars(request)  # a text that was never made was not read
+    if prompt := made.get("prompt") or made.get("transcript"):
+        tokens = estimator.estimate_tokens(request.system) + estimator.estimate_tokens(prompt)
+    else:
+        earlier = request.previous_summary or ""
+        tokens = estimator.estimate_tokens(earlier) + estimate_messages_tokens(request.messages, estimator)
+    return Usage(
+        input_tokens=tokens,
+        # No more than may be accepted is read: the text may be megabytes.
+        output_tokens=estimator.estimate_tokens(answer.text[: request.max_tokens * MOST_CHARS_PER_TOKEN]),
+        is_estimate=True,
+    )
 
 
 def unwrap_answer(answer: object) -> Summary:

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from compaction_hooks.messages import Message, Provider, UsageReport, Value
 from compaction_hooks.native import NativeItems
@@ -85,8 +85,8 @@ class Summary(Value):
 
     Attributes:
         text: The summary, as Markdown.
-        usage: The cost of the call, for the books: a `Usage`, or the provider's own as a dict or a client's object; None when
-            unknown.
+        usage: The cost of the call, for the books: a `Usage`, or the provider's own as a dict or a client's object; None: it is
+            estimated, unless `is_by_rule` or `fallback_reason` says that no model wrote the text.
         finish_reason: The provider's word for how the answer ended; "length" and its synonyms refuse it.
         tool_calls: Tool calls that the model made instead of an answer; one is enough to refuse it.
         native: The provider's own summary of all messages of `SummaryRequest.live`. `text` is then its readable form; if that is
@@ -249,9 +249,9 @@ def _leave_open(blank: SummaryRequest, texts: _Texts) -> SummaryRequest:
     return request
 
 
-def _texts_of(request: SummaryRequest) -> _Texts | None:
-    """Return the maker of a request's texts; None for a request that came with all of them."""
-    return vars(request).get("_texts")
+def _texts_of(request: SummaryRequest) -> _Texts:
+    """Return the maker of a request's texts."""
+    return cast("_Texts", vars(request)["_texts"])
 
 
 def halve(request: SummaryRequest, estimate: Callable[[str], int]) -> SummaryRequest | None:
@@ -260,26 +260,22 @@ def halve(request: SummaryRequest, estimate: Callable[[str], int]) -> SummaryReq
     The kept messages are no longer shown. Results are cut harder first, then the newest items go, a call with its results. None
     when nothing would be left.
     """
-    texts = _texts_of(request)
     tokens = estimate(request.transcript) // 2
     blank = replace(
         request, prompt="", transcript="", omitted_items=0, live=None
     )  # else it would hold the text that overflowed
-    smaller = _Texts(blank, lambda _: tokens, estimate, name_facts=texts.name_facts if texts else str)
+    smaller = _Texts(blank, lambda _: tokens, estimate, name_facts=_texts_of(request).name_facts)
     return _leave_open(blank, smaller) if smaller.shown[1].pieces else None
 
 
 def count_shown_messages(request: SummaryRequest) -> int:
     """Return the number of messages, from the oldest on, that a request's summarizer saw: all if it read no transcript."""
-    texts = _texts_of(request)
-    return len(request.messages) - (request.omitted_items if texts is None or texts.was_read else 0)
+    return len(request.messages) - (request.omitted_items if _texts_of(request).was_read else 0)
 
 
 def read_instructions(request: SummaryRequest) -> str:
     """Return the end of the prompt, with our instructions; nothing if the summarizer read neither prompt nor transcript."""
     texts = _texts_of(request)
-    if texts is None:
-        return make_prompt(request).behind
     return texts.shown[0].behind if texts.was_read else ""
 
 

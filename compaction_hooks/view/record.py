@@ -106,7 +106,7 @@ class CompactionRecord(Value):
         base: The earlier summary at the head of the list that the record was made from; None for a whole list.
         read_files, modified_files: Paths, in the order they were last touched; cumulative.
         digest: The actions in the covered messages, as plain JSON (`files.digest`).
-        usage: The tokens that the summary cost, or None.
+        usage: The tokens that the summary cost, or None. A part may be estimated; only then its JSON has `is_estimate`.
         calibration: The calibration learned from usage when it was made: `Calibration.to_dict()`, with the names of its
             estimator, format and model; empty if nothing was learned.
         takes_back: Ids of records that were undone; only a note has them.
@@ -185,7 +185,8 @@ class CompactionRecord(Value):
 
     def to_dict(self) -> dict[str, object]:
         """Return plain JSON, unknown fields included."""
-        usage = None if self.usage is None else dataclasses.asdict(self.usage)
+        counts = {} if self.usage is None else dataclasses.asdict(self.usage)
+        usage = {name: count for name, count in counts.items() if count or name not in _RARE_FIELDS} or None
         given: dict[str, object] = {"reason": self.reason.value, "usage": usage}
         fields = {name: value for name in _NAMES if (value := getattr(self, name)) or name not in _RARE_FIELDS}
         return {**self.extra, "version": RECORD_VERSION, **_plain(fields | given)}
@@ -231,7 +232,7 @@ class CompactionRecord(Value):
 
 
 _NAMES = [each.name for each in dataclasses.fields(CompactionRecord) if each.name != "extra"]
-_RARE_FIELDS = frozenset({"takes_back", "stale_runs", "binding_models", "handle", "source", "native"})
+_RARE_FIELDS = frozenset({"takes_back", "stale_runs", "binding_models", "handle", "source", "native", "is_estimate"})
 """Fields that are left out if they are empty."""
 _KNOWN_FIELDS = frozenset((*_NAMES, "version"))
 

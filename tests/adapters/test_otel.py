@@ -104,6 +104,16 @@ def test_a_compaction_is_one_span_with_the_events_figures(traced: Traced) -> Non
     assert span.status.status_code is StatusCode.UNSET
 
 
+def test_an_estimated_cost_is_marked(traced: Traced) -> None:
+    traced.controller(Scripted()).transform_context_sync(conversation())
+    (span,) = traced.spans
+    event = traced.events[-1]
+    assert isinstance(event, CompactionFinished)
+    assert event.usage is not None
+    marked = {"compaction.usage_is_estimate": True, **cost(event.usage)}
+    assert {name: value for name, value in attributes(span).items() if "usage" in name} == marked
+
+
 def test_without_a_compaction_there_is_no_span(traced: Traced) -> None:
     hooks = traced.controller(Scripted())
     hooks.transform_context_sync(talk(2))
@@ -196,6 +206,7 @@ def test_the_page_names_every_attribute_and_no_other(traced: Traced) -> None:
     traced.controller(Scripted(Summary(text="## Goal\n- port it", usage=COST))).session("a").transform_context_sync(
         conversation()
     )
+    traced.controller(Scripted()).transform_context_sync(conversation())
     settings = CompactionSettings(trigger_tokens=8_000, clear_tool_results=False)
     traced.controller(Scripted(ValueError()), 32_768, settings).transform_context_sync(conversation())
     page = (ROOT / "docs" / "tracing.md").read_text(encoding="utf-8")

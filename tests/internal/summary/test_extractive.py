@@ -16,7 +16,7 @@ from compaction_hooks.summary.extractive import ExtractiveSummarizer
 from compaction_hooks.summary.extractive.identifiers import kind_of
 from compaction_hooks.summary.extractive.outline import REQUESTS, Section, parse
 from compaction_hooks.summary.extractive.steps import CHANGE_CHARS, Failures, read_steps
-from compaction_hooks.summary.request import SummaryKind, SummaryRequest
+from compaction_hooks.summary.request import SummaryKind, SummaryRequest, summary_request
 from compaction_hooks.tokens import CharacterEstimator
 from compaction_hooks.view.texts import render_summary
 from tests.standing_orders import NO_ORDERS, STANDING_ORDERS
@@ -32,15 +32,14 @@ def request(
     focus: str | None = None,
     kind: SummaryKind = "history",
 ) -> SummaryRequest:
-    return SummaryRequest(
-        system="",
-        prompt="",
-        transcript="",
+    return summary_request(
+        [*messages],
+        kind=kind,
         previous_summary=previous,
         focus=focus,
-        kind=kind,
         max_tokens=max_tokens,
-        messages=tuple(messages),
+        request_tokens=100_000,
+        estimate=TOKENS,
     )
 
 
