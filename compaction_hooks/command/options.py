@@ -26,8 +26,8 @@ Files = Annotated[
     typer.Argument(
         metavar="FILE",
         help="Sessions of Claude Code, Codex, Copilot CLI, Gemini CLI, OpenCode, OpenHands, mini-swe-agent, pi and others, "
-        "message dumps of LangChain and pydantic-ai, OpenAI or Anthropic message lists; JSON or JSON Lines, plain or gzipped. Folders of them; - "
-        "for standard input.",
+        "message dumps of LangChain and pydantic-ai, OpenAI or Anthropic message lists; JSON or JSON Lines, plain or "
+        "gzipped. Folders of them; - for standard input.",
         show_default=False,
     ),
 ]

@@ -1,0 +1,98 @@
+from compaction_hooks.replay.bills import Bill
+from compaction_hooks.replay.compare import Money, Outcome, advise, headline
+from compaction_hooks.replay.replayed import Totals
+from tests.cases import folded
+
+
+def outcome(
+    name: str = "a", *, spent: float | None = 1.0, without: float = 2.0, lost: int = 0, over: int = 0, unfit: int = 0
+) -> Outcome:
+    totals = Totals(
+        sessions=1, calls=9, compactions=1, used_later=10, kept=10 - lost, overflows_without=over, unfit_calls=unfit
+    )
+    money = () if spent is None else (Money(model="", sessions=1, spent=spent, without=without, sent=Bill()),)
+    return Outcome(name=name, totals=totals, money=money)
+
+
+@folded(
+    "outcomes, advice",
+    {
+        "the cheapest of those that keep as much": (
+            [outcome("a", spent=1.5), outcome("b", spent=1.0), outcome("c", spent=0.5, lost=2)],
+            "Choose b at $1.00: loses nothing that was needed later; a costs $1.50; c is cheaper ($0.50) and loses 2.",
+        ),
+        "one keeps more": (
+            [outcome("a", lost=3), outcome("b", spent=1.2, lost=1)],
+            "Choose b at $1.20: loses 1 of what was needed later, the next best 3; a is cheaper ($1.00) and loses 3.",
+        ),
+        "calls that do not fit": (
+            [outcome("a", spent=0.1, unfit=1, over=5), outcome("b", over=5)],
+            "Choose b at $1.00: loses nothing that was needed later.",
+        ),
+        "no prices": (
+            [outcome("a", spent=None), outcome("b", spent=None)],
+            "Choose a: loses nothing that was needed later.",
+        ),
+        "compaction does not pay": (
+            [outcome("a", spent=3.0), outcome("b", spent=2.5)],
+            "Choose no compaction: every call fits without it, and costs less than with any of these settings.",
+        ),
+        "it must be": (
+            [outcome("a", spent=3.0, over=1), outcome("b", spent=2.5, over=1)],
+            "Choose b at $2.50: loses nothing that was needed later; a costs $3.00.",
+        ),
+        "nothing compacted": (
+            [Outcome(name="a", totals=Totals(sessions=1, calls=3), money=())] * 2,
+            "All of these settings do the same: nothing is compacted.",
+        ),
+    },
+)
+def test_advice_has_its_reason(outcomes: list[Outcome], advice: str) -> None:
+    assert advise(outcomes) == advice
+
+
+def by_model(*pairs: tuple[float, float]) -> Outcome:
+    money = tuple(Money(model=f"m{n}", spent=spent, without=without) for n, (spent, without) in enumerate(pairs))
+    return Outcome(name="a", totals=Totals(calls=2, compactions=1), money=money)
+
+
+@folded(
+    "told, text",
+    {
+        "saves": (
+            outcome(spent=0.5, over=4, lost=3),
+            "Compaction makes 4 of 4 calls fit that would not have and saves $1.50 of $2.00 (75 %); of what was needed later "
+            "it loses 3 of 10 names.",
+        ),
+        "costs more": (
+            outcome(spent=2.5),
+            "Compaction costs $0.50 more than the $2.00 without it (25 %); of what was needed later it loses 0 of 10 names.",
+        ),
+        "by model": (
+            by_model((1, 2), (1.5, 2)),
+            "Compaction saves 25 % to 50 % of the bill (by model); the agent used nothing later that it took away.",
+        ),
+        "dearer by model": (
+            by_model((3, 2), (2.5, 2)),
+            "Compaction costs 25 % to 50 % more (by model); the agent used nothing later that it took away.",
+        ),
+        "both by model": (
+            by_model((1, 2), (3, 2)),
+            "Compaction changes the bill by -50 % to +50 % (by model); the agent used nothing later that it took away.",
+        ),
+        "no call": (
+            Outcome(name="a", totals=Totals(), money=()),
+            "No call to replay: no answer of a model has anything before it.",
+        ),
+        "nothing due": (
+            Outcome(name="a", totals=Totals(calls=3), money=()),
+            "Compaction saves nothing here: no call came near the window.",
+        ),
+        "nothing fits": (
+            Outcome(name="a", totals=Totals(calls=3, unfit_calls=1, overflows_without=1), money=()),
+            "Compaction saves nothing here: no call came near the window, but 1 call could not be made to fit.",
+        ),
+    },
+)
+def test_the_headline_tells_what_is_saved_and_what_it_costs(told: Outcome, text: str) -> None:
+    assert headline(told) == text

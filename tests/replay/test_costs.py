@@ -1,0 +1,130 @@
+"""The bill of a replay, against providers' rules worked out by hand."""
+
+from typing import Any
+
+import pytest
+
+from compaction_hooks.formats import OpenAIChatFormat
+from compaction_hooks.replay import RecordedSession, replay
+from compaction_hooks.replay.bills import Bill, Block, CacheRules, PromptCaches, read_blocks
+from compaction_hooks.replay.prices import EXAMPLES, find_prices
+from compaction_hooks.tokens import CharacterEstimator
+from tests.cases import folded
+from tests.conversations import assistant, prose, system, talk, user
+from tests.replay.samples import forgetful_conversation, long_conversation, short_conversation
+
+
+def blocks(*sizes: int, first: str = "") -> list[Block]:
+    return [Block(f"user\n{first}{number}", size, is_system=number == 0) for number, size in enumerate(sizes)]
+
+
+PREFIX = CacheRules(minimum_tokens=1_000, step_tokens=100)
+MARKS = CacheRules(minimum_tokens=1_000, at_marks=True, marks_system=True, lookback_blocks=3)
+
+
+@folded(
+    "rules, requests, bills",
+    {
+        "too short": (PREFIX, [blocks(900)], [Bill(plain=900)]),
+        "a known beginning in steps": (
+            PREFIX,
+            [blocks(1_000, 150), blocks(1_000, 150, 500)],
+            [Bill(written=1_150), Bill(read=1_100, written=550)],
+        ),
+        "a changed beginning": (
+            PREFIX,
+            [blocks(1_000, 500), blocks(1_000, 500, first="other ")],
+            [Bill(written=1_500), Bill(written=1_500)],
+        ),
+        "up to the last mark": (
+            MARKS,
+            [blocks(1_000, 150), blocks(1_000, 150, 500)],
+            [Bill(written=1_150), Bill(read=1_150, written=500)],
+        ),
+        "a mark too far back, so that of the system prompt": (
+            MARKS,
+            [blocks(1_000, 150), blocks(1_000, 150, *[10] * 5)],
+            [Bill(written=1_150), Bill(read=1_000, written=200)],
+        ),
+    },
+)
+def test_the_parts_of_a_request_by_price(rules: CacheRules, requests: list[list[Block]], bills: list[Bill]) -> None:
+    caches = PromptCaches([rules])
+    assert [caches.request(request)[0] for request in requests] == bills
+
+
+def test_blocks_add_up_to_the_estimate_of_a_message() -> None:
+    estimate = CharacterEstimator().estimate_message_tokens
+    for message in forgetful_conversation():
+        pieces = OpenAIChatFormat().read(message)
+        assert sum(block.tokens for block in read_blocks(pieces)) == sum(map(estimate, pieces))
+
+
+def session(messages: list[dict[str, Any]], model: str | None = None, **fields: Any) -> RecordedSession:
+    return RecordedSession(
+        id="s1", format_name="messages", format=OpenAIChatFormat(), messages=tuple(messages), model=model, **fields
+    )
+
+
+def test_a_session_that_is_not_compacted_costs_the_same_with_compaction() -> None:
+    done = replay(session(short_conversation()), window=200_000)
+    assert [cost.model for cost in done.costs] == [prices.model for prices in EXAMPLES]
+    for cost in done.costs:
+        assert cost.calls == cost.calls_without
+        assert cost.with_compaction > 0 == cost.summaries
+
+
+def test_a_compaction_breaks_the_cache_once_and_its_summary_has_a_price() -> None:
+    done = replay(session([*long_conversation(), *talk(24, 250)]), window=8_000)
+    first = done.compactions[0].call - 1
+    assert any(compaction.summary for compaction in done.compactions)
+    for cost in done.costs:
+        assert len(cost.calls) == len(cost.calls_without) == len(done.calls)
+        assert cost.summaries > 0
+        assert cost.calls[:first] == cost.calls_without[:first]
+        assert cost.sent.read < cost.sent_without.read
+
+
+def test_a_call_that_does_not_fit_costs_nothing() -> None:
+    done = replay(session([system(), user(prose(9_500)), assistant("Too long.")]), window=8_000)
+    assert [cost.calls for cost in done.costs] == [(0.0,)] * len(EXAMPLES)
+    assert all(cost.without_compaction > 0 for cost in done.costs)
+
+
+# -- prices of real models
+
+
+@folded(
+    "name, model, dollars",
+    {
+        "dated": ("claude-sonnet-4-5-20250929", "claude-sonnet-4-5", 3.0),
+        "of Bedrock": ("bedrock/us.anthropic.claude-sonnet-4-5", "claude-sonnet-4-5", 3.0),
+        "of a router": ("openrouter/anthropic/claude-sonnet-4.5:free", "claude-sonnet-4-5", 3.0),
+        "of a framework": ("openai:gpt-5", "gpt-5", 1.25),
+        "long requests": ("claude-sonnet-4-5", "claude-sonnet-4-5", 3.0),
+    },
+)
+def test_prices_of_a_model_by_any_of_its_names(name: str, model: str, dollars: float) -> None:
+    pytest.importorskip("genai_prices")
+    found = find_prices(name)
+    assert found is not None
+    assert (found.model, found.dollars(Bill(plain=100_000)) * 10) == (model, pytest.approx(dollars))
+
+
+def test_a_long_request_is_dearer_as_a_whole() -> None:
+    pytest.importorskip("genai_prices")
+    found = find_prices("claude-sonnet-4-5")
+    assert found is not None
+    assert found.dollars(Bill(plain=400_000)) > 4 * found.dollars(Bill(plain=100_000))
+
+
+@pytest.mark.parametrize("name", [None, "", "scripted", "a/b:c/", "ft::"])
+def test_prices_of_an_unknown_model_are_unknown(name: str | None) -> None:
+    assert find_prices(name) is None
+
+
+def test_the_recorded_model_has_its_own_prices_and_counts() -> None:
+    pytest.importorskip("genai_prices")
+    done = replay(session(short_conversation(), model="claude-opus-4-5"), window=200_000)
+    (cost,) = done.costs
+    assert (cost.model, cost.is_recorded) == ("claude-opus-4-5", True)
