@@ -148,11 +148,12 @@ def test_only_the_package_has_its_version() -> None:
     assert not [found for found in texts if re.search(r"(?<![\d.=>])0\.[12]\.0(?!\d)", found)]
 
 
-@pytest.mark.full
-def test_the_replay_page_shows_the_output_of_its_first_command() -> None:
+@pytest.mark.parametrize("options", ["--window 16k", "--window 16k,32k,64k"])
+def test_the_replay_page_shows_the_output_of_its_commands(options: str) -> None:
     pytest.importorskip("rich")
-    command = [sys.executable, "-m", "compaction_hooks", "replay", "examples/session.jsonl"]
+    command = [sys.executable, "-m", "compaction_hooks.command", "replay", "examples/session.jsonl", *options.split()]
     environment = os.environ | {"COLUMNS": "80", "NO_COLOR": "1"}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
-    shown = text("docs/replay.md").split("The first command prints:\n\n```\n", 1)[1].split("```", 1)[0]
+    page = text("docs/replay.md").partition(f"compaction-hooks replay examples/session.jsonl {options}\n```\n")[2]
+    shown = page.split("```\n")[1]
     assert [line.rstrip() for line in done.stdout.rstrip().splitlines()] == shown.rstrip().splitlines()
