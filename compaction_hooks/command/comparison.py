@@ -124,7 +124,7 @@ def _describe_money(money: Sequence[Money], sessions: int) -> str:
         )
     left_out = sessions - money[0].sessions if money else 0
     if left_out and not money[0].model:
-        lines.append(f"{pluralize(left_out, 'session')} of models without a known price are not in it")
+        lines.append(f"left out: {pluralize(left_out, 'session')} whose model has no known price")
     return "\n".join(lines)
 
 
