@@ -149,9 +149,8 @@ def _print_settings(console: Console, batch: Batch, settings: Sequence[Setting])
     console.print(Text(advise(outcomes), style=HEAD))
     left_out = len(batch.done) - outcomes[0].money[0].sessions if outcomes[0].money else 0
     if left_out:
-        console.print(
-            f"{pluralize(left_out, 'session')} of models without a known price are not in the costs.", style="dim"
-        )
+        told = f"Costs without {pluralize(left_out, 'session')} whose model has no known price."
+        console.print(told, style="dim")
 
 
 def _setting_cells(outcome: Outcome) -> dict[str, str]:
