@@ -65,10 +65,14 @@ def _describe_windows(done: Sequence[Done]) -> str:
     windows = sorted({one.replays[0].window for one in done})
     calls = sum(len(one.replays[0].calls) for one in done)
     span = short(windows[0]) if len(windows) == 1 else f"{short(windows[0])} to {short(windows[-1])}"
-    own = " of the recorded models" if done[0].window_note else ""
     unknown = sum(one.window_note.startswith("since") for one in done)
-    rest = f"; 200k for {pluralize(unknown, 'session')} whose model is unknown" if unknown else ""
-    return f"{pluralize(calls, 'call')} in windows of {span}{own}{rest}."
+    if not done[0].window_note:
+        origin = ""
+    elif unknown == len(done):
+        origin = ", since no recorded model is known"
+    else:
+        origin = " of the recorded models" + (f"; 200k for {unknown:,} whose model is unknown" if unknown else "")
+    return f"{pluralize(calls, 'call')} in windows of {span}{origin}."
 
 
 def _total_cells(outcome: Outcome) -> dict[str, str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import logging
 from collections import Counter
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -280,6 +279,7 @@ class _Run:
             kept="\n".join((summary, *pins)),
             sent="\n".join(sent),
         )
+        self._seen = len(host)
         words = plain("\n".join((*shown, *made)))
         constraints = dict.fromkeys(text for each in self._constraints[:covered] for text in each)
         details = None
@@ -361,8 +361,7 @@ class _PricedSummarizer:
         self._summarize = ExtractiveSummarizer()
 
     def __call__(self, request: SummaryRequest, /) -> Summary:
-        # A copy, because the controller takes a transcript that was read for all that the summarizer saw.
-        asked = ESTIMATOR.estimate_tokens(request.system) + ESTIMATOR.estimate_tokens(copy.deepcopy(request).prompt)
+        asked = ESTIMATOR.estimate_tokens(request.system) + ESTIMATOR.estimate_tokens(request.prompt)
         summary = self._summarize(request)
         answered = ESTIMATOR.estimate_tokens(summary.text)
         return replace(summary, usage=Usage(input_tokens=asked, output_tokens=answered))

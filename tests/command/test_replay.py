@@ -184,6 +184,18 @@ def test_the_window_is_that_of_the_recorded_model(
     assert json.loads(capsys.readouterr().out)["sessions"][0]["window"] == window
 
 
+def test_of_many_sessions_the_largest_are_shown(tmp_path: Path, capsys: Capture) -> None:
+    file = write_sessions(tmp_path / "s.jsonl", *[short_conversation()] * 24, forgetful_conversation())
+    run(file)
+    said = capsys.readouterr().out
+    assert "in windows of 200k, since no recorded model is known." in said
+    rows = [line.split()[0] for line in said.splitlines() if re.match(r"s\d+ ", line)]
+    assert (rows[0], len(rows)) == ("s25", 20)
+    assert "... 5 smaller ones" in said
+    run(file, "--details")
+    assert len([line for line in capsys.readouterr().out.splitlines() if re.match(r"s\d+ ", line)]) == 25
+
+
 # -- folders and standard input
 
 
@@ -387,6 +399,13 @@ def test_a_bad_file_gets_one_line_and_exit_code_2(
         "negative": (["--window", "-5"], "Invalid value for '--window': '-5' is no number of tokens"),
         "tiny": (["--window", "1000"], "Invalid value for '--window': '1000' is below the smallest window of"),
         "keep": (["--keep", "x"], "Invalid value for '--keep': 'x' is no number of tokens"),
+        "keep above the window": (
+            ["--window", "8k,16k", "--keep", "10k"],
+            "Invalid value for '--keep': 10k is above the window of 8k; keep less",
+        ),
+        "trigger": (["--trigger", "150%"], "Invalid value for '--trigger': '150%' is no part of the window; write 60%"),
+        "trigger in words": (["--trigger", "most%"], "Invalid value for '--trigger': 'most%' is no part of the window"),
+        "nothing behind a comma": (["--window", "8k,"], "Invalid value for '--window': '' is no number of tokens"),
         "reserve": (["--reserve", "k"], "Invalid value for '--reserve': 'k' is no number of tokens"),
         "unknown option": (["--windows", "5"], "No such option"),
         "no value": (["--window"], "Option '--window' requires an argument"),

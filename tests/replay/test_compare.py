@@ -1,6 +1,6 @@
 from compaction_hooks.replay.bills import Bill
-from compaction_hooks.replay.compare import Money, Outcome, advise, headline
-from compaction_hooks.replay.replayed import Totals
+from compaction_hooks.replay.compare import Money, Outcome, advise, headline, summarize
+from compaction_hooks.replay.replayed import Cost, Replay, Totals
 from tests.cases import folded
 
 
@@ -96,3 +96,38 @@ def by_model(*pairs: tuple[float, float]) -> Outcome:
 )
 def test_the_headline_tells_what_is_saved_and_what_it_costs(told: Outcome, text: str) -> None:
     assert headline(told) == text
+
+
+def test_known_prices_go_before_examples() -> None:
+    def cost(model: str, *, is_recorded: bool) -> Cost:
+        calls = (1.0,)
+        return Cost(
+            model=model,
+            is_recorded=is_recorded,
+            calls=calls,
+            calls_without=calls,
+            summaries=0.0,
+            sent=Bill(),
+            sent_without=Bill(),
+        )
+
+    def replay(*costs: Cost) -> Replay:
+        return Replay(
+            session_id="s1",
+            window=8_000,
+            trigger=6_000,
+            keep=2_000,
+            calls=(),
+            compactions=(),
+            unfit=(),
+            put_off={},
+            probes=(),
+            used_recorded_usage=False,
+            costs=costs,
+        )
+
+    known = replay(cost("m1", is_recorded=True))
+    examples = replay(cost("e1", is_recorded=False), cost("e2", is_recorded=False))
+    assert [each.model for each in summarize("a", [examples, examples]).money] == ["e1", "e2"]
+    (money,) = summarize("a", [known, examples, known]).money
+    assert (money.model, money.sessions, money.spent) == ("", 2, 2.0)

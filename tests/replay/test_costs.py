@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
+from compaction_hooks import Usage
 from compaction_hooks.formats import OpenAIChatFormat
-from compaction_hooks.replay import RecordedSession, replay
+from compaction_hooks.replay import RecordedCall, RecordedSession, replay
 from compaction_hooks.replay.bills import Bill, Block, CacheRules, PromptCaches, read_blocks
 from compaction_hooks.replay.prices import EXAMPLES, find_prices
 from compaction_hooks.tokens import CharacterEstimator
@@ -101,7 +102,6 @@ def test_a_call_that_does_not_fit_costs_nothing() -> None:
         "of Bedrock": ("bedrock/us.anthropic.claude-sonnet-4-5", "claude-sonnet-4-5", 3.0),
         "of a router": ("openrouter/anthropic/claude-sonnet-4.5:free", "claude-sonnet-4-5", 3.0),
         "of a framework": ("openai:gpt-5", "gpt-5", 1.25),
-        "long requests": ("claude-sonnet-4-5", "claude-sonnet-4-5", 3.0),
     },
 )
 def test_prices_of_a_model_by_any_of_its_names(name: str, model: str, dollars: float) -> None:
@@ -111,14 +111,35 @@ def test_prices_of_a_model_by_any_of_its_names(name: str, model: str, dollars: f
     assert (found.model, found.dollars(Bill(plain=100_000)) * 10) == (model, pytest.approx(dollars))
 
 
-def test_a_long_request_is_dearer_as_a_whole() -> None:
+def test_the_price_of_a_request_is_the_sum_of_its_parts() -> None:
     pytest.importorskip("genai_prices")
     found = find_prices("claude-sonnet-4-5")
     assert found is not None
-    assert found.dollars(Bill(plain=400_000)) > 4 * found.dollars(Bill(plain=100_000))
+    bill = Bill(read=10_000, written=20_000, plain=30_000, output=4_000, asked=5_000, summaries=600)
+    dollars = (10_000 * 0.3 + 20_000 * 3.75 + 35_000 * 3 + 4_600 * 15) / 1e6
+    assert found.dollars(bill) == pytest.approx(dollars)
+    assert found.dollars(Bill()) == 0
+    assert found.dollars(Bill(plain=400_000)) > 4 * found.dollars(Bill(plain=100_000)), "long requests are dearer"
 
 
-@pytest.mark.parametrize("name", [None, "", "scripted", "a/b:c/", "ft::"])
+@folded(
+    "name, at_marks, minimum",
+    {
+        "Anthropic's marks": ("claude-opus-4-5", True, 1_024),
+        "OpenAI's prefixes": ("gpt-5.5", False, 1_024),
+        "OpenAI's marks": ("gpt-5.6", True, 1_024),
+        "Google's prefixes": ("gemini-2.5-pro", False, 4_096),
+        "another provider's": ("deepseek-chat", False, 1_024),
+    },
+)
+def test_each_family_has_its_rules_of_a_cache(name: str, at_marks: bool, minimum: int) -> None:
+    pytest.importorskip("genai_prices")
+    found = find_prices(name)
+    assert found is not None
+    assert (found.rules.at_marks, found.rules.minimum_tokens) == (at_marks, minimum)
+
+
+@pytest.mark.parametrize("name", [None, "", "scripted", "a/b:c/", "ft::", "text-embedding-3-small"])
 def test_prices_of_an_unknown_model_are_unknown(name: str | None) -> None:
     assert find_prices(name) is None
 
@@ -128,3 +149,14 @@ def test_the_recorded_model_has_its_own_prices_and_counts() -> None:
     done = replay(session(short_conversation(), model="claude-opus-4-5"), window=200_000)
     (cost,) = done.costs
     assert (cost.model, cost.is_recorded) == ("claude-opus-4-5", True)
+
+
+def test_system_prompt_and_tools_are_paid_and_counts_of_the_provider_believed() -> None:
+    messages = short_conversation()
+    plain = replay(session(messages), window=200_000).costs[0]
+    answers = [index for index, message in enumerate(messages) if message["role"] == "assistant"]
+    counted = tuple(RecordedCall(index=i, usage=Usage(input_tokens=9, output_tokens=5_000)) for i in answers)
+    tools = ({"name": "read", "description": prose(100)},)
+    more = replay(session(messages, system=prose(900), tools=tools, calls=counted), window=200_000).costs[0]
+    assert more.sent.output == 5_000 * len(answers)
+    assert more.sent.plain + more.sent.written + more.sent.read > plain.sent.plain + 1_000 * len(answers)

@@ -60,6 +60,7 @@ def test_later_calls_are_not_searched() -> None:
         "several": ("You must use tabs here\nDon't rename files", ["You must use tabs here", "Don't rename files"]),
         "in a sentence": ("I never said that it must work.", []),
         "a program's message": ("<system-reminder>Never do that at all.</system-reminder>", []),
+        "a pasted document": (f"Never do that again. {'words ' * 400}", []),
         "pasted code": ("```\nNever touch the public API.\n```", []),
     },
 )

@@ -7,10 +7,19 @@ from typing import Any
 import pytest
 
 from compaction_hooks import CompactionSettings, SummaryRequest, Usage
-from compaction_hooks.replay import RecordedCall, RecordedSession, Replay, Totals, read_sessions, replay, total
+from compaction_hooks.replay import (
+    RecordedCall,
+    RecordedSession,
+    Replay,
+    Totals,
+    UsedLater,
+    read_sessions,
+    replay,
+    total,
+)
 from compaction_hooks.tokens import CharacterEstimator
 from tests.cases import folded
-from tests.conversations import assistant, prose, system, user
+from tests.conversations import assistant, call, prose, steps, system, tool, user
 from tests.data import DATA, needs_data
 from tests.replay.samples import (
     OLD_FILE,
@@ -205,6 +214,30 @@ def test_identifiers_in_kept_messages_do_not_count() -> None:
     done = replay_with_summary(forgetful_conversation(f"I mean {OLD_ORDER}."), f"{OLD_ORDER} is in {OLD_FILE}")
     later = done.compactions[0].used_later
     assert (later.kept, later.lost) == ((OLD_FILE,), ())
+
+
+def test_identifiers_in_the_beginning_of_a_result_that_is_cut_short_do_not_count() -> None:
+    read = assistant(None, call("c1", path="log"))
+    log = tool("c1", f"{OLD_FILE} {prose(12_000)}")
+    conversation = [system(), user("Read it."), read, log, assistant(f"It is {OLD_FILE}.")]
+    (compaction,) = replay(session(conversation), window=WINDOW).compactions
+    assert compaction.shortened_parts == 1
+    assert compaction.used_later == UsedLater()
+
+
+def test_identifiers_in_the_middle_of_a_result_that_is_cut_short_are_lost() -> None:
+    read = assistant(None, call("c1", path="log"))
+    log = tool("c1", f"{prose(6_000)} {OLD_FILE} {prose(6_000)}")
+    conversation = [system(), user("Read it."), read, log, assistant(f"It is {OLD_FILE}.")]
+    (compaction,) = replay(session(conversation), window=WINDOW).compactions
+    assert compaction.used_later == UsedLater(lost=(OLD_FILE,))
+
+
+def test_identifiers_in_a_pinned_message_are_kept() -> None:
+    conversation = [system(), user(f"Mend {OLD_FILE}."), *steps(18, 300), assistant(f"Done: {OLD_FILE}.")]
+    done = replay(session(conversation), window=WINDOW, settings=SUMMARIZING, summarizer=lambda _: "## Goal\n- mend")
+    pinned = [each for each in done.compactions if each.pinned_messages]
+    assert [name for each in pinned for name in each.used_later.kept] == [OLD_FILE]
 
 
 def test_identifiers_that_were_not_compacted_do_not_count() -> None:
