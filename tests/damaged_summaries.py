@@ -1,4 +1,4 @@
-"""Three damages to the default summary, each of which the controller lets pass or notices late, and a session that shows them."""
+"""Damages to the default summary, and a session in which each of them shows."""
 
 import re
 from collections.abc import Mapping
@@ -10,6 +10,8 @@ from compaction_hooks.tokens import CharacterEstimator
 from tests.conversations import system, talk, user
 from tests.replay.samples import forgetful_conversation
 
+WINDOW = 10_000
+"""Small enough for two compactions, which take away all that the session needs later."""
 WISH = "It should print the total first."
 """A constraint by the rules of the replay, and none by those of the controller, which puts its own back."""
 PRICED = "claude-sonnet-4-5"
@@ -18,11 +20,10 @@ PRICED = "claude-sonnet-4-5"
 _default = ExtractiveSummarizer()
 
 
-def session_messages() -> list[Mapping[str, Any]]:
-    """Return a session with a constraint, an order and a file, which are all compacted and needed again later."""
-    first, request, *others = forgetful_conversation(between=talk(24, 250))
-    assert (first, request) == (system(), user("Look after the order."))
-    return [first, user(f"Look after the order. {WISH}"), *others]
+def needy_conversation() -> list[Mapping[str, Any]]:
+    """Return a conversation with a constraint, an order and a file in its beginning; later the agent names the last two again."""
+    _, _, *others = forgetful_conversation(between=talk(24, 250))
+    return [system(), user(f"Look after the order. {WISH}"), *others]
 
 
 def without_names(request: SummaryRequest) -> Summary:
@@ -50,6 +51,6 @@ async def talkative(request: SummaryRequest) -> Summary:
     summary = _default(request)
     size, text = CharacterEstimator().estimate_tokens, summary.text
     words = [word for message in request.messages for word in repr(message.parts).split()]
-    while words and size(text) < 0.95 * request.max_tokens:
+    while words and size(text) < 0.9 * request.max_tokens:
         text, words = f"{text} {' '.join(words[:20])}", words[20:]
     return replace(summary, text=text)
