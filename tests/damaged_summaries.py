@@ -27,9 +27,9 @@ def needy_conversation() -> list[Mapping[str, Any]]:
 
 
 def without_names(request: SummaryRequest) -> Summary:
-    """Write the default summary, every word with a digit or a slash blackened."""
+    """Write the default summary, every word blackened that may be a name: it has a digit, an inner capital or an inner mark."""
     summary = _default(request)
-    return replace(summary, text=re.sub(r"\S*[\d/]\S*", "###", summary.text))
+    return replace(summary, text=re.sub(r"\S*(?:\d|\w[A-Z]|[\w/][/._-]\w)\S*", "###", summary.text))
 
 
 def without_wishes(request: SummaryRequest) -> Summary:

@@ -18,6 +18,8 @@ from tests.replay.samples import OLD_FILE, OLD_ORDER, long_conversation, short_c
 
 Capture = pytest.CaptureFixture[str]
 
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = (ROOT / "docs" / "check.md").read_text(encoding="utf-8")
 DAMAGES = "tests.damaged_summaries"
 LIMITS = ("--min-kept", 0.6, "--max-lost-constraints", 0)
 no_function = "text"
@@ -240,3 +242,25 @@ def test_a_summarizer_is_found_in_the_present_folder(
     monkeypatch.setattr("sys.path", [*sys.path])
     assert run(file, "--window", WINDOW, *LIMITS, "--allow-unmeasured", "--summarizer", "my_summaries:summarize") == 1
     assert "summarizer failed: 3 failures; the first at call 15: RuntimeError: no credit" in capsys.readouterr().out
+
+
+# -- the page
+
+
+def test_the_commands_of_the_page_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    commands = re.findall(r"^(?: *- (?:run: )?)?compaction-hooks check (sessions/ .*)$", PAGE, re.MULTILINE)
+    assert len(commands) == 3
+    monkeypatch.chdir(tmp_path)
+    Path("sessions").mkdir()
+    write_sessions(Path("sessions", "s.jsonl"), needy_conversation(), model=PRICED)
+    assert [run(*command.split()) for command in commands] == [0, 0, 0]
+    assert Path("report.xml").is_file()
+
+
+@pytest.mark.full
+def test_the_page_shows_the_output_of_its_command(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    found = re.search(r"`compaction-hooks check (examples/[^`]*)` prints .*?```\n(.*?)```", PAGE, re.DOTALL)
+    assert found is not None
+    monkeypatch.chdir(ROOT)
+    assert run(*found[1].split()) == 1
+    assert capsys.readouterr().out.split() == found[2].split()
