@@ -251,8 +251,10 @@ class _Run:
                 case CompactionFailed(is_over_window=True):
                     self._unfit.append(UnfitCall(call=number, tokens=event.tokens, error=event.error))
                 case CompactionFailed():  # a view inside the window waits for a summary
+                    self._costs.add_summary(event.usage)
                     self._failed.append(FailedSummary(call=number, error=event.error))
                 case CompactionSkipped():
+                    self._costs.add_summary(event.usage)
                     self._put_off[event.why.partition(":")[0]] += 1  # numbers may follow the colon
                 case CompactionStarted() | StoreFailed() | PinMissing() | HostFilesFailed():
                     pass
