@@ -30,7 +30,8 @@ app.command("check")(check_files)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit code: 0, 2 after bad input, 1 if the output cannot be written, 130 after Ctrl-C.
+    """Run the command line and return its exit code: 0, 1 if a limit of `check` failed or the output cannot be written, 2 after bad
+    input, 130 after Ctrl-C.
 
     Args:
         arguments: Without the program's name; None: those of this process. An empty list shows the help.
