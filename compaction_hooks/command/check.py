@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from operator import attrgetter
 from pathlib import Path
@@ -128,10 +127,10 @@ def check_files(
     errors: list[ReplayError] = []
     checked: list[CheckedSession] = []
     compactions = 0
-    for file, session, done, seconds in _replay_each(files, play, errors.append):
+    for file, session, done in _replay_each(files, play, errors.append):
         compactions += len(done.compactions)
         findings = judge(done, limits, has_summarizer=summarize is not None)
-        checked.append(CheckedSession(file=file, session_id=session.id, findings=findings, seconds=seconds))
+        checked.append(CheckedSession(file=file, session_id=session.id, findings=findings))
         _print_failures(checked[-1], allow_unmeasured)
     if not checked and not errors:
         errors.append(ReplayError(files[0], "there is no session in it", "check the path"))
@@ -152,18 +151,17 @@ def _replay_each(
     paths: Sequence[Path],
     play: Callable[[RecordedSession], Replay],
     on_error: Callable[[ReplayError], None],
-) -> Iterator[tuple[str, RecordedSession, Replay, float]]:
-    """Yield each file, session, replay, and its seconds, one after the other; all that can be read is replayed."""
+) -> Iterator[tuple[str, RecordedSession, Replay]]:
+    """Yield each file, session and replay, one after the other; all that can be read is replayed."""
     for file in _find_files(paths):
         try:
             for session in read_sessions(file):
-                start = time.perf_counter()
                 try:
                     done = play(session)
                 except ContextOverflowError as too_large:
                     on_error(ReplayError(file, f"session {session.id}: {too_large}", "use a larger --window"))
                     continue
-                yield str(file), session, done, time.perf_counter() - start
+                yield str(file), session, done
         except ReplayError as error:
             on_error(error)
 
