@@ -296,6 +296,7 @@ def package(session: nox.Session) -> None:
         session.run("uv", "build", "--quiet", "--out-dir", folder)
         (wheel,) = outside.glob("*.whl")
         session.install(f"compaction-hooks[{EXTRAS}] @ {wheel.as_uri()}")
+        session.install(*nox.project.dependency_groups(PYPROJECT, "test"))  # pytest, for its plugin
         with session.chdir(outside):
             session.run("python", "-I", "-c", IMPORT_EVERYTHING)
 

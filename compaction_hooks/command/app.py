@@ -13,6 +13,7 @@ from typing import Annotated, Final, cast
 import typer
 
 from compaction_hooks import __version__
+from compaction_hooks.command.check import check
 from compaction_hooks.command.replay import replay
 from compaction_hooks.command.terminal import clean
 
@@ -25,10 +26,12 @@ _QUIET: Final = logging.NullHandler()
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 app.command("replay")(replay)
+app.command("check")(check)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit code: 0, 2 after bad input, 1 if the output cannot be written, 130 after Ctrl-C.
+    """Run the command line and return its exit code: 0, 1 if a limit of `check` failed or the output cannot be written, 2 after bad
+    input, 130 after Ctrl-C.
 
     Args:
         arguments: Without the program's name; None: those of this process. An empty list shows the help.

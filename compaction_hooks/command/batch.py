@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import pickle
 import signal
 import sys
 import tempfile
@@ -63,7 +64,7 @@ def replay_files(paths: Sequence[Path], job: Job) -> Batch:
     errors = [line for batch in batches for line in batch.errors]
     ignored = sum(batch.ignored for batch in batches)
     if not errors and not any(batch.done for batch in batches):
-        problem = f"no session in it ({pluralize(ignored, 'other file')})"
+        problem = f"no session in it ({pluralize(ignored, 'other file')})" if ignored else "no session in it"
         errors.append(str(ReplayError(paths[0], problem, "name the folder of your agent's sessions")))
     lines = tuple(" ".join(clean(line).split()) for line in errors)
     for line in lines:
@@ -118,8 +119,18 @@ def _is_session(folder: Path) -> bool:
 
 
 def _is_parallel(files: Sequence[_Found], job: Job) -> bool:
-    cores = os.cpu_count() or 1
-    return not job.details and len(files) > 1 and cores > 1 and sum(_size(file.path) for file in files) > PARALLEL_BYTES
+    if job.details or len(files) == 1 or os.cpu_count() == 1:
+        return False
+    return sum(_size(file.path) for file in files) > PARALLEL_BYTES and _can_be_sent(job)
+
+
+def _can_be_sent(job: Job) -> bool:
+    """Return whether another process can get a job: a summarizer must be a function of a module."""
+    try:
+        pickle.dumps(job)
+    except (pickle.PicklingError, AttributeError, TypeError):
+        return False
+    return True
 
 
 def _size(file: Path) -> int:

@@ -10,7 +10,7 @@ from typing import Annotated, Final, NamedTuple, TypeVar
 
 import typer
 
-from compaction_hooks import CompactionSettings
+from compaction_hooks import CompactionSettings, ConfigurationError
 from compaction_hooks.replay.compare import Setting
 from compaction_hooks.replay.numbers import parse_tokens, percent, short
 
@@ -95,16 +95,16 @@ def _setting(
         f"keep {'default' if keep is None else short(keep)}",
     )
     named = [part for part, is_compared in zip(parts, several, strict=True) if is_compared] or parts[:1]
-    return Setting(
-        name=", ".join(named),
-        window=window,
-        settings=CompactionSettings(
+    try:
+        settings = CompactionSettings(
             reserve_tokens=reserve,
             keep_recent_tokens=keep,
             trigger_ratio=trigger.ratio if trigger else None,
             trigger_tokens=trigger.tokens if trigger else None,
-        ),
-    )
+        )
+    except ConfigurationError as error:  # one option contradicts another
+        raise typer.BadParameter(str(error)) from None
+    return Setting(name=", ".join(named), window=window, settings=settings)
 
 
 def _each(option: str, text: str, parse: Callable[[str, str], T]) -> Sequence[T | None]:

@@ -1,11 +1,13 @@
 """Replay of recorded sessions through a controller. Needs no extra; the command does: `pip install 'compaction-hooks[cli]'`."""
 
 from compaction_hooks.replay.errors import NothingToReplayError, ReplayError
+from compaction_hooks.replay.limits import Finding, Limits, Verdict, judge
 from compaction_hooks.replay.readers import read_sessions
 from compaction_hooks.replay.recorded import Probe, RecordedCall, RecordedCompaction, RecordedSession
 from compaction_hooks.replay.replayed import (
     CompactionDetails,
     Cost,
+    FailedSummary,
     Replay,
     ReplayedCall,
     ReplayedCompaction,
@@ -15,11 +17,15 @@ from compaction_hooks.replay.replayed import (
     UsedLater,
     total,
 )
-from compaction_hooks.replay.run import replay, window_of
+from compaction_hooks.replay.run import DEFAULT_WINDOW, replay, window_of
 
 __all__ = [
+    "DEFAULT_WINDOW",
     "CompactionDetails",
     "Cost",
+    "FailedSummary",
+    "Finding",
+    "Limits",
     "NothingToReplayError",
     "Probe",
     "RecordedCall",
@@ -33,6 +39,8 @@ __all__ = [
     "Totals",
     "UnfitCall",
     "UsedLater",
+    "Verdict",
+    "judge",
     "read_sessions",
     "replay",
     "total",

@@ -70,7 +70,7 @@ class Costs:
         return known[1]
 
     def add_summary(self, usage: Usage | None) -> None:
-        """Add the tokens of a compaction's summary; None if there is none."""
+        """Add the tokens of a compaction's summary, also of one that was refused; None if there is none."""
         if usage is not None:
             self._summaries.append(Bill(asked=usage.input_tokens, summaries=usage.output_tokens))
 

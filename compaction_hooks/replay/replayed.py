@@ -146,6 +146,14 @@ class UnfitCall:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FailedSummary:
+    """A failure of the summarizer: its compaction was put off, or made without its summary."""
+
+    call: int
+    error: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayedProbe:
     """A probe, and whether every text of its answer is in the context.
 
@@ -171,6 +179,7 @@ class Replay:
         keep: Recent messages kept word for word at most, in tokens.
         calls: Oldest first; empty if no answer of a model follows a message.
         unfit: Calls that do not fit the window even after compaction.
+        failed: Failures of the summarizer. After a few in a row it is not asked again for a while.
         put_off: Number of due compactions that were skipped, by the controller's reason ("no gain", "no progress", ...).
         used_recorded_usage: Whether recorded token counts were reported to the controller before the first compaction.
         costs: By the recorded model's prices; if they are unknown, by those of each example.
@@ -187,6 +196,7 @@ class Replay:
     probes: tuple[ReplayedProbe, ...]
     used_recorded_usage: bool
     costs: tuple[Cost, ...] = ()
+    failed: tuple[FailedSummary, ...] = ()
 
     @property
     def overflows_without(self) -> int:

@@ -34,6 +34,7 @@ from compaction_hooks.replay.probes import Haystack
 from compaction_hooks.replay.recorded import Fields, RecordedSession
 from compaction_hooks.replay.replayed import (
     CompactionDetails,
+    FailedSummary,
     Replay,
     ReplayedCall,
     ReplayedCompaction,
@@ -159,6 +160,7 @@ class _Run:
         self._calls: list[ReplayedCall] = []
         self._compactions: list[ReplayedCompaction] = []
         self._unfit: list[UnfitCall] = []
+        self._failed: list[FailedSummary] = []
         self._put_off: Counter[str] = Counter()
         self._needs: Needs | None = None
         self._view: list[Fields] = []
@@ -240,11 +242,17 @@ class _Run:
                     self._close_needs()
                     self._costs.add_summary(event.usage)
                     self._compactions.append(self._describe(number, event, host, view, reasons))
+                    if event.used_fallback:
+                        self._failed.append(FailedSummary(call=number, error=event.fallback_reason))
                 case CompactionFailed(is_over_window=True):
                     self._unfit.append(UnfitCall(call=number, tokens=event.tokens, error=event.error))
+                case CompactionFailed():  # a view inside the window waits for a summary
+                    self._costs.add_summary(event.usage)
+                    self._failed.append(FailedSummary(call=number, error=event.error))
                 case CompactionSkipped():
+                    self._costs.add_summary(event.usage)
                     self._put_off[event.why.partition(":")[0]] += 1  # numbers may follow the colon
-                case CompactionStarted() | CompactionFailed() | StoreFailed() | PinMissing() | HostFilesFailed():
+                case CompactionStarted() | StoreFailed() | PinMissing() | HostFilesFailed():
                     pass
 
     def _describe(
@@ -332,6 +340,7 @@ class _Run:
             probes=tuple(self._check_probes()),
             used_recorded_usage=self._used_usage,
             costs=self._costs.figures(),
+            failed=tuple(self._failed),
         )
 
     def _check_probes(self) -> list[ReplayedProbe]:

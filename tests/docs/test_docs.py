@@ -26,6 +26,7 @@ ON_GITHUB = re.compile(rf"^\[.+\]: {re.escape(PROJECT['urls']['Homepage'])}/blob
 """How the README names files: a package page shows it too, from where a relative link leads nowhere."""
 
 RUN_BY = {
+    "docs/check.md": "testing/test_plugin.py",
     "docs/overflow.md": "docs/test_docs.py",
     "docs/recall.md": "docs/test_docs.py",
     "docs/replay.md": "docs/test_docs.py",

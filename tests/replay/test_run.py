@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from compaction_hooks import CompactionSettings, SummaryRequest, Usage
+from compaction_hooks import CompactionSettings, Summary, SummaryRequest, Usage
 from compaction_hooks.replay import (
     RecordedCall,
     RecordedSession,
@@ -120,7 +120,21 @@ def test_a_failing_summarizer_shows() -> None:
         raise RuntimeError("no credit")
 
     done = replay(session(long_conversation(20, 1_900)), window=WINDOW, summarizer=broken, settings=SUMMARIZING)
-    assert any(compaction.used_fallback for compaction in done.compactions)
+    fallbacks = {compaction.call for compaction in done.compactions if compaction.used_fallback}
+    failures = {failed.call for failed in done.failed}
+    assert fallbacks
+    assert fallbacks < failures, "some compactions were put off"
+    assert {failed.error for failed in done.failed} == {"RuntimeError: no credit"}
+
+
+def test_a_summary_that_is_refused_is_paid_all_the_same() -> None:
+    def truncated(request: SummaryRequest) -> Summary:
+        return Summary("## Goal", usage=Usage(input_tokens=0, output_tokens=1_000_000), finish_reason="length")
+
+    recorded = session(long_conversation(20, 1_900))
+    done = replay(recorded, window=WINDOW, summarizer=truncated, settings=SUMMARIZING)
+    paid = {cost.model: cost.summaries for cost in done.costs}
+    assert paid["gpt-5.5"] == pytest.approx(30.0 * len(done.failed))
 
 
 # -- calls that do not fit
