@@ -47,6 +47,16 @@ _SETTINGS = arguments.Kind(
     lambda value: isinstance(value, CompactionSettings | Mapping),
     'be CompactionSettings(...), or a dict of such by model, as in {"gpt-5*": CompactionSettings(...), "*": ...}',
 )
+_LISTING = {
+    "prefix": arguments.Kind(
+        lambda value: isinstance(value, str) and value != "",
+        'be the beginning of ids, such as "user-7/"; to forget all conversations, delete the store by its own means',
+    ),
+    "store": arguments.with_methods(
+        "have session_ids(prefix) too, as compaction_hooks.stores.ListingStore says; the memory is free already",
+        "session_ids",
+    ),
+}
 
 
 @arguments.validate({**arguments.KINDS, "settings": _SETTINGS})
@@ -291,18 +301,52 @@ class CompactionController(ConversationMethods[M]):
         """As `forget`, for callers without an event loop."""
         Driver(self._services, threading.RLock()).run_sync(self._forget(id))
 
+    async def forget_prefix(self, prefix: str) -> list[str]:
+        """Forget every conversation whose id begins with `prefix`, as `forget` does; return their ids, sorted.
+
+        For all data of a user, if the ids begin with the user: "user-7/". The store must be a `ListingStore`.
+
+        Raises:
+            ConfigurationError: the prefix is empty or no text, or the store cannot list its conversations.
+            RecordError: as `forget`, or the store failed to list.
+        """
+        return await Driver(self._services, threading.RLock()).run(self._forget_prefix(prefix))
+
+    def forget_prefix_sync(self, prefix: str) -> list[str]:
+        """As `forget_prefix`, for callers without an event loop."""
+        return Driver(self._services, threading.RLock()).run_sync(self._forget_prefix(prefix))
+
     def _forget(self, id: str) -> Flow[None]:
         """Remove a conversation from memory, then from the store."""
         from compaction_hooks.engine.persistence import remove_all
 
+        self._free(id)
+        if self._services.store is not None:
+            yield from remove_all([id])
+
+    def _forget_prefix(self, prefix: str) -> Flow[list[str]]:
+        """Remove conversations from memory, then from the store; return their ids."""
+        from compaction_hooks.engine.persistence import list_ids, remove_all
+
+        arguments.check(_LISTING, {"prefix": prefix})
+        with self._lock:
+            known = {*self._sessions, *self._manual_records, *(id for id, _ in self._evicted)}
+        held = [id for id in known if id.startswith(prefix)]
+        for id in held:
+            self._free(id)
+        arguments.check(_LISTING, {"store": self._services.store}, ["store"])
+        stored = (yield from list_ids(prefix)) if self._services.store is not None else ()
+        yield from remove_all(stored)
+        return sorted({*held, *stored})
+
+    def _free(self, id: str) -> None:
+        """Remove a conversation from memory; sessions of it begin anew."""
         arguments.check(arguments.KINDS, {"id": id})
         with self._lock:
             held = [*self._sessions.get(id, {}).values(), *(old for key, old in self._evicted.items() if key[0] == id)]
         for session in held:
             session.begin_anew()
         self.close(id)
-        if self._services.store is not None:
-            yield from remove_all(id)
 
     @property
     def quiet_engine(self) -> Engine[Any]:

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from types import TracebackType
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from compaction_hooks import arguments
 from compaction_hooks.errors import RecordError
@@ -95,6 +95,12 @@ class SQLiteStore:
             _encode_id(record_id),
         )
 
+    def session_ids(self, prefix: str = "") -> Sequence[str]:
+        """Return the ids of the sessions that have records and begin with `prefix`."""
+        rows = self._run("SELECT DISTINCT session_id FROM compaction_records")
+        ids = (id if isinstance(id, str) else id.decode("utf-8", "surrogatepass") for (id,) in rows)
+        return [id for id in ids if id.startswith(prefix)]
+
     def close(self) -> None:
         """Free this process's connection."""
         with self._lock:
@@ -110,7 +116,7 @@ class SQLiteStore:
         """Free the connection of a store that was not closed: since 3.13 Python warns of one that is collected open."""
         self._disconnect()
 
-    def _run(self, statement: str, *values: str | bytes) -> list[tuple[str]]:
+    def _run(self, statement: str, *values: str | bytes) -> list[tuple[Any]]:
         import sqlite3
 
         with self._lock:

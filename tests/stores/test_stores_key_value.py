@@ -33,9 +33,17 @@ class Folders:
         return self.folders.get(folder, {}).pop(name, None) is not None
 
 
+class Listed(Folders):
+    """One that lists its folders too, each twice: some stores do, while others write."""
+
+    def list_folders(self, prefix: str) -> Iterable[str | bytes]:
+        found = [folder for folder, names in self.folders.items() if names and folder.startswith(prefix)]
+        return (folder.encode() for folder in [*found, *found])
+
+
 class AsyncFolders:
     def __init__(self) -> None:
-        self._folders = Folders()
+        self._folders = Listed()
 
     async def values(self, folder: str) -> Iterable[str | bytes]:
         return self._folders.values(folder)
@@ -46,8 +54,11 @@ class AsyncFolders:
     async def delete(self, folder: str, name: str) -> bool:
         return self._folders.delete(folder, name)
 
+    async def list_folders(self, prefix: str) -> Iterable[str | bytes]:
+        return self._folders.list_folders(prefix)
 
-@pytest.mark.parametrize("make", [Folders, AsyncFolders])
+
+@pytest.mark.parametrize("make", [Folders, Listed, AsyncFolders])
 async def test_a_key_value_store_keeps_the_contract(make: Callable[[], Any]) -> None:
     entries = make()
     await check_store(lambda: KeyValueStore(entries))
