@@ -13,6 +13,7 @@ from typing import Annotated, Final, cast
 import typer
 
 from compaction_hooks import __version__
+from compaction_hooks.command.records import show_records
 from compaction_hooks.command.replay import replay_files
 from compaction_hooks.command.terminal import clean
 
@@ -25,6 +26,7 @@ _QUIET: Final = logging.NullHandler()
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 app.command("replay")(replay_files)
+app.command("records")(show_records)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:

@@ -36,25 +36,17 @@ def sync_store(conversation: Conversation[M], *, before_paying: bool) -> Flow[bo
     """
     if not conversation.queue.has_store:
         return True
-    is_fresh = yield from _load_and_write(conversation)
+    is_fresh = not conversation.queue.is_loaded and not (yield from _is_cooling_down(conversation))
+    if is_fresh:
+        yield from _load(conversation)
+    yield from flush(conversation)
     if before_paying and not is_fresh:
         yield from reload(conversation)
     return is_fresh or before_paying
 
 
-def _load_and_write(conversation: Conversation[M]) -> Flow[bool]:
-    """Load the records if they are not loaded, and write waiting changes; return whether the store was asked for its records."""
-    is_due = not conversation.queue.is_loaded
-    if not (is_due or conversation.queue.unwritten) or (yield from _is_cooling_down(conversation)):
-        return False
-    if is_due:
-        yield from _load(conversation)
-    yield from write(conversation)
-    return is_due
-
-
 def flush(conversation: Conversation[M]) -> Flow[None]:
-    """Write the changes that a call made, so that they outlive the process."""
+    """Write the waiting changes, so that they outlive the process; not while a store that failed is left alone."""
     if conversation.queue.unwritten and not (yield from _is_cooling_down(conversation)):
         yield from write(conversation)
 
@@ -99,15 +91,6 @@ def write(conversation: Conversation[M]) -> Flow[None]:
         queue.is_writing = False
 
 
-def list_ids(prefix: str) -> Flow[Sequence[str]]:
-    """Return the ids of the stored conversations that begin with `prefix`.
-
-    Raises:
-        RecordError: the store failed.
-    """
-    return (yield from _ask(f"sessions {prefix!r}...", "session_ids", prefix))
-
-
 def remove_all(session_ids: Iterable[str]) -> Flow[None]:
     """Remove all records of these conversations from the store; stop at its first failure.
 
@@ -116,12 +99,12 @@ def remove_all(session_ids: Iterable[str]) -> Flow[None]:
     """
     unreadable: list[str] = []
     for session_id in session_ids:
-        stored = yield from _ask(f"session {session_id!r}", "load", session_id)
+        stored = yield from ask(f"session {session_id!r}", "load", session_id)
         for record_id in map(_read_id, stored):
             if record_id is None:
                 unreadable.append(session_id)
             else:
-                yield from _ask(f"session {session_id!r}", "remove", session_id, record_id)
+                yield from ask(f"session {session_id!r}", "remove", session_id, record_id)
     if unreadable:
         raise RecordError(
             f"{len(unreadable)} entries of session {', '.join(map(repr, sorted({*unreadable})))} cannot be read and have "
@@ -129,7 +112,16 @@ def remove_all(session_ids: Iterable[str]) -> Flow[None]:
         )
 
 
-def _ask(whose: str, method: Literal["load", "remove", "session_ids"], *arguments: str) -> Flow[Any]:
+def ask(whose: str, method: Literal["load", "remove", "session_ids"], *arguments: str) -> Flow[Any]:
+    """Return the answer of a method of the store.
+
+    Args:
+        whose: The conversations that are to be forgotten, for errors.
+
+    Raises:
+        ConfigurationError: the store lacks a method of its own that this one needs.
+        RecordError: the store failed.
+    """
     answer: Success | Failure = yield AskStore(method, arguments)
     if isinstance(answer, Failure):
         if isinstance(answer.error, ConfigurationError):
@@ -141,10 +133,9 @@ def _ask(whose: str, method: Literal["load", "remove", "session_ids"], *argument
 def _read_id(stored: object) -> str | None:
     """Return the id of a stored record of any version, or None if the text cannot be read."""
     try:
-        fields: object = json.loads(stored) if isinstance(stored, str) else None
-    except (ValueError, RecursionError):
+        found: object = json.loads(cast("str", stored))["id"]
+    except (ValueError, RecursionError, TypeError, LookupError):
         return None
-    found = cast("dict[str, object]", fields).get("id") if isinstance(fields, dict) else None
     return found if isinstance(found, str) else None
 
 

@@ -197,9 +197,9 @@ class Driver:
             case Work(function=function):
                 return function() if is_sync else await _work_in_thread(partial(self._work_alone, function))
             case AskStore(method=method, arguments=arguments):
-                function: Callable[..., object] = getattr(self._services.store, method)
+                ask: Callable[..., object] = getattr(self._services.store, method)
                 seconds = LISTING_TIMEOUT_SECONDS if method == "session_ids" else STORE_TIMEOUT_SECONDS
-                answer = await self._services.storing.call(function, *arguments, seconds=seconds, is_sync=is_sync)
+                answer = await self._services.storing.call(ask, *arguments, seconds=seconds, is_sync=is_sync)
                 return answer if method in ("append", "remove") else _read_texts(answer)
 
     def _work_alone(self, function: Callable[[], object]) -> object:

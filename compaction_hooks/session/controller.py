@@ -47,7 +47,8 @@ _SETTINGS = arguments.Kind(
     lambda value: isinstance(value, CompactionSettings | Mapping),
     'be CompactionSettings(...), or a dict of such by model, as in {"gpt-5*": CompactionSettings(...), "*": ...}',
 )
-_LISTING = {
+_FORGETTING = {
+    "id": arguments.KINDS["id"],
     "prefix": arguments.Kind(
         lambda value: isinstance(value, str) and value != "",
         'be the beginning of ids, such as "user-7/"; to forget all conversations, delete the store by its own means',
@@ -279,11 +280,14 @@ class CompactionController(ConversationMethods[M]):
             ConfigurationError: the id is no text.
         """
         arguments.check(arguments.KINDS, {"id": id})
+        self._drop(id)
+
+    def _drop(self, id: str) -> list[CompactionSession[M]]:
+        """Remove a conversation from memory; return its sessions, in each format, that are in use or were lately."""
         with self._lock:
             self._manual_records.pop(id, None)
-            self._sessions.pop(id, None)
-            for key in [key for key in self._evicted if key[0] == id]:
-                self._evicted.pop(key, None)
+            evicted = [self._evicted.pop(key, None) for key in [*self._evicted] if key[0] == id]
+            return [*self._sessions.pop(id, {}).values(), *filter(None, evicted)]
 
     async def forget(self, id: str) -> None:
         """Remove a conversation from memory, in all its formats, and its records from the store.
@@ -310,43 +314,33 @@ class CompactionController(ConversationMethods[M]):
             ConfigurationError: the prefix is empty or no text, or the store cannot list its conversations.
             RecordError: as `forget`, or the store failed to list.
         """
-        return await Driver(self._services, threading.RLock()).run(self._forget_prefix(prefix))
+        return await Driver(self._services, threading.RLock()).run(self._forget(prefix, is_prefix=True))
 
     def forget_prefix_sync(self, prefix: str) -> list[str]:
         """As `forget_prefix`, for callers without an event loop."""
-        return Driver(self._services, threading.RLock()).run_sync(self._forget_prefix(prefix))
+        return Driver(self._services, threading.RLock()).run_sync(self._forget(prefix, is_prefix=True))
 
-    def _forget(self, id: str) -> Flow[None]:
-        """Remove a conversation from memory, then from the store."""
-        from compaction_hooks.engine.persistence import remove_all
+    def _forget(self, given: str, *, is_prefix: bool = False) -> Flow[list[str]]:
+        """Remove conversations from memory, then from the store; return their ids.
 
-        self._free(id)
-        if self._services.store is not None:
-            yield from remove_all([id])
+        Args:
+            given: The id of one, or the beginning of the ids of all.
+        """
+        from compaction_hooks.engine.persistence import ask, remove_all
 
-    def _forget_prefix(self, prefix: str) -> Flow[list[str]]:
-        """Remove conversations from memory, then from the store; return their ids."""
-        from compaction_hooks.engine.persistence import list_ids, remove_all
-
-        arguments.check(_LISTING, {"prefix": prefix})
+        arguments.check(_FORGETTING, {"prefix" if is_prefix else "id": given})
         with self._lock:
             known = {*self._sessions, *self._manual_records, *(id for id, _ in self._evicted)}
-        held = [id for id in known if id.startswith(prefix)]
-        for id in held:
-            self._free(id)
-        arguments.check(_LISTING, {"store": self._services.store}, ["store"])
-        stored = (yield from list_ids(prefix)) if self._services.store is not None else ()
-        yield from remove_all(stored)
-        return sorted({*held, *stored})
-
-    def _free(self, id: str) -> None:
-        """Remove a conversation from memory; sessions of it begin anew."""
-        arguments.check(arguments.KINDS, {"id": id})
-        with self._lock:
-            held = [*self._sessions.get(id, {}).values(), *(old for key, old in self._evicted.items() if key[0] == id)]
-        for session in held:
+        ids = {id for id in known if id.startswith(given)} if is_prefix else {given}
+        for session in [session for id in ids for session in self._drop(id)]:
             session.begin_anew()
-        self.close(id)
+
+        if self._services.store is not None:
+            if is_prefix:
+                arguments.check(_FORGETTING, {"store": self._services.store})
+                ids.update((yield from ask(f"sessions {given!r}...", "session_ids", given)))
+            yield from remove_all(sorted(ids))
+        return sorted(ids)
 
     @property
     def quiet_engine(self) -> Engine[Any]:
@@ -361,13 +355,11 @@ class CompactionController(ConversationMethods[M]):
 
 def _guard_extensions(settings: CompactionSettings) -> CompactionSettings:
     """Return the settings with a trigger and strategies that cannot fail a call."""
-    if settings.trigger is not None:
-        settings = replace(settings, trigger=guard_trigger(settings.trigger))
     if settings.strategies is not None:
         from compaction_hooks.runtime.strategies import guard_strategy  # few controllers have custom strategies
 
         settings = replace(settings, strategies=tuple(map(guard_strategy, settings.strategies)))
-    return settings
+    return settings if settings.trigger is None else replace(settings, trigger=guard_trigger(settings.trigger))
 
 
 def _list_handlers(on_event: object) -> tuple[EventHandler, ...]:

@@ -93,6 +93,8 @@ class KeyValueStore:
         )
 
     def _read_ids(self, folders: Iterable[str | bytes], prefix: str) -> Sequence[str]:
+        from urllib.parse import unquote
+
         keys = {text_of(folder).removeprefix(self._prefix) for folder in folders}
         long = [*filter(_LONG.fullmatch, keys)]
         if long and len(_quote(prefix)) > _BEGINNING:
@@ -100,8 +102,9 @@ class KeyValueStore:
                 f"{len(long)} ids are too long to be stored whole, and may begin with {prefix!r} or not: give a prefix of at "
                 f"most {_BEGINNING} characters (quoted as in a URL), or these ids themselves"
             )
-        ids = {id for key in keys if _make_key(id := _read_key(key)) == key}  # others may have folders with this prefix
-        return sorted(id for id in ids if id in long or id.startswith(prefix))
+        ids = {key: key if key in long else unquote(key.partition("%-")[0], errors="surrogatepass") for key in keys}
+        begun = (id for key, id in ids.items() if key in long or id.startswith(prefix))
+        return sorted(id for id in begun if _make_key(id) in keys)  # other folders may begin with the same text
 
     def _folder(self, session_id: str) -> str:
         return f"{self._prefix}{_make_key(session_id)}"
@@ -114,13 +117,6 @@ def _make_key(name: str) -> str:
         return quoted
     digest = sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
     return name if _LONG.fullmatch(name) else f"{quoted[:_BEGINNING]}%-{digest}"
-
-
-def _read_key(key: str) -> str:
-    """Return the text of a key; of a long text the key itself."""
-    from urllib.parse import unquote
-
-    return key if _LONG.fullmatch(key) else unquote(key.partition("%-")[0], errors="surrogatepass")
 
 
 def _quote(name: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, cast
 
@@ -42,7 +42,7 @@ _REMEDIES = {
 
 
 @arguments.validate(arguments.KINDS)
-class SQLiteStore:
+class SQLiteStore(AbstractContextManager["SQLiteStore"]):
     """Records in one SQLite file, shared by threads and processes on one machine. Each call is atomic.
 
     The file and its table are made when missing; its folder is not. The first call in a process opens a connection, which
@@ -98,16 +98,13 @@ class SQLiteStore:
     def session_ids(self, prefix: str = "") -> Sequence[str]:
         """Return the ids of the sessions that have records and begin with `prefix`."""
         rows = self._run("SELECT DISTINCT session_id FROM compaction_records")
-        ids = (id if isinstance(id, str) else id.decode("utf-8", "surrogatepass") for (id,) in rows)
+        ids = (id if isinstance(id, str) else id.decode("utf-8", "surrogatepass") for (id,) in rows)  # see `_encode_id`
         return [id for id in ids if id.startswith(prefix)]
 
     def close(self) -> None:
         """Free this process's connection."""
         with self._lock:
             self._disconnect()
-
-    def __enter__(self) -> SQLiteStore:
-        return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()

@@ -48,7 +48,9 @@ RECORDS_EACH: Final = 10
 
 
 async def check_store(open_store: Callable[[], RecordStore]) -> None:
-    """Check that a store keeps the contract of `RecordStore`, and of `ListingStore` if it can list. Its methods are called as by an async controller.
+    """Check that a store keeps the contract of `RecordStore`, and of `ListingStore` if it can list.
+
+    Its methods are called as by an async controller.
 
     - An unknown session has no records; appended records are loaded in any order, word for word, in their own session only.
     - Appending an existing id changes nothing; removing deletes one record, or nothing if the id is unknown; loaded records do not
