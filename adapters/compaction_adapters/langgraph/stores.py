@@ -53,7 +53,7 @@ class _Items:
             seen += len(page)
             own = (labels for labels in page if len(labels) == depth and labels[:-1] == self._namespace)
             found += (labels[-1] for labels in own if labels[-1].startswith(prefix))
-        return found
+        return [folder for folder in found if self.values(folder)]  # some stores list namespaces that became empty
 
     def add(self, folder: str, name: str, value: str) -> None:
         namespace = (*self._namespace, folder)
