@@ -38,7 +38,7 @@ NAMES = {
     "compaction_hooks.native": "Issuer NativeItems NativeSummarizer is_native_refusal",
     "compaction_hooks.recall": "Covered CoveredKind CoveredPart Found RecallTool diff find_facts",
     "compaction_hooks.repair": "INTERRUPTED NO_REQUEST NO_WORDS repaired",
-    "compaction_hooks.stores": "KeyValue KeyValueStore MemoryStore RecordStore SQLiteStore",
+    "compaction_hooks.stores": "KeyValue KeyValueStore ListingStore MemoryStore RecordStore SQLiteStore",
     "compaction_hooks.strategies": "ClearToolResults DropOldest ShortenParts Strategy Summarize",
     "compaction_hooks.testing": """
         ADAPTER_FACTS AdapterFact AdapterHarness Answer BrokenPromise Call HostConversation Opening
