@@ -26,7 +26,7 @@ from compaction_hooks.stores import ListingStore
 
 BAD_INPUT: Final = 2
 NAMED: Final = 3
-"""Ids in the question before a deletion; the others are counted."""
+"""Ids in the question before a deletion; more are only counted."""
 
 Store = Annotated[
     str,

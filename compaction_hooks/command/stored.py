@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Final, cast
 
 from rich.console import Console
@@ -22,7 +21,7 @@ SHOWN_FILES: Final = 10
 """Names of files in one line of a record; the others are counted."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StoredConversation:
     """The records of one conversation, and what cannot be read.
 
@@ -43,7 +42,7 @@ class StoredConversation:
         """The number of all entries."""
         return len(self.records) + self.unreadable
 
-    @cached_property
+    @property
     def newest(self) -> CompactionRecord | None:
         """The compaction made last, or None."""
         made = [record for record in self.records if not record.is_note]

@@ -96,15 +96,15 @@ class KeyValueStore:
         from urllib.parse import unquote
 
         keys = {text_of(folder).removeprefix(self._prefix) for folder in folders}
-        long = [*filter(_LONG.fullmatch, keys)]
+        long = {*filter(_LONG.fullmatch, keys)}
         if long and len(_quote(prefix)) > _BEGINNING:
             raise RecordError(
                 f"{len(long)} ids are too long to be stored whole, and may begin with {prefix!r} or not: give a prefix of at "
                 f"most {_BEGINNING} characters (quoted as in a URL), or these ids themselves"
             )
         ids = {key: key if key in long else unquote(key.partition("%-")[0], errors="surrogatepass") for key in keys}
-        begun = (id for key, id in ids.items() if key in long or id.startswith(prefix))
-        return sorted(id for id in begun if _make_key(id) in keys)  # other folders may begin with the same text
+        begun = {id for key, id in ids.items() if _make_key(id) == key}  # others may have folders with this prefix
+        return sorted(id for id in begun if id in long or id.startswith(prefix))
 
     def _folder(self, session_id: str) -> str:
         return f"{self._prefix}{_make_key(session_id)}"
