@@ -176,8 +176,13 @@ def test_the_conversations_of_a_user_are_deleted_by_their_beginning(file: Path, 
 @folded("answer", {"no": False, "yes": True})
 def test_on_a_terminal_it_asks(file: Path, answer: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
+
+    def confirm(text: str) -> bool:
+        asked.append(text)
+        return answer
+
     monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
-    monkeypatch.setattr(typer, "confirm", lambda text: bool(asked.append(text)) or answer)
+    monkeypatch.setattr(typer, "confirm", confirm)
     before = stored_ids(file)
     assert run(file, "user-7/b", "--delete") == 0
     assert asked == ["Delete 1 record of 1 conversation ('user-7/b')?"]
