@@ -48,7 +48,8 @@ _REMEDIES: Final = (
 )
 """Remedies by type of error; the most general type comes last."""
 
-_Rows: TypeAlias = list[tuple[bytes]]
+_Texts: TypeAlias = list[str | bytes]
+_Rows: TypeAlias = list[tuple[str | bytes]]
 
 
 class Pool(Protocol):
@@ -107,11 +108,15 @@ class _Table:
         self._connection = connection
         self._address = address
 
-    def values(self, folder: str) -> list[bytes] | Awaitable[list[bytes]]:
+    def values(self, folder: str) -> _Texts | Awaitable[_Texts]:
         # As bytes: in a database without an encoding, one text that is not UTF-8 would hide all others.
         rows = self._run(
             "SELECT convert_to(record::text, 'SQL_ASCII') FROM compaction_records WHERE folder = %s", folder
         )
+        return _unpack(rows) if isinstance(rows, list) else _unpack_async(rows)
+
+    def list_folders(self, prefix: str) -> _Texts | Awaitable[_Texts]:
+        rows = self._run("SELECT DISTINCT folder FROM compaction_records WHERE starts_with(folder, %s)", prefix)
         return _unpack(rows) if isinstance(rows, list) else _unpack_async(rows)
 
     def add(self, folder: str, name: str, value: str) -> object:
@@ -180,11 +185,11 @@ async def _rows_async(connection: psycopg.AsyncConnection[Any], statement: str, 
         return await cursor.fetchall() if cursor.description else []
 
 
-def _unpack(rows: _Rows) -> list[bytes]:
-    return [record for (record,) in rows]
+def _unpack(rows: _Rows) -> _Texts:
+    return [text for (text,) in rows]
 
 
-async def _unpack_async(rows: Awaitable[_Rows]) -> list[bytes]:
+async def _unpack_async(rows: Awaitable[_Rows]) -> _Texts:
     return _unpack(await rows)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Generator
+from collections.abc import AsyncIterable, Awaitable, Generator, Iterable
 from contextlib import contextmanager
 from typing import Any, Final, Protocol, cast
 
@@ -27,7 +27,7 @@ return added
 
 _REMEDIES: Final[tuple[tuple[type[Exception], str, str], ...]] = (
     (AuthenticationError, "", "give the client the right user name and password"),
-    (NoPermissionError, "", "allow its user HVALS, HSETNX, HDEL, and EVAL and EXPIRE where records expire"),
+    (NoPermissionError, "", "allow its user HVALS, HSETNX, HDEL, SCAN, and EVAL and EXPIRE where records expire"),
     (ConnectionError, "", "start Redis, or give the client the right address"),
     (TimeoutError, "", "see why Redis is slow, or give the client a longer socket_timeout"),
     (RedisError, "maxmemory", "raise Redis' maxmemory, or give records a time to live"),
@@ -38,11 +38,20 @@ _REMEDIES: Final[tuple[tuple[type[Exception], str, str], ...]] = (
 """Remedies by type of error and a word of its text. AuthenticationError comes first: it is a ConnectionError too."""
 
 
+_SCANNED: Final = 1_000
+"""Keys that Redis looks at in one step of a list: it answers others in between."""
+_GLOB: Final = str.maketrans({char: f"\\{char}" for char in "\\*?[]"})
+
+
 class RedisClient(Protocol):
-    """The one method used of `redis.Redis`, `redis.asyncio.Redis`, their cluster clients, and clients like them."""
+    """The methods used of `redis.Redis`, `redis.asyncio.Redis`, their cluster clients, and clients like them."""
 
     def execute_command(self, *args: Any, **options: Any) -> Any:
         """Send a command; return its reply, or an awaitable of it."""
+        ...
+
+    def scan_iter(self, match: Any = None, count: int | None = None) -> Any:
+        """Yield the names of keys that match a pattern; from async clients, an async iterator of them."""
         ...
 
 
@@ -86,6 +95,17 @@ class _Hashes:
 
     def delete(self, folder: str, name: str) -> object:
         return self._run("HDEL", folder, name)
+
+    def list_folders(self, prefix: str) -> list[str | bytes] | Awaitable[list[str | bytes]]:
+        found = self._client.scan_iter(match=f"{prefix.translate(_GLOB)}*", count=_SCANNED)
+        if isinstance(found, AsyncIterable):
+            return self._collect(cast("AsyncIterable[str | bytes]", found))
+        with self._explain_errors():
+            return [*cast("Iterable[str | bytes]", found)]
+
+    async def _collect(self, found: AsyncIterable[str | bytes]) -> list[str | bytes]:
+        with self._explain_errors():
+            return [name async for name in found]
 
     def _run(self, *command: str | int, **options: bool) -> object:
         with self._explain_errors():

@@ -14,6 +14,7 @@ import typer
 
 from compaction_hooks import __version__
 from compaction_hooks.command.check import check
+from compaction_hooks.command.records import records
 from compaction_hooks.command.replay import replay
 from compaction_hooks.command.terminal import clean
 
@@ -27,6 +28,7 @@ _QUIET: Final = logging.NullHandler()
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 app.command("replay")(replay)
 app.command("check")(check)
+app.command("records")(records)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:

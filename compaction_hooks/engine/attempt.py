@@ -18,7 +18,7 @@ from compaction_hooks.engine.result import CompactionOutcome, CompactionResult
 from compaction_hooks.engine.sizes import LastSent
 from compaction_hooks.engine.summarizing import SummaryFailed, complete, summarize
 from compaction_hooks.errors import ContextOverflowError
-from compaction_hooks.events import CompactionEvent, CompactionFailed, CompactionFinished, CompactionSkipped
+from compaction_hooks.events import CompactionFailed, CompactionFinished, CompactionSkipped
 from compaction_hooks.foreign import describe_error
 from compaction_hooks.messages import M, MessageFormat, Usage
 from compaction_hooks.runtime.effects import Aborted, Emit, Flow, Instant, Now, Work
@@ -52,11 +52,9 @@ class Attempt(Generic[M]):
         self._conversation = conversation
         self._cooldown = copy(conversation.cooldown) if order.is_preview else conversation.cooldown
         self._call = call
-        self._settings = call.settings
         self._snapshot = snapshot
-        keep = order.keep_tokens(snapshot, budget)
-        self._budget = budget.with_keep(keep).with_target(order.due.target_tokens if order.due else None)
-        self._keep_tokens = keep
+        self._keep_tokens = order.keep_tokens(snapshot, budget)
+        self._budget = budget.with_keep(self._keep_tokens).with_target(order.due.target_tokens if order.due else None)
         self._order = order
         self._has_waited = False
         self._fallback_reason = ""
@@ -133,14 +131,14 @@ class Attempt(Generic[M]):
             budget=self._budget,
             keep_tokens=self._keep_tokens,
             at=start.utc.strftime("%Y-%m-%dT%H:%M:%SZ"),
-            tool_rules=self._settings.tool_rules,
+            tool_rules=self._call.settings.tool_rules,
             host_files=self._order.host_files,
             limit_bytes=self._order.limit_bytes,
         )
 
     def _strategies_to_try(self) -> Sequence[AnyStrategy]:
         """Return the strategies to try. A host that compacts by hand wants a summary, so strategies before it are skipped."""
-        strategies = self._settings.effective_strategies
+        strategies = self._call.settings.effective_strategies
         summaries = [place for place, strategy in enumerate(strategies) if isinstance(strategy, SummaryStrategy)]
         return strategies[summaries[0] :] if self._is_manual and summaries else strategies
 
@@ -160,7 +158,7 @@ class Attempt(Generic[M]):
         return self._snapshot.surely_fits_window and self._order.reason is not CompactionReason.OVERFLOW
 
     def _may_ask(self, now: Instant) -> bool:
-        cooldown = self._settings.breaker_cooldown_seconds
+        cooldown = self._call.settings.breaker_cooldown_seconds
         is_allowed = self._cooldown.breaker.allows(now.monotonic, cooldown)
         known = self._cooldown.known_overflow
         is_unfit = known is not None and known.is_of(self._snapshot, self._budget.window)
@@ -225,7 +223,7 @@ class Attempt(Generic[M]):
         cooldown = self._cooldown
         if isinstance(answer, SummaryFailed):
             self._fallback_reason = why = describe_error(answer.error)
-            limit = self._settings.breaker_failures
+            limit = self._call.settings.breaker_failures
             cooldown.breaker = cooldown.breaker.after_failure(why, limit, now.monotonic)
             logger.warning("summarizer failed (%s)", self._fallback_reason)
         else:
@@ -333,7 +331,8 @@ class Attempt(Generic[M]):
             duration_seconds=end.seconds_since(start),
             usage=self._spent,
         )
-        yield from self._tell(event)
+        if not self._order.is_preview:
+            yield Emit(event)
         return self._build_result(self._hand_out_unchanged(), outcome, None)
 
     def _skip_outdated(self, start: Instant) -> Flow[CompactionResult[M]]:
@@ -367,7 +366,7 @@ class Attempt(Generic[M]):
 
     @property
     def _may_shorten(self) -> bool:
-        return any(isinstance(strategy, ShortenParts) for strategy in self._settings.effective_strategies)
+        return any(isinstance(strategy, ShortenParts) for strategy in self._call.settings.effective_strategies)
 
     def overflow_error(self) -> ContextOverflowError:
         """Return the error that names the part of the view that cannot shrink."""
@@ -390,10 +389,6 @@ class Attempt(Generic[M]):
         )
 
     # -- results and events
-
-    def _tell(self, event: CompactionEvent) -> Flow[None]:
-        if not self._order.is_preview:
-            yield Emit(event)
 
     def _hand_out_unchanged(self) -> list[M]:
         if self._order.is_preview:  # it is not to be sent
@@ -478,7 +473,8 @@ class Attempt(Generic[M]):
         )
         if event.is_over_window:
             logger.error("%s", event)
-        yield from self._tell(event)
+        if not self._order.is_preview:
+            yield Emit(event)
         if self._order.must_fit and not self._can_wait:
             raise cause
         return self._build_result(self._hand_out_unchanged(), CompactionOutcome.FAILED, None)

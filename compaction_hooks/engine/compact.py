@@ -21,7 +21,6 @@ from compaction_hooks.runtime.effects import Emit, Flow, InFlight, Instant, IsAb
 from compaction_hooks.tokens.budget import Budget
 from compaction_hooks.view import CompactionReason
 from compaction_hooks.view.projection import is_true
-from compaction_hooks.view.record import CompactionRecord
 from compaction_hooks.view.snapshot import Snapshot
 
 if TYPE_CHECKING:  # needed only when something is due
@@ -65,7 +64,8 @@ def compact(conversation: Conversation[M], call: Call[M], order: Order) -> Flow[
         outcome = CompactionOutcome.COMPACTED if is_shared else CompactionOutcome.NOTHING_TO_COMPACT
         return _report_unchanged(conversation, snapshot, outcome, order)
 
-    if order.previewed is not None and not _is_still_good(order.previewed, snapshot):
+    previewed, active_id = order.previewed, snapshot.record.id if snapshot.record else None
+    if previewed is not None and not (is_true(snapshot.history, previewed) and previewed.parent == active_id):
         order = order._replace(previewed=None)
     _, result = yield from run_compaction(conversation, call, order)
     return result
@@ -185,8 +185,3 @@ def _build_started_event(session_id: str, snapshot: Snapshot[M], order: Order) -
         trigger_tokens=budget.trigger if budget else None,
         context_window=budget.window if budget else None,
     )
-
-
-def _is_still_good(record: CompactionRecord, snapshot: Snapshot[M]) -> bool:
-    """Return whether the record of a preview is true of a list, and follows its active record."""
-    return is_true(snapshot.history, record) and record.parent == (snapshot.record.id if snapshot.record else None)

@@ -147,7 +147,8 @@ class Conversation(Generic[M]):
         if is_other:
             self.history = self.listing = self._head = None
             if self.last_sent is None:  # the records were read for another format, which gives the ratio only
-                self.sizes.forget_calibrations()
+                for model in self.sizes.models:
+                    self.sizes.learn(model, None)
                 self._learn_from_records()
 
     def detect_format(self, messages: list[M]) -> None:

@@ -161,7 +161,12 @@ class Engine(Generic[M]):
     def find_unknown(self, records: Iterable[object]) -> list[Any]:
         """Return the records, as plain JSON, that are neither here nor were undone; what is no record at all, too."""
         with self.conversation.lock:
-            return [each for each in records if not self.conversation.records.knows(_id_of(each))]
+            return [
+                each
+                for each in records
+                if not isinstance(each, Mapping)
+                or not self.conversation.records.knows(str(cast("Mapping[str, object]", each).get("id")))
+            ]
 
     def import_records(self, records: Iterable[CompactionRecord]) -> int:
         """Add records, and queue them for the store; return the number of new ones."""
@@ -247,11 +252,6 @@ def make_engine(
     """Return the engine of a new conversation."""
     queue = StoreQueue(has_store=services.store is not None)
     return Engine(Conversation(id, format, LearnedMedia(estimator), queue), shared, services)
-
-
-def _id_of(fields: object) -> str:
-    """Return the id in a record's plain JSON; for anything else an empty text, which is the id of none."""
-    return str(cast("Mapping[str, object]", fields).get("id")) if isinstance(fields, Mapping) else ""
 
 
 def _kinds_of_unused(options: Mapping[str, object]) -> dict[str, object]:

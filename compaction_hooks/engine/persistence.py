@@ -11,15 +11,15 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Sequence
-from typing import Literal, cast
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal, cast
 
 from compaction_hooks.engine.conversation import Conversation
-from compaction_hooks.errors import RecordError
+from compaction_hooks.errors import ConfigurationError, RecordError
 from compaction_hooks.foreign import describe_error
 from compaction_hooks.history.digests import text_digest
 from compaction_hooks.messages import M
-from compaction_hooks.runtime.effects import Emit, Failure, Flow, Instant, Load, Now, Success, Write
+from compaction_hooks.runtime.effects import AskStore, Emit, Failure, Flow, Instant, Now, Success
 from compaction_hooks.view.record import CompactionRecord
 
 logger = logging.getLogger("compaction_hooks")
@@ -36,25 +36,17 @@ def sync_store(conversation: Conversation[M], *, before_paying: bool) -> Flow[bo
     """
     if not conversation.queue.has_store:
         return True
-    is_fresh = yield from _load_and_write(conversation)
+    is_fresh = not conversation.queue.is_loaded and not (yield from _is_cooling_down(conversation))
+    if is_fresh:
+        yield from _load(conversation)
+    yield from flush(conversation)
     if before_paying and not is_fresh:
         yield from reload(conversation)
     return is_fresh or before_paying
 
 
-def _load_and_write(conversation: Conversation[M]) -> Flow[bool]:
-    """Load the records if they are not loaded, and write waiting changes; return whether the store was asked for its records."""
-    is_due = not conversation.queue.is_loaded
-    if not (is_due or conversation.queue.unwritten) or (yield from _is_cooling_down(conversation)):
-        return False
-    if is_due:
-        yield from _load(conversation)
-    yield from write(conversation)
-    return is_due
-
-
 def flush(conversation: Conversation[M]) -> Flow[None]:
-    """Write the changes that a call made, so that they outlive the process."""
+    """Write the waiting changes, so that they outlive the process; not while a store that failed is left alone."""
     if conversation.queue.unwritten and not (yield from _is_cooling_down(conversation)):
         yield from write(conversation)
 
@@ -81,7 +73,11 @@ def write(conversation: Conversation[M]) -> Flow[None]:
     try:
         while queue.unwritten and queue.has_store:
             record_id, text = queue.unwritten[0]
-            answer: Success | Failure = yield Write(conversation.id, record_id, text)
+            answer: Success | Failure = yield (
+                AskStore("remove", (conversation.id, record_id))
+                if text is None
+                else AskStore("append", (conversation.id, record_id, text))
+            )
             if isinstance(answer, Failure):
                 yield from _report_failure(conversation, "remove" if text is None else "save", answer.error)
                 return
@@ -90,46 +86,63 @@ def write(conversation: Conversation[M]) -> Flow[None]:
             if text is not None:
                 queue.stored[record_id] = True
             if not queue.has_store:
-                yield Write(conversation.id, record_id)  # it was forgotten while this was saved
+                yield AskStore("remove", (conversation.id, record_id))  # it was forgotten while this was saved
     finally:
         queue.is_writing = False
 
 
-def remove_all(session_id: str) -> Flow[None]:
-    """Remove all records of a conversation from the store.
+def remove_all(session_ids: Iterable[str]) -> Flow[None]:
+    """Remove all records of these conversations from the store; stop at its first failure.
 
     Raises:
         RecordError: the store failed, or has entries that cannot be read, so that their ids are not known.
     """
-    stored: Success | Failure = yield Load(session_id)
-    error = stored.error if isinstance(stored, Failure) else None
-    ids = [] if isinstance(stored, Failure) else [*map(_read_id, cast("Sequence[object]", stored.value))]
-    for record_id in filter(None, ids):
-        removed: Success | Failure = yield Write(session_id, record_id)
-        error = removed.error if isinstance(removed, Failure) else error
-    if error is not None:
-        raise RecordError(f"session {session_id!r} is not forgotten, call it again: {describe_error(error)}") from error
-    if None in ids:
+    unreadable: list[str] = []
+    for session_id in session_ids:
+        stored = yield from ask(f"session {session_id!r}", "load", session_id)
+        for record_id in map(_read_id, stored):
+            if record_id is None:
+                unreadable.append(session_id)
+            else:
+                yield from ask(f"session {session_id!r}", "remove", session_id, record_id)
+    if unreadable:
         raise RecordError(
-            f"{ids.count(None)} entries of session {session_id!r} cannot be read and have no id that is known: "
-            "remove them from the store by its own means"
+            f"{len(unreadable)} entries of session {', '.join(map(repr, sorted({*unreadable})))} cannot be read and have "
+            "no id that is known: remove them from the store by its own means"
         )
+
+
+def ask(whose: str, method: Literal["load", "remove", "session_ids"], *arguments: str) -> Flow[Any]:
+    """Return the answer of a method of the store.
+
+    Args:
+        whose: The conversations that are to be forgotten, for errors.
+
+    Raises:
+        ConfigurationError: the store lacks a method of its own that this one needs.
+        RecordError: the store failed.
+    """
+    answer: Success | Failure = yield AskStore(method, arguments)
+    if isinstance(answer, Failure):
+        if isinstance(answer.error, ConfigurationError):
+            raise answer.error
+        raise RecordError(f"{whose} not forgotten, call it again: {describe_error(answer.error)}") from answer.error
+    return answer.value
 
 
 def _read_id(stored: object) -> str | None:
     """Return the id of a stored record of any version, or None if the text cannot be read."""
     try:
-        fields: object = json.loads(stored) if isinstance(stored, str) else None
-    except (ValueError, RecursionError):
+        found: object = json.loads(cast("str", stored))["id"]
+    except (ValueError, RecursionError, TypeError, LookupError):
         return None
-    found = cast("dict[str, object]", fields).get("id") if isinstance(fields, dict) else None
     return found if isinstance(found, str) else None
 
 
 def _load(conversation: Conversation[M]) -> Flow[None]:
     queue = conversation.queue
     held_before = frozenset(queue.stored)
-    answer: Success | Failure = yield Load(conversation.id)
+    answer: Success | Failure = yield AskStore("load", (conversation.id,))
     if isinstance(answer, Failure):
         yield from _report_failure(conversation, "load", answer.error)
         return

@@ -299,7 +299,8 @@ def _is_of_another_model(conversation: Conversation[M], error: BaseException, ca
     Any other name may be a router's alias for the same model.
     """
     asked = call.model or call.shared.model
-    named = _find_model_name(error)
+    names = (read_attribute(error, "model"), read_attribute(error, "model_name"))  # of litellm, and of pydantic-ai
+    named = next((name for name in names if isinstance(name, str)), None)
     if asked is None or named is None or same_model(named, asked):
         return False
     return named in conversation.sizes.models or bool(find_window(named) and find_window(asked))
@@ -363,12 +364,6 @@ def _parse(evidence: object, patterns: Sequence[str]) -> OverflowInfo | None:
     from compaction_hooks.overflow import parse_overflow  # its patterns take as long to compile as all others
 
     return parse_overflow(evidence, patterns=patterns)
-
-
-def _find_model_name(error: BaseException) -> str | None:
-    """Return the model that an error names, as litellm's (`model`) and pydantic-ai's (`model_name`) do, or None."""
-    names = (read_attribute(error, "model"), read_attribute(error, "model_name"))
-    return next((name for name in names if isinstance(name, str)), None)
 
 
 def _is_another_view(snapshot: Snapshot[M], sent: LastSent[M] | None) -> bool:

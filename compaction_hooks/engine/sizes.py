@@ -82,10 +82,6 @@ class Sizes:
         """Replace the calibration of a model; None forgets it."""
         self.models[model] = self.known_model(model)._replace(calibration=calibration)
 
-    def forget_calibrations(self) -> None:
-        """Forget all that was learned of the estimator."""
-        self.models = {model: known._replace(calibration=None) for model, known in self.models.items()}
-
     def count_native_refusal(self, model: str | None) -> None:
         """Count that a model's provider refused its native items once more."""
         known = self.known_model(model)

@@ -144,23 +144,19 @@ def _build_request(
         form=call.settings.summary_prompt,
         kept_messages=plan.kept,
         name_facts=facts,
-        live=partial(_live_call, snapshot, plan, call),
+        live=lambda: LiveCall(
+            messages=snapshot.view_before(plan.cut),
+            provider=snapshot.format.provider,
+            model=snapshot.model,
+            system=call.system,
+            tools=call.tools,
+        ),
     )
 
 
 def _name_facts(snapshot: Snapshot[M], plan: SummaryPlan) -> str:
     ledger = LEDGER_TOKENS if plan.ledger_tokens is None else plan.ledger_tokens
     return name_facts(plan.facts, ledger, plan.allowance, snapshot.estimator.estimate_tokens)
-
-
-def _live_call(snapshot: Snapshot[M], plan: SummaryPlan, call: Call[M]) -> LiveCall:
-    return LiveCall(
-        messages=snapshot.view_before(plan.cut),
-        provider=snapshot.format.provider,
-        model=snapshot.model,
-        system=call.system,
-        tools=call.tools,
-    )
 
 
 def _ask(snapshot: Snapshot[M], asked: SummaryRequest, seconds: float) -> Flow[Summarized | SummaryFailed | Aborted]:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from compaction_hooks.errors import ConfigurationError, RecordError
 from compaction_hooks.foreign import describe_error
 from compaction_hooks.runtime.effects import (
+    AskStore,
     Effect,
     Emit,
     Failure,
@@ -27,7 +28,6 @@ from compaction_hooks.runtime.effects import (
     InFlight,
     Instant,
     IsAborted,
-    Load,
     Now,
     Outcome,
     Send,
@@ -36,7 +36,6 @@ from compaction_hooks.runtime.effects import (
     T,
     Wait,
     Work,
-    Write,
 )
 from compaction_hooks.runtime.guarded_call import GuardedCall, in_thread, is_async, run_to_completion, until_done
 from compaction_hooks.runtime.guards import Signal, guard_stream, guard_stream_sync, system_clock
@@ -53,6 +52,8 @@ logger = logging.getLogger("compaction_hooks")
 
 STORE_TIMEOUT_SECONDS = 10.0
 """After this a store counts as failed: the record stays in memory."""
+LISTING_TIMEOUT_SECONDS = 600.0
+"""Some stores read all their keys for a list of conversations, and no agent waits for it."""
 HANDLER_TIMEOUT_SECONDS = 5.0
 """After this the call goes on without an event handler: an agent must not wait for its telemetry."""
 HANDLER_COOLDOWN_SECONDS = 60.0
@@ -195,16 +196,11 @@ class Driver:
                 return await _send(context.send, view, is_sync)
             case Work(function=function):
                 return function() if is_sync else await _work_in_thread(partial(self._work_alone, function))
-            case Load(session_id=session_id):
-                return _read_records(await self._ask_store("load", (session_id,), is_sync))
-            case Write(session_id=session_id, record_id=record_id, text=None):
-                return await self._ask_store("remove", (session_id, record_id), is_sync)
-            case Write(session_id=session_id, record_id=record_id, text=text):
-                return await self._ask_store("append", (session_id, record_id, text), is_sync)
-
-    async def _ask_store(self, method: str, arguments: Sequence[object], is_sync: bool) -> object:
-        function: Callable[..., object] = getattr(self._services.store, method)
-        return await self._services.storing.call(function, *arguments, seconds=STORE_TIMEOUT_SECONDS, is_sync=is_sync)
+            case AskStore(method=method, arguments=arguments):
+                ask: Callable[..., object] = getattr(self._services.store, method)
+                seconds = LISTING_TIMEOUT_SECONDS if method == "session_ids" else STORE_TIMEOUT_SECONDS
+                answer = await self._services.storing.call(ask, *arguments, seconds=seconds, is_sync=is_sync)
+                return answer if method in ("append", "remove") else _read_texts(answer)
 
     def _work_alone(self, function: Callable[[], object]) -> object:
         with self._services.working:
@@ -299,8 +295,8 @@ def _loop_is_running_here() -> bool:
     return loaded is not None and loaded._get_running_loop() is not None
 
 
-def _read_records(answer: object) -> Success | Failure:
-    """Return a store's answer with its records read: a lazy sequence may fail only when it is iterated."""
+def _read_texts(answer: object) -> Success | Failure:
+    """Return a store's answer with its texts read: a lazy sequence may fail only when it is iterated."""
     if not isinstance(answer, Success):
         return cast("Failure", answer)  # a store is called without a signal
     entries = answer.value

@@ -77,18 +77,11 @@ class Wait(NamedTuple):
     flight: InFlight
 
 
-class Load(NamedTuple):
-    """Asks for the stored records of a session; answered by `Success` with their texts, or `Failure`."""
+class AskStore(NamedTuple):
+    """Calls a method of the store; answered by `Success`, with a tuple if the method returns texts, or `Failure`."""
 
-    session_id: str
-
-
-class Write(NamedTuple):
-    """Stores a record, or removes it if there is no text; answered by `Success` or `Failure`."""
-
-    session_id: str
-    record_id: str
-    text: str | None = None
+    method: Literal["load", "append", "remove", "session_ids"]
+    arguments: tuple[str, ...]
 
 
 class Emit(NamedTuple):
@@ -119,7 +112,7 @@ class Aborted:
     """The answer of an effect that the caller's signal ended."""
 
 
-Effect: TypeAlias = Work | Now | IsAborted | Summarize | Wait | Load | Write | Emit | Send[Any]
+Effect: TypeAlias = Work | Now | IsAborted | Summarize | Wait | AskStore | Emit | Send[Any]
 
 Flow: TypeAlias = Generator[Effect, Any, T]
 """A computation that yields effects and returns a `T`. The answer's type depends on the effect, so it is not typed here."""

@@ -8,9 +8,10 @@ import math
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from dataclasses import replace
 from types import TracebackType
-from typing import Final, Generic, Protocol, Self, SupportsFloat, TypeVar, cast
+from typing import Final, Generic, Protocol, SupportsFloat, TypeVar, cast
 
 from compaction_hooks.foreign import describe_error, read_attribute
 from compaction_hooks.messages import Message
@@ -243,11 +244,8 @@ class _Guarded(Generic[Stream]):
         return chunk
 
 
-class GuardedStream(_Guarded[Iterator[object]]):
+class GuardedStream(_Guarded[Iterator[object]], Iterator[object], AbstractContextManager["GuardedStream"]):
     """A stream of an ordinary client. Also a context manager, as the clients' own streams are."""
-
-    def __iter__(self) -> Iterator[object]:
-        return self
 
     def __next__(self) -> object:
         first = self._take_first()
@@ -255,29 +253,22 @@ class GuardedStream(_Guarded[Iterator[object]]):
             raise StopIteration
         return self._report_chunk(next(self._stream) if first is _CONSUMED else first)
 
-    def __enter__(self) -> Self:
-        return self
-
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         close = getattr(self._stream, "close", None)
         if callable(close):
             close()
 
 
-class GuardedAsyncStream(_Guarded[AsyncIterator[object]]):
+class GuardedAsyncStream(
+    _Guarded[AsyncIterator[object]], AsyncIterator[object], AbstractAsyncContextManager["GuardedAsyncStream"]
+):
     """A stream of an async client. Also an async context manager, as the clients' own streams are."""
-
-    def __aiter__(self) -> AsyncIterator[object]:
-        return self
 
     async def __anext__(self) -> object:
         first = self._take_first()
         if first is _END:
             raise StopAsyncIteration
         return self._report_chunk(await anext(self._stream) if first is _CONSUMED else first)
-
-    async def __aenter__(self) -> Self:
-        return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None

@@ -47,6 +47,17 @@ _SETTINGS = arguments.Kind(
     lambda value: isinstance(value, CompactionSettings | Mapping),
     'be CompactionSettings(...), or a dict of such by model, as in {"gpt-5*": CompactionSettings(...), "*": ...}',
 )
+_FORGETTING = {
+    "id": arguments.KINDS["id"],
+    "prefix": arguments.Kind(
+        lambda value: isinstance(value, str) and value != "",
+        'be the beginning of ids, such as "user-7/"; to forget all conversations, delete the store by its own means',
+    ),
+    "store": arguments.with_methods(
+        "have session_ids(prefix) too, as compaction_hooks.stores.ListingStore says; the memory is free already",
+        "session_ids",
+    ),
+}
 
 
 @arguments.validate({**arguments.KINDS, "settings": _SETTINGS})
@@ -269,11 +280,14 @@ class CompactionController(ConversationMethods[M]):
             ConfigurationError: the id is no text.
         """
         arguments.check(arguments.KINDS, {"id": id})
+        self._drop(id)
+
+    def _drop(self, id: str) -> list[CompactionSession[M]]:
+        """Remove a conversation from memory; return its sessions, in each format, that are in use or were lately."""
         with self._lock:
             self._manual_records.pop(id, None)
-            self._sessions.pop(id, None)
-            for key in [key for key in self._evicted if key[0] == id]:
-                self._evicted.pop(key, None)
+            evicted = [self._evicted.pop(key, None) for key in [*self._evicted] if key[0] == id]
+            return [*self._sessions.pop(id, {}).values(), *filter(None, evicted)]
 
     async def forget(self, id: str) -> None:
         """Remove a conversation from memory, in all its formats, and its records from the store.
@@ -291,18 +305,42 @@ class CompactionController(ConversationMethods[M]):
         """As `forget`, for callers without an event loop."""
         Driver(self._services, threading.RLock()).run_sync(self._forget(id))
 
-    def _forget(self, id: str) -> Flow[None]:
-        """Remove a conversation from memory, then from the store."""
-        from compaction_hooks.engine.persistence import remove_all
+    async def forget_prefix(self, prefix: str) -> list[str]:
+        """Forget every conversation whose id begins with `prefix`, as `forget` does; return their ids, sorted.
 
-        arguments.check(arguments.KINDS, {"id": id})
+        For all data of a user, if the ids begin with the user: "user-7/". The store must be a `ListingStore`.
+
+        Raises:
+            ConfigurationError: the prefix is empty or no text, or the store cannot list its conversations.
+            RecordError: as `forget`, or the store failed to list.
+        """
+        return await Driver(self._services, threading.RLock()).run(self._forget(prefix, is_prefix=True))
+
+    def forget_prefix_sync(self, prefix: str) -> list[str]:
+        """As `forget_prefix`, for callers without an event loop."""
+        return Driver(self._services, threading.RLock()).run_sync(self._forget(prefix, is_prefix=True))
+
+    def _forget(self, given: str, *, is_prefix: bool = False) -> Flow[list[str]]:
+        """Remove conversations from memory, then from the store; return their ids.
+
+        Args:
+            given: The id of one, or the beginning of the ids of all.
+        """
+        from compaction_hooks.engine.persistence import ask, remove_all
+
+        arguments.check(_FORGETTING, {"prefix" if is_prefix else "id": given})
         with self._lock:
-            held = [*self._sessions.get(id, {}).values(), *(old for key, old in self._evicted.items() if key[0] == id)]
-        for session in held:
+            known = {*self._sessions, *self._manual_records, *(id for id, _ in self._evicted)}
+        ids = {id for id in known if id.startswith(given)} if is_prefix else {given}
+        for session in [session for id in ids for session in self._drop(id)]:
             session.begin_anew()
-        self.close(id)
+
         if self._services.store is not None:
-            yield from remove_all(id)
+            if is_prefix:
+                arguments.check(_FORGETTING, {"store": self._services.store})
+                ids.update((yield from ask(f"sessions {given!r}...", "session_ids", given)))
+            yield from remove_all(sorted(ids))
+        return sorted(ids)
 
     @property
     def quiet_engine(self) -> Engine[Any]:
@@ -317,13 +355,11 @@ class CompactionController(ConversationMethods[M]):
 
 def _guard_extensions(settings: CompactionSettings) -> CompactionSettings:
     """Return the settings with a trigger and strategies that cannot fail a call."""
-    if settings.trigger is not None:
-        settings = replace(settings, trigger=guard_trigger(settings.trigger))
     if settings.strategies is not None:
         from compaction_hooks.runtime.strategies import guard_strategy  # few controllers have custom strategies
 
         settings = replace(settings, strategies=tuple(map(guard_strategy, settings.strategies)))
-    return settings
+    return settings if settings.trigger is None else replace(settings, trigger=guard_trigger(settings.trigger))
 
 
 def _list_handlers(on_event: object) -> tuple[EventHandler, ...]:

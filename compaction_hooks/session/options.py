@@ -109,15 +109,23 @@ def check_call(
 
 
 def build_send(
-    engine: Engine[Any], messages: list[T], options: CallOptions, answer: Callable[[R], Message | None] | None
+    engine: Engine[Any],
+    messages: list[T],
+    options: CallOptions,
+    send: object,
+    answer: Callable[[R], Message | None] | None,
 ) -> Flow[object]:
     """Return the flow of a model call, which takes the quiet way if it can.
 
     Args:
-        answer: Reads a response of the call's `send`; None: `read_answer`.
+        answer: Reads a response of `send`; None: `read_answer`.
+
+    Raises:
+        ConfigurationError: `send` or `answer` is no function.
     """
     from compaction_hooks.formats.answers import read_answer
 
+    arguments.check(arguments.KINDS, {"send": send, "answer": answer}, ["answer"])
     view = engine.find_quiet_view(messages, options)
     if view is None:
         engine.settle()
@@ -141,12 +149,15 @@ def build_order(
     from compaction_hooks.engine.result import CompactionOutcome, CompactionResult
 
     given = {"keep_recent_tokens": keep_recent_tokens, "focus": focus, "preview": preview}
-    kinds = {
-        "keep_recent_tokens": arguments.whole("tokens", least=0),
-        "focus": arguments.KINDS["focus"],
-        "preview": arguments.instance_of(CompactionResult),
-    }
-    arguments.check(kinds, given, given)
+    arguments.check(
+        {
+            "keep_recent_tokens": arguments.whole("tokens", least=0),
+            "focus": arguments.KINDS["focus"],
+            "preview": arguments.instance_of(CompactionResult),
+        },
+        given,
+        given,
+    )
     previewed = preview.record if preview and preview.outcome is CompactionOutcome.PREVIEWED else None
     return Order(
         CompactionReason.MANUAL,

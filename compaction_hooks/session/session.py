@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Unpack, cast
+from typing import TYPE_CHECKING, Any, Final, Unpack, cast
 
 from compaction_hooks import arguments
 from compaction_hooks.engine.call import Order
@@ -64,8 +64,7 @@ class ConversationMethods(RecallMethods[M]):
             return view
         engine = self.engine
         call = check_call(engine, messages, options, engine.begin_call())
-        sent = await engine.driver.run(engine.transform(call, options), build_caller(signal, options))
-        return sent.view
+        return (await engine.driver.run(engine.transform(call, options), build_caller(signal, options))).view
 
     def transform_context_sync(
         self, messages: list[T], signal: Signal | None = None, **options: Unpack[CallOptions]
@@ -76,8 +75,7 @@ class ConversationMethods(RecallMethods[M]):
             return view
         engine = self.engine
         call = check_call(engine, messages, options, engine.begin_call())
-        sent = engine.driver.run_sync(engine.transform(call, options), build_caller(signal, options))
-        return sent.view
+        return engine.driver.run_sync(engine.transform(call, options), build_caller(signal, options)).view
 
     async def call(
         self,
@@ -102,8 +100,7 @@ class ConversationMethods(RecallMethods[M]):
             ContextOverflowError: it still overflows, or nothing smaller is valid; the provider's error is its cause.
             Exception: any other error of `send`, unchanged.
         """
-        arguments.check(arguments.KINDS, {"send": send, "answer": answer}, ["answer"])
-        flow = build_send(self.quiet_engine, messages, options, answer)
+        flow = build_send(self.quiet_engine, messages, options, send, answer)
         return cast(
             "R", await self.quiet_engine.driver.run(flow, build_caller(signal, options, send))
         )  # what `send` gave
@@ -118,12 +115,11 @@ class ConversationMethods(RecallMethods[M]):
         **options: Unpack[CallOptions],
     ) -> R:
         """As `call`, for callers without an event loop; a stream is any object with `__next__`."""
-        arguments.check(arguments.KINDS, {"send": send, "answer": answer}, ["answer"])
         if is_async(send):
             raise ConfigurationError(
                 f"send={arguments.format_value(send)} is async: write `await call(messages, send)`"
             )
-        flow = build_send(self.quiet_engine, messages, options, answer)
+        flow = build_send(self.quiet_engine, messages, options, send, answer)
         return cast(
             "R", self.quiet_engine.driver.run_sync(flow, build_caller(signal, options, send))
         )  # what `send` gave
@@ -149,8 +145,10 @@ class ConversationMethods(RecallMethods[M]):
         Raises:
             ContextOverflowError: the list does not fit the window and cannot be made to fit.
         """
-        flow = self._compact(messages, options, build_order(keep_recent_tokens, focus, preview))
-        return await self.engine.driver.run(flow, build_caller(signal, options))
+        return await self.engine.driver.run(
+            self._compact(messages, options, build_order(keep_recent_tokens, focus, preview)),
+            build_caller(signal, options),
+        )
 
     def compact_sync(
         self,
@@ -163,8 +161,10 @@ class ConversationMethods(RecallMethods[M]):
         **options: Unpack[CallOptions],
     ) -> CompactionResult[T]:
         """As `compact`, for callers without an event loop."""
-        flow = self._compact(messages, options, build_order(keep_recent_tokens, focus, preview))
-        return self.engine.driver.run_sync(flow, build_caller(signal, options))
+        return self.engine.driver.run_sync(
+            self._compact(messages, options, build_order(keep_recent_tokens, focus, preview)),
+            build_caller(signal, options),
+        )
 
     async def preview(
         self,
@@ -181,8 +181,10 @@ class ConversationMethods(RecallMethods[M]):
         Raises:
             ContextOverflowError: the list does not fit the window and cannot be made to fit.
         """
-        flow = self._compact(messages, options, build_order(keep_recent_tokens, focus, is_preview=True))
-        return await self.engine.driver.run(flow, build_caller(signal, options))
+        return await self.engine.driver.run(
+            self._compact(messages, options, build_order(keep_recent_tokens, focus, is_preview=True)),
+            build_caller(signal, options),
+        )
 
     def preview_sync(
         self,
@@ -193,8 +195,10 @@ class ConversationMethods(RecallMethods[M]):
         **options: Unpack[CallOptions],
     ) -> CompactionResult[T]:
         """As `preview`, for callers without an event loop."""
-        flow = self._compact(messages, options, build_order(keep_recent_tokens, focus, is_preview=True))
-        return self.engine.driver.run_sync(flow, build_caller(signal, options))
+        return self.engine.driver.run_sync(
+            self._compact(messages, options, build_order(keep_recent_tokens, focus, is_preview=True)),
+            build_caller(signal, options),
+        )
 
     async def recover(
         self, error: BaseException, messages: list[T], signal: Signal | None = None, **options: Unpack[CallOptions]
@@ -206,15 +210,15 @@ class ConversationMethods(RecallMethods[M]):
                 if the settings exclude recovery, or if the caller aborted.
             ContextOverflowError: nothing smaller is valid; `error` is its cause.
         """
-        flow = self._recover(error, messages, options)
-        return (await self.engine.driver.run(flow, build_caller(signal, options))).view
+        return (
+            await self.engine.driver.run(self._recover(error, messages, options), build_caller(signal, options))
+        ).view
 
     def recover_sync(
         self, error: BaseException, messages: list[T], signal: Signal | None = None, **options: Unpack[CallOptions]
     ) -> list[T]:
         """As `recover`, for callers without an event loop."""
-        flow = self._recover(error, messages, options)
-        return self.engine.driver.run_sync(flow, build_caller(signal, options)).view
+        return self.engine.driver.run_sync(self._recover(error, messages, options), build_caller(signal, options)).view
 
     def _compact(self, messages: list[T], options: CallOptions, order: Order) -> Flow[CompactionResult[T]]:
         from compaction_hooks.engine.compact import compact
@@ -321,18 +325,17 @@ class ConversationMethods(RecallMethods[M]):
             budget = engine.last_budget()
             record = conversation.find_current()
             breaker = conversation.cooldown.breaker
-            is_loaded = conversation.queue.state != "unread"
-        return SessionState(
-            context_tokens=tokens,
-            context_window=budget.window if budget else None,
-            trigger_tokens=budget.trigger if budget else None,
-            fraction=tokens / budget.window if tokens is not None and budget else None,
-            is_estimate=is_estimate,
-            compaction_count=record.compaction_count if record else 0,
-            breaker="closed" if breaker.opened_at is None else f"open: {breaker.why}",
-            is_loaded=is_loaded,
-            summary_usage=conversation.summary_usage,
-        )
+            return SessionState(
+                context_tokens=tokens,
+                context_window=budget.window if budget else None,
+                trigger_tokens=budget.trigger if budget else None,
+                fraction=tokens / budget.window if tokens is not None and budget else None,
+                is_estimate=is_estimate,
+                compaction_count=record.compaction_count if record else 0,
+                breaker="closed" if breaker.opened_at is None else f"open: {breaker.why}",
+                is_loaded=conversation.queue.state != "unread",
+                summary_usage=conversation.summary_usage,
+            )
 
 
 _BEGINNING = threading.Lock()
@@ -343,6 +346,9 @@ class CompactionSession(ConversationMethods[M]):
     """One conversation of a controller. Safe to use from several threads and event loops at once.
 
     Made by `CompactionController.session`.
+
+    Attributes:
+        id: The session's name.
     """
 
     def __init__(
@@ -354,7 +360,7 @@ class CompactionSession(ConversationMethods[M]):
         shared: SharedState,
         services: Services,
     ) -> None:
-        self._id = id
+        self.id: Final = id
         self._parts = format, estimator, shared, services
         self._own: Engine[M] | None = None
 
@@ -368,18 +374,13 @@ class CompactionSession(ConversationMethods[M]):
         return f"CompactionSession({self.id!r}, {state.context_tokens or 0:,}{window} tokens, {count})"
 
     @property
-    def id(self) -> str:
-        """The session's name."""
-        return self._id
-
-    @property
     def quiet_engine(self) -> Engine[Any]:
         """The engine of this conversation as it is."""
         own = self._own
         if own is None:  # it is half of the package, and no turn of an event loop should import both halves
             from compaction_hooks.engine.engine import make_engine
 
-            new = make_engine(self._id, *self._parts)
+            new = make_engine(self.id, *self._parts)
             with _BEGINNING:
                 own = self._own = self._own or new
         return own

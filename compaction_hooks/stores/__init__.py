@@ -12,7 +12,7 @@ from typing import Protocol
 from compaction_hooks.stores.key_value import KeyValue, KeyValueStore
 from compaction_hooks.stores.sqlite import SQLiteStore
 
-__all__ = ["KeyValue", "KeyValueStore", "MemoryStore", "RecordStore", "SQLiteStore"]
+__all__ = ["KeyValue", "KeyValueStore", "ListingStore", "MemoryStore", "RecordStore", "SQLiteStore"]
 
 
 class RecordStore(Protocol):
@@ -32,6 +32,17 @@ class RecordStore(Protocol):
 
     def remove(self, session_id: str, record_id: str, /) -> Awaitable[None] | None:
         """Take a record out; does nothing when there is none with this id."""
+        ...
+
+
+class ListingStore(RecordStore, Protocol):
+    """A store that can tell which conversations it has: for `forget_prefix` and the command `compaction-hooks records`."""
+
+    def session_ids(self, prefix: str = "", /) -> Sequence[str] | Awaitable[Sequence[str]]:
+        """Return the ids of the sessions that have records and begin with `prefix`, in any order, each once.
+
+        A store that does not keep a long id as it is may return another text for it, which its other methods take as the id.
+        """
         ...
 
 
@@ -59,3 +70,8 @@ class MemoryStore:
             records.pop(record_id, None)
             if not records:  # a session without records leaves nothing behind
                 self._sessions.pop(session_id, None)
+
+    def session_ids(self, prefix: str = "") -> Sequence[str]:
+        """Return the ids of the sessions that have records and begin with `prefix`."""
+        with self._lock:
+            return [id for id in self._sessions if id.startswith(prefix)]

@@ -1,17 +1,24 @@
-"""Records in any key-value store, through the three methods of `KeyValue`."""
+"""Records in any key-value store, through the methods of `KeyValue`."""
 
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from hashlib import sha256
 from typing import Any, Final, Protocol, TypeVar
+
+from compaction_hooks.errors import ConfigurationError, RecordError
 
 T = TypeVar("T")
 
 _LONGEST: Final = 120
 """The most characters of an id in a key; a longer id becomes its beginning and a digest. Some stores have few bytes for a key:
 memcached 250, etcd and S3 thousands."""
+_BEGINNING: Final = _LONGEST // 2
+"""The characters that are kept of a longer id."""
+_LONG: Final = re.compile(rf"[\w%-]{{{_BEGINNING}}}%-[0-9a-f]{{64}}", re.ASCII)
+"""The key of a longer id; no text quotes to "%-"."""
 
 
 class KeyValue(Protocol):
@@ -20,6 +27,9 @@ class KeyValue(Protocol):
     A hash, a table with two key columns, a partition key and a sort key; if keys are flat, `f"{folder}/{name}"`. Each method
     may be sync or async, and each is one atomic step. Keys are safe to use as they are: after the prefix given to
     `KeyValueStore` they hold ASCII letters, digits and `_-%`, at least one and at most 150.
+
+    A fourth method is optional, and makes `KeyValueStore` a `ListingStore`: `list_folders(prefix)`, which returns the names of the
+    folders that have values and begin with `prefix`, as str or bytes, in any order; a name may come twice.
     """
 
     def values(self, folder: str, /) -> Iterable[str | bytes] | Awaitable[Iterable[str | bytes]]:
@@ -62,19 +72,57 @@ class KeyValueStore:
         """Take a record out if it is there."""
         return _convert(self._store.delete(self._folder(session_id), _make_key(record_id)), lambda _: None)
 
+    def session_ids(self, prefix: str = "") -> Sequence[str] | Awaitable[Sequence[str]]:
+        """Return the ids of the sessions that have records and begin with `prefix`, sorted.
+
+        Of an id with more than 120 characters, quoted, only the beginning and a digest are stored. It is returned as this key,
+        which the other methods take in its place.
+
+        Raises:
+            ConfigurationError: the key-value store has no `list_folders`.
+            RecordError: `prefix` is longer than the stored beginning of a long id, so whether the id begins with it is not known.
+        """
+        find: Callable[[str], Any] | None = getattr(self._store, "list_folders", None)
+        if find is None:
+            raise ConfigurationError(
+                f"{type(self._store).__name__} cannot list its folders: give it a method list_folders(prefix), which returns the "
+                "names of the folders that begin with prefix"
+            )
+        return _convert(
+            find(f"{self._prefix}{_quote(prefix)[:_BEGINNING]}"), lambda folders: self._read_ids(folders, prefix)
+        )
+
+    def _read_ids(self, folders: Iterable[str | bytes], prefix: str) -> Sequence[str]:
+        from urllib.parse import unquote
+
+        keys = {text_of(folder).removeprefix(self._prefix) for folder in folders}
+        long = {*filter(_LONG.fullmatch, keys)}
+        if long and len(_quote(prefix)) > _BEGINNING:
+            raise RecordError(
+                f"{len(long)} ids are too long to be stored whole, and may begin with {prefix!r} or not: give a prefix of at "
+                f"most {_BEGINNING} characters (quoted as in a URL), or these ids themselves"
+            )
+        ids = {key: key if key in long else unquote(key.partition("%-")[0], errors="surrogatepass") for key in keys}
+        begun = {id for key, id in ids.items() if _make_key(id) == key}  # others may have folders with this prefix
+        return sorted(id for id in begun if id in long or id.startswith(prefix))
+
     def _folder(self, session_id: str) -> str:
         return f"{self._prefix}{_make_key(session_id)}"
 
 
 def _make_key(name: str) -> str:
-    """Return a key that no other text gets; readable if the text is."""
-    from urllib.parse import quote  # slow to import, and few programs have a store
-
-    quoted = quote(name, safe="", errors="surrogatepass").replace(".", "%2E").replace("~", "%7E")
+    """Return a key that no other text gets, but for the key of a long text, which is its own; readable if the text is."""
+    quoted = _quote(name)
     if 0 < len(quoted) <= _LONGEST:
         return quoted
     digest = sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
-    return f"{quoted[: _LONGEST // 2]}%-{digest}"  # no text quotes to "%-"
+    return name if _LONG.fullmatch(name) else f"{quoted[:_BEGINNING]}%-{digest}"
+
+
+def _quote(name: str) -> str:
+    from urllib.parse import quote  # slow to import, and few programs have a store
+
+    return quote(name, safe="", errors="surrogatepass").replace(".", "%2E").replace("~", "%7E")
 
 
 def _convert(answer: Any, make: Callable[[Any], T]) -> T | Awaitable[T]:

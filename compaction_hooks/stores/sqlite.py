@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from types import TracebackType
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from compaction_hooks import arguments
 from compaction_hooks.errors import RecordError
@@ -42,7 +42,7 @@ _REMEDIES = {
 
 
 @arguments.validate(arguments.KINDS)
-class SQLiteStore:
+class SQLiteStore(AbstractContextManager["SQLiteStore"]):
     """Records in one SQLite file, shared by threads and processes on one machine. Each call is atomic.
 
     The file and its table are made when missing; its folder is not. The first call in a process opens a connection, which
@@ -95,13 +95,16 @@ class SQLiteStore:
             _encode_id(record_id),
         )
 
+    def session_ids(self, prefix: str = "") -> Sequence[str]:
+        """Return the ids of the sessions that have records and begin with `prefix`."""
+        rows = self._run("SELECT DISTINCT session_id FROM compaction_records")
+        ids = (id if isinstance(id, str) else id.decode("utf-8", "surrogatepass") for (id,) in rows)  # see `_encode_id`
+        return [id for id in ids if id.startswith(prefix)]
+
     def close(self) -> None:
         """Free this process's connection."""
         with self._lock:
             self._disconnect()
-
-    def __enter__(self) -> SQLiteStore:
-        return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
@@ -110,7 +113,7 @@ class SQLiteStore:
         """Free the connection of a store that was not closed: since 3.13 Python warns of one that is collected open."""
         self._disconnect()
 
-    def _run(self, statement: str, *values: str | bytes) -> list[tuple[str]]:
+    def _run(self, statement: str, *values: str | bytes) -> list[tuple[Any]]:
         import sqlite3
 
         with self._lock:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, cast
 
 from compaction_hooks import CompactionController, SummaryRequest
+from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.stores import RecordStore
 from compaction_hooks.testing.demands import demand
 
@@ -39,18 +40,24 @@ ODD_IDS: Final = (
 """Unusual ids of hosts: empty, a prefix of another, different only in case or outer white space, with separators and wildcards of
 stores, beyond ASCII, very long, not valid Unicode."""
 
+LONG_ID_CHARS: Final = 1_000
+"""From this length on, a store may list an id by another text."""
 LARGE_RECORD_BYTES: Final = 1_000_000
 WORKERS: Final = 8
 RECORDS_EACH: Final = 10
 
 
 async def check_store(open_store: Callable[[], RecordStore]) -> None:
-    """Check that a store keeps the contract of `RecordStore`. Its methods are called as by an async controller.
+    """Check that a store keeps the contract of `RecordStore`, and of `ListingStore` if it can list.
+
+    Its methods are called as by an async controller.
 
     - An unknown session has no records; appended records are loaded in any order, word for word, in their own session only.
     - Appending an existing id changes nothing; removing deletes one record, or nothing if the id is unknown; loaded records do not
       change afterwards.
     - Any text is a valid id of a session or a record (see `ODD_IDS`), and a record may have a megabyte.
+    - If it has `session_ids`, that lists the sessions with records, each once, by ids that `load` and `remove` take. A store whose
+      `session_ids` raises `ConfigurationError` is taken for one that cannot list.
     - Workers that append at the same time lose nothing, and an id has one record.
     - A conversation compacted by one controller continues in another without a second summary.
 
@@ -65,6 +72,7 @@ async def check_store(open_store: Callable[[], RecordStore]) -> None:
     one, other = _Worker(open_store()), _Worker(open_store())
     await _check_keeping(one, other)
     await _check_odd_ids(one, other)
+    await _check_listing(one, other)
     await _check_size(one, other)
     await _check_at_once([_Worker(open_store()) for _ in range(WORKERS)])
     await _check_controllers(open_store)
@@ -74,6 +82,7 @@ _PROMISES: Final[Mapping[str, str]] = {
     "load": "load() must give the records of a session, and none where it is unknown",
     "append": "append() must keep any record under any id, and change nothing where the id is there",
     "remove": "remove() must take out the record it names, and do nothing where there is none",
+    "session_ids": "session_ids() must give the ids of all sessions with records, or of those that begin with a text",
 }
 """The contract of each method, for errors that it raised."""
 
@@ -82,15 +91,29 @@ class _Worker:
     """A store, called as by an async driver: sync methods run in a thread."""
 
     def __init__(self, store: RecordStore) -> None:
-        lacks = [name for name in _PROMISES if not callable(getattr(store, name, None))]
+        lacks = [name for name in ("load", "append", "remove") if not callable(getattr(store, name, None))]
         demand(not lacks, f"{type(store).__name__} is no RecordStore: it lacks {', '.join(lacks)}")
         self._store = store
 
     async def load(self, session_id: str) -> Sequence[str]:
-        found = cast("Sequence[object]", await self._call("load", session_id))
+        return await self._call_for_texts("load", session_id)
+
+    async def session_ids(self, *prefix: str) -> Sequence[str] | None:
+        """Return the listed ids; None if the store cannot list."""
+        if not hasattr(self._store, "session_ids"):
+            return None
+        try:
+            return await self._call_for_texts("session_ids", *prefix)
+        except AssertionError as error:
+            if isinstance(error.__cause__, ConfigurationError):
+                return None
+            raise
+
+    async def _call_for_texts(self, name: str, *arguments: str) -> Sequence[str]:
+        found = cast("Sequence[object]", await self._call(name, *arguments))
         is_sequence = isinstance(cast("object", found), Sequence)
-        demand(is_sequence, f"load() must give a sequence, not {type(found).__name__}")
-        demand(all(isinstance(text, str) for text in found), "load() must give texts of type str")
+        demand(is_sequence, f"{name}() must give a sequence, not {type(found).__name__}")
+        demand(all(isinstance(text, str) for text in found), f"{name}() must give texts of type str")
         return cast("Sequence[str]", found)
 
     async def append(self, session_id: str, record_id: str, record: str) -> None:
@@ -162,6 +185,30 @@ async def _check_odd_ids(one: _Worker, other: _Worker) -> None:
         await other.remove("odd", name)
         left = everything[number + 1 :]
         _demand_same(await one.load("odd"), left, f"remove() must find the record {_short(name)}")
+
+
+async def _check_listing(one: _Worker, other: _Worker) -> None:
+    """Check the list of sessions; those of `_check_odd_ids` are stored."""
+    listed = await other.session_ids()
+    if listed is None:
+        return
+    whole = [name for name in ODD_IDS if len(name) < LONG_ID_CHARS]
+    missing = set(whole) - set(listed)
+    demand(not missing, f"session_ids() must list each session with records, but lacks {_short(sorted(missing))}")
+    demand(len(set(listed)) == len(listed), "session_ids() must list each session once")
+    demand("odd" not in listed, "session_ids() must not list a session whose records were all removed")
+    loaded = [text for name in listed for text in await one.load(name) if text.startswith('["session"')]
+    wanted = [json.dumps(["session", number]) for number in range(len(ODD_IDS))]
+    _demand_same(loaded, wanted, "each id that session_ids() lists must load the records of its session")
+    for prefix in ("thread-1", "thread%", "Thread", "thread*", "half \ud83d", "unknown"):
+        found = await one.session_ids(prefix)
+        begun = [name for name in whole if name.startswith(prefix)]
+        _demand_same(found or [], begun, f"session_ids({_short(prefix)}) must list the ids that begin so")
+    long = await one.session_ids("xxx") or []
+    demand(len(long) == len(ODD_IDS) - len(whole), f"session_ids('xxx') must list the long ids, not {_short(long)}")
+    for name in long:
+        await other.remove(name, "same")
+    demand(await one.session_ids("xxx") == [], "remove() must take the ids that session_ids() lists")
 
 
 async def _check_size(one: _Worker, other: _Worker) -> None:

@@ -288,8 +288,7 @@ class Prices(NamedTuple):
 @lru_cache(maxsize=1024)
 def find_prices(model: str) -> Prices | None:
     """Return a model's prices at the time of the first call, by any of its names; None if no table that is installed has them."""
-    found = (genai_prices_of(name, _prices) for name in names_of(model.strip().lower()))
-    return next(filter(None, found), None)
+    return next(filter(None, (genai_prices_of(name, _prices) for name in names_of(model.strip().lower()))), None)
 
 
 def _prices(entry: Any) -> Prices:

@@ -50,6 +50,9 @@ def test_other_items_of_the_store_are_left_alone() -> None:
     records = BaseStoreRecordStore(store)
     records.append("a", "r1", "{}")
     assert records.load("a") == ["{}"]
+    store.put(("compaction_records", "session"), "mine", {"text": "mine"})
+    assert records.session_ids() == ["a"]
+    store.delete(("compaction_records", "session"), "mine")
     records.remove("a", "r1")
     assert [item.value for item in store.search(("compaction_records",))] == [{"text": "mine"}] * 2
 
@@ -59,6 +62,14 @@ def test_records_are_under_the_given_namespace() -> None:
     BaseStoreRecordStore(store, ("team", "records")).append("a.b", "r1", "{}")
     assert store.list_namespaces() == [("team", "records", "session a%2Eb")]
     assert BaseStoreRecordStore(store).load("a.b") == []
+
+
+def test_more_conversations_than_one_request_returns_are_listed() -> None:
+    records = BaseStoreRecordStore(InMemoryStore())
+    ids = [f"user-{number:03}" for number in range(250)]
+    for id in ids:
+        records.append(id, "r1", "{}")
+    assert records.session_ids("user-") == ids
 
 
 @pytest.mark.full

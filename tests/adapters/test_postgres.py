@@ -16,6 +16,7 @@ import pytest
 from compaction_adapters.postgres import TABLE, PostgresStore
 
 from compaction_hooks import CompactionController
+from compaction_hooks.command.opening import open_store
 from compaction_hooks.errors import ConfigurationError, RecordError
 from compaction_hooks.testing import check_store
 from tests.conversations import system, talk
@@ -73,6 +74,20 @@ async def test_keeps_the_contract_with_pairs_and_pools(server: Server, url: str,
         with psycopg.connect(url, autocommit=True) as connection:
             connection.execute("DROP TABLE IF EXISTS compaction_records")
         await check_store(partial(PostgresStore, source))
+
+
+async def test_lists_with_an_async_pool(async_pool: Any, url: str) -> None:
+    store: Any = PostgresStore(async_pool)
+    await store.append("user-7/a", "a", "{}")
+    await store.append("user_7", "a", "{}")
+    assert await store.session_ids("user-7/") == ["user-7/a"]
+
+
+def test_the_command_opens_the_address_in_a_variable(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    PostgresStore(url).append("thread", "a", "{}")
+    monkeypatch.setenv("MY_STORE", url)
+    opened = open_store("env:MY_STORE", "")
+    assert (opened.session_ids("thr"), opened.load("thread")) == (["thread"], ["{}"])
 
 
 async def test_does_not_depend_on_how_the_pool_is_set_up(url: str) -> None:

@@ -13,6 +13,7 @@ from redis.backoff import NoBackoff
 from redis.exceptions import ConnectionError
 from redis.retry import Retry
 
+from compaction_hooks.command.opening import open_store
 from compaction_hooks.errors import ConfigurationError, RecordError
 from compaction_hooks.testing import check_store
 from tests.cases import folded
@@ -108,6 +109,26 @@ def test_refuses_a_time_to_live_that_is_none(client: Any) -> None:
             RedisStore(client, ttl_seconds=wrong)
 
 
+def test_only_keys_that_begin_with_the_prefix_word_for_word_are_listed(client: Any) -> None:
+    store: Any = RedisStore(client, prefix="a*[b]?\\:")
+    client.mset({f"other:{number}": 1 for number in range(2_500)})  # more than one step of SCAN
+    client.hset("axb:thread", "a", "{}")
+    store.append("thread", "a", "{}")
+    assert list(store.session_ids()) == ["thread"]
+
+
+def test_the_command_opens_the_address_in_a_variable(url: str, client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    RedisStore(client, prefix="mine:").append("thread", "a", "{}")
+    monkeypatch.setenv("MY_STORE", url)
+    opened = open_store("env:MY_STORE", "mine:")
+    assert (opened.session_ids("thr"), opened.load("thread")) == (["thread"], ["{}"])
+    monkeypatch.setenv("MY_STORE", f"redis://:pass/{PASSWORD}@127.0.0.1:6379/0")
+    with pytest.raises(ConfigurationError, match="the address in MY_STORE cannot be read") as caught:
+        open_store("env:MY_STORE", "mine:")
+    assert PASSWORD not in str(caught.value)
+    assert caught.value.__cause__ is None
+
+
 @pytest.mark.parametrize("kind", ["redis", "redis.asyncio"])
 def test_two_workers_at_once_are_both_right_and_agree(url: str, kind: str) -> None:
     check_two_workers(kind, url)
@@ -158,6 +179,8 @@ def test_says_when_the_user_may_not(server: Server, client: Any) -> None:
     with Redis(host="127.0.0.1", port=server.port, username="reader", password="reader") as reader:
         assert RedisStore(reader).load("s") == []
         assert "allow its user" in error_of(RedisStore(reader), append=True)
+        with pytest.raises(RecordError, match=r"allow its user .*SCAN"):
+            RedisStore(reader).session_ids()
 
 
 @folded(

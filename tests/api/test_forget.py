@@ -1,4 +1,7 @@
-"""`await controller.forget(id)`, `controller.forget_sync(id)`: nothing is left, and nothing comes back."""
+"""`await controller.forget(id)`, `controller.forget_sync(id)`: nothing is left, and nothing comes back.
+
+`forget_prefix` does the same for all conversations whose id begins so.
+"""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -7,18 +10,18 @@ from typing import Any
 import pytest
 
 from compaction_hooks import SummaryRequest
-from compaction_hooks.errors import RecordError
+from compaction_hooks.errors import ConfigurationError, RecordError
 from compaction_hooks.formats import AnthropicFormat
 from compaction_hooks.stores import KeyValueStore, MemoryStore, RecordStore, SQLiteStore
 from tests.conversations import Chat, Controller, Scripted, controller, system, talk, texts
-from tests.stores.test_stores_damaged import Folders
+from tests.stores.test_stores_key_value import Folders, Listed
 
 SECRET = "- the secret"
 MESSAGES = [system(), *talk(20)]
 STORES: dict[str, Callable[[Path], RecordStore]] = {
     "memory": lambda _: MemoryStore(),
     "SQLite": lambda folder: SQLiteStore(folder / "records.db"),
-    "key-value": lambda _: KeyValueStore(Folders()),
+    "key-value": lambda _: KeyValueStore(Listed()),
 }
 
 
@@ -31,8 +34,8 @@ def worker(store: RecordStore | None, *answers: str) -> Controller:
     return controller(100_000, summarizer=Scripted(*answers), store=store)
 
 
-def compact(hooks: Controller, messages: list[Chat]) -> str:
-    return texts([*hooks.session("thread").compact_sync(messages, keep_recent_tokens=300).messages])
+def compact(hooks: Controller, messages: list[Chat], id: str = "thread") -> str:
+    return texts([*hooks.session(id).compact_sync(messages, keep_recent_tokens=300).messages])
 
 
 async def test_nothing_is_left_in_memory_and_store(store: Any) -> None:
@@ -131,3 +134,89 @@ def test_an_entry_that_cannot_be_named_is_said() -> None:
     with pytest.raises(RecordError, match="1 entries"):
         worker(store).forget_sync("thread")
     assert store.load("thread") == ["{damaged"]
+
+
+# -- by the beginning of ids
+
+OF_SEVEN = ["user-7/a", "user-7/b", "user-7/" + "c" * 200]
+OTHERS = ["user-70/a", "User-7/a", "user-7"]
+
+
+def begin_all(hooks: Controller) -> None:
+    for id in (*OF_SEVEN, *OTHERS):
+        compact(hooks, MESSAGES, id)
+
+
+async def test_all_conversations_that_begin_so_are_gone_from_memory_and_store(store: Any) -> None:
+    hooks = worker(store, *[SECRET] * 6)
+    begin_all(hooks)
+    held = hooks.session("user-7/a")
+    assert set(await hooks.forget_prefix("user-7/")) >= set(OF_SEVEN)
+    assert [id for id in OF_SEVEN if store.load(id)] == []
+    assert held.history() == []
+    assert [len(store.load(id)) for id in OTHERS] == [1, 1, 1]
+    assert SECRET in texts(hooks.session("user-70/a").transform_context_sync(MESSAGES))
+
+
+def test_another_worker_s_conversations_are_found_in_the_store(store: Any) -> None:
+    begin_all(worker(store, *[SECRET] * 6))
+    forgotten = worker(store).forget_prefix_sync("user-7/")
+    assert {*OF_SEVEN[:2]} < {*forgotten}
+    assert len(forgotten) == 3  # the long id, as the store lists it
+    assert [id for id in OF_SEVEN if store.load(id)] == []
+    assert worker(store).forget_prefix_sync("user-7/") == []
+
+
+def test_without_a_store_memory_is_forgotten_by_prefix() -> None:
+    hooks = worker(None, *[SECRET] * 6)
+    begin_all(hooks)
+    assert hooks.forget_prefix_sync("user-7/") == sorted(OF_SEVEN)
+    assert hooks.session("user-7/a").export_records() == []
+    assert len(hooks.session("user-7").export_records()) == 1
+
+
+@pytest.mark.parametrize("wrong", ["", None, 7])
+def test_an_empty_beginning_is_refused(wrong: Any) -> None:
+    with pytest.raises(ConfigurationError, match=r'prefix=.* must be the beginning of ids, such as "user-7/"'):
+        worker(MemoryStore()).forget_prefix_sync(wrong)
+
+
+class CannotList:
+    """A store with the three methods of `RecordStore` only."""
+
+    def __init__(self) -> None:
+        inner = MemoryStore()
+        self.load, self.append, self.remove = inner.load, inner.append, inner.remove
+
+
+@pytest.mark.parametrize(
+    ("make", "method"),
+    [(CannotList, r"session_ids\(prefix\)"), (lambda: KeyValueStore(Folders()), r"list_folders\(prefix\)")],
+)
+def test_a_store_that_cannot_list_is_told_the_method_to_add_and_memory_is_free(
+    make: Callable[[], Any], method: str
+) -> None:
+    store = make()
+    hooks = worker(store, SECRET)
+    compact(hooks, MESSAGES)
+    with pytest.raises(ConfigurationError, match=method):
+        hooks.forget_prefix_sync("thr")
+    assert repr(hooks) == "CompactionController(0 sessions)"
+    assert len(store.load("thread")) == 1
+
+
+def test_an_entry_that_cannot_be_named_keeps_no_other_conversation(store: Any) -> None:
+    begin_all(worker(store, *[SECRET] * 6))
+    store.append("user-7/a", "odd", "{damaged")
+    with pytest.raises(RecordError, match="1 entries of session 'user-7/a' cannot be read"):
+        worker(store).forget_prefix_sync("user-7/")
+    assert [list(store.load(id)) for id in OF_SEVEN] == [["{damaged"], [], []]
+
+
+def test_a_list_that_fails_is_said() -> None:
+    class Fragile(MemoryStore):
+        def session_ids(self, prefix: str = "") -> list[str]:
+            raise OSError("no such host")
+
+    with pytest.raises(RecordError, match=r"'user-7/'.*call it again: OSError: no such host"):
+        worker(Fragile()).forget_prefix_sync("user-7/")

@@ -38,7 +38,7 @@ NAMES = {
     "compaction_hooks.native": "Issuer NativeItems NativeSummarizer is_native_refusal",
     "compaction_hooks.recall": "Covered CoveredKind CoveredPart Found RecallTool diff find_facts",
     "compaction_hooks.repair": "INTERRUPTED NO_REQUEST NO_WORDS repaired",
-    "compaction_hooks.stores": "KeyValue KeyValueStore MemoryStore RecordStore SQLiteStore",
+    "compaction_hooks.stores": "KeyValue KeyValueStore ListingStore MemoryStore RecordStore SQLiteStore",
     "compaction_hooks.strategies": "ClearToolResults DropOldest ShortenParts Strategy Summarize",
     "compaction_hooks.testing": """
         ADAPTER_FACTS AdapterFact AdapterHarness Answer BrokenPromise Call HostConversation Opening
@@ -92,8 +92,8 @@ def test_settings_may_be_a_field_of_a_pydantic_model() -> None:
     assert model(settings={"trigger": RatioTrigger(0.5)}).settings == given
 
 
-FOR_THE_PACKAGE = {"engine", "quiet_engine", "begin_anew", "id"}
-"""Attributes that the package itself uses, and the name of a session."""
+FOR_THE_PACKAGE = {"engine", "quiet_engine", "begin_anew"}
+"""Attributes that the package itself uses."""
 FOLDERS = ("api", "faults", "overflow", "view")
 
 

@@ -203,9 +203,18 @@ def test_a_report_that_cannot_be_written_is_told(file: Path, capsys: Capture) ->
     {
         "no limit": ([], "Invalid value: no limit is given; give --min-kept, --max-cents or --max-lost-constraints"),
         "a share above one": (["--min-kept", "60"], "Invalid value for '--min-kept': "),
-        "window": ([*LIMITS, "--window", "much"], "Invalid value for '--window': 'much' is no number of tokens; write 16k"),
-        "small window": ([*LIMITS, "--window", "9"], "Invalid value for '--window': '9' is below the smallest window of"),
-        "trigger": ([*LIMITS, "--trigger", "101%"], "Invalid value for '--trigger': '101%' is no part of the window; write 60%"),
+        "window": (
+            [*LIMITS, "--window", "much"],
+            "Invalid value for '--window': 'much' is no number of tokens; write 16k",
+        ),
+        "small window": (
+            [*LIMITS, "--window", "9"],
+            "Invalid value for '--window': '9' is below the smallest window of",
+        ),
+        "trigger": (
+            [*LIMITS, "--trigger", "101%"],
+            "Invalid value for '--trigger': '101%' is no part of the window; write 60%",
+        ),
         "keep above the trigger": (
             [*LIMITS, "--trigger", "2k", "--keep", "3k"],
             "Invalid value: keep_recent_tokens=3000 is above trigger_tokens=2000",

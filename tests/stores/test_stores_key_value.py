@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from compaction_hooks.errors import ConfigurationError, RecordError
 from compaction_hooks.stores import KeyValueStore, MemoryStore
 from compaction_hooks.testing import check_store
 from compaction_hooks.testing.stores import ODD_IDS
@@ -33,9 +34,17 @@ class Folders:
         return self.folders.get(folder, {}).pop(name, None) is not None
 
 
+class Listed(Folders):
+    """One that lists its folders too, each twice: some stores do, while others write."""
+
+    def list_folders(self, prefix: str) -> Iterable[str | bytes]:
+        found = [folder for folder, names in self.folders.items() if names and folder.startswith(prefix)]
+        return (folder.encode() for folder in [*found, *found])
+
+
 class AsyncFolders:
     def __init__(self) -> None:
-        self._folders = Folders()
+        self._folders = Listed()
 
     async def values(self, folder: str) -> Iterable[str | bytes]:
         return self._folders.values(folder)
@@ -46,8 +55,11 @@ class AsyncFolders:
     async def delete(self, folder: str, name: str) -> bool:
         return self._folders.delete(folder, name)
 
+    async def list_folders(self, prefix: str) -> Iterable[str | bytes]:
+        return self._folders.list_folders(prefix)
 
-@pytest.mark.parametrize("make", [Folders, AsyncFolders])
+
+@pytest.mark.parametrize("make", [Folders, Listed, AsyncFolders])
 async def test_a_key_value_store_keeps_the_contract(make: Callable[[], Any]) -> None:
     entries = make()
     await check_store(lambda: KeyValueStore(entries))
@@ -82,6 +94,49 @@ def test_two_stores_in_one_place_are_told_apart_by_prefix() -> None:
     one.append("s", "a", "first")
     other.append("s", "a", "second")
     assert (one.load("s"), other.load("s")) == (["first"], ["second"])
+
+
+def listed(store: KeyValueStore, prefix: str = "") -> Any:
+    return store.session_ids(prefix)
+
+
+def test_a_long_id_is_listed_by_its_key_which_is_an_id_itself() -> None:
+    entries = Listed()
+    store = KeyValueStore(entries)
+    id = "user/7/" + "x" * 200
+    store.append(id, "a", "{}")
+    (key,) = listed(store, "user/7")
+    assert key == next(iter(entries.folders)).removeprefix("compaction_records:")
+    assert key.startswith("user%2F7%2Fxxx")
+    assert store.load(key) == ["{}"]
+    store.append(key, "b", "[]")
+    store.remove(key, "a")
+    assert store.load(id) == ["[]"]
+    assert listed(store, "user/8") == []
+
+
+def test_a_beginning_longer_than_that_of_a_long_id_is_refused_not_guessed() -> None:
+    store = KeyValueStore(Listed())
+    short = "x" * 100
+    store.append(short, "a", "{}")
+    assert listed(store, "x" * 90) == [short]
+    store.append("x" * 200, "a", "{}")
+    with pytest.raises(RecordError, match=r"1 ids are too long .* at most 60 characters"):
+        listed(store, "x" * 90)
+    assert len(listed(store, "x" * 60)) == 2
+
+
+def test_folders_of_others_that_begin_with_the_same_text_are_not_listed() -> None:
+    entries = Listed()
+    KeyValueStore(entries, prefix="agents:").append("mine", "a", "{}")
+    KeyValueStore(entries, prefix="agents:team:").append("theirs", "a", "{}")
+    entries.add("agents:by hand", "a", "{}")
+    assert listed(KeyValueStore(entries, prefix="agents:")) == ["mine"]
+
+
+def test_without_the_fourth_method_there_is_no_list() -> None:
+    with pytest.raises(ConfigurationError, match=r"Folders cannot list .* a method list_folders\(prefix\)"):
+        KeyValueStore(Folders()).session_ids()
 
 
 def test_async_methods_give_awaitables_and_sync_ones_do_not() -> None:
@@ -166,6 +221,31 @@ class RaisesForUnknown(MemoryStore):
         return [*self._sessions[session_id].values()]
 
 
+class ListsTheRemoved(MemoryStore):
+    def session_ids(self, prefix: str = "") -> Sequence[str]:
+        return [*super().session_ids(prefix), *(["odd"] if "odd".startswith(prefix) else [])]
+
+
+class ListsTwice(MemoryStore):
+    def session_ids(self, prefix: str = "") -> Sequence[str]:
+        return [*super().session_ids(prefix)] * 2
+
+
+class ListsAnyCase(MemoryStore):
+    def session_ids(self, prefix: str = "") -> Sequence[str]:
+        return [id for id in super().session_ids() if id.lower().startswith(prefix.lower())]
+
+
+class ListsFew(MemoryStore):
+    def session_ids(self, prefix: str = "") -> Sequence[str]:
+        return super().session_ids(prefix)[:10]
+
+
+class ListsUnknownNames(MemoryStore):
+    def session_ids(self, prefix: str = "") -> Sequence[str]:
+        return [id if len(id) < 1_000 else id[:100] for id in super().session_ids(prefix)][:-1]
+
+
 class NeverRemoves(MemoryStore):
     def remove(self, session_id: str, record_id: str) -> None:
         pass
@@ -182,6 +262,11 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
     "removal raises": (RaisesIfNothingIsThere, r"do nothing where there is none, but remove\(.*raised KeyError"),
     "load raises": (RaisesForUnknown, r"none where it is unknown, but load\('unknown'\) raised KeyError"),
     "no store": (object, "object is no RecordStore: it lacks load, append, remove"),
+    "lists a session without records": (ListsTheRemoved, "must not list a session whose records were all removed"),
+    "lists a session twice": (ListsTwice, "must list each session once"),
+    "lists by the beginning in any case": (ListsAnyCase, r"session_ids\('thread-1'\) must list the ids that begin so"),
+    "lists some": (ListsFew, "must list each session with records, but lacks"),
+    "lists ids that nothing is found by": (ListsUnknownNames, "must load the records of its session"),
     "keeps removed records": (NeverRemoves, r"remove\(\) must take out"),
 }
 

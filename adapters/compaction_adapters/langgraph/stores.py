@@ -10,7 +10,7 @@ from langgraph.store.base import BaseStore
 from compaction_hooks.stores import KeyValueStore
 
 _PAGE: Final = 100
-"""Number of records in one request. A conversation has one record for each compaction."""
+"""Number of records, or of conversations, in one request."""
 
 
 class BaseStoreRecordStore(KeyValueStore):
@@ -44,6 +44,16 @@ class _Items:
             own = (item for item in page if tuple(item.namespace) == namespace)
             found.update((item.key, str(item.value.get("record"))) for item in own)
         return list(found.values())
+
+    def list_folders(self, prefix: str) -> list[str]:
+        depth = len(self._namespace) + 1
+        found: list[str] = []
+        seen = 0
+        while page := self._store.list_namespaces(prefix=self._namespace, limit=_PAGE, offset=seen):
+            seen += len(page)
+            own = (labels for labels in page if len(labels) == depth and labels[:-1] == self._namespace)
+            found += (labels[-1] for labels in own if labels[-1].startswith(prefix))
+        return [folder for folder in found if self.values(folder)]  # some stores list namespaces that became empty
 
     def add(self, folder: str, name: str, value: str) -> None:
         namespace = (*self._namespace, folder)
