@@ -14,6 +14,7 @@ import typer
 
 from compaction_hooks import __version__
 from compaction_hooks.command.replay import replay_files
+from compaction_hooks.command.report import draw_chart, write_page
 from compaction_hooks.command.terminal import clean
 
 BAD_INPUT: Final = 2
@@ -25,6 +26,8 @@ _QUIET: Final = logging.NullHandler()
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 app.command("replay")(replay_files)
+app.command("report")(write_page)
+app.command("chart")(draw_chart)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
