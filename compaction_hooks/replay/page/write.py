@@ -6,7 +6,7 @@ import base64
 import hashlib
 import json
 from importlib.resources import files
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from compaction_hooks.errors import MissingExtraError
 from compaction_hooks.replay.numbers import dollars, percent, pluralize, short
@@ -16,8 +16,10 @@ from compaction_hooks.replay.page.data import ReportData, SessionData
 if TYPE_CHECKING:
     import jinja2
 
-HOLDS_TEXT: Final = "This file holds a conversation: messages, tool results, names and paths. Give it only to people who may read all of them."
-HOLDS_NUMBERS: Final = "This file holds no text of a conversation: numbers, roles and the name of the model only. It was made with --no-text."
+HOLDS_TEXT: Final = (
+    "This file holds a conversation with its tool results and names. Give it only to people who may read it all."
+)
+HOLDS_NUMBERS: Final = "This file holds numbers, roles and the model's name, but no text of a conversation (--no-text)."
 _ESCAPED: Final = str.maketrans({"<": "\\u003c", "\u2028": "\\u2028", "\u2029": "\\u2029"})
 """What could end the script element around JSON, or a line of JavaScript."""
 
@@ -35,7 +37,8 @@ def load_template() -> jinja2.Template:
             raise
         raise MissingExtraError("compaction-hooks report", "Jinja2", "cli,report") from None
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    environment.filters.update(dollars=dollars, percent=percent, pluralize=pluralize, short=short)
+    filters: dict[str, Any] = environment.filters
+    filters.update(dollars=dollars, percent=percent, pluralize=pluralize, short=short)
     return environment.from_string(_read("report.html.jinja"))
 
 
