@@ -42,11 +42,11 @@ class Browser:
 
     def run(self, script: str, *arguments: object) -> Any:
         """Return the value of a script in the page."""
-        return self.driver.execute_script(script, *arguments)  # type: ignore[no-untyped-call]
+        return self.driver.execute_script(script, *arguments)
 
     def wait(self, script: str, *arguments: object) -> Any:
         """Return what a script gives to the function `done`."""
-        return self.driver.execute_async_script(f"const done = arguments[arguments.length - 1]; {script}", *arguments)  # type: ignore[no-untyped-call]
+        return self.driver.execute_async_script(f"const done = arguments[arguments.length - 1]; {script}", *arguments)
 
     def find(self, selector: str) -> WebElement:
         return self.driver.find_element("css selector", selector)
