@@ -18,14 +18,14 @@ import pytest
 pytest.importorskip("jinja2", reason="needs the extra report")
 
 import compaction_hooks.replay.page
-from compaction_hooks import CompactionController, MessageFormat
+from compaction_hooks import CompactionController, CompactionSettings, MessageFormat
 from compaction_hooks.errors import MissingExtraError
 from compaction_hooks.formats import AnthropicFormat
 from compaction_hooks.messages import Text, ToolCall, ToolResult
 from compaction_hooks.replay import RecordedSession, read_sessions, replay
 from compaction_hooks.replay.page import ReportData, chart_of, read_report, write_chart, write_report
 from compaction_hooks.replay.page.data import ConversationData
-from tests.conversations import prose, steps, talk
+from tests.conversations import PLAIN, prose, steps, talk
 from tests.replay.samples import WINDOW, forgetful_conversation, long_conversation, session, short_conversation
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "session.jsonl"
@@ -33,8 +33,15 @@ SOURCES = [*Path(compaction_hooks.replay.page.__file__).parent.iterdir()]
 BETWEEN = [*steps(2, 100), *talk(24, 250)]
 
 
-def report(*sessions: RecordedSession, with_text: bool = True, window: int = WINDOW) -> ReportData:
-    replays = [("folder/file.jsonl", each, replay(each, window=window, details=True)) for each in sessions]
+def report(
+    *sessions: RecordedSession,
+    with_text: bool = True,
+    window: int = WINDOW,
+    settings: CompactionSettings | None = None,
+) -> ReportData:
+    replays = [
+        ("folder/file.jsonl", each, replay(each, window=window, settings=settings, details=True)) for each in sessions
+    ]
     return read_report(replays, with_text=with_text)
 
 
@@ -71,14 +78,14 @@ class Page(HTMLParser):
 
 
 def anthropic_conversation(count: int = 24) -> list[Mapping[str, Any]]:
-    """Return tool steps in Anthropic's form; every fourth result has the user's next words in the same message."""
+    """Return tool steps in Anthropic's form; one result has the user's newest words in the same message."""
     messages: list[Mapping[str, Any]] = [{"role": "user", "content": "Read all modules."}]
     for n in range(count):
         call = {"type": "tool_use", "id": f"c{n}", "name": "read_file", "input": {"path": f"src/m{n}.py"}}
         result: list[dict[str, Any]] = [
             {"type": "tool_result", "tool_use_id": f"c{n}", "content": f"# {n}\n{prose(500)}"}
         ]
-        words = [{"type": "text", "text": f"Now look for fault {n}, and never touch m{n}.py."}] if n % 4 == 3 else []
+        words = [{"type": "text", "text": f"Now look for fault {n}, and never touch m{n}.py."}] if n == 3 else []
         messages += [{"role": "assistant", "content": [call]}, {"role": "user", "content": [*result, *words]}]
     return [*messages, {"role": "assistant", "content": "All read."}]
 
@@ -117,19 +124,21 @@ def texts(format: MessageFormat[Any], message: object) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("recorded", "window"),
+    ("recorded", "window", "settings"),
     [
-        (example(), 16_000),
-        (session(forgetful_conversation(between=BETWEEN)), WINDOW),
-        (session(long_conversation(tokens=4_000)), WINDOW),
-        (session(anthropic_conversation(), format=AnthropicFormat()), WINDOW),
+        (example(), 16_000, None),
+        (session(forgetful_conversation(between=BETWEEN)), WINDOW, None),
+        (session(long_conversation(tokens=4_000)), WINDOW, None),
+        (session(anthropic_conversation(), format=AnthropicFormat()), WINDOW, PLAIN),
     ],
     ids=["example", "talk", "large results", "two speakers in a message"],
 )
-def test_the_page_knows_what_every_call_sent(recorded: RecordedSession, window: int) -> None:
-    (found,) = report(recorded, window=window)["sessions"]
+def test_the_page_knows_what_every_call_sent(
+    recorded: RecordedSession, window: int, settings: CompactionSettings | None
+) -> None:
+    (found,) = report(recorded, window=window, settings=settings)["sessions"]
     conversation = found["conversation"]
-    sending = CompactionController(context_window=window, format=recorded.format).session("s")
+    sending = CompactionController(context_window=window, settings=settings, format=recorded.format).session("s")
     for call, index in enumerate(conversation["calls"], 1):
         view = sending.transform_context_sync(list(recorded.messages[:index]), tools=recorded.tools)
         assert view_at(conversation, call) == [texts(recorded.format, message) for message in view]
@@ -163,6 +172,20 @@ def test_shortened_results_are_told_from_cleared_ones() -> None:
     ]
     assert "shortened" in states
     assert any(compaction["messages"]["shortened"] for compaction in found["compactions"])
+
+
+def test_words_that_are_pinned_without_the_result_in_their_message_are_told_to_be_a_part_of_it() -> None:
+    (found,) = report(session(anthropic_conversation(), format=AnthropicFormat()), settings=PLAIN)["sessions"]
+    entries = [
+        entry for view in found["conversation"]["views"] for entry in view["sent"] if not isinstance(entry, list)
+    ]
+    pinned = [entry for entry in entries if entry["state"] != "summary"]
+    assert pinned
+    for entry in pinned:
+        assert entry["index"] is not None
+        assert entry["state"] == "shortened"
+        whole = found["conversation"]["messages"][entry["index"]]
+        assert [part for part in whole["parts"] if part["kind"] == "text"] == entry["message"]["parts"]
 
 
 def test_an_identifier_that_was_lost_has_the_handle_that_recalls_it() -> None:

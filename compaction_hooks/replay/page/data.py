@@ -9,13 +9,16 @@ from typing import Final, Literal, TypeAlias, TypedDict
 from compaction_hooks.messages import Media, Message, Opaque, Part, Text, Thinking, ToolCall, ToolResult
 from compaction_hooks.recall import CoveredPart
 from compaction_hooks.replay.bills import read_blocks
-from compaction_hooks.replay.needs import is_in, plain
+from compaction_hooks.replay.needs import is_in, plain, text_of
 from compaction_hooks.replay.page.texts import visible
 from compaction_hooks.replay.recorded import Fields, RecordedSession
 from compaction_hooks.replay.replayed import CompactionDetails, Cost, Replay, ReplayedCompaction
 
 SAME_CHARS: Final = 20
 """A shortened text begins or ends with at least as many characters of the original; a marker has none of them."""
+
+SHOWN_FILES: Final = 30
+"""Of the files that a summary has, as many are named; a long session has thousands, again at each compaction."""
 
 Done: TypeAlias = tuple[str, RecordedSession, Replay]
 """A file, a session in it, and its replay with details."""
@@ -40,7 +43,7 @@ class MessageData(TypedDict):
 
 
 class ChangedData(TypedDict):
-    """A message of a view that is not in the list. `index` is that of the message that it is a copy of; None for a summary."""
+    """A message of a view that is not in the list. `index`: of the message it is a copy of; None for a summary, and if unknown."""
 
     index: int | None
     state: State
@@ -77,6 +80,13 @@ class LostData(TypedDict):
     handle: str
 
 
+class FilesData(TypedDict):
+    """Files that a summary has as read or modified: how many, and the first ones."""
+
+    count: int
+    names: list[str]
+
+
 class CompactionData(TypedDict):
     """One compaction. `messages` has the ranges of message numbers, from 1, by what was done to them."""
 
@@ -88,7 +98,7 @@ class CompactionData(TypedDict):
     messages: dict[str, str]
     used_fallback: bool
     summary: str
-    files: dict[str, list[str]]
+    files: dict[str, FilesData]
     names_kept: list[str]
     names_lost: list[LostData]
     constraints_lost: list[LostData]
@@ -160,6 +170,7 @@ class _Source:
         self.name = visible(session.id) if has_text else f"session {number}"
         self.file = self.text(file)
         self.pieces = [session.format.read(message) for message in session.messages]
+        self.systems = {n for n, pieces in enumerate(self.pieces) if all(piece.role == "system" for piece in pieces)}
         self.index_of = {id(message): index for index, message in enumerate(session.messages)}
 
     def text(self, text: str) -> str:
@@ -172,6 +183,7 @@ class _Source:
 
 def _session(of: _Source) -> SessionData:
     session, replay, totals = of.session, of.replay, of.replay.totals
+    views = [_view(of, compaction) for compaction in replay.compactions]
     return {
         "name": of.name,
         "file": of.file,
@@ -194,7 +206,7 @@ def _session(of: _Source) -> SessionData:
             "probes_kept": totals.probes_kept,
         },
         "saving": totals.saving,
-        "compactions": [_compaction(of, compaction) for compaction in replay.compactions],
+        "compactions": [_compaction(of, *each) for each in zip(replay.compactions, views, strict=True)],
         "costs": [_cost(cost) for cost in replay.costs],
         "probes": [
             {
@@ -207,7 +219,7 @@ def _session(of: _Source) -> SessionData:
         "put_off": replay.put_off,
         "notes": of.texts(session.skipped),
         "used_recorded_usage": replay.used_recorded_usage,
-        "conversation": _conversation(of),
+        "conversation": _conversation(of, views),
     }
 
 
@@ -224,7 +236,7 @@ def _cost(cost: Cost) -> CostData:
 # -- the conversation, and what was sent of it
 
 
-def _conversation(of: _Source) -> ConversationData:
+def _conversation(of: _Source, views: list[ViewData]) -> ConversationData:
     session, replay = of.session, of.replay
     system = None if session.system is None else Message(role="system", parts=(Text(session.system),))
     return {
@@ -233,7 +245,7 @@ def _conversation(of: _Source) -> ConversationData:
         "calls": [call.index for call in replay.calls],
         "sent": [call.tokens_sent for call in replay.calls],
         "without": [call.tokens_without for call in replay.calls],
-        "views": [_view(of, compaction) for compaction in replay.compactions],
+        "views": views,
     }
 
 
@@ -266,7 +278,7 @@ def _view(of: _Source, compaction: ReplayedCompaction) -> ViewData:
     sent: list[list[int] | ChangedData] = []
     for message, origin in zip(_details(compaction).view, _find_origins(of, compaction), strict=True):
         if id(message) not in of.index_of:
-            sent.append(_changed(of, message, origin))
+            sent.append(_changed(of, message, origin, compaction.summary))
         elif sent and isinstance(last := sent[-1], list) and last[1] == origin:
             last[1] += 1
         else:
@@ -292,29 +304,32 @@ def _find_origins(of: _Source, compaction: ReplayedCompaction) -> list[int | Non
     if start < 0 or any(have not in (None, want) for have, want in zip(found[start:], tail, strict=True)):
         start, tail = len(view), []
     head = [
-        _find_whole(of, message, cut) if index is None else index
+        _find_whole(of, of.session.format.read(message), compaction) if index is None else index
         for message, index in zip(view[:start], found[:start], strict=True)
     ]
     return [*head, *tail]
 
 
-def _find_whole(of: _Source, message: Fields, cut: int) -> int | None:
+def _find_whole(of: _Source, pieces: Sequence[Message], compaction: ReplayedCompaction) -> int | None:
     """Return the index of the newest summarized message that has all parts of this one; None for a summary."""
-    parts = {part for piece in of.session.format.read(message) for part in piece.parts}
-    whole = (
-        index for index in reversed(range(cut)) if parts <= {part for one in of.pieces[index] for part in one.parts}
-    )
-    return next(whole, None)
+    if text_of(pieces) == compaction.summary:
+        return None
+    parts = {part for piece in pieces for part in piece.parts}
+    summarized = reversed(of.pieces[: compaction.summarized_messages])
+    back = (n for n, whole in enumerate(summarized, 1) if parts <= {part for piece in whole for part in piece.parts})
+    found = next(back, None)
+    return None if found is None else compaction.summarized_messages - found
 
 
-def _changed(of: _Source, message: Fields, index: int | None) -> ChangedData:
+def _changed(of: _Source, message: Fields, index: int | None, summary: str) -> ChangedData:
     pieces = of.session.format.read(message)
-    return {"index": index, "state": _state(of, pieces, index), "message": _message(of, pieces)}
+    state: State = "summary" if text_of(pieces) == summary else _state(of, pieces, index)
+    return {"index": index, "state": state, "message": _message(of, pieces)}
 
 
 def _state(of: _Source, pieces: Sequence[Message], index: int | None) -> State:
-    if index is None:
-        return "summary"
+    if index is None:  # a pinned message that is shortened itself
+        return "shortened"
     before, after = ([part.text for one in each for part in one.results] for each in (of.pieces[index], pieces))
     has_marker = any(
         not new.startswith(old[:SAME_CHARS]) and not new.endswith(old[-SAME_CHARS:])
@@ -326,7 +341,7 @@ def _state(of: _Source, pieces: Sequence[Message], index: int | None) -> State:
 # -- compactions
 
 
-def _compaction(of: _Source, compaction: ReplayedCompaction) -> CompactionData:
+def _compaction(of: _Source, compaction: ReplayedCompaction, view: ViewData) -> CompactionData:
     details, later = _details(compaction), compaction.used_later
     return {
         "call": compaction.call,
@@ -344,10 +359,10 @@ def _compaction(of: _Source, compaction: ReplayedCompaction) -> CompactionData:
             "constraints": len(compaction.constraints),
             "constraints_lost": len(compaction.lost_constraints),
         },
-        "messages": {name: write_ranges(found) for name, found in _sort_messages(of, compaction).items()},
+        "messages": {name: write_ranges(found) for name, found in _sort_messages(of, view).items()},
         "used_fallback": compaction.used_fallback,
         "summary": of.text(compaction.summary),
-        "files": {"read": of.texts(compaction.read_files), "modified": of.texts(compaction.modified_files)},
+        "files": {"read": _files(of, compaction.read_files), "modified": _files(of, compaction.modified_files)},
         "names_kept": of.texts(later.kept),
         "names_lost": _find_lost(of, later.lost, details.covered),
         "constraints_lost": _find_lost(of, compaction.lost_constraints, details.covered),
@@ -355,19 +370,21 @@ def _compaction(of: _Source, compaction: ReplayedCompaction) -> CompactionData:
     }
 
 
-def _sort_messages(of: _Source, compaction: ReplayedCompaction) -> dict[str, list[int]]:
+def _files(of: _Source, names: Sequence[str]) -> FilesData:
+    return {"count": len(names), "names": of.texts(names[:SHOWN_FILES])}
+
+
+def _sort_messages(of: _Source, view: ViewData) -> dict[str, list[int]]:
     """Return the numbers of the messages from 1, by what was done to them; system messages are in none."""
     found: dict[str, list[int]] = {"summarized": [], "pinned": [], "as_is": [], "cleared": [], "shortened": []}
     states = dict[int, str]()
-    for entry in _view(of, compaction)["sent"]:
+    for entry in view["sent"]:
         if isinstance(entry, list):
-            states.update(
-                (index, "pinned" if index < compaction.summarized_messages else "as_is") for index in range(*entry)
-            )
+            states.update((index, "pinned" if index < view["covered"] else "as_is") for index in range(*entry))
         elif entry["index"] is not None:
             states[entry["index"]] = entry["state"]
-    for index in range(of.replay.calls[compaction.call - 1].index):
-        if any(piece.role != "system" for piece in of.pieces[index]):
+    for index in range(of.replay.calls[view["call"] - 1].index):
+        if index not in of.systems:
             found[states.get(index, "summarized")].append(index + 1)
     return found
 
