@@ -19,7 +19,8 @@ from compaction_hooks.replay.page import chart_of, write_chart
 from tests.replay.samples import forgetful_conversation, long_conversation, short_conversation, write_sessions
 
 Capture = pytest.CaptureFixture[str]
-EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "session.jsonl"
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLE = ROOT / "examples" / "session.jsonl"
 
 
 @pytest.fixture
@@ -90,14 +91,17 @@ def test_without_jinja_the_command_names_the_extra_before_any_work(
     )
 
 
-def test_the_chart_of_a_session_is_drawn_by_one_command_without_jinja(
+def test_the_chart_of_the_documentation_is_drawn_by_one_command_without_jinja(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "jinja2", None)
     drawn = tmp_path / "chart.svg"
     assert run("chart", EXAMPLE, "-o", drawn, "--window", "16k") == 0
     (session,) = read_sessions(EXAMPLE)
-    assert drawn.read_bytes() == write_chart(chart_of(replay(session, window=16_000))).encode()
+    assert drawn.read_text(encoding="utf-8") == write_chart(chart_of(replay(session, window=16_000)))
+    assert drawn.read_bytes() == (ROOT / "docs" / "chart.svg").read_bytes(), (
+        "draw it anew, by the command of docs/report.md"
+    )
 
 
 def test_a_chart_is_of_one_session(file: Path, tmp_path: Path, capsys: Capture) -> None:

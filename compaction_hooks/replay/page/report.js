@@ -76,7 +76,10 @@ function headOf(part) {
 }
 
 function startOf(message) {
-  const parts = message.parts.map((part) => [headOf(part), part.text.slice(0, START_CHARS)].filter(Boolean).join(": "));
+  // Without its text, a part is told by its kind.
+  const parts = message.parts.map((part) => {
+    return part.text ? [headOf(part), part.text.slice(0, START_CHARS)].filter(Boolean).join(": ") : headOf(part) || part.kind;
+  });
   return parts.join("  ").slice(0, START_CHARS).replace(/\s+/g, " ");
 }
 
@@ -109,6 +112,7 @@ class RowList {
     this.chosen = -1;
     this.drawn = new Map();
     this.sizer = document.createElement("div");
+    this.sizer.setAttribute("role", "presentation");
     this.box.append(this.sizer);
     this.isWaiting = false;
     box.addEventListener("scroll", () => this.drawSoon());
@@ -285,7 +289,7 @@ class SessionView {
     const sizes = `Call ${this.call} sent about ${short(sent)} tokens; the whole list has ${short(without)}.`;
     if (!view) return `${sizes} Nothing was compacted yet: the whole list was sent.`;
     const since = view.call === this.call ? "It was compacted for this call." : `It was compacted for call ${view.call}.`;
-    return `${sizes} ${since} Choose a message to read it.`;
+    return `${sizes} ${since}`;
   }
 
   drawCursor() {
