@@ -62,7 +62,7 @@ def chart_of(replay: Replay) -> ContextChart:
 
 def write_chart(chart: ContextChart) -> str:
     """Return the chart as a file of its own, for light and dark surroundings."""
-    styles = "".join(_read(name) for name in ("chart_colors.css", "chart.css"))
+    styles = "".join(read_file(name) for name in ("chart_colors.css", "chart.css"))
     height = HEIGHT + 2 * MARGIN
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" role="img" '
@@ -75,7 +75,8 @@ def write_chart(chart: ContextChart) -> str:
     )
 
 
-def _read(name: str) -> str:
+def read_file(name: str) -> str:
+    """Return the text of a file of this package."""
     return files("compaction_hooks.replay.page").joinpath(name).read_text(encoding="utf-8")
 
 

@@ -5,7 +5,6 @@ const ROW = 56; // Height of a row in pixels, as in the style sheet: with equal 
 const SPARE = 6; // Rows drawn above and below those in sight.
 const START_CHARS = 240; // Of a message's text, as much as a row may show.
 const READ_CHARS = 100_000; // Laying out longer texts would hold up the page.
-const NAMES = { sent: "sent as it is", "left out": "left out" };
 
 // -- what a call sent
 
@@ -68,6 +67,10 @@ function short(tokens) {
 function nameOf(row) {
   if (row.index === null) return "";
   return row.index < 0 ? "system prompt" : `${row.index + 1}`;
+}
+
+function stateName(row) {
+  return row.state === "sent" ? "sent as it is" : row.state;
 }
 
 function headOf(part) {
@@ -216,7 +219,7 @@ class RowList {
       element("span", "of", nameOf(this.rows[place])),
       element("span", "role", message.role),
       element("span", "size", `${short(message.tokens)} tokens`),
-      element("span", "state", NAMES[state] ?? state),
+      element("span", "state", stateName(this.rows[place])),
     );
     const start = element("span", "start", startOf(message));
     start.dir = "auto";
@@ -312,7 +315,7 @@ class SessionView {
   write(side, row) {
     const title = side === "whole" ? "In the list" : "As sent";
     const missing = side === "whole" ? "no message of its own" : "not sent";
-    const name = row ? [nameOf(row), row.message.role, NAMES[row.state] ?? row.state].filter(Boolean).join(", ") : missing;
+    const name = row ? [nameOf(row), row.message.role, stateName(row)].filter(Boolean).join(", ") : missing;
     this.find(`.reading-${side}`).textContent = `${title}: ${name}`;
     this.find(`.text-${side}`).textContent = row ? wholeText(row.message) : "";
   }

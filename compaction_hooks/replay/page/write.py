@@ -5,12 +5,19 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
 
 from compaction_hooks.errors import MissingExtraError
 from compaction_hooks.replay.numbers import dollars, percent, pluralize, short
-from compaction_hooks.replay.page.chart import HEIGHT, MONEY, ContextChart, describe, draw_context, draw_money
+from compaction_hooks.replay.page.chart import (
+    HEIGHT,
+    MONEY,
+    ContextChart,
+    describe,
+    draw_context,
+    draw_money,
+    read_file,
+)
 from compaction_hooks.replay.page.data import ReportData, SessionData
 
 if TYPE_CHECKING:
@@ -33,13 +40,13 @@ def load_template() -> jinja2.Template:
     try:
         from jinja2 import Environment, StrictUndefined
     except ModuleNotFoundError as missing:
-        if (missing.name or "").partition(".")[0] != "jinja2":
+        if missing.name != "jinja2":  # a package that Jinja2 needs
             raise
         raise MissingExtraError("compaction-hooks report", "Jinja2", "cli,report") from None
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     filters: dict[str, Any] = environment.filters
     filters.update(dollars=dollars, percent=percent, pluralize=pluralize, short=short)
-    return environment.from_string(_read("report.html.jinja"))
+    return environment.from_string(read_file("report.html.jinja"))
 
 
 def write_report(data: ReportData) -> str:
@@ -51,8 +58,7 @@ def write_report(data: ReportData) -> str:
     template = load_template()
     from markupsafe import Markup
 
-    script, style = _read("report.js"), _read("report.css") + _read("chart.css")
-
+    script, style = read_file("report.js"), read_file("report.css") + read_file("chart.css")
     charts = [_chart(session) for session in data["sessions"]]
     return template.render(
         report=data,
@@ -105,7 +111,3 @@ def _embed(value: object) -> str:
     """Return JSON for a script element."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return text.translate(_ESCAPED)
-
-
-def _read(name: str) -> str:
-    return files("compaction_hooks.replay.page").joinpath(name).read_text(encoding="utf-8")
