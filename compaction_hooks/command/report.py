@@ -16,7 +16,8 @@ from compaction_hooks.errors import MissingExtraError
 from compaction_hooks.replay.errors import ReplayError
 from compaction_hooks.replay.numbers import pluralize, short
 from compaction_hooks.replay.page.chart import chart_of, write_chart
-from compaction_hooks.replay.page.data import Done, read_report
+from compaction_hooks.replay.page.data import read_report
+from compaction_hooks.replay.page.source import Done
 from compaction_hooks.replay.page.write import HOLDS_NUMBERS, HOLDS_TEXT, load_template, write_report
 from compaction_hooks.replay.readers import read_sessions
 from compaction_hooks.replay.recorded import RecordedSession

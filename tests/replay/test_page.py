@@ -24,7 +24,7 @@ from compaction_hooks.formats import AnthropicFormat
 from compaction_hooks.messages import Text, ToolCall, ToolResult
 from compaction_hooks.replay import RecordedSession, read_sessions, replay
 from compaction_hooks.replay.page import ReportData, chart_of, read_report, write_chart, write_report
-from compaction_hooks.replay.page.data import ConversationData
+from compaction_hooks.replay.page.shape import ConversationData
 from tests.conversations import PLAIN, prose, steps, talk
 from tests.replay.samples import WINDOW, forgetful_conversation, long_conversation, session, short_conversation
 

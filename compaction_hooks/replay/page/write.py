@@ -18,7 +18,7 @@ from compaction_hooks.replay.page.chart import (
     draw_money,
     read_file,
 )
-from compaction_hooks.replay.page.data import ReportData, SessionData
+from compaction_hooks.replay.page.shape import ReportData, SessionData
 
 if TYPE_CHECKING:
     import jinja2
