@@ -22,6 +22,8 @@ PYTHONS = sorted({"3.11", "3.12", "3.13", THIS_PYTHON})
 """Versions the core is tried on; pyproject.toml names those on which all of it passed."""
 SERVERS = {"redis-server": "redis-server", "postgres": "postgresql"}
 """By program that the tests of stores start: Debian's package of it. No session installs any."""
+BROWSER = {"chromium": "chromium", "chromedriver": "chromium-driver"}
+"""The same of the programs that open reports."""
 EXTRAS = ",".join(extra for extra in PYPROJECT["project"]["optional-dependencies"] if extra != "all")
 """All extras: what the code of this repository imports."""
 _ADAPTERS = PYPROJECT["tool"]["compaction-hooks"]["adapters"]
@@ -143,7 +145,7 @@ def tests(session: nox.Session) -> None:
 
 
 def _run_core(session: nox.Session, *options: str) -> None:
-    install(session, "test", "property", "provider", "clients", extras="cli,tiktoken")
+    install(session, "test", "property", "provider", "clients", extras="cli,report,tiktoken")
     install_rank_files(session)
     files = ("--ignore=tests/adapters", "tests", "tests/adapters/test_overflow_clients.py")
     session.run("pytest", "-n", "auto", *options, *files, *session.posargs)
@@ -230,6 +232,15 @@ def _is_installed(program: str) -> bool:
 
 
 @nox.session(tags=["full"])
+def browser(session: nox.Session) -> None:
+    """Reports in a real headless Chromium, which must be installed: what they show, ask for and refuse, keyboard, widths, speed."""
+    if missing := [package for program, package in BROWSER.items() if not _is_installed(program)]:
+        session.error(f"first, as root: apt-get install {' '.join(missing)}")
+    install(session, "test", "browser", extras="cli,report")
+    session.run("pytest", "tests/browser", *session.posargs)
+
+
+@nox.session(tags=["full"])
 def proxy(session: nox.Session) -> None:
     """LiteLLM's callback in a real proxy process."""
     install(session, "test", "provider", extras="litellm")
@@ -241,7 +252,7 @@ def proxy(session: nox.Session) -> None:
 def typing(session: nox.Session) -> None:
     """mypy and pyright, both strict: packages, tests, programs on the providers' clients and of README.md; mypy: those of docs/."""
     groups = groups_of(*(extra for extra in ADAPTERS if extra != "pydantic-ai"))  # its openai client is not litellm's
-    install(session, "test", "property", "typing", "provider", "deepagents", *groups, extras=EXTRAS)
+    install(session, "test", "property", "typing", "provider", "browser", "deepagents", *groups, extras=EXTRAS)
     session.run("mypy")
     session.run("pyright")
     with tempfile.TemporaryDirectory() as folder:
@@ -290,15 +301,16 @@ def lint(session: nox.Session) -> None:
 
 @nox.session(tags=["full"])
 def package(session: nox.Session) -> None:
-    """The built wheel, installed outside the repository, holds every module and both py.typed files."""
+    """The built wheel, installed outside the repository, holds every module, both py.typed files, and the files of a report."""
     with tempfile.TemporaryDirectory() as folder:
-        outside = Path(folder)
+        outside, recorded = Path(folder), Path("examples/session.jsonl").resolve()
         session.run("uv", "build", "--quiet", "--out-dir", folder)
         (wheel,) = outside.glob("*.whl")
         session.install(f"compaction-hooks[{EXTRAS}] @ {wheel.as_uri()}")
         session.install(*nox.project.dependency_groups(PYPROJECT, "test"))  # pytest, for its plugin
         with session.chdir(outside):
             session.run("python", "-I", "-c", IMPORT_EVERYTHING)
+            session.run("compaction-hooks", "report", str(recorded), "--output", str(outside / "report.html"))
 
 
 @nox.session
@@ -341,7 +353,7 @@ def coverage(session: nox.Session, part: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         session.run("uv", "build", "--quiet", "--wheel", "--out-dir", folder)
         (wheel,) = Path(folder).glob("*.whl")
-        extras = "cli,tiktoken" if part == "core" else part
+        extras = "cli,report,tiktoken" if part == "core" else part
         session.install(f"compaction-hooks[{extras}] @ {wheel.as_uri()}")
         own = ["property", "clients"] if part == "core" else groups_of(part)
         peers = ["deepagents"] if part == "langchain" else []

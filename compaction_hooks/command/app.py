@@ -16,6 +16,7 @@ from compaction_hooks import __version__
 from compaction_hooks.command.check import check
 from compaction_hooks.command.records import records
 from compaction_hooks.command.replay import replay
+from compaction_hooks.command.report import chart, report
 from compaction_hooks.command.terminal import clean
 
 BAD_INPUT: Final = 2
@@ -29,6 +30,8 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 app.command("replay")(replay)
 app.command("check")(check)
 app.command("records")(records)
+app.command("report")(report)
+app.command("chart")(chart)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:

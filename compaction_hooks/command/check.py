@@ -15,7 +15,7 @@ import typer
 from compaction_hooks import ConfigurationError, Summarizer
 from compaction_hooks.command.batch import Job, replay_files
 from compaction_hooks.command.junit import CheckedSession, write_junit
-from compaction_hooks.command.options import AUTO, Files, Keeps, Reserve, Triggers, Windows, build_settings
+from compaction_hooks.command.options import AUTO, Files, Keeps, Reserve, Triggers, Windows, build_setting
 from compaction_hooks.command.terminal import clean
 from compaction_hooks.replay import Limits, Verdict, judge
 from compaction_hooks.replay.numbers import pluralize
@@ -78,12 +78,10 @@ def check(
     except ConfigurationError:
         options = "--min-kept, --max-cents or --max-lost-constraints"
         raise typer.BadParameter(f"no limit is given; give {options}") from None
-    settings = build_settings(windows, triggers, keeps, reserve)
-    if len(settings) > 1:
-        raise typer.BadParameter("check takes one window, trigger and keep; compare several with replay")
+    setting = build_setting(windows, triggers, keeps, reserve)
     summarize = None if summarizer is None else _import_summarizer(summarizer)
 
-    batch = replay_files(files, Job(settings=tuple(settings), summarizer=summarize))
+    batch = replay_files(files, Job(settings=(setting,), summarizer=summarize))
     checked: list[CheckedSession] = []
     for done in batch.done:
         findings = judge(done.replays[0], limits, has_summarizer=summarize is not None)

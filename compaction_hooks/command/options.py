@@ -84,6 +84,18 @@ def build_settings(windows: str, triggers: str, keeps: str, reserve: str) -> lis
     return [_setting(*values, reserved, several) for values in product(*given)]
 
 
+def build_setting(windows: str, triggers: str, keeps: str, reserve: str) -> Setting:
+    """Return the setting for the values of the options, one of each.
+
+    Raises:
+        typer.BadParameter: a value cannot be read, or an option has several.
+    """
+    first, *others = build_settings(windows, triggers, keeps, reserve)
+    if others:
+        raise typer.BadParameter("this takes one --window, --trigger and --keep; compare several with replay")
+    return first
+
+
 def _setting(
     window: int | None, trigger: _Trigger | None, keep: int | None, reserve: int, several: Sequence[bool]
 ) -> Setting:

@@ -221,7 +221,7 @@ def test_a_report_that_cannot_be_written_is_told(file: Path, capsys: Capture) ->
         ),
         "two windows": (
             [*LIMITS, "--window", "8k,16k"],
-            "Invalid value: check takes one window, trigger and keep; compare several with replay",
+            "Invalid value: this takes one --window, --trigger and --keep; compare several with replay",
         ),
         "no module": (
             [*LIMITS, "--summarizer", "nowhere:f"],

@@ -1,0 +1,77 @@
+"""Whatever a conversation says, it is text on the page."""
+
+import json
+from typing import Any
+
+import pytest
+
+pytest.importorskip("hypothesis")
+pytest.importorskip("jinja2", reason="needs the extra report")
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from compaction_hooks.replay.page import write_report
+from compaction_hooks.replay.page.texts import visible
+from tests.conversations import assistant, call, prose, steps, system, tool, user
+from tests.replay.samples import session
+from tests.replay.test_page import Page, report
+
+HOSTILE = [
+    "<script>alert(1)</script>",
+    "</script><img src=x onerror=alert(1)>",
+    "<!--<script>",
+    "-->",
+    "]]>",
+    "</template></pre></summary>",
+    "<svg onload=alert(1)>",
+    '" onclick="alert(1)',
+    "' autofocus onfocus='alert(1)",
+    "{{ 7 * 7 }}{% raw %}",
+    "javascript:alert(1)",
+    "&lt;b&gt;&#x3c;",
+    "\u2028\u2029",
+    "\u202etxt.exe",
+    "\x00\x1b[2J\r\n\x85",
+    "\ud800",
+]
+hostile = st.lists(st.sampled_from(HOSTILE) | st.text(max_size=20), min_size=1, max_size=4).map("".join)
+
+
+def page_with(text: str) -> tuple[str, dict[str, Any]]:
+    """Return the page of a conversation that has a text everywhere, and what the page is made of."""
+    path = f"src/{text}.py"
+    messages = [
+        system(f"Be careful. {text}"),
+        user(f"Never touch the file {text} again. {text}"),
+        assistant(text, call("first", name="open", path=path)),
+        tool("first", f"TX-48213 {text}\n{prose(900)}"),
+        *steps(10, 600),
+        assistant(f"It was TX-48213. {text}", call("last", name="open", path=path)),
+        tool("last", text),
+        assistant(text),
+    ]
+    recorded = session(messages, id=f"id {text}", skipped=(text,), system=text)
+    data = report(recorded)
+    return write_report(data), data["sessions"][0]["conversation"]  # type: ignore[return-value]
+
+
+OURS = Page(page_with("harmless")[0])
+
+
+@given(hostile)
+def test_a_text_makes_no_element_and_no_attribute_and_is_shown_as_it_is(text: str) -> None:
+    page, conversation = page_with(text)
+    found = Page(page)
+    assert found.tags.keys() <= OURS.tags.keys()
+    assert found.attributes <= OURS.attributes
+    for tag in ("script", "style", "template", "svg", "title", "pre", "summary", "button"):
+        assert found.tags[tag] == OURS.tags[tag]
+    assert found.comments == OURS.comments
+    assert {name: found.code[name] for name in ("script", "style")} == {
+        name: OURS.code[name] for name in ("script", "style")
+    }
+    assert json.loads(found.code["script conversation-0"]) == conversation
+    assert visible(f"id {text}") in "".join(found.words)
+    assert visible(text) in "".join(found.words)
+    assert page.isprintable() or not {char for char in page if not char.isprintable()} & set("\x00\x1b\x85\u202e\ud800")
