@@ -93,7 +93,7 @@ def _read_log() -> Generator[list[str]]:
     handler = logging.Handler()
     handler.emit = lambda record: lines.append(record.getMessage())  # type: ignore[method-assign]
     logger = logging.getLogger("compaction_hooks")
-    before = logger.level, logger.propagate
+    level, propagates = logger.level, logger.propagate
     logger.addHandler(handler)
     logger.propagate = False
     logger.setLevel(logging.DEBUG)
@@ -101,7 +101,8 @@ def _read_log() -> Generator[list[str]]:
         yield lines
     finally:
         logger.removeHandler(handler)
-        logger.level, logger.propagate = before
+        logger.propagate = propagates
+        logger.setLevel(level)
 
 
 def window_of(session: RecordedSession) -> int | None:

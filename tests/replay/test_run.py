@@ -1,3 +1,4 @@
+import logging
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -203,6 +204,24 @@ def test_usage_inside_messages_is_never_used() -> None:
         for message in plain
     ]
     assert replay(session(counted), window=WINDOW).calls == replay(session(plain), window=WINDOW).calls
+
+
+# -- details
+
+
+def test_details_have_the_view_the_covered_parts_and_the_reasons(caplog: pytest.LogCaptureFixture) -> None:
+    recorded = session(long_conversation())
+    done = replay(recorded, window=WINDOW, details=True)
+    logging.getLogger("compaction_hooks").debug("a line that nobody asked for")
+    assert caplog.records == [], "the log is as quiet after it as before"
+    assert done.compactions
+    for compaction in done.compactions:
+        details = compaction.details
+        assert details is not None
+        assert len(details.view) == compaction.messages_after
+        assert details.covered
+        assert any("tokens for a trigger of" in line for line in details.reasons)
+    assert [each.details for each in replay(recorded, window=WINDOW).compactions] == [None] * len(done.compactions)
 
 
 # -- what the agent used later
