@@ -14,12 +14,12 @@ import typer
 
 from compaction_hooks import __version__
 from compaction_hooks.command.check import check
+from compaction_hooks.command.options import BAD_INPUT
 from compaction_hooks.command.records import records
 from compaction_hooks.command.replay import replay
 from compaction_hooks.command.report import chart, report
 from compaction_hooks.command.terminal import clean
 
-BAD_INPUT: Final = 2
 UNWRITTEN: Final = 1
 """Exit code if the output cannot be written: the pipe is closed, or the disk is full."""
 

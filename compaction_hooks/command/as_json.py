@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict, replace
 
 from compaction_hooks.command.done import Batch, Done
-from compaction_hooks.replay.compare import Setting, advise, summarize
+from compaction_hooks.replay.compare import advise, summarize
 from compaction_hooks.replay.replayed import Cost, Replay, ReplayedCompaction, Totals
 
 VERSION = 2
 
 
-def report(batch: Batch, settings: Sequence[Setting]) -> dict[str, object]:
+def report(batch: Batch) -> dict[str, object]:
     """Return one object for each session and setting in the order given, the sums by setting, and the errors of bad files."""
+    settings = batch.settings
     outcomes = [summarize(each.name, [one.replays[at] for one in batch.done]) for at, each in enumerate(settings)]
     names = [setting.name for setting in settings]
     return {
@@ -42,6 +42,7 @@ def _session(setting: str, done: Done, replay: Replay) -> dict[str, object]:
         "window": replay.window,
         "trigger": replay.trigger,
         "keep": replay.keep,
+        "hidden_tokens": replay.hidden_tokens,
         "used_recorded_usage": replay.used_recorded_usage,
         "calls": [asdict(call) for call in replay.calls],
         "compactions": [_compaction(compaction) for compaction in replay.compactions],

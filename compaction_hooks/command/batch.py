@@ -9,13 +9,13 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
@@ -28,7 +28,9 @@ from compaction_hooks.replay.errors import NothingToReplayError, ReplayError
 from compaction_hooks.replay.numbers import pluralize
 from compaction_hooks.replay.readers import read_sessions
 from compaction_hooks.replay.recorded import RecordedSession
-from compaction_hooks.replay.run import DEFAULT_WINDOW, call_indexes, replay, window_of
+from compaction_hooks.replay.replayed import Replay
+from compaction_hooks.replay.run import call_indexes, replay
+from compaction_hooks.replay.windows import SessionWindow, window_of
 
 STDIN: Final = Path("-")
 SUFFIXES: Final = (".json", ".jsonl", ".traj", ".json.gz", ".jsonl.gz")
@@ -50,7 +52,7 @@ class Job:
         details: Whether the messages stay in the result, and each compaction has `details`. Only in this process.
     """
 
-    settings: tuple[Setting, ...] = (Setting(name="window auto"),)
+    settings: tuple[Setting, ...] = (Setting(options={"window": "auto"}),)
     uses_recorded_usage: bool = False
     details: bool = False
     summarizer: Summarizer | None = None
@@ -60,16 +62,18 @@ def replay_files(paths: Sequence[Path], job: Job) -> Batch:
     """Replay the sessions of files, folders and standard input; report bad ones on standard error."""
     with _save_stdin(paths) as saved:
         files = [found for path in saved for found in _find_files(path)]
-        batches = [*_in_parallel(files, job)] if _is_parallel(files, job) else [*_one_by_one(files, job)]
-    errors = [line for batch in batches for line in batch.errors]
-    ignored = sum(batch.ignored for batch in batches)
-    if not errors and not any(batch.done for batch in batches):
-        problem = f"no session in it ({pluralize(ignored, 'other file')})" if ignored else "no session in it"
+        read = [*_in_parallel(files, job)] if _is_parallel(files, job) else [*_one_by_one(files, job)]
+    errors = [line for each in read for line in each.errors]
+    ignored = tuple(each.ignored for each in read if each.ignored)
+    numbers, played = _choose_settings([one for each in read for one in each.played], len(job.settings))
+    if not errors and not played:
+        problem = f"no session in it ({pluralize(len(ignored), 'other file')})" if ignored else "no session in it"
         errors.append(str(ReplayError(paths[0], problem, "name the folder of your agent's sessions")))
     lines = tuple(" ".join(clean(line).split()) for line in errors)
     for line in lines:
         sys.stderr.write(f"error: {line}\n")
-    return Batch(done=tuple(one for batch in batches for one in batch.done), errors=lines, ignored=ignored)
+    done = tuple(_pick(each, numbers) for each in played)
+    return Batch(settings=tuple(job.settings[number] for number in numbers), done=done, errors=lines, ignored=ignored)
 
 
 # -- files
@@ -82,7 +86,7 @@ def _save_stdin(paths: Sequence[Path]) -> Generator[list[Path]]:
         yield [*paths]
         return
     with tempfile.TemporaryDirectory() as folder:
-        saved = Path(folder, "stdin")
+        saved = Path(folder, "standard input")
         saved.write_bytes(sys.stdin.buffer.read())
         yield [saved if path == STDIN else path for path in paths]
 
@@ -140,13 +144,13 @@ def _size(file: Path) -> int:
         return 0
 
 
-def _one_by_one(files: Sequence[_Found], job: Job) -> Iterator[Batch]:
+def _one_by_one(files: Sequence[_Found], job: Job) -> Iterator[_File]:
     for file in files:
         with _Bar(str(file.path), "calls") as bar:
             yield _replay_file(job, file, bar)
 
 
-def _in_parallel(files: Sequence[_Found], job: Job) -> Iterator[Batch]:
+def _in_parallel(files: Sequence[_Found], job: Job) -> Iterator[_File]:
     """Replay each file in one of several processes."""
     context = multiprocessing.get_context("spawn")  # a fork of a process with threads may hang
     with (
@@ -154,8 +158,8 @@ def _in_parallel(files: Sequence[_Found], job: Job) -> Iterator[Batch]:
         ProcessPoolExecutor(mp_context=context, initializer=_ignore_interrupts) as pool,
     ):
         try:
-            for batch in pool.map(partial(_replay_file, job), files):
-                yield batch
+            for file in pool.map(partial(_replay_file, job), files):
+                yield file
                 bar.advance()
         except BaseException:  # Ctrl-C: do not wait for the sessions that are being replayed
             pool.shutdown(wait=False, cancel_futures=True)
@@ -168,7 +172,46 @@ def _ignore_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def _replay_file(job: Job, found: _Found, bar: _Bar | None = None) -> Batch:
+class _Played(NamedTuple):
+    """A session, and its replays by the numbers of the settings that it can be replayed with."""
+
+    file: str
+    session: RecordedSession
+    messages: int
+    window: SessionWindow | None
+    replays: Mapping[int, Replay]
+
+
+class _File(NamedTuple):
+    """The sessions of one file and its errors; its name if it is no session and nobody said so."""
+
+    played: Sequence[_Played] = ()
+    errors: Sequence[str] = ()
+    ignored: str = ""
+
+
+def _choose_settings(played: Sequence[_Played], count: int) -> tuple[list[int], list[_Played]]:
+    """Return the settings to compare, and the sessions to compare them on: all settings on the sessions that can be replayed with
+    each; if there is no such session, the settings that all sessions can be replayed with.
+    """
+    whole = [each for each in played if len(each.replays) == count]
+    if whole:
+        return [*range(count)], whole
+    numbers = [number for number in range(count) if all(number in each.replays for each in played)]
+    return numbers, [*played] if numbers else []
+
+
+def _pick(played: _Played, numbers: Sequence[int]) -> Done:
+    return Done(
+        file=played.file,
+        session=played.session,
+        messages=played.messages,
+        window=played.window,
+        replays=tuple(played.replays[number] for number in numbers),
+    )
+
+
+def _replay_file(job: Job, found: _Found, bar: _Bar | None = None) -> _File:
     """Replay the sessions of one file. Those read before an error are replayed too."""
     sessions: list[RecordedSession] = []
     errors: list[str] = []
@@ -178,46 +221,45 @@ def _replay_file(job: Job, found: _Found, bar: _Bar | None = None) -> Batch:
             sessions.append(session)  # noqa: PERF402 - sessions read before an error are replayed too
     except NothingToReplayError as error:
         if not found.is_named:
-            return Batch(ignored=1)
+            return _File(ignored=str(found.path))
         errors.append(str(error))
     except ReplayError as error:
         errors.append(str(error))
     if bar is not None:
         bar.set_total(sum(len(call_indexes(session)) for session in sessions) * len(job.settings))
-    done: list[Done] = []
+    played: list[_Played] = []
     for session in sessions:
-        try:
-            done.append(_replay_session(job, file, session, bar))
-        except (ContextOverflowError, ConfigurationError) as error:
-            fix = "use a larger --window" if isinstance(error, ContextOverflowError) else "change the options"
-            errors.append(str(ReplayError(file, f"session {session.id}: {error}", fix)))
-    return Batch(done=tuple(done), errors=tuple(errors))
+        replays: dict[int, Replay] = {}
+        for number, setting in enumerate(job.settings):
+            replayed = _replay_session(job, setting, session, bar)
+            if isinstance(replayed, str):
+                errors.append(f"{file}: session {session.id}: {replayed}")
+            else:
+                replays[number] = replayed
+        if replays:
+            kept = session if job.details else replace(session, messages=(), tools=(), calls=(), system=None)
+            window = window_of(session) if job.settings[0].window is None else None
+            played.append(_Played(str(file), kept, len(session.messages), window, replays))
+    return _File(played=played, errors=errors)
 
 
-def _replay_session(job: Job, file: Path, session: RecordedSession, bar: _Bar | None) -> Done:
-    known = window_of(session)
-    own = known or DEFAULT_WINDOW
-    replays = tuple(
-        replay(
+def _replay_session(job: Job, setting: Setting, session: RecordedSession, bar: _Bar | None) -> Replay | str:
+    """Return the replay of a session with one setting, or the reason why there is none, with the fix."""
+    where = "" if len(job.settings) == 1 else f"{setting.name}: "
+    try:
+        return replay(
             session,
-            window=setting.window or own,
+            window=setting.window or window_of(session).tokens,
             settings=setting.settings,
             summarizer=job.summarizer,
             uses_recorded_usage=job.uses_recorded_usage,
             details=job.details,
             on_call=bar.advance if bar is not None else None,
         )
-        for setting in job.settings
-    )
-    kept = session if job.details else replace(session, messages=(), tools=(), calls=(), system=None)
-    note = _explain_window(session.model, is_known=known is not None) if job.settings[0].window is None else ""
-    return Done(file=str(file), session=kept, messages=len(session.messages), window_note=note, replays=replays)
-
-
-def _explain_window(model: str | None, *, is_known: bool) -> str:
-    if model is None:
-        return "since the recording names no model"
-    return f"that of {model}" if is_known else f"since that of {model} is unknown"
+    except ContextOverflowError as error:
+        return f"{where}{error}; use a larger --window"
+    except ConfigurationError as error:
+        return f"{where}{error}; change the options"
 
 
 # -- the bar

@@ -15,14 +15,12 @@ import typer
 from compaction_hooks import ConfigurationError, Summarizer
 from compaction_hooks.command.batch import Job, replay_files
 from compaction_hooks.command.junit import CheckedSession, write_junit
-from compaction_hooks.command.options import AUTO, Files, Keeps, Reserve, Triggers, Windows, build_setting
+from compaction_hooks.command.options import AUTO, BAD_INPUT, Files, Keeps, Reserve, Triggers, Windows, build_setting
 from compaction_hooks.command.terminal import clean
 from compaction_hooks.replay import Limits, Verdict, judge
 from compaction_hooks.replay.numbers import pluralize
 
 LIMIT_FAILED: Final = 1
-BAD_INPUT: Final = 2
-"""Also if a limit failed: not all that was to be checked is checked."""
 
 MinKept = Annotated[
     float | None,

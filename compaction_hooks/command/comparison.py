@@ -2,48 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from rich.console import Console
 from rich.text import Text
 
 from compaction_hooks.command.done import Batch, Done
 from compaction_hooks.command.terminal import HEAD, clean, gap_of, print_session, rule, table
-from compaction_hooks.replay.compare import Money, Outcome, Setting, advise, headline, summarize
+from compaction_hooks.replay.compare import Money, Outcome, advise, headline, summarize
 from compaction_hooks.replay.numbers import dollars, percent, pluralize, short
 from compaction_hooks.replay.replayed import Totals
+from compaction_hooks.replay.windows import DEFAULT_WINDOW
 
+SHOWN_FILES = 3
+UNCOMPACTED = "no compaction"
+DROPPED = ("\ntrigger", "un-\ncached", "to the\ncache", "tokens\ncached", "model's\nsummaries", "\ntokens")
+"""Columns that a narrow terminal does without, in this order."""
 SHOWN_SESSIONS = 20
 """Rows in the table of sessions, those with the most tokens; all with `--details`."""
 
 
-def print_batch(
-    console: Console, batch: Batch, settings: Sequence[Setting], *, details: bool, shows_summaries: bool
-) -> None:
+def print_batch(console: Console, batch: Batch, *, details: bool, shows_summaries: bool) -> None:
     """Print the report of one session, or the sums of several and a comparison of settings."""
     is_single = len(batch.done) == 1
-    if details or (is_single and len(settings) == 1):
+    if details or (is_single and len(batch.settings) == 1):
         for done in batch.done:
-            for replay in done.replays:
-                print_session(console, done, replay, shows_summaries=shows_summaries)
-    if len(settings) > 1 and batch.done:
-        _print_settings(console, batch, settings)
+            for setting, replay in zip(batch.settings, done.replays, strict=True):
+                title = done.file if len(batch.settings) == 1 else f"{done.file}, {setting.name}"
+                print_session(console, title, done, replay, shows_summaries=shows_summaries)
+    if len(batch.settings) > 1 and batch.done:
+        _print_settings(console, batch)
     elif len(batch.done) > 1:
         _print_sessions(console, batch.done, shows_all=details)
     if batch.ignored:
-        told = f"{pluralize(batch.ignored, 'file')} in the folders left out: no session, or no answer of a model in it."
-        console.print(told, style="dim")
+        names = ", ".join(clean(Path(name).name) for name in batch.ignored[:SHOWN_FILES])
+        more = ", ..." if len(batch.ignored) > SHOWN_FILES else ""
+        told = f"{pluralize(len(batch.ignored), 'file')} left out, without a session or an answer of a model: {names}{more}"
+        console.print(Text(told, style="dim"))
 
 
 def _print_sessions(console: Console, done: Sequence[Done], *, shows_all: bool) -> None:
     """Print the outcome of all sessions at one setting, and a row for each."""
     outcome = summarize("", [one.replays[0] for one in done])
-    console.print(rule(f"All {len(done):,} sessions"))
+    console.print(rule(f"All {len(done):,} sessions", console.width))
     console.print(Text(headline(outcome), style=HEAD))
     console.print(Text(_describe_windows(done)))
     console.print()
     by_size = sorted(done, key=lambda one: one.replays[0].totals.tokens_without, reverse=True)
-    shown = done if shows_all or len(done) <= SHOWN_SESSIONS else by_size[:SHOWN_SESSIONS]
+    shown = by_size if shows_all else by_size[:SHOWN_SESSIONS]
     rows = [_total_cells(summarize("", [one.replays[0]])) for one in shown]
     sums = _total_cells(outcome)
     headings = [heading for heading in sums if sums[heading] or any(row[heading] for row in rows)]
@@ -65,13 +72,14 @@ def _describe_windows(done: Sequence[Done]) -> str:
     windows = sorted({one.replays[0].window for one in done})
     calls = sum(len(one.replays[0].calls) for one in done)
     span = short(windows[0]) if len(windows) == 1 else f"{short(windows[0])} to {short(windows[-1])}"
-    unknown = sum(one.window_note.startswith("since") for one in done)
-    if not done[0].window_note:
+    unknown = sum(one.window is not None and not one.window.is_known for one in done)
+    if done[0].window is None:
         origin = ""
     elif unknown == len(done):
         origin = ", since no recorded model is known"
     else:
-        origin = " of the recorded models" + (f"; 200k for {unknown:,} whose model is unknown" if unknown else "")
+        default = f"; {short(DEFAULT_WINDOW)} for {unknown:,} whose model is unknown"
+        origin = " of the recorded models" + (default if unknown else "")
     return f"{pluralize(calls, 'call')} in windows of {span}{origin}."
 
 
@@ -123,8 +131,8 @@ def _describe_money(money: Sequence[Money], sessions: int) -> str:
         sent, whose = each.sent, f"by {each.model}'s prices" if each.model else "by the recorded models' prices"
         lines.append(
             f"{dollars(each.spent)} {whose}, {dollars(each.without)} without compaction: {short(sent.read)} tokens cached, "
-            f"{short(sent.written)} written to the cache, {short(sent.plain)} uncached, {short(sent.output)} of answers; "
-            f"summaries by the model would add {dollars(each.summaries)}"
+            f"{short(sent.written)} written to the cache, {short(sent.plain)} uncached, {short(sent.output)} of answers"
+            + (f"; summaries by the model would add {dollars(each.summaries)}" if each.summaries else "")
         )
     left_out = sessions - money[0].sessions if money else 0
     if left_out and not money[0].model:
@@ -135,19 +143,21 @@ def _describe_money(money: Sequence[Money], sessions: int) -> str:
 # -- settings
 
 
-def _print_settings(console: Console, batch: Batch, settings: Sequence[Setting]) -> None:
+def _print_settings(console: Console, batch: Batch) -> None:
     """Print a row for each setting, one for no compaction, and which setting to choose."""
     outcomes = [
-        summarize(setting.name, [one.replays[number] for one in batch.done]) for number, setting in enumerate(settings)
+        summarize(setting.name, [one.replays[number] for one in batch.done])
+        for number, setting in enumerate(batch.settings)
     ]
-    title = clean(batch.done[0].file) if len(batch.done) == 1 else f"All {len(batch.done):,} sessions"
-    console.print(rule(f"{title}, {pluralize(len(settings), 'setting')}"))
-    rows = {outcome.name: _setting_cells(outcome) for outcome in outcomes}
-    rows["no compaction"] = _uncompacted_cells(outcomes[0])
-    headings = [heading for heading in next(iter(rows.values())) if any(row.get(heading) for row in rows.values())]
-    made = table("\nsetting", *headings, gap=gap_of(console.width))
-    for name, row in rows.items():
-        made.add_row(Text(name), *(row.get(heading, "") for heading in headings))
+    title = batch.done[0].file if len(batch.done) == 1 else f"All {len(batch.done):,} sessions"
+    console.print(rule(f"{title}, {pluralize(len(batch.settings), 'setting')}", console.width))
+    names = [", ".join(setting.options.values()) for setting in batch.settings]
+    rows = [_setting_cells(batch, number, outcome) for number, outcome in enumerate(outcomes)]
+    names, rows = [UNCOMPACTED, *names], [_uncompacted_cells(outcomes[0]), *rows]
+    headings = _choose_columns([", ".join(batch.settings[0].options), *names], rows, console.width)
+    made = table(f"\n{', '.join(batch.settings[0].options)}", *headings, gap=gap_of(console.width))
+    for name, row in zip(names, rows, strict=True):
+        made.add_row(Text(name, no_wrap=True), *(row.get(heading, "") for heading in headings))
     console.print(made)
     console.print()
     console.print(Text(advise(outcomes), style=HEAD))
@@ -157,9 +167,26 @@ def _print_settings(console: Console, batch: Batch, settings: Sequence[Setting])
         console.print(told, style="dim")
 
 
-def _setting_cells(outcome: Outcome) -> dict[str, str]:
+def _choose_columns(names: Sequence[str], rows: Sequence[Mapping[str, str]], width: int) -> list[str]:
+    """Return the headings of the columns that are not empty, without the least important ones if the terminal is narrow."""
+    headings = [heading for heading in rows[-1] if any(row.get(heading) for row in rows)]
+    widths = {
+        heading: max(len(cell) for cell in (*heading.split("\n"), *(row.get(heading, "") for row in rows)))
+        for heading in headings
+    }
+    first = max(map(len, names))
+    for dropped in DROPPED:
+        if first + sum(widths[heading] + gap_of(width) for heading in headings) <= width:
+            break
+        headings = [heading for heading in headings if heading != dropped]
+    return headings
+
+
+def _setting_cells(batch: Batch, number: int, outcome: Outcome) -> dict[str, str]:
     totals = outcome.totals
+    triggers = {done.replays[number].trigger for done in batch.done}
     return {
+        "\ntrigger": short(min(triggers)) if len(triggers) == 1 else "",
         "compac-\ntions": f"{totals.compactions:,}",
         "over\nwindow": f"{totals.overflows_without:,}",
         "still\nover": f"{totals.unfit_calls:,}" if totals.unfit_calls else "",

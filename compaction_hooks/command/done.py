@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from compaction_hooks.replay.compare import Setting
 from compaction_hooks.replay.recorded import RecordedSession
 from compaction_hooks.replay.replayed import Replay
+from compaction_hooks.replay.windows import SessionWindow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,14 +17,14 @@ class Done:
     Attributes:
         session: Without its messages, unless there are details.
         messages: How many messages it has.
-        window_note: Why its own window is what it is; empty if the window was given.
-        replays: One for each setting, in their order.
+        window: Its own window; None if the window was given.
+        replays: One for each setting of the batch, in their order.
     """
 
     file: str
     session: RecordedSession
     messages: int
-    window_note: str
+    window: SessionWindow | None
     replays: tuple[Replay, ...]
 
 
@@ -31,9 +33,11 @@ class Batch:
     """The sessions of some files, in their order, and one line for each that cannot be read or replayed.
 
     Attributes:
+        settings: Those that all these sessions can be replayed with.
         ignored: Files in folders that are no sessions.
     """
 
+    settings: tuple[Setting, ...]
     done: tuple[Done, ...] = ()
     errors: tuple[str, ...] = ()
-    ignored: int = 0
+    ignored: tuple[str, ...] = ()

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import product
 from pathlib import Path
-from typing import Annotated, Final, NamedTuple, TypeVar
+from typing import Annotated, Final, NamedTuple
 
 import typer
 
 from compaction_hooks import CompactionSettings, ConfigurationError
 from compaction_hooks.replay.compare import Setting
-from compaction_hooks.replay.numbers import parse_tokens, percent, short
-
-T = TypeVar("T")
+from compaction_hooks.replay.numbers import parse_tokens, short
 
 AUTO: Final = "auto"
-MINIMUM_WINDOW: Final = 1_024
-"""In tokens; the controller treats smaller windows as this one."""
+BAD_INPUT: Final = 2
+"""Exit code if an option or a file is bad."""
+MINIMUM_TOKENS: Final = 1_024
+"""The controller treats smaller windows as this one."""
 _DEFAULTS: Final = CompactionSettings()
 
 Files = Annotated[
@@ -75,13 +75,14 @@ def build_settings(windows: str, triggers: str, keeps: str, reserve: str) -> lis
         typer.BadParameter: a value cannot be read.
     """
     reserved = parse_number("--reserve", reserve) if reserve else _DEFAULTS.reserve_tokens
-    given = (
-        _each("--window", windows, _parse_window),
-        _each("--trigger", triggers, _parse_trigger),
-        _each("--keep", keeps, parse_number),
-    )
-    several = [len(each) > 1 for each in given]
-    return [_setting(*values, reserved, several) for values in product(*given)]
+    given = {"window": _split(windows), "trigger": _split(triggers), "keep": _split(keeps)}
+    compared = [option for option, texts in given.items() if len(texts) > 1] or ["window"]
+    return [_setting(dict(zip(given, texts, strict=True)), reserved, compared) for texts in product(*given.values())]
+
+
+def _split(texts: str) -> list[str]:
+    """Return the values of an option, each once."""
+    return [*dict.fromkeys(text.strip() for text in texts.split(","))]
 
 
 def build_setting(windows: str, triggers: str, keeps: str, reserve: str) -> Setting:
@@ -96,31 +97,20 @@ def build_setting(windows: str, triggers: str, keeps: str, reserve: str) -> Sett
     return first
 
 
-def _setting(
-    window: int | None, trigger: _Trigger | None, keep: int | None, reserve: int, several: Sequence[bool]
-) -> Setting:
+def _setting(texts: Mapping[str, str], reserve: int, compared: Sequence[str]) -> Setting:
+    """Return the setting for one value of each option; an empty text is the default."""
+    window = None if texts["window"] == AUTO else _parse_window(texts["window"])
+    trigger = _parse_trigger(texts["trigger"], window) if texts["trigger"] else _Trigger()
+    keep = parse_number("--keep", texts["keep"]) if texts["keep"] else None
     if window is not None and keep is not None and keep > window:
-        raise _bad("--keep", f"{short(keep)} is above the window of {short(window)}; keep less")
-    parts = (
-        f"window {AUTO if window is None else short(window)}",
-        f"trigger {trigger.name if trigger else 'default'}",
-        f"keep {'default' if keep is None else short(keep)}",
-    )
-    named = [part for part, is_compared in zip(parts, several, strict=True) if is_compared] or parts[:1]
+        raise _bad("--keep", f"{texts['keep']} is above the window of {texts['window']}; keep less")
     try:
         settings = CompactionSettings(
-            reserve_tokens=reserve,
-            keep_recent_tokens=keep,
-            trigger_ratio=trigger.ratio if trigger else None,
-            trigger_tokens=trigger.tokens if trigger else None,
+            reserve_tokens=reserve, keep_recent_tokens=keep, trigger_ratio=trigger.ratio, trigger_tokens=trigger.tokens
         )
     except ConfigurationError as error:  # one option contradicts another
         raise typer.BadParameter(str(error)) from None
-    return Setting(name=", ".join(named), window=window, settings=settings)
-
-
-def _each(option: str, text: str, parse: Callable[[str, str], T]) -> Sequence[T | None]:
-    return [parse(option, part.strip()) for part in text.split(",")] if text else [None]
+    return Setting(options={option: texts[option] for option in compared}, window=window, settings=settings)
 
 
 def parse_number(option: str, text: str) -> int:
@@ -131,7 +121,8 @@ def parse_number(option: str, text: str) -> int:
     """
     number = parse_tokens(text)
     if number is None:
-        raise _bad(option, f"{text[:40]!r} is no number of tokens; write 16k, 200000 or 1M")
+        shown = repr(text[:40]) if text else "nothing"
+        raise _bad(option, f"{shown} is no number of tokens above zero; write 16k, 200000 or 1M")
     return number
 
 
@@ -139,33 +130,32 @@ def _bad(option: str, problem: str) -> typer.BadParameter:
     return typer.BadParameter(problem, param_hint=f"'{option}'")
 
 
-def _parse_window(option: str, text: str) -> int | None:
-    if text == AUTO:
-        return None
-    window = parse_number(option, text)
-    if window < MINIMUM_WINDOW:
-        raise _bad(option, f"{text!r} is below the smallest window of {MINIMUM_WINDOW:,} tokens; write 16k")
+def _parse_window(text: str) -> int:
+    window = parse_number("--window", text)
+    if window < MINIMUM_TOKENS:
+        raise _bad("--window", f"{text!r} is below the smallest window of {MINIMUM_TOKENS:,} tokens; write 16k")
     return window
 
 
 class _Trigger(NamedTuple):
-    """A part of the window, or a number of tokens."""
+    """A part of the window, or a number of tokens, or neither: the default."""
 
     ratio: float | None = None
     tokens: int | None = None
 
-    @property
-    def name(self) -> str:
-        return short(self.tokens) if self.tokens is not None else percent(self.ratio or 0)
 
-
-def _parse_trigger(option: str, text: str) -> _Trigger:
+def _parse_trigger(text: str, window: int | None) -> _Trigger:
     if not text.endswith("%"):
-        return _Trigger(tokens=parse_number(option, text))
+        tokens = parse_number("--trigger", text)
+        if tokens < MINIMUM_TOKENS:
+            raise _bad("--trigger", f"{text!r} is below {MINIMUM_TOKENS:,} tokens; write 100k, or {text}% for a part")
+        if window is not None and tokens > window:
+            raise _bad("--trigger", f"{text} is above the window of {short(window)}; lower it")
+        return _Trigger(tokens=tokens)
     try:
         part = float(text.removesuffix("%")) / 100
     except ValueError:
         part = math.nan
     if not 0 < part <= 1:
-        raise _bad(option, f"{text[:40]!r} is no part of the window; write 60%")
+        raise _bad("--trigger", f"{text[:40]!r} is no part of the window; write 60%")
     return _Trigger(ratio=part)

@@ -12,6 +12,7 @@ from rich.console import Console
 
 from compaction_hooks import CompactionController
 from compaction_hooks.command.opening import open_store
+from compaction_hooks.command.options import BAD_INPUT
 from compaction_hooks.command.stored import (
     StoredConversation,
     count_records,
@@ -24,7 +25,6 @@ from compaction_hooks.errors import CompactionError, ConfigurationError, RecordE
 from compaction_hooks.replay.numbers import pluralize
 from compaction_hooks.stores import ListingStore
 
-BAD_INPUT: Final = 2
 NAMED: Final = 3
 """Ids in the question before a deletion; more are only counted."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -12,9 +12,7 @@ from rich.console import Console
 from compaction_hooks.command import as_json
 from compaction_hooks.command.batch import Job, replay_files
 from compaction_hooks.command.comparison import print_batch
-from compaction_hooks.command.options import AUTO, Files, Keeps, Reserve, Triggers, Windows, build_settings
-
-BAD_INPUT: Final = 2
+from compaction_hooks.command.options import AUTO, BAD_INPUT, Files, Keeps, Reserve, Triggers, Windows, build_settings
 
 WithDetails = Annotated[
     bool, typer.Option("--details", help="Of several sessions, show the report of each. Of one it is shown always.")
@@ -44,7 +42,7 @@ def replay(
     settings = build_settings(windows, triggers, keeps, reserve)
     batch = replay_files(files, Job(settings=tuple(settings), uses_recorded_usage=usage))
     if as_data:
-        sys.stdout.write(json.dumps(as_json.report(batch, settings), indent=1) + "\n")
+        sys.stdout.write(json.dumps(as_json.report(batch), indent=1) + "\n")
     else:
-        print_batch(Console(highlight=False), batch, settings, details=details or summary, shows_summaries=summary)
+        print_batch(Console(highlight=False), batch, details=details or summary, shows_summaries=summary)
     raise typer.Exit(BAD_INPUT if batch.errors else 0)

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 
 from compaction_hooks.command.batch import Job, replay_files
 from compaction_hooks.command.done import Batch
-from compaction_hooks.command.options import AUTO, Files, Keeps, Reserve, Triggers, Windows, build_setting
+from compaction_hooks.command.options import AUTO, BAD_INPUT, Files, Keeps, Reserve, Triggers, Windows, build_setting
 from compaction_hooks.command.terminal import clean
 from compaction_hooks.errors import MissingExtraError
 from compaction_hooks.replay.numbers import pluralize
 from compaction_hooks.replay.page.chart import chart_of, write_chart
 from compaction_hooks.replay.page.data import read_report
 from compaction_hooks.replay.page.write import HOLDS_NUMBERS, HOLDS_TEXT, load_template, write_report
-
-BAD_INPUT: Final = 2
 
 Session = Annotated[
     Path, typer.Argument(metavar="FILE", help="A file with one session, of any kind that replay reads.")

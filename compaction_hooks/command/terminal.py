@@ -20,6 +20,8 @@ SHOWN_NOTES = 3
 SHOWN_NAMES = 5
 SHOWN_COMPACTIONS = 30
 """Rows in the table of compactions; if there are more, the middle ones are left out."""
+RULE_CHARS = 6
+"""Least characters of the line behind a title."""
 ROOMY_COLUMNS = 100
 """From this terminal width on, the columns of a table are set wider apart."""
 
@@ -41,9 +43,9 @@ def clean(text: str) -> str:
     return safe.encode("utf-8", "replace").decode("utf-8")
 
 
-def print_session(console: Console, done: Done, replay: Replay, *, shows_summaries: bool = False) -> None:
+def print_session(console: Console, title: str, done: Done, replay: Replay, *, shows_summaries: bool = False) -> None:
     """Print the report of one session at one setting. A session that fits the window gets no plot and no table."""
-    console.print(rule(done.file))
+    console.print(rule(title, console.width))
     console.print(Text(headline(summarize("", [replay])), style=HEAD))
     if replay.calls:
         console.print(Text(_describe_calls(replay)))
@@ -57,14 +59,17 @@ def print_session(console: Console, done: Done, replay: Replay, *, shows_summari
     console.print(_facts(_findings(done, replay)))
     for compaction in replay.compactions if shows_summaries else ():
         console.print()
-        console.print(rule(f"Summary at call {compaction.call}"))
+        console.print(rule(f"Summary at call {compaction.call}", console.width))
         console.print(Text(clean(compaction.summary) or "(no summary: results were cleared)"))
     console.print()
 
 
-def rule(title: str) -> Rule:
-    """Return a line with a title."""
-    return Rule(Text(clean(title), style="dim"), align="left", style="dim", characters="-")
+def rule(title: str, width: int) -> Rule:
+    """Return a line with a title, of which the end is shown if it is too long: the name of a file."""
+    shown = clean(title)
+    most = max(width - RULE_CHARS, RULE_CHARS)
+    shown = shown if len(shown) <= most else f"…{shown[1 - most :]}"
+    return Rule(Text(shown, style="dim"), align="left", style="dim", characters="-")
 
 
 # -- in words
@@ -93,8 +98,8 @@ def _findings(done: Done, replay: Replay) -> Iterator[tuple[str, str]]:
     session, totals = done.session, replay.totals
     kind = f"{session.format_name}, {session.model}" if session.model else session.format_name
     yield "Session", clean(f"{session.id} ({kind}, {pluralize(done.messages, 'message')})")
-    if done.window_note:
-        yield "Window", clean(f"{short(replay.window)}, {done.window_note}")
+    if done.window is not None:
+        yield "Window", clean(f"{short(replay.window)}, {done.window.why}")
     if replay.compactions:
         yield (
             "Tokens sent",
@@ -115,6 +120,9 @@ def _findings(done: Done, replay: Replay) -> Iterator[tuple[str, str]]:
         yield "Constraints", _describe_constraints(replay)
     if replay.costs:
         yield "Cost", describe_costs(replay.costs)
+    recorded = replay.costs[0].recorded if replay.costs else None
+    if recorded:
+        yield "Recorded", f"{dollars(recorded)} by the provider's own counts, as far as they are recorded"
     if session.compactions:
         yield "Recording", f"the recorded agent itself compacted {_times(len(session.compactions))}"
     if notes := session.skipped:
@@ -123,6 +131,9 @@ def _findings(done: Done, replay: Replay) -> Iterator[tuple[str, str]]:
     if replay.compactions or replay.unfit:
         counts = "what the provider counted up to the first compaction, then " if replay.used_recorded_usage else ""
         yield "Sizes", f"{counts}the controller's own estimates, which rather say too many tokens than too few"
+    if replay.hidden_tokens:
+        hidden = f"the provider counted {short(replay.hidden_tokens)} tokens more in the first call"
+        yield "Hidden", f"{hidden}, such as prompt and tools of the agent: they are in the cost, and in no size"
 
 
 def _describe_probes(replay: Replay) -> str:
@@ -143,7 +154,7 @@ def _describe_used_later(compactions: Sequence[ReplayedCompaction]) -> str:
     gone = sum(len(each.lost) for each in found)
     words = (
         f"of {kept + gone} names that the agent used in the five calls after a compaction and that only compacted messages had, "
-        f"{kept} are in the summary or a pinned message, {gone} nowhere"
+        f"{kept} stayed in the summary or a pinned message, {gone} nowhere"
     )
     return clean(f"{words}{_list_some(lost)}")
 

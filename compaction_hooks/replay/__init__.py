@@ -17,7 +17,8 @@ from compaction_hooks.replay.replayed import (
     UsedLater,
     total,
 )
-from compaction_hooks.replay.run import DEFAULT_WINDOW, replay, window_of
+from compaction_hooks.replay.run import replay
+from compaction_hooks.replay.windows import DEFAULT_WINDOW, SessionWindow, window_of
 
 __all__ = [
     "DEFAULT_WINDOW",
@@ -36,6 +37,7 @@ __all__ = [
     "ReplayedCall",
     "ReplayedCompaction",
     "ReplayedProbe",
+    "SessionWindow",
     "Totals",
     "UnfitCall",
     "UsedLater",

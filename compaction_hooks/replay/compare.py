@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from compaction_hooks import CompactionSettings
@@ -16,13 +16,18 @@ class Setting:
     """Settings to replay sessions with.
 
     Attributes:
-        name: As it is written on the command line, such as "window 64k, trigger 60 %".
+        options: The options that are compared, with their values as they are written on the command line.
         window: The context window in tokens; None: that of each session's model.
     """
 
-    name: str
+    options: Mapping[str, str]
     window: int | None = None
     settings: CompactionSettings = field(default_factory=CompactionSettings)
+
+    @property
+    def name(self) -> str:
+        """The options in words, such as "window 64k, trigger 60%"."""
+        return ", ".join(f"{option} {value}" for option, value in self.options.items())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,15 +104,24 @@ def headline(outcome: Outcome) -> str:
     if not totals.calls:
         return "No call to replay: no answer of a model has anything before it."
     if not totals.compactions:
-        over = f", but {pluralize(totals.unfit_calls, 'call')} could not be made to fit" if totals.unfit_calls else ""
-        return f"Compaction saves nothing here: no call came near the window{over}."
+        return _describe_nothing(totals)
     gains: list[str] = []
     if totals.overflows_without:
-        fitted = totals.overflows_without - totals.unfit_calls
-        gains.append(f"makes {fitted:,} of {pluralize(totals.overflows_without, 'call')} fit that would not have")
+        gains.append(
+            f"makes {pluralize(totals.overflows_without - totals.unfit_calls, 'call')} fit that would not have"
+        )
     if outcome.money:
-        gains.append(_describe_money(outcome.money))
+        gains.append(_describe_money(outcome))
     return f"Compaction {' and '.join(gains) or 'runs'}; {_describe_losses(totals)}."
+
+
+def _describe_nothing(totals: Totals) -> str:
+    """Return why nothing was compacted."""
+    if totals.unfit_calls:
+        return f"Compaction cannot help here: {pluralize(totals.unfit_calls, 'call')} cannot be made to fit."
+    if totals.put_off:
+        return "Compaction saves nothing here: it was due, and would not have made any request smaller."
+    return "Compaction saves nothing here: no call came near the window."
 
 
 def _describe_losses(totals: Totals) -> str:
@@ -121,13 +135,19 @@ def _describe_losses(totals: Totals) -> str:
     return f"of what was needed later it loses {' and '.join(losses)}"
 
 
-def _describe_money(money: Sequence[Money]) -> str:
+def _describe_money(outcome: Outcome) -> str:
+    """Return what is saved, or the bill if there is none without compaction: calls over the window cannot be made."""
+    money = outcome.money
+    is_part = not money[0].model and money[0].sessions < outcome.totals.sessions
+    where = f" in the {pluralize(money[0].sessions, 'session')} with known prices" if is_part else ""
+    if outcome.totals.overflows_without:
+        return f"brings the bill to {span_of([each.spent for each in money])}{where}"
     if len(money) == 1:
         (only,) = money
         share = f" ({percent(abs(only.saved) / only.without)})" if only.without else ""
         if only.saved >= 0:
-            return f"saves {dollars(only.saved)} of {dollars(only.without)}{share}"
-        return f"costs {dollars(-only.saved)} more than the {dollars(only.without)} without it{share}"
+            return f"saves {dollars(only.saved)} of {dollars(only.without)}{share}{where}"
+        return f"costs {dollars(-only.saved)} more than the {dollars(only.without)} without it{share}{where}"
     shares = sorted(each.saved / each.without for each in money if each.without)
     if not shares:
         return "is free"
@@ -139,11 +159,17 @@ def _describe_money(money: Sequence[Money]) -> str:
     return f"changes the bill by {percent(-high)} to +{percent(-low)} (by model)"
 
 
+def span_of(costs: Sequence[float]) -> str:
+    """Return a cost in dollars, or the least and the largest of those by several models."""
+    least, largest = dollars(min(costs)), dollars(max(costs))
+    return least if len(costs) == 1 else f"{least} to {largest} (by model)"
+
+
 # -- advice
 
 
 def advise(outcomes: Sequence[Outcome]) -> str:
-    """Return which setting to choose, with the reason: the cheapest that keeps as much as the best.
+    """Return which setting to choose, with the reason: the cheapest that loses no more than the best.
 
     Settings with calls that could not be made to fit are no choice, unless all have some. With several example prices, the
     cheapest has the lowest mean of the costs, each as a part of the cost without compaction.
@@ -156,17 +182,29 @@ def advise(outcomes: Sequence[Outcome]) -> str:
     least = min(each.lost for each in fitting)
     keeping = [each for each in fitting if each.lost == least]
     best = min(keeping, key=_relative_cost)
-    dearest = max(fitting, key=_relative_cost)
-    reason = "loses nothing that was needed later" if not least else f"none of the others loses less ({least})"
-    if len(keeping) == 1 and len(fitting) > 1:
-        others = min((each for each in fitting if each is not best), key=lambda each: each.lost)
-        reason = f"loses {least} of what was needed later, the next best {others.lost}"
+    cheapest = min(fitting, key=_relative_cost)
+    others = [each for each in fitting if each is not best]
+
     price = f" at {_describe_cost(best)}" if best.money else ""
-    against = f"; {dearest.name} costs {_describe_cost(dearest)}" if dearest.money and dearest is not best else ""
-    cheaper = min(fitting, key=_relative_cost)
-    if cheaper is not best and cheaper.money:
-        against += f"; {cheaper.name} is cheaper ({_describe_cost(cheaper)}) and loses {cheaper.lost}"
-    return f"Choose {best.name}{price}: {reason}{against}."
+    reasons = [_describe_loss(best)]
+    if others and len(keeping) == 1:
+        reasons.append(f"the next best {_describe_loss(min(others, key=lambda each: each.lost))}")
+    elif others and best.money:
+        reasons.append(f"of those that lose no more, it is the cheapest of {len(keeping)}")
+    if cheapest is not best and cheapest.money:
+        reasons.append(f"{cheapest.name} is cheaper ({_describe_cost(cheapest)}) and {_describe_loss(cheapest)}")
+    return f"Choose {best.name}{price}: it {'; '.join(reasons)}."
+
+
+def _describe_loss(outcome: Outcome) -> str:
+    """Return how much of what was needed later a setting loses; if nothing was needed, nothing was measured."""
+    totals = outcome.totals
+    needed = totals.used_later + totals.constraints
+    if not totals.compactions:
+        return "takes nothing away"
+    if not needed:
+        return "takes nothing away that was used in the next calls"
+    return f"loses {outcome.lost} of {needed} that were needed later"
 
 
 def _relative_cost(outcome: Outcome) -> float:
@@ -176,6 +214,4 @@ def _relative_cost(outcome: Outcome) -> float:
 
 
 def _describe_cost(outcome: Outcome) -> str:
-    if len(outcome.money) == 1:
-        return dollars(outcome.money[0].spent)
-    return f"{percent(_relative_cost(outcome))} of the cost without compaction"
+    return span_of([each.spent for each in outcome.money])

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from compaction_hooks import Message, Usage
 from compaction_hooks.replay.bills import ESTIMATOR, Bill, Block, PromptCaches, read_blocks
-from compaction_hooks.replay.prices import EXAMPLES, find_prices
+from compaction_hooks.replay.prices import EXAMPLES, Prices, find_prices
 from compaction_hooks.replay.recorded import Fields, RecordedSession
 from compaction_hooks.replay.replayed import Cost
 
@@ -27,7 +27,8 @@ class Costs:
         self._own = {id(message): read_blocks(each) for message, each in zip(session.messages, pieces, strict=True)}
         self._sizes = [sum(block.tokens for block in self._own[id(message)]) for message in session.messages]
         self._made: dict[int, tuple[Fields, list[Block]]] = {}
-        self._begin = [_constant_block(session)]
+        self.hidden_tokens = _count_hidden(session, self._sizes)
+        self._begin = [_constant_block(session, self.hidden_tokens)]
         # Some recordings have the count of the provider, reasoning included.
         self._output = dict(enumerate(self._sizes)) | {
             call.index: call.usage.output_tokens for call in session.calls if call.usage.output_tokens
@@ -49,14 +50,14 @@ class Costs:
         for message in self._session.messages[self._read : index]:
             self._list = [*self._list, *self._own[id(message)]]
         self._read = index
+        if not fits:
+            for to in (*self._bills, *self._bills_without):
+                to.append(Bill())
+            return
         output = self._output[index]
-        if fits:
-            blocks = [*self._begin, *(block for message in view for block in self._blocks(message))]
-            bills = self._sent.request(blocks)
-        else:
-            bills = [Bill() for _ in self._prices]
-        for to, bill in zip(self._bills, bills, strict=True):
-            to.append(replace(bill, output=output) if fits else bill)
+        blocks = [*self._begin, *(block for message in view for block in self._blocks(message))]
+        for to, bill in zip(self._bills, self._sent.request(blocks), strict=True):
+            to.append(replace(bill, output=output))
         for to, bill in zip(self._bills_without, self._whole.request(self._list), strict=True):
             to.append(replace(bill, output=output))
 
@@ -74,6 +75,12 @@ class Costs:
         if usage is not None:
             self._summaries.append(Bill(asked=usage.input_tokens, summaries=usage.output_tokens))
 
+    def _price_recorded(self, prices: Prices) -> float | None:
+        if not self._is_recorded or not self._session.calls:
+            return None
+        usages = (call.usage for call in self._session.calls)
+        return sum(prices.dollars(_bill_of(usage)) for usage in usages)
+
     def figures(self) -> tuple[Cost, ...]:
         """Return the cost by each of the prices."""
         summaries = sum(self._summaries, start=Bill())
@@ -84,6 +91,7 @@ class Costs:
                 calls=tuple(map(prices.dollars, sent)),
                 calls_without=tuple(map(prices.dollars, without)),
                 summaries=sum(map(prices.dollars, self._summaries)),
+                recorded=self._price_recorded(prices),
                 sent=sum(sent, start=summaries),
                 sent_without=sum(without, start=Bill()),
             )
@@ -91,7 +99,25 @@ class Costs:
         )
 
 
-def _constant_block(session: RecordedSession) -> Block:
+def _constant_block(session: RecordedSession, hidden_tokens: int) -> Block:
     """Return the system prompt and tools that are not among the messages, as one block."""
-    text = f"{session.system or ''}\n{[*session.tools] or ''}".strip()
-    return Block(text, ESTIMATOR.estimate_tokens(text), is_system=True)
+    text = _read_constant(session)
+    return Block(text, ESTIMATOR.estimate_tokens(text) + hidden_tokens, is_system=True)
+
+
+def _read_constant(session: RecordedSession) -> str:
+    return f"{session.system or ''}\n{[*session.tools] or ''}".strip()
+
+
+def _count_hidden(session: RecordedSession, sizes: Sequence[int]) -> int:
+    """Return how much more the provider counted in the first call than is estimated; 0 if it did not count, or not more."""
+    first = next((call for call in session.calls if not call.context_start), None)
+    if first is None:
+        return 0
+    recorded = ESTIMATOR.estimate_tokens(_read_constant(session)) + sum(sizes[: first.index])
+    return max(first.usage.input_tokens - recorded, 0)
+
+
+def _bill_of(usage: Usage) -> Bill:
+    read, written = usage.cache_read_tokens, usage.cache_write_tokens
+    return Bill(read=read, written=written, plain=usage.input_tokens - read - written, output=usage.output_tokens)

@@ -24,12 +24,12 @@ def parse_tokens(text: str) -> int | None:
 
 
 def short(number: int) -> str:
-    """Return a number in at most five characters up to 999 million.
+    """Return a number in at most five characters up to 999 billion.
 
-    >>> [short(number) for number in (0, 999, 1_234, 16_000, 99_960, 860_400, 1_234_567, 52_000_000)]
-    ['0', '999', '1.2k', '16k', '100k', '860k', '1.2M', '52M']
+    >>> [short(number) for number in (0, 999, 1_234, 16_000, 99_960, 860_400, 1_234_567, 52_000_000, 2_759_000_000)]
+    ['0', '999', '1.2k', '16k', '100k', '860k', '1.2M', '52M', '2.8B']
     """
-    for factor, unit in ((1_000_000, "M"), (1_000, "k")):
+    for factor, unit in ((1_000_000_000, "B"), (1_000_000, "M"), (1_000, "k")):
         if number >= factor * 0.9995 or (unit == "k" and number >= factor):
             value = number / factor
             return f"{value:.0f}{unit}" if value >= 99.95 else f"{value:.1f}".removesuffix(".0") + unit

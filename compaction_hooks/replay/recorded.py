@@ -73,6 +73,7 @@ class RecordedSession:
         system: A system prompt that is not among the messages.
         tools: Tool schemas, as sent to the provider.
         model: The model of the last answer; None if not recorded.
+        window: The context window that the agent worked with, in tokens; None if not recorded.
         calls: The provider's token counts, oldest first; empty if not recorded.
         skipped: Notes on parts that the reader left out or repaired, one line each.
     """
@@ -84,6 +85,7 @@ class RecordedSession:
     system: str | None = None
     tools: tuple[Fields, ...] = ()
     model: str | None = None
+    window: int | None = None
     calls: tuple[RecordedCall, ...] = ()
     compactions: tuple[RecordedCompaction, ...] = ()
     probes: tuple[Probe, ...] = ()

@@ -110,10 +110,13 @@ class Cost:
     Attributes:
         model: The model whose prices and cache rules are used.
         is_recorded: Whether it is the recorded model; otherwise one of the examples in `prices.EXAMPLES`.
-        calls: The cost of each call as sent, oldest first; 0 for a call that does not fit the window.
-        calls_without: The cost of each call without compaction, in a window that would take any list.
+        calls: The cost of each call as sent, oldest first.
+        calls_without: The cost of each call without compaction, in a window that would take any list. A call that does not fit
+            even with compaction costs nothing in both.
         summaries: The cost of the summaries if this model had written them. The summaries of a replay are free, so it is not
             in `calls`.
+        recorded: The cost of the recorded calls by the provider's own counts; None if there are none. Claude Code does not count
+            the output, and a cache that lasts an hour costs more.
         sent, sent_without: The tokens of all calls, by price.
     """
 
@@ -124,6 +127,7 @@ class Cost:
     summaries: float
     sent: Bill
     sent_without: Bill
+    recorded: float | None = None
 
     @property
     def with_compaction(self) -> float:
@@ -183,6 +187,8 @@ class Replay:
         put_off: Number of due compactions that were skipped, by the controller's reason ("no gain", "no progress", ...).
         used_recorded_usage: Whether recorded token counts were reported to the controller before the first compaction.
         costs: By the recorded model's prices; if they are unknown, by those of each example.
+        hidden_tokens: How much more the provider counted in the first call than is estimated: a prompt and tools that are not
+            recorded. They are in the costs, and in no other figure.
     """
 
     session_id: str
@@ -196,6 +202,7 @@ class Replay:
     probes: tuple[ReplayedProbe, ...]
     used_recorded_usage: bool
     costs: tuple[Cost, ...] = ()
+    hidden_tokens: int = 0
     failed: tuple[FailedSummary, ...] = ()
 
     @property
@@ -220,6 +227,7 @@ class Replay:
             probes_kept=sum(probe.is_kept for probe in self.probes),
             used_later=sum(len(each.kept) + len(each.lost) for each in later),
             kept=sum(len(each.kept) for each in later),
+            put_off=sum(self.put_off.values()),
             constraints=len({text for each in self.compactions for text in each.constraints}),
             lost_constraints=len({text for each in self.compactions for text in each.lost_constraints}),
         )
@@ -237,6 +245,7 @@ class Totals:
         probes_kept: Probes whose answer is in the context after the last message.
         used_later: Identifiers of summarized messages that the agent used in its next calls.
         kept: Those that the summary or a pinned message had.
+        put_off: Due compactions that were skipped.
         constraints, lost_constraints: Constraints of the user in summarized messages, and those missing from a view.
     """
 
@@ -252,6 +261,7 @@ class Totals:
     probes_kept: int = 0
     used_later: int = 0
     kept: int = 0
+    put_off: int = 0
     constraints: int = 0
     lost_constraints: int = 0
 

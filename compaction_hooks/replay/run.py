@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
-from typing import Final
 
 from compaction_hooks import (
     CompactionController,
@@ -41,10 +40,6 @@ from compaction_hooks.replay.replayed import (
     ReplayedProbe,
     UnfitCall,
 )
-from compaction_hooks.tokens import find_window
-
-DEFAULT_WINDOW: Final = 200_000
-"""In tokens: the window if the recorded model is not named, or unknown."""
 
 
 def replay(
@@ -103,12 +98,6 @@ def _read_log() -> Generator[list[str]]:
         logger.removeHandler(handler)
         logger.propagate = propagates
         logger.setLevel(level)
-
-
-def window_of(session: RecordedSession) -> int | None:
-    """Return the window of the recorded model in tokens; None if no model is named, or no table knows it."""
-    found = find_window(session.model) if session.model else None
-    return found and found.tokens
 
 
 def call_indexes(session: RecordedSession) -> list[int]:
@@ -222,7 +211,8 @@ class _Run:
         """Read the texts and constraints of the messages up to an answer, the answer included."""
         for pieces in self._pieces[len(self._texts) : index + 1]:
             self._texts.append(text_of(pieces))
-            self._constraints.append(tuple(found for piece in pieces for found in find_constraints(piece)))
+            found = (text for piece in pieces for text in find_constraints(piece))
+            self._constraints.append(tuple(text for text in found if not text.endswith("?")))
 
     def _transform(self, conversation: CompactionSession[Fields], host: list[Fields]) -> list[Fields]:
         return conversation.transform_context_sync(host, system=self._session.system, tools=self._session.tools)
@@ -341,6 +331,7 @@ class _Run:
             probes=tuple(self._check_probes()),
             used_recorded_usage=self._used_usage,
             costs=self._costs.figures(),
+            hidden_tokens=self._costs.hidden_tokens,
             failed=tuple(self._failed),
         )
 

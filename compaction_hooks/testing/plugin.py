@@ -12,7 +12,6 @@ import pytest
 
 from compaction_hooks import CompactionSettings, Summarizer
 from compaction_hooks.replay import (
-    DEFAULT_WINDOW,
     Finding,
     Limits,
     RecordedSession,
@@ -60,7 +59,7 @@ class CompactionChecker:
         __tracebackhide__ = True
         limits = Limits(min_kept=min_kept, max_cents=max_cents, max_lost_constraints=max_lost_constraints)
         recorded = session if isinstance(session, RecordedSession) else _read_one(session)
-        size = window or window_of(recorded) or DEFAULT_WINDOW
+        size = window or window_of(recorded).tokens
         done = replay(recorded, window=size, settings=settings, summarizer=summarizer)
         findings = judge(done, limits, has_summarizer=summarizer is not None)
         failed = [finding for finding in findings if finding.fails(allow_unmeasured=allow_unmeasured)]

@@ -205,7 +205,7 @@ def test_a_report_that_cannot_be_written_is_told(file: Path, capsys: Capture) ->
         "a share above one": (["--min-kept", "60"], "Invalid value for '--min-kept': "),
         "window": (
             [*LIMITS, "--window", "much"],
-            "Invalid value for '--window': 'much' is no number of tokens; write 16k",
+            "Invalid value for '--window': 'much' is no number of tokens above zero",
         ),
         "small window": (
             [*LIMITS, "--window", "9"],

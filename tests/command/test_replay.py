@@ -64,9 +64,7 @@ def test_the_first_lines_tell_the_outcome_then_plot_table_and_findings_follow(fi
     said = capsys.readouterr().out
     (done,) = (replay(session, window=8_000) for session in read_sessions(file))
     saving = f"{done.totals.saving * 100:.0f} %"
-    assert said.splitlines()[1].startswith(
-        f"Compaction makes {done.overflows_without} of {done.overflows_without} calls fit"
-    )
+    assert said.splitlines()[1].startswith(f"Compaction makes {done.overflows_without} calls fit")
     assert (
         f"29 calls in a window of 8k, {len(done.compactions)} compactions. "
         f"Without them {done.overflows_without} calls would not have fitted. {saving} fewer tokens sent."
@@ -136,7 +134,7 @@ def test_many_sessions_begin_with_the_outcome_and_a_table_with_sums(tmp_path: Pa
     assert said[0].startswith("All 4 sessions ---")
     assert said[1].startswith("Compaction makes ")
     rows = [line.split() for line in said if line.startswith(("s1 ", "s2 ", "all "))]
-    assert [row[:2] for row in rows] == [["s1", "15"], ["s2", "2"], ["s1", "15"], ["s2", "2"], ["all", "34"]]
+    assert [row[:2] for row in rows] == [["s1", "15"], ["s1", "15"], ["s2", "2"], ["s2", "2"], ["all", "34"]]
     assert int(rows[-1][2]) == 2 * int(rows[0][2])
     assert not [line for line in said if "┤" in line], "the reports of single sessions are shown on demand"
     run(file, file, "--window", "8k", "--details")
@@ -150,18 +148,31 @@ def test_settings_are_compared_in_one_table_with_advice(
     monkeypatch.setenv("COLUMNS", str(columns))
     run(file, "--window", "6k,8k,auto", "--keep", "1k,2k")
     said = capsys.readouterr().out
-    rows = [line for line in said.splitlines() if line.startswith("window ")]
-    assert [row.split()[1].rstrip(",") for row in rows] == ["6k", "6k", "8k", "8k", "auto", "auto"]
+    rows = [" ".join(line.split()[:2]) for line in said.splitlines() if re.match(r"(?:6k|8k|auto), ", line)]
+    assert rows == [f"{window}, {keep}" for window in ("6k", "8k", "auto") for keep in ("1k", "2k")]
+    assert "\nwindow, keep " in said
     assert "no compaction" in said
     assert "\nChoose window " in said
     assert "compac-" in said
+
+
+def test_settings_that_a_session_cannot_have_are_left_out(tmp_path: Path, capsys: Capture) -> None:
+    file = write_sessions(tmp_path / "s.jsonl", forgetful_conversation(), system=prose(7_000))
+    assert run(file, "--window", "6k,16k,32k", "--json") == 2
+    said = capsys.readouterr()
+    assert [each["setting"] for each in json.loads(said.out)["settings"]] == ["window 16k", "window 32k"]
+    assert "session s1: window 6k: the system prompt takes about" in said.err
+    other = write_sessions(tmp_path / "t.jsonl", forgetful_conversation())
+    assert run(file, other, "--window", "6k,16k,32k", "--json") == 2
+    found = json.loads(capsys.readouterr().out)
+    assert [each["total"]["sessions"] for each in found["settings"]] == [1, 1, 1], "compared on the same sessions"
 
 
 def test_a_trigger_is_a_part_of_the_window_or_a_number_of_tokens(file: Path, capsys: Capture) -> None:
     run(file, "--window", "8k", "--trigger", "50%,3k", "--json")
     found = json.loads(capsys.readouterr().out)
     assert [session["trigger"] for session in found["sessions"]] == [4_000, 3_000]
-    assert [each["setting"] for each in found["settings"]] == ["trigger 50 %", "trigger 3k"]
+    assert [each["setting"] for each in found["settings"]] == ["trigger 50%", "trigger 3k"]
     assert found["advice"].startswith("Choose trigger ")
 
 
@@ -210,7 +221,9 @@ def test_a_folder_is_searched_for_sessions(tmp_path: Path, capsys: Capture) -> N
     assert run(tmp_path, "--window", "8k") == 0
     said = capsys.readouterr().out
     assert "All 2 sessions" in said
-    assert "2 files in the folders left out" in said
+    assert "2 files left out, without a session or an answer of a model: package.json, empty.jsonl" in said.replace(
+        "\n", " "
+    )
 
 
 def test_a_folder_without_sessions_is_an_error(tmp_path: Path, capsys: Capture) -> None:
@@ -303,9 +316,9 @@ def test_recorded_usage_is_used_on_request(tmp_path: Path, capsys: Capture) -> N
     usage = [{"index": 2, "prompt_tokens": 5_000, "completion_tokens": 5}]
     file = write_sessions(tmp_path / "s.jsonl", forgetful_conversation(), usage=usage)
     run(file, "--window", "8k")
-    assert "Sizes        the controller's own estimates" in capsys.readouterr().out
+    assert "the controller's own estimates" in capsys.readouterr().out
     run(file, "--window", "8k", "--usage")
-    assert "Sizes        what the provider counted up to the first compaction" in capsys.readouterr().out
+    assert "what the provider counted up to the first compaction" in capsys.readouterr().out
 
 
 # -- JSON
@@ -394,8 +407,8 @@ def test_a_bad_file_gets_one_line_and_exit_code_2(
 @folded(
     "arguments, problem",
     {
-        "words": (["--window", "much"], "Invalid value for '--window': 'much' is no number of tokens; write 16k"),
-        "zero": (["--window", "0"], "Invalid value for '--window': '0' is no number of tokens; write 16k"),
+        "words": (["--window", "much"], "Invalid value for '--window': 'much' is no number of tokens above zero"),
+        "zero": (["--window", "0"], "Invalid value for '--window': '0' is no number of tokens above zero; write 16k"),
         "negative": (["--window", "-5"], "Invalid value for '--window': '-5' is no number of tokens"),
         "tiny": (["--window", "1000"], "Invalid value for '--window': '1000' is below the smallest window of"),
         "keep": (["--keep", "x"], "Invalid value for '--keep': 'x' is no number of tokens"),
@@ -404,8 +417,16 @@ def test_a_bad_file_gets_one_line_and_exit_code_2(
             "Invalid value for '--keep': 10k is above the window of 8k; keep less",
         ),
         "trigger": (["--trigger", "150%"], "Invalid value for '--trigger': '150%' is no part of the window; write 60%"),
+        "trigger without a sign": (
+            ["--trigger", "60"],
+            "Invalid value for '--trigger': '60' is below 1,024 tokens; write 100k, or 60% for a part",
+        ),
+        "trigger above the window": (
+            ["--window", "8k", "--trigger", "9k"],
+            "Invalid value for '--trigger': 9k is above the window of 8k; lower it",
+        ),
         "trigger in words": (["--trigger", "most%"], "Invalid value for '--trigger': 'most%' is no part of the window"),
-        "nothing behind a comma": (["--window", "8k,"], "Invalid value for '--window': '' is no number of tokens"),
+        "nothing behind a comma": (["--window", "8k,"], "Invalid value for '--window': nothing is no number of tokens"),
         "reserve": (["--reserve", "k"], "Invalid value for '--reserve': 'k' is no number of tokens"),
         "unknown option": (["--windows", "5"], "No such option"),
         "no value": (["--window"], "Option '--window' requires an argument"),

@@ -14,24 +14,31 @@ def outcome(
     return Outcome(name=name, totals=totals, money=money)
 
 
+def by_model(*pairs: tuple[float, float]) -> Outcome:
+    money = tuple(Money(model=f"m{n}", spent=spent, without=without) for n, (spent, without) in enumerate(pairs))
+    return Outcome(name="a", totals=Totals(calls=2, compactions=1), money=money)
+
+
 @folded(
     "outcomes, advice",
     {
         "the cheapest of those that keep as much": (
             [outcome("a", spent=1.5), outcome("b", spent=1.0), outcome("c", spent=0.5, lost=2)],
-            "Choose b at $1.00: loses nothing that was needed later; a costs $1.50; c is cheaper ($0.50) and loses 2.",
+            "Choose b at $1.00: it loses 0 of 10 that were needed later; of those that lose no more, it is the cheapest of 2; "
+            "c is cheaper ($0.50) and loses 2 of 10 that were needed later.",
         ),
         "one keeps more": (
             [outcome("a", lost=3), outcome("b", spent=1.2, lost=1)],
-            "Choose b at $1.20: loses 1 of what was needed later, the next best 3; a is cheaper ($1.00) and loses 3.",
+            "Choose b at $1.20: it loses 1 of 10 that were needed later; the next best loses 3 of 10 that were needed later; "
+            "a is cheaper ($1.00) and loses 3 of 10 that were needed later.",
         ),
         "calls that do not fit": (
             [outcome("a", spent=0.1, unfit=1, over=5), outcome("b", over=5)],
-            "Choose b at $1.00: loses nothing that was needed later.",
+            "Choose b at $1.00: it loses 0 of 10 that were needed later.",
         ),
         "no prices": (
             [outcome("a", spent=None), outcome("b", spent=None)],
-            "Choose a: loses nothing that was needed later.",
+            "Choose a: it loses 0 of 10 that were needed later.",
         ),
         "compaction does not pay": (
             [outcome("a", spent=3.0), outcome("b", spent=2.5)],
@@ -39,7 +46,12 @@ def outcome(
         ),
         "it must be": (
             [outcome("a", spent=3.0, over=1), outcome("b", spent=2.5, over=1)],
-            "Choose b at $2.50: loses nothing that was needed later; a costs $3.00.",
+            "Choose b at $2.50: it loses 0 of 10 that were needed later; of those that lose no more, it is the cheapest of 2.",
+        ),
+        "nothing measured": (
+            [by_model((1, 2)), outcome("b", spent=1.5)],
+            "Choose a at $1.00: it takes nothing away that was used in the next calls; of those that lose no more, it is the "
+            "cheapest of 2.",
         ),
         "nothing compacted": (
             [Outcome(name="a", totals=Totals(sessions=1, calls=3), money=())] * 2,
@@ -51,18 +63,17 @@ def test_advice_has_its_reason(outcomes: list[Outcome], advice: str) -> None:
     assert advise(outcomes) == advice
 
 
-def by_model(*pairs: tuple[float, float]) -> Outcome:
-    money = tuple(Money(model=f"m{n}", spent=spent, without=without) for n, (spent, without) in enumerate(pairs))
-    return Outcome(name="a", totals=Totals(calls=2, compactions=1), money=money)
-
-
 @folded(
     "told, text",
     {
         "saves": (
             outcome(spent=0.5, over=4, lost=3),
-            "Compaction makes 4 of 4 calls fit that would not have and saves $1.50 of $2.00 (75 %); of what was needed later "
-            "it loses 3 of 10 names.",
+            "Compaction makes 4 calls fit that would not have and brings the bill to $0.50; of what was needed later it loses 3 of "
+            "10 names.",
+        ),
+        "saves, and every call fits": (
+            outcome(spent=0.5, lost=3),
+            "Compaction saves $1.50 of $2.00 (75 %); of what was needed later it loses 3 of 10 names.",
         ),
         "costs more": (
             outcome(spent=2.5),
@@ -88,9 +99,13 @@ def by_model(*pairs: tuple[float, float]) -> Outcome:
             Outcome(name="a", totals=Totals(calls=3), money=()),
             "Compaction saves nothing here: no call came near the window.",
         ),
+        "nothing gained": (
+            Outcome(name="a", totals=Totals(calls=3, put_off=2), money=()),
+            "Compaction saves nothing here: it was due, and would not have made any request smaller.",
+        ),
         "nothing fits": (
             Outcome(name="a", totals=Totals(calls=3, unfit_calls=1, overflows_without=1), money=()),
-            "Compaction saves nothing here: no call came near the window, but 1 call could not be made to fit.",
+            "Compaction cannot help here: 1 call cannot be made to fit.",
         ),
     },
 )

@@ -89,8 +89,8 @@ def test_a_compaction_breaks_the_cache_once_and_its_summary_has_a_price() -> Non
 
 def test_a_call_that_does_not_fit_costs_nothing() -> None:
     done = replay(session([system(), user(prose(9_500)), assistant("Too long.")]), window=8_000)
-    assert [cost.calls for cost in done.costs] == [(0.0,)] * len(EXAMPLES)
-    assert all(cost.without_compaction > 0 for cost in done.costs)
+    for cost in done.costs:
+        assert cost.calls == cost.calls_without == (0.0,)
 
 
 # -- prices of real models
@@ -162,3 +162,27 @@ def test_system_prompt_and_tools_are_paid_and_counts_of_the_provider_believed() 
     more = replay(session(messages, system=prose(900), tools=tools, calls=counted), window=200_000).costs[0]
     assert more.sent.output == 5_000 * len(answers)
     assert more.sent.plain + more.sent.written + more.sent.read > plain.sent.plain + 1_000 * len(answers)
+
+
+def test_what_the_provider_counted_more_in_the_first_call_is_paid_in_each() -> None:
+    messages = short_conversation()
+    answers = [index for index, message in enumerate(messages) if message["role"] == "assistant"]
+    plain = replay(session(messages), window=200_000)
+    counted = (RecordedCall(index=answers[0], usage=Usage(input_tokens=20_000)),)
+    done = replay(session(messages, calls=counted), window=200_000)
+    assert done.hidden_tokens == 20_000 - plain.calls[0].tokens_sent
+    assert done.calls == plain.calls, "sizes are of what is recorded"
+    for cost, less in zip(done.costs, plain.costs, strict=True):
+        hidden = len(answers) * done.hidden_tokens
+        assert cost.sent.plain + cost.sent.written + cost.sent.read == hidden + sum(
+            (less.sent.plain, less.sent.written, less.sent.read)
+        )
+
+
+def test_the_recorded_calls_are_priced_by_the_providers_counts() -> None:
+    pytest.importorskip("genai_prices")
+    usage = Usage(input_tokens=10_000, output_tokens=100, cache_read_tokens=6_000, cache_write_tokens=3_000)
+    recorded = session(short_conversation(), model="claude-sonnet-4-5", calls=(RecordedCall(index=2, usage=usage),))
+    (cost,) = replay(recorded, window=200_000).costs
+    assert cost.recorded == pytest.approx((6_000 * 0.3 + 3_000 * 3.75 + 1_000 * 3 + 100 * 15) / 1e6)
+    assert [each.recorded for each in replay(session(short_conversation()), window=200_000).costs] == [None] * 4

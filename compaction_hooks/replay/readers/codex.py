@@ -13,6 +13,7 @@ Differences from a list of messages:
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Final
 
 from compaction_hooks import Usage
@@ -49,9 +50,10 @@ def read(file: SessionFile) -> Iterator[RecordedSession]:
     for entry in _without_rolled_back(entries, rollout.builder):
         rollout.add(entry)
     if rollout.builder.has_answer:
-        yield rollout.builder.session(
+        session = rollout.builder.session(
             rollout.session_id or file.path.stem, FORMAT_NAME, system=rollout.system, model=rollout.model
         )
+        yield replace(session, window=rollout.window or None)
 
 
 class _Rollout:
@@ -62,6 +64,7 @@ class _Rollout:
         self.session_id = ""
         self.system = ""
         self.model = ""
+        self.window = 0
         self._answers = 0
         self._is_answering = False
         self._early: Usage | None = None
@@ -78,7 +81,9 @@ class _Rollout:
         elif kind == "turn_context":
             self.model = text(payload.get("model")) or self.model
         elif kind == "event_msg" and payload.get("type") == "token_count":
-            self._add_count(fields(payload.get("info")))
+            info = fields(payload.get("info"))
+            self.window = count(info.get("model_context_window")) or self.window
+            self._add_count(info)
         elif kind == _ITEM:
             self._add_item(payload, entry.number)
         else:

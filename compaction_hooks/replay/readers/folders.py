@@ -27,7 +27,7 @@ def load_folder(folder: Path) -> list[SessionFile]:
     if stored:
         return [SessionFile(path=path, lines=(Line(1, fields(_read(path))),)) for path in stored]
     events = folder / "events" if (folder / "events").is_dir() else folder
-    paths = sorted(events.glob("*.json"), key=_event_number)
+    paths = sorted(filter(_is_event, events.glob("*.json")), key=_event_number)
     lines: list[Line] = []
     skipped: list[str] = []
     for path in paths:
@@ -46,6 +46,11 @@ def _read(path: Path) -> object:
         return json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError):
         return None
+
+
+def _is_event(path: Path) -> bool:
+    """Return whether a file is named as one event is; a folder may hold whole sessions instead."""
+    return re.match(r"(?:event-)?\d+\D", path.name) is not None
 
 
 def _event_number(path: Path) -> tuple[int, str]:
