@@ -1,8 +1,10 @@
+import json
+from pathlib import Path
 from typing import Any
 
-from compaction_hooks.replay import RecordedCompaction, SessionWindow, window_of
+from compaction_hooks.replay import RecordedCompaction, SessionWindow, read_sessions, window_of
 from tests.cases import folded
-from tests.replay.samples import session, short_conversation
+from tests.replay.samples import KINDS, session, short_conversation, write
 
 OPUS = "claude-opus-4-6"
 """A model whose window of 1M agents use in part."""
@@ -37,3 +39,11 @@ def compacted(tokens: int, trigger: str) -> tuple[RecordedCompaction, ...]:
 )
 def test_the_window_of_a_session(fields: dict[str, Any], window: SessionWindow) -> None:
     assert window_of(session(short_conversation(), **fields)) == window
+
+
+def test_codex_records_its_window(tmp_path: Path) -> None:
+    (kind,) = (kind for kind in KINDS if kind.name == "codex")
+    count = {"type": "event_msg", "payload": {"type": "token_count", "info": {"model_context_window": 258_400}}}
+    rollout = write(tmp_path / "rollout.jsonl", kind.text(kind.records(2)), json.dumps(count))
+    (recorded,) = read_sessions(rollout)
+    assert recorded.window == 258_400
