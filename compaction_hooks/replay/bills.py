@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import Final
 
@@ -66,21 +66,20 @@ def read_blocks(pieces: Sequence[Message], estimator: TokenEstimator = ESTIMATOR
     """Return the content blocks of one message; their tokens add up to the estimate of its pieces."""
     blocks: list[Block] = []
     for piece in pieces:
-        head = f"{piece.role}\n"
-        left = estimator.estimate_message_tokens(piece)
-        texts = [_text(part) for part in piece.parts] or [""]
-        for text in texts[1:]:
-            tokens = min(estimator.estimate_tokens(text), left)
-            left -= tokens
-            blocks.append(Block(head + text, tokens, piece.role == "system"))
-        # The frames of the message and its parts are counted with the first block.
-        blocks.insert(len(blocks) - len(texts) + 1, Block(head + texts[0], left, piece.role == "system"))
+        head, is_system = f"{piece.role}\n", piece.role == "system"
+        frame = estimator.estimate_message_tokens(replace(piece, parts=()))
+        if not piece.parts:
+            blocks.append(Block(head, frame, is_system))
+        for number, part in enumerate(piece.parts):
+            tokens = estimator.estimate_message_tokens(replace(piece, parts=(part,)))
+            # The frame of the message is counted with its first block.
+            blocks.append(Block(head + _text(part), tokens - frame if number else tokens, is_system))
     return blocks
 
 
 def _text(part: object) -> str:
     match part:
-        case Text(text=text) | ToolResult(text=text) | Thinking(text=text):
+        case Text(text=text) | ToolResult(text=text, media=()) | Thinking(text=text):
             return text
         case ToolCall(name=name, arguments=arguments):
             return f"{name} {arguments}"

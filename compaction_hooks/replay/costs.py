@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 from compaction_hooks import Message, Usage
 from compaction_hooks.replay.bills import ESTIMATOR, Bill, Block, PromptCaches, read_blocks
@@ -33,8 +34,8 @@ class Costs:
         self._output = dict(enumerate(self._sizes)) | {
             call.index: call.usage.output_tokens for call in session.calls if call.usage.output_tokens
         }
-        rules = [prices.rules for prices in self._prices]
-        self._sent, self._whole = PromptCaches(rules), PromptCaches(rules)
+        self._cold = _find_cold_calls(session)
+        self._empty_caches()
         self._list: list[Block] = [*self._begin]
         self._read = 0
         self._bills: list[list[Bill]] = [[] for _ in self._prices]
@@ -55,11 +56,17 @@ class Costs:
                 to.append(Bill())
             return
         output = self._output[index]
+        if index in self._cold:
+            self._empty_caches()
         blocks = [*self._begin, *(block for message in view for block in self._blocks(message))]
         for to, bill in zip(self._bills, self._sent.request(blocks), strict=True):
             to.append(replace(bill, output=output))
         for to, bill in zip(self._bills_without, self._whole.request(self._list), strict=True):
             to.append(replace(bill, output=output))
+
+    def _empty_caches(self) -> None:
+        rules = [prices.rules for prices in self._prices]
+        self._sent, self._whole = PromptCaches(rules), PromptCaches(rules)
 
     def _blocks(self, message: Fields) -> list[Block]:
         own = self._own.get(id(message))
@@ -121,3 +128,13 @@ def _count_hidden(session: RecordedSession, sizes: Sequence[int]) -> int:
 def _bill_of(usage: Usage) -> Bill:
     read, written = usage.cache_read_tokens, usage.cache_write_tokens
     return Bill(read=read, written=written, plain=usage.input_tokens - read - written, output=usage.output_tokens)
+
+
+def _find_cold_calls(session: RecordedSession) -> set[int]:
+    """Return the indexes of the answers for which the provider's cache had lost most of the request before, as after a pause."""
+    return {
+        call.index
+        for before, call in pairwise(session.calls)
+        if call.context_start == before.context_start
+        and 2 * call.usage.cache_read_tokens < before.usage.cache_read_tokens + before.usage.cache_write_tokens
+    }

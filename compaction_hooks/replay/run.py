@@ -83,9 +83,10 @@ def replay(
 
 @contextmanager
 def _read_log() -> Generator[list[str]]:
-    """Collect the lines of the controller's log in a list, and show them nowhere else."""
+    """Collect the lines of the controller's log in a list, without those of events, and show them nowhere else."""
     lines: list[str] = []
     handler = logging.Handler()
+    handler.addFilter(lambda record: record.msg != "%s")  # an event, which has the id of its session and a time
     handler.emit = lambda record: lines.append(record.getMessage())  # type: ignore[method-assign]
     logger = logging.getLogger("compaction_hooks")
     level, propagates = logger.level, logger.propagate

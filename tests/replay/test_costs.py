@@ -7,6 +7,7 @@ import pytest
 
 from compaction_hooks import Usage
 from compaction_hooks.formats import OpenAIChatFormat
+from compaction_hooks.messages import Media, Message, Text, ToolResult
 from compaction_hooks.replay import RecordedCall, RecordedSession, replay
 from compaction_hooks.replay.bills import Bill, Block, CacheRules, PromptCaches, read_blocks
 from compaction_hooks.replay.prices import EXAMPLES, find_prices
@@ -62,6 +63,22 @@ def test_blocks_add_up_to_the_estimate_of_a_message() -> None:
         assert sum(block.tokens for block in read_blocks(pieces)) == sum(map(estimate, pieces))
 
 
+def test_a_message_without_its_picture_or_with_another_one_is_another_block() -> None:
+    """The tokens of a prefix are those of its blocks, so blocks of the same text have the same tokens."""
+    picture, other = (Media("image/png", identity) for identity in ("a", "b"))
+    messages = [
+        Message(role="user", parts=(Text("Look."), picture)),
+        Message(role="user", parts=(Text("Look."), other)),
+        Message(role="user", parts=(Text("Look."),)),
+        Message(role="tool", parts=(ToolResult("1", "Done.", media=(picture,)),)),
+        Message(role="tool", parts=(ToolResult("1", "Done.", media=(other,)),)),
+        Message(role="tool", parts=(ToolResult("1", "Done."),)),
+    ]
+    found = [read_blocks([message]) for message in messages]
+    assert len({tuple(block.text for block in each) for each in found}) == len(messages)
+    assert [block[0].tokens for block in found[:3]] == [found[2][0].tokens] * 3
+
+
 def session(messages: Sequence[Mapping[str, Any]], model: str | None = None, **fields: Any) -> RecordedSession:
     return RecordedSession(
         id="s1", format_name="messages", format=OpenAIChatFormat(), messages=tuple(messages), model=model, **fields
@@ -91,6 +108,29 @@ def test_a_call_that_does_not_fit_costs_nothing() -> None:
     done = replay(session([system(), user(prose(9_500)), assistant("Too long.")]), window=8_000)
     for cost in done.costs:
         assert cost.calls == cost.calls_without == (0.0,)
+
+
+def test_a_cache_that_the_provider_had_lost_is_lost_in_the_replay_too() -> None:
+    messages = short_conversation()
+    first, second = (index for index, message in enumerate(messages) if message["role"] == "assistant")
+    warm, cold = (
+        replay(
+            session(
+                messages,
+                system=prose(3_000),
+                calls=(
+                    RecordedCall(index=first, usage=Usage(input_tokens=3_100, cache_write_tokens=3_100)),
+                    RecordedCall(index=second, usage=Usage(input_tokens=3_200, cache_read_tokens=read)),
+                ),
+            ),
+            window=200_000,
+        )
+        for read in (1_550, 1_549)
+    )
+    for cost, lost in zip(warm.costs, cold.costs, strict=True):
+        assert lost.sent.read == lost.sent_without.read == 0
+        assert cost.sent.read + cost.sent.written + cost.sent.plain == lost.sent.written + lost.sent.plain
+    assert [cost.model for cost in warm.costs if not cost.sent.read] == ["gemini-3.8-flash"], "too short for its cache"
 
 
 # -- prices of real models

@@ -277,7 +277,7 @@ def test_a_report_needs_replays_with_details() -> None:
 def test_without_text_no_word_of_the_conversation_is_in_the_file() -> None:
     recorded = replace(
         example(),
-        id="secret-id",
+        id="secret-id " * 20,  # longer than a log line has room for
         system="Obey the quetzal.",
         skipped=("line 7: gnu",),
         model="gpt-5",

@@ -168,11 +168,5 @@ def _has(part: CoveredPart, text: str) -> bool:
 
 
 def _reasons(of: Source, lines: Iterable[str]) -> list[str]:
-    """Return the controller's log lines without the session's name, and without the last one, which has a time.
-
-    They hold no text of messages.
-    """
-    name = of.session.id
-    return [
-        visible(line.removeprefix(f"session {name}: ")) for line in lines if not line.startswith(f"{name}: compacted")
-    ]
+    """Return the controller's log lines without the session's name. They hold no text of messages."""
+    return [visible(line.removeprefix(f"session {of.session.id}: ")) for line in lines]
