@@ -105,7 +105,7 @@ class ReplayedCompaction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """The cost of one replay by the prices of one model, in US dollars. Tokens are estimates, and nothing expires from the cache.
+    """The cost of one replay by the prices of one model, in US dollars. Tokens are estimates.
 
     Attributes:
         model: The model whose prices and cache rules are used.
