@@ -131,6 +131,8 @@ def _findings(done: Done, replay: Replay) -> Iterator[tuple[str, str]]:
     if replay.compactions or replay.unfit:
         counts = "what the provider counted up to the first compaction, then " if replay.used_recorded_usage else ""
         yield "Sizes", f"{counts}the controller's own estimates, which rather say too many tokens than too few"
+    if replay.compactions:
+        yield "More", "compaction-hooks report shows each compaction, what it lost, and what the model saw"
     if replay.hidden_tokens:
         hidden = f"the provider counted {short(replay.hidden_tokens)} tokens more in the first call"
         yield "Hidden", f"{hidden}, such as prompt and tools of the agent: they are in the cost, and in no size"
