@@ -3,7 +3,8 @@
 `forget_prefix` does the same for all conversations whose id begins so.
 """
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +19,27 @@ from tests.stores.test_stores_key_value import Folders, Listed
 
 SECRET = "- the secret"
 MESSAGES = [system(), *talk(20)]
+
+
+class Patterned(Listed):
+    """One that takes the beginning of a folder's name as a pattern, as LIKE does in SQL."""
+
+    def list_folders(self, prefix: str) -> Iterable[str | bytes]:
+        pattern = re.escape(prefix).replace("%", ".*").replace("_", ".")
+        return [folder for folder, names in self.folders.items() if names and re.match(pattern, folder)]
+
+
+class ListsAll(MemoryStore):
+    def session_ids(self, prefix: str = "") -> Sequence[str]:
+        return super().session_ids()
+
+
 STORES: dict[str, Callable[[Path], RecordStore]] = {
     "memory": lambda _: MemoryStore(),
     "SQLite": lambda folder: SQLiteStore(folder / "records.db"),
     "key-value": lambda _: KeyValueStore(Listed()),
+    "key-value by pattern": lambda _: KeyValueStore(Patterned()),
+    "lists all": lambda _: ListsAll(),
 }
 
 
@@ -139,7 +157,7 @@ def test_an_entry_that_cannot_be_named_is_said() -> None:
 # -- by the beginning of ids
 
 OF_SEVEN = ["user-7/a", "user-7/b", "user-7/" + "c" * 200]
-OTHERS = ["user-70/a", "User-7/a", "user-7"]
+OTHERS = ["user-70/a", "User-7/a", "user-7", "user-70/" + "c" * 200]
 
 
 def begin_all(hooks: Controller) -> None:
@@ -148,18 +166,18 @@ def begin_all(hooks: Controller) -> None:
 
 
 async def test_all_conversations_that_begin_so_are_gone_from_memory_and_store(store: Any) -> None:
-    hooks = worker(store, *[SECRET] * 6)
+    hooks = worker(store, *[SECRET] * 7)
     begin_all(hooks)
     held = hooks.session("user-7/a")
     assert set(await hooks.forget_prefix("user-7/")) >= set(OF_SEVEN)
     assert [id for id in OF_SEVEN if store.load(id)] == []
     assert held.history() == []
-    assert [len(store.load(id)) for id in OTHERS] == [1, 1, 1]
+    assert [len(store.load(id)) for id in OTHERS] == [1, 1, 1, 1]
     assert SECRET in texts(hooks.session("user-70/a").transform_context_sync(MESSAGES))
 
 
 def test_another_worker_s_conversations_are_found_in_the_store(store: Any) -> None:
-    begin_all(worker(store, *[SECRET] * 6))
+    begin_all(worker(store, *[SECRET] * 7))
     forgotten = worker(store).forget_prefix_sync("user-7/")
     assert {*OF_SEVEN[:2]} < {*forgotten}
     assert len(forgotten) == 3  # the long id, as the store lists it
@@ -168,7 +186,7 @@ def test_another_worker_s_conversations_are_found_in_the_store(store: Any) -> No
 
 
 def test_without_a_store_memory_is_forgotten_by_prefix() -> None:
-    hooks = worker(None, *[SECRET] * 6)
+    hooks = worker(None, *[SECRET] * 7)
     begin_all(hooks)
     assert hooks.forget_prefix_sync("user-7/") == sorted(OF_SEVEN)
     assert hooks.session("user-7/a").export_records() == []
@@ -206,7 +224,7 @@ def test_a_store_that_cannot_list_is_told_the_method_to_add_and_memory_is_free(
 
 
 def test_an_entry_that_cannot_be_named_keeps_no_other_conversation(store: Any) -> None:
-    begin_all(worker(store, *[SECRET] * 6))
+    begin_all(worker(store, *[SECRET] * 7))
     store.append("user-7/a", "odd", "{damaged")
     with pytest.raises(RecordError, match="1 entries of session 'user-7/a' cannot be read"):
         worker(store).forget_prefix_sync("user-7/")

@@ -236,6 +236,12 @@ class ListsAnyCase(MemoryStore):
         return [id for id in super().session_ids() if id.lower().startswith(prefix.lower())]
 
 
+class ListsByPattern(MemoryStore):
+    def session_ids(self, prefix: str = "") -> Sequence[str]:
+        pattern = re.escape(prefix).replace("_", ".")  # as LIKE does in SQL
+        return [id for id in super().session_ids() if re.match(pattern, id)]
+
+
 class ListsFew(MemoryStore):
     def session_ids(self, prefix: str = "") -> Sequence[str]:
         return super().session_ids(prefix)[:10]
@@ -265,6 +271,7 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
     "lists a session without records": (ListsTheRemoved, "must not list a session whose records were all removed"),
     "lists a session twice": (ListsTwice, "must list each session once"),
     "lists by the beginning in any case": (ListsAnyCase, r"session_ids\('thread-1'\) must list the ids that begin so"),
+    "lists by a pattern": (ListsByPattern, r"session_ids\('thread_'\) must list the ids that begin so"),
     "lists some": (ListsFew, "must list each session with records, but lacks"),
     "lists ids that nothing is found by": (ListsUnknownNames, "must load the records of its session"),
     "keeps removed records": (NeverRemoves, r"remove\(\) must take out"),
