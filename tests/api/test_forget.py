@@ -3,6 +3,7 @@
 `forget_prefix` does the same for all conversations whose id begins so.
 """
 
+import gc
 import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -117,6 +118,18 @@ def test_a_summary_that_this_worker_is_writing_is_not_kept(store: Any) -> None:
     assert hooks.session("thread").transform_context_sync(MESSAGES) is MESSAGES
 
 
+def test_a_record_that_is_being_saved_is_taken_out_again() -> None:
+    class Late(MemoryStore):
+        def append(self, session_id: str, record_id: str, record: str) -> None:
+            hooks.forget_sync(session_id)
+            super().append(session_id, record_id, record)
+
+    store = Late()
+    hooks = worker(store, SECRET)
+    compact(hooks, MESSAGES)
+    assert store.session_ids() == []
+
+
 def test_without_a_store_memory_is_forgotten() -> None:
     hooks = worker(None, SECRET)
     compact(hooks, MESSAGES)
@@ -191,6 +204,20 @@ def test_without_a_store_memory_is_forgotten_by_prefix() -> None:
     assert hooks.forget_prefix_sync("user-7/") == sorted(OF_SEVEN)
     assert hooks.session("user-7/a").export_records() == []
     assert len(hooks.session("user-7").export_records()) == 1
+
+
+def test_evicted_conversations_are_forgotten_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One is held by the host, and of another the records made by hand are."""
+    monkeypatch.setattr("compaction_hooks.session.controller.MAX_SESSIONS", 1)
+    hooks = worker(None, SECRET)
+    held = hooks.session("user-7/a")
+    held.transform_context_sync(MESSAGES)
+    compact(hooks, MESSAGES, "user-7/b")
+    hooks.session("other")
+    gc.collect()
+    assert hooks.forget_prefix_sync("user-7/") == ["user-7/a", "user-7/b"]
+    assert held.state().context_tokens is None
+    assert hooks.session("user-7/b").export_records() == []
 
 
 @pytest.mark.parametrize("wrong", ["", None, 7])

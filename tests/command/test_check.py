@@ -250,11 +250,14 @@ def test_bad_options_get_one_line_and_exit_code_2(
 def test_a_summarizer_is_found_in_the_present_folder(
     file: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
-    file.with_name("my_summaries.py").write_text("def summarize(request):\n    raise RuntimeError('no credit')\n")
+    file.with_name("my_summaries.py").write_text("def summarize(request):\n    raise RuntimeError('no credit\\a')\n")
     monkeypatch.chdir(file.parent)
     monkeypatch.setattr("sys.path", [*sys.path])
-    assert run(file, "--window", WINDOW, *LIMITS, "--allow-unmeasured", "--summarizer", "my_summaries:summarize") == 1
+    own, report = ("--summarizer", "my_summaries:summarize"), file.with_name("report.xml")
+    assert run(file, "--window", WINDOW, *LIMITS, "--allow-unmeasured", *own, "--junit", report) == 1
     assert "summarizer failed: 3 failures; the first at call 15: RuntimeError: no credit" in capsys.readouterr().out
+    (failure,) = ElementTree.parse(report).iter("failure")
+    assert failure.text == "3 failures; the first at call 15: RuntimeError: no credit?"
 
 
 def test_a_module_that_exits_is_no_success(file: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:

@@ -134,6 +134,20 @@ def test_folders_of_others_that_begin_with_the_same_text_are_not_listed() -> Non
     assert listed(KeyValueStore(entries, prefix="agents:")) == ["mine"]
 
 
+def test_a_list_of_more_folders_than_were_asked_for_is_no_list_of_their_ids() -> None:
+    class All(Folders):
+        def list_folders(self, prefix: str) -> Iterable[str]:
+            return self.folders
+
+    entries = All()
+    KeyValueStore(entries, prefix="other-").append("theirs", "a", "{}")
+    store = KeyValueStore(entries, prefix="own-")
+    for id in ("user-7/a", "user-70/a", "user-7/" + "c" * 200, "user-70/" + "c" * 200):
+        store.append(id, "a", "{}")
+    assert [id.partition("c")[0] for id in listed(store, "user-7/")] == ["user-7%2F", "user-7/a"]
+    assert [id.partition("c")[0] for id in listed(store)] == ["user-7%2F", "user-7/a", "user-70%2F", "user-70/a"]
+
+
 def test_without_the_fourth_method_there_is_no_list() -> None:
     with pytest.raises(ConfigurationError, match=r"Folders cannot list .* a method list_folders\(prefix\)"):
         KeyValueStore(Folders()).session_ids()
