@@ -129,10 +129,10 @@ def _is_parallel(files: Sequence[_Found], job: Job) -> bool:
 
 
 def _can_be_sent(job: Job) -> bool:
-    """Return whether another process can get a job: a summarizer must be a function of a module."""
+    """Return whether another process can get a job: a summarizer must be a function of a module, or an object that is copied."""
     try:
-        pickle.dumps(job)
-    except (pickle.PicklingError, AttributeError, TypeError):
+        pickle.loads(pickle.dumps(job))
+    except Exception:  # noqa: BLE001 - the object's own methods may raise anything
         return False
     return True
 

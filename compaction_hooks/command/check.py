@@ -144,7 +144,7 @@ def _import_summarizer(name: str) -> Summarizer:
     sys.path.insert(0, os.getcwd())  # as `python -m` does
     try:
         found = attrgetter(attribute)(importlib.import_module(module))
-    except Exception as error:  # noqa: BLE001 - the module of a user may raise anything
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - a script exits, with 0 too: nothing would be checked
         raise typer.BadParameter(f"--summarizer {name} cannot be imported ({type(error).__name__}: {error})") from None
     if not callable(found):
         raise typer.BadParameter(f"--summarizer {name} is no function")

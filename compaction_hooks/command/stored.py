@@ -154,7 +154,8 @@ def _facts(record: CompactionRecord) -> Iterator[tuple[str, str]]:
         usage = record.usage
         yield (
             "Cost",
-            f"{usage.input_tokens:,} tokens read ({usage.cache_read_tokens:,} cached), {usage.output_tokens:,} written",
+            f"{usage.input_tokens:,} tokens read ({usage.cache_read_tokens:,} cached), {usage.output_tokens:,} written"
+            + (", by estimate" if usage.is_estimate else ""),
         )
     if shortened := _describe_reductions(record):
         yield "Made smaller", shortened

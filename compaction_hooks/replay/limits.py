@@ -71,8 +71,8 @@ def judge(replay: Replay, limits: Limits, *, has_summarizer: bool = False) -> li
     """Return the findings of one session, one for each limit that is set, those of `fits` and `summarizer` first.
 
     Args:
-        has_summarizer: Whether a summarizer of the host wrote the summaries. If so, its cost counts as far as it reports usage,
-            and a failure of it fails the session, because a summary that was made in its place says nothing about it.
+        has_summarizer: Whether a summarizer of the host wrote the summaries. If so, its cost counts, by estimate if it reports no
+            usage, and a failure of it fails the session, because a summary that was made in its place says nothing about it.
     """
     return list(_judge_each(replay, limits, has_summarizer))
 
@@ -153,7 +153,7 @@ def _judge_cents(replay: Replay, most: float, has_summarizer: bool) -> Finding:
         parts.append(
             f"{_cents(100 * cost.summaries)} of it for summaries"
             if cost.summaries
-            else "summaries count as free, since the summarizer reported no usage"
+            else "summaries are free, since the summarizer says that no model was paid for them"
         )
     parts.append(f"{_cents(100 * cost.without_compaction)} without compaction")
     why = f"{_cents(cents)} by {cost.model}'s prices, at most {most:g} are allowed ({', '.join(parts)})"

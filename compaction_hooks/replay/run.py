@@ -237,6 +237,7 @@ class _Run:
                     if event.used_fallback:
                         self._failed.append(FailedSummary(call=number, error=event.fallback_reason))
                 case CompactionFailed(is_over_window=True):
+                    self._costs.add_summary(event.usage)
                     self._unfit.append(UnfitCall(call=number, tokens=event.tokens, error=event.error))
                 case CompactionFailed():  # a view inside the window waits for a summary
                     self._costs.add_summary(event.usage)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast, overload
 from weakref import WeakValueDictionary
@@ -327,6 +327,7 @@ class CompactionController(ConversationMethods[M]):
             given: The id of one, or the beginning of the ids of all.
         """
         from compaction_hooks.engine.persistence import ask, remove_all
+        from compaction_hooks.stores.key_value import quote_id
 
         arguments.check(_FORGETTING, {"prefix" if is_prefix else "id": given})
         with self._lock:
@@ -338,7 +339,9 @@ class CompactionController(ConversationMethods[M]):
         if self._services.store is not None:
             if is_prefix:
                 arguments.check(_FORGETTING, {"store": self._services.store})
-                ids.update((yield from ask(f"sessions {given!r}...", "session_ids", given)))
+                listed: Sequence[str] = yield from ask(f"sessions {given!r}...", "session_ids", given)
+                # A store that matches patterns may list the conversations of others.
+                ids.update(id for id in listed if id.startswith((given, quote_id(given))))
             yield from remove_all(sorted(ids))
         return sorted(ids)
 

@@ -41,7 +41,8 @@ class ListingStore(RecordStore, Protocol):
     def session_ids(self, prefix: str = "", /) -> Sequence[str] | Awaitable[Sequence[str]]:
         """Return the ids of the sessions that have records and begin with `prefix`, in any order, each once.
 
-        A store that does not keep a long id as it is may return another text for it, which its other methods take as the id.
+        A store that does not keep a long id as it is may return another text for it, which its other methods take as the id,
+        and which begins as the id does, as it is or quoted as in a URL.
         """
         ...
 

@@ -89,22 +89,31 @@ class KeyValueStore:
                 "names of the folders that begin with prefix"
             )
         return _convert(
-            find(f"{self._prefix}{_quote(prefix)[:_BEGINNING]}"), lambda folders: self._read_ids(folders, prefix)
+            find(f"{self._prefix}{quote_id(prefix)[:_BEGINNING]}"), lambda folders: self._read_ids(folders, prefix)
         )
 
     def _read_ids(self, folders: Iterable[str | bytes], prefix: str) -> Sequence[str]:
         from urllib.parse import unquote
 
-        keys = {text_of(folder).removeprefix(self._prefix) for folder in folders}
-        long = {*filter(_LONG.fullmatch, keys)}
-        if long and len(_quote(prefix)) > _BEGINNING:
+        quoted = quote_id(prefix)
+        # Checked here too: a store that matches patterns may find more than it was asked for.
+        keys = {name.removeprefix(self._prefix) for name in map(text_of, folders) if name.startswith(self._prefix)}
+        long = {key for key in keys if _LONG.fullmatch(key) and key.startswith(quoted[:_BEGINNING])}
+        if long and len(quoted) > _BEGINNING:
             raise RecordError(
                 f"{len(long)} ids are too long to be stored whole, and may begin with {prefix!r} or not: give a prefix of at "
                 f"most {_BEGINNING} characters (quoted as in a URL), or these ids themselves"
             )
-        ids = {key: key if key in long else unquote(key.partition("%-")[0], errors="surrogatepass") for key in keys}
-        begun = {id for key, id in ids.items() if _make_key(id) == key}  # others may have folders with this prefix
-        return sorted(id for id in begun if id in long or id.startswith(prefix))
+        return sorted(
+            long.union(
+                id
+                for key in keys
+                if key.startswith(quoted)
+                and key not in long
+                # Others may have folders with this prefix.
+                and _make_key(id := unquote(key.partition("%-")[0], errors="surrogatepass")) == key
+            )
+        )
 
     def _folder(self, session_id: str) -> str:
         return f"{self._prefix}{_make_key(session_id)}"
@@ -112,14 +121,15 @@ class KeyValueStore:
 
 def _make_key(name: str) -> str:
     """Return a key that no other text gets, but for the key of a long text, which is its own; readable if the text is."""
-    quoted = _quote(name)
+    quoted = quote_id(name)
     if 0 < len(quoted) <= _LONGEST:
         return quoted
     digest = sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
     return name if _LONG.fullmatch(name) else f"{quoted[:_BEGINNING]}%-{digest}"
 
 
-def _quote(name: str) -> str:
+def quote_id(name: str) -> str:
+    """Return an id as its key has it, or, of a long one, as its key begins."""
     from urllib.parse import quote  # slow to import, and few programs have a store
 
     return quote(name, safe="", errors="surrogatepass").replace(".", "%2E").replace("~", "%7E")

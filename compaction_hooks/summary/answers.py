@@ -74,8 +74,9 @@ def read_summary_usage(answer: Summary, request: SummaryRequest, estimator: Toke
     if prompt := made.get("prompt") or made.get("transcript"):
         tokens = estimator.estimate_tokens(request.system) + estimator.estimate_tokens(prompt)
     else:
-        earlier = request.previous_summary or ""
-        tokens = estimator.estimate_tokens(earlier) + estimate_messages_tokens(request.messages, estimator)
+        tokens = estimator.estimate_tokens(request.previous_summary or "") + estimate_messages_tokens(
+            request.messages, estimator
+        )
     return Usage(
         input_tokens=tokens,
         # No more than may be accepted is read: the text may be megabytes.

@@ -51,7 +51,7 @@ class CompactionChecker:
             allow_unmeasured: Whether a limit passes that cannot be measured, such as the cost for a model without a known price.
 
         Raises:
-            ConfigurationError: there is no limit.
+            ConfigurationError: there is no limit, or `window` is not above zero.
             ReplayError: the file cannot be read.
             ValueError: the file has several sessions.
             ContextOverflowError: the system prompt and tools alone are larger than the window.
@@ -59,7 +59,7 @@ class CompactionChecker:
         __tracebackhide__ = True
         limits = Limits(min_kept=min_kept, max_cents=max_cents, max_lost_constraints=max_lost_constraints)
         recorded = session if isinstance(session, RecordedSession) else _read_one(session)
-        size = window or window_of(recorded).tokens
+        size = window_of(recorded).tokens if window is None else window
         done = replay(recorded, window=size, settings=settings, summarizer=summarizer)
         findings = judge(done, limits, has_summarizer=summarizer is not None)
         failed = [finding for finding in findings if finding.fails(allow_unmeasured=allow_unmeasured)]

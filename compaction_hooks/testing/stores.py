@@ -200,7 +200,7 @@ async def _check_listing(one: _Worker, other: _Worker) -> None:
     loaded = [text for name in listed for text in await one.load(name) if text.startswith('["session"')]
     wanted = [json.dumps(["session", number]) for number in range(len(ODD_IDS))]
     _demand_same(loaded, wanted, "each id that session_ids() lists must load the records of its session")
-    for prefix in ("thread-1", "thread%", "Thread", "thread*", "half \ud83d", "unknown"):
+    for prefix in ("thread-1", "thread%", "thread_", "Thread", "thread*", "half \ud83d", "unknown"):
         found = await one.session_ids(prefix)
         begun = [name for name in whole if name.startswith(prefix)]
         _demand_same(found or [], begun, f"session_ids({_short(prefix)}) must list the ids that begin so")

@@ -3,7 +3,9 @@
 `forget_prefix` does the same for all conversations whose id begins so.
 """
 
-from collections.abc import Callable
+import gc
+import re
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +20,27 @@ from tests.stores.test_stores_key_value import Folders, Listed
 
 SECRET = "- the secret"
 MESSAGES = [system(), *talk(20)]
+
+
+class Patterned(Listed):
+    """One that takes the beginning of a folder's name as a pattern, as LIKE does in SQL."""
+
+    def list_folders(self, prefix: str) -> Iterable[str | bytes]:
+        pattern = re.escape(prefix).replace("%", ".*").replace("_", ".")
+        return [folder for folder, names in self.folders.items() if names and re.match(pattern, folder)]
+
+
+class ListsAll(MemoryStore):
+    def session_ids(self, prefix: str = "") -> Sequence[str]:
+        return super().session_ids()
+
+
 STORES: dict[str, Callable[[Path], RecordStore]] = {
     "memory": lambda _: MemoryStore(),
     "SQLite": lambda folder: SQLiteStore(folder / "records.db"),
     "key-value": lambda _: KeyValueStore(Listed()),
+    "key-value by pattern": lambda _: KeyValueStore(Patterned()),
+    "lists all": lambda _: ListsAll(),
 }
 
 
@@ -99,6 +118,18 @@ def test_a_summary_that_this_worker_is_writing_is_not_kept(store: Any) -> None:
     assert hooks.session("thread").transform_context_sync(MESSAGES) is MESSAGES
 
 
+def test_a_record_that_is_being_saved_is_taken_out_again() -> None:
+    class Late(MemoryStore):
+        def append(self, session_id: str, record_id: str, record: str) -> None:
+            hooks.forget_sync(session_id)
+            super().append(session_id, record_id, record)
+
+    store = Late()
+    hooks = worker(store, SECRET)
+    compact(hooks, MESSAGES)
+    assert store.session_ids() == []
+
+
 def test_without_a_store_memory_is_forgotten() -> None:
     hooks = worker(None, SECRET)
     compact(hooks, MESSAGES)
@@ -139,7 +170,7 @@ def test_an_entry_that_cannot_be_named_is_said() -> None:
 # -- by the beginning of ids
 
 OF_SEVEN = ["user-7/a", "user-7/b", "user-7/" + "c" * 200]
-OTHERS = ["user-70/a", "User-7/a", "user-7"]
+OTHERS = ["user-70/a", "User-7/a", "user-7", "user-70/" + "c" * 200]
 
 
 def begin_all(hooks: Controller) -> None:
@@ -148,18 +179,18 @@ def begin_all(hooks: Controller) -> None:
 
 
 async def test_all_conversations_that_begin_so_are_gone_from_memory_and_store(store: Any) -> None:
-    hooks = worker(store, *[SECRET] * 6)
+    hooks = worker(store, *[SECRET] * 7)
     begin_all(hooks)
     held = hooks.session("user-7/a")
     assert set(await hooks.forget_prefix("user-7/")) >= set(OF_SEVEN)
     assert [id for id in OF_SEVEN if store.load(id)] == []
     assert held.history() == []
-    assert [len(store.load(id)) for id in OTHERS] == [1, 1, 1]
+    assert [len(store.load(id)) for id in OTHERS] == [1, 1, 1, 1]
     assert SECRET in texts(hooks.session("user-70/a").transform_context_sync(MESSAGES))
 
 
 def test_another_worker_s_conversations_are_found_in_the_store(store: Any) -> None:
-    begin_all(worker(store, *[SECRET] * 6))
+    begin_all(worker(store, *[SECRET] * 7))
     forgotten = worker(store).forget_prefix_sync("user-7/")
     assert {*OF_SEVEN[:2]} < {*forgotten}
     assert len(forgotten) == 3  # the long id, as the store lists it
@@ -168,11 +199,25 @@ def test_another_worker_s_conversations_are_found_in_the_store(store: Any) -> No
 
 
 def test_without_a_store_memory_is_forgotten_by_prefix() -> None:
-    hooks = worker(None, *[SECRET] * 6)
+    hooks = worker(None, *[SECRET] * 7)
     begin_all(hooks)
     assert hooks.forget_prefix_sync("user-7/") == sorted(OF_SEVEN)
     assert hooks.session("user-7/a").export_records() == []
     assert len(hooks.session("user-7").export_records()) == 1
+
+
+def test_evicted_conversations_are_forgotten_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One is held by the host, and of another the records made by hand are."""
+    monkeypatch.setattr("compaction_hooks.session.controller.MAX_SESSIONS", 1)
+    hooks = worker(None, SECRET)
+    held = hooks.session("user-7/a")
+    held.transform_context_sync(MESSAGES)
+    compact(hooks, MESSAGES, "user-7/b")
+    hooks.session("other")
+    gc.collect()
+    assert hooks.forget_prefix_sync("user-7/") == ["user-7/a", "user-7/b"]
+    assert held.state().context_tokens is None
+    assert hooks.session("user-7/b").export_records() == []
 
 
 @pytest.mark.parametrize("wrong", ["", None, 7])
@@ -206,7 +251,7 @@ def test_a_store_that_cannot_list_is_told_the_method_to_add_and_memory_is_free(
 
 
 def test_an_entry_that_cannot_be_named_keeps_no_other_conversation(store: Any) -> None:
-    begin_all(worker(store, *[SECRET] * 6))
+    begin_all(worker(store, *[SECRET] * 7))
     store.append("user-7/a", "odd", "{damaged")
     with pytest.raises(RecordError, match="1 entries of session 'user-7/a' cannot be read"):
         worker(store).forget_prefix_sync("user-7/")

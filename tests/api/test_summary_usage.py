@@ -126,6 +126,11 @@ def test_a_cost_that_is_told_or_that_no_answer_made_is_not_estimated(
     assert hooks.state().summary_usage == (cost or NOTHING)
 
 
+def test_a_sum_is_an_estimate_if_either_part_is() -> None:
+    sums = (COST + COST, COST + ESTIMATED, ESTIMATED + COST)
+    assert [each.is_estimate for each in sums] == [False, True, True]
+
+
 @folded(
     "answer, output",
     {

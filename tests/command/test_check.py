@@ -8,12 +8,12 @@ import pytest
 pytest.importorskip("typer", reason="needs the extra cli")
 pytest.importorskip("rich", reason="needs the extra cli")
 
-from compaction_hooks import CompactionSettings
-from compaction_hooks.command import app
+from compaction_hooks import CompactionSettings, Summary, SummaryRequest
+from compaction_hooks.command import app, batch
 from compaction_hooks.replay import Limits, judge, read_sessions, replay
 from tests.cases import folded
 from tests.conversations import assistant, prose, system, user
-from tests.damaged_summaries import PRICED, WINDOW, WISH, needy_conversation
+from tests.damaged_summaries import PRICED, WINDOW, WISH, needy_conversation, without_names
 from tests.replay.samples import OLD_FILE, OLD_ORDER, long_conversation, short_conversation, write_sessions
 
 Capture = pytest.CaptureFixture[str]
@@ -250,11 +250,48 @@ def test_bad_options_get_one_line_and_exit_code_2(
 def test_a_summarizer_is_found_in_the_present_folder(
     file: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
-    file.with_name("my_summaries.py").write_text("def summarize(request):\n    raise RuntimeError('no credit')\n")
+    file.with_name("my_summaries.py").write_text("def summarize(request):\n    raise RuntimeError('no credit\\a')\n")
     monkeypatch.chdir(file.parent)
     monkeypatch.setattr("sys.path", [*sys.path])
-    assert run(file, "--window", WINDOW, *LIMITS, "--allow-unmeasured", "--summarizer", "my_summaries:summarize") == 1
+    own, report = ("--summarizer", "my_summaries:summarize"), file.with_name("report.xml")
+    assert run(file, "--window", WINDOW, *LIMITS, "--allow-unmeasured", *own, "--junit", report) == 1
     assert "summarizer failed: 3 failures; the first at call 15: RuntimeError: no credit" in capsys.readouterr().out
+    (failure,) = ElementTree.parse(report).iter("failure")
+    assert failure.text == "3 failures; the first at call 15: RuntimeError: no credit?"
+
+
+def test_a_module_that_exits_is_no_success(file: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    file.with_name("my_script.py").write_text("import sys\n\nsys.exit(0)\n")
+    monkeypatch.chdir(file.parent)
+    monkeypatch.setattr("sys.path", [*sys.path])
+    assert run(file, *LIMITS, "--summarizer", "my_script:summarize") == 2
+    assert "--summarizer my_script:summarize cannot be imported (SystemExit: 0)" in capsys.readouterr().err
+
+
+class Uncopied:
+    """A summarizer that can be written for another process, and not read there."""
+
+    def __call__(self, request: SummaryRequest) -> Summary:
+        return without_names(request)
+
+    def __getstate__(self) -> dict[str, int]:
+        return {"connection": 3}
+
+    def __setstate__(self, state: dict[str, int]) -> None:
+        raise OSError("bad file descriptor")
+
+
+uncopied = Uncopied()
+
+
+def test_a_summarizer_that_no_other_process_can_get_is_asked_in_this_one(
+    file: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    monkeypatch.setattr(batch, "PARALLEL_BYTES", 0)
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    write_sessions(file.with_name("other.jsonl"), needy_conversation())
+    assert run(file.parent, "--window", WINDOW, "--min-kept", 0.6, "--summarizer", f"{__name__}:uncopied") == 1
+    assert "2 sessions, 4 compactions: 0 passed, 2 failed" in capsys.readouterr().out
 
 
 # -- the page

@@ -4,6 +4,7 @@ import builtins
 import json
 import sqlite3
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,9 @@ pytest.importorskip("rich", reason="needs the extra cli")
 
 import typer
 
-from compaction_hooks import Summary, Usage
+from compaction_hooks import CompactionRecord, Summary, Usage
 from compaction_hooks.command import app
+from compaction_hooks.native import Issuer, NativeItems
 from compaction_hooks.stores import SQLiteStore
 from tests.cases import folded
 from tests.conversations import controller, steps, system, talk
@@ -111,8 +113,38 @@ def test_an_id_shows_each_record_in_words(file: Path, capsys: Capture) -> None:
         "1 conversation, 3 records",
     ):
         assert expected in said, expected
-    assert said.index(first["id"]) < said.index("built on")
+    assert said.index(first["id"]) < said.index("built on") < said.index("Note")
     assert "\x1b" not in said
+
+
+@folded(
+    "answer, shown",
+    {
+        "an estimate": (SUMMARY, " written, by estimate "),
+        "no cost": (Summary(text=SUMMARY, is_by_rule=True), "Summary by not told "),
+        "markup": (
+            Summary(text="## Goal\n- [bold]Port[/bold] it.", usage=Usage(input_tokens=1)),
+            "- [bold]Port[/bold] it. ",
+        ),
+    },
+)
+def test_answers_of_a_summarizer_are_shown_as_they_are(
+    answer: str | Summary, shown: str, file: Path, capsys: Capture
+) -> None:
+    with SQLiteStore(file) as store:
+        hooks = controller(100_000, summarizer=lambda _: answer, store=store)
+        hooks.session(f"with {shown}").compact_sync(MESSAGES, keep_recent_tokens=300)
+    assert run(file, f"with {shown}") == 0
+    assert shown in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_provider_that_compacted_is_named(file: Path, capsys: Capture) -> None:
+    with SQLiteStore(file) as store:
+        made = CompactionRecord.from_json(store.load("user-7/b")[0])
+        items = NativeItems(Issuer("anthropic", "https://api.anthropic.com", "m1"), ({"type": "compaction"},))
+        store.append("user-9", made.id, replace(made, native=items).to_json())
+    assert run(file, "user-9", "--no-text") == 0
+    assert "provider (m1)" in capsys.readouterr().out
 
 
 def test_the_text_can_be_left_out(file: Path, capsys: Capture) -> None:

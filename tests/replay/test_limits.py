@@ -150,7 +150,7 @@ def test_each_limit_has_a_finding_with_its_value_and_the_reason(
             FAILED,
             "20.00 cents of it for summaries",
         ),
-        "their cost is unknown": (done(compaction(), costs=(cost(0.3),)), "max_cents", PASSED, "reported no usage"),
+        "no model was paid": (done(compaction(), costs=(cost(0.3),)), "max_cents", PASSED, "summaries are free"),
     },
 )
 def test_a_summarizer_of_the_host_is_judged_too(replay: Replay, limit: str, verdict: Verdict, words: str) -> None:

@@ -138,6 +138,16 @@ def test_a_summary_that_is_refused_is_paid_all_the_same() -> None:
     assert paid["gpt-5.5"] == pytest.approx(30.0 * len(done.failed))
 
 
+def test_a_summary_that_did_not_make_a_call_fit_is_paid_all_the_same() -> None:
+    def told(request: SummaryRequest) -> Summary:
+        return Summary("## Goal\n- go on", usage=Usage(input_tokens=0, output_tokens=1_000_000))
+
+    recorded = session([*long_conversation(4), user(prose(9_000)), assistant("Too long.")])
+    done = replay(recorded, window=WINDOW, summarizer=told, settings=SUMMARIZING)
+    assert len(done.unfit) == 1
+    assert {cost.model: cost.summaries for cost in done.costs}["gpt-5.5"] == pytest.approx(30.0)
+
+
 # -- calls that do not fit
 
 

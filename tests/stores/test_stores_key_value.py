@@ -134,6 +134,20 @@ def test_folders_of_others_that_begin_with_the_same_text_are_not_listed() -> Non
     assert listed(KeyValueStore(entries, prefix="agents:")) == ["mine"]
 
 
+def test_a_list_of_more_folders_than_were_asked_for_is_no_list_of_their_ids() -> None:
+    class All(Folders):
+        def list_folders(self, prefix: str) -> Iterable[str]:
+            return self.folders
+
+    entries = All()
+    KeyValueStore(entries, prefix="other-").append("theirs", "a", "{}")
+    store = KeyValueStore(entries, prefix="own-")
+    for id in ("user-7/a", "user-70/a", "user-7/" + "c" * 200, "user-70/" + "c" * 200):
+        store.append(id, "a", "{}")
+    assert [id.partition("c")[0] for id in listed(store, "user-7/")] == ["user-7%2F", "user-7/a"]
+    assert [id.partition("c")[0] for id in listed(store)] == ["user-7%2F", "user-7/a", "user-70%2F", "user-70/a"]
+
+
 def test_without_the_fourth_method_there_is_no_list() -> None:
     with pytest.raises(ConfigurationError, match=r"Folders cannot list .* a method list_folders\(prefix\)"):
         KeyValueStore(Folders()).session_ids()
@@ -236,6 +250,12 @@ class ListsAnyCase(MemoryStore):
         return [id for id in super().session_ids() if id.lower().startswith(prefix.lower())]
 
 
+class ListsByPattern(MemoryStore):
+    def session_ids(self, prefix: str = "") -> Sequence[str]:
+        pattern = re.escape(prefix).replace("_", ".")  # as LIKE does in SQL
+        return [id for id in super().session_ids() if re.match(pattern, id)]
+
+
 class ListsFew(MemoryStore):
     def session_ids(self, prefix: str = "") -> Sequence[str]:
         return super().session_ids(prefix)[:10]
@@ -265,6 +285,7 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
     "lists a session without records": (ListsTheRemoved, "must not list a session whose records were all removed"),
     "lists a session twice": (ListsTwice, "must list each session once"),
     "lists by the beginning in any case": (ListsAnyCase, r"session_ids\('thread-1'\) must list the ids that begin so"),
+    "lists by a pattern": (ListsByPattern, r"session_ids\('thread_'\) must list the ids that begin so"),
     "lists some": (ListsFew, "must list each session with records, but lacks"),
     "lists ids that nothing is found by": (ListsUnknownNames, "must load the records of its session"),
     "keeps removed records": (NeverRemoves, r"remove\(\) must take out"),

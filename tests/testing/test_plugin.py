@@ -50,6 +50,8 @@ def test_mistakes(compaction: CompactionChecker) -> None:
         compaction.check("needy.jsonl")
     with pytest.raises(ValueError, match="two.jsonl has 2 sessions: check each"):
         compaction.check("two.jsonl", min_kept=0.6)
+    with pytest.raises(ConfigurationError, match="window=0 must be"):
+        compaction.check("needy.jsonl", min_kept=0.6, window=0)
 """
 
 
