@@ -7,6 +7,7 @@ import pytest
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.keys import Keys
 
+from compaction_hooks.replay import Probe
 from compaction_hooks.replay.page import write_report
 from compaction_hooks.replay.page.texts import visible
 from tests.browser.conftest import Browser
@@ -57,7 +58,8 @@ def hostile(page: Write) -> Path:
         ),
         assistant(text),
     ]
-    return page(write_report(report(session(messages, id=text, system=text, skipped=HOSTILE, model=None))))
+    probes = (Probe(kind=text, question="_".join(HOSTILE), answers=(text,)),)
+    return page(write_report(report(session(messages, id=text, system=text, skipped=HOSTILE, probes=probes))))
 
 
 # -- nothing else acts
@@ -203,7 +205,7 @@ def test_keys_choose_calls_and_messages_and_open_compactions(browser: Browser, o
     assert browser.find(f"#{told}").get_attribute("aria-selected") == "true"
 
 
-@pytest.mark.parametrize("width", [400, 1600])
+@pytest.mark.parametrize("width", [320, 400, 1600])
 @pytest.mark.parametrize("name", ["one", "several", "hostile"])
 def test_no_width_needs_scrolling_sideways(
     name: str, width: int, browser: Browser, request: pytest.FixtureRequest
