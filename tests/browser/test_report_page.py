@@ -217,6 +217,29 @@ def test_no_width_needs_scrolling_sideways(
     assert browser.run("return document.documentElement.scrollWidth") <= width
 
 
+def test_no_word_of_the_chart_is_cut_off_on_a_narrow_page(browser: Browser, one: Path) -> None:
+    browser.size(320)
+    browser.open(one)
+    ends = browser.run(
+        "const right = document.querySelector('.chart svg').getBoundingClientRect().right;"
+        "return [...document.querySelectorAll('.chart text')].map((text) => text.getBoundingClientRect().right - right)"
+    )
+    assert max(ends) <= 1
+
+
+def test_a_page_is_printed_dark_on_light_and_whole(browser: Browser, one: Path) -> None:
+    browser.open(one)
+    browser.run("document.documentElement.dataset.theme = 'dark'")
+    browser.run("for (const each of document.querySelectorAll('details')) each.open = true")
+    browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    try:
+        assert browser.run("return getComputedStyle(document.body).color") == "rgb(28, 33, 40)"
+        cut = "return [...document.querySelectorAll('details pre')].filter((each) => each.clientHeight < each.scrollHeight)"
+        assert browser.run(cut) == []
+    finally:
+        browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+
+
 CONTRAST = """
 const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
 const linear = (value) => (value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4);
