@@ -198,7 +198,7 @@ def test_usage_inside_messages_is_never_used() -> None:
     """It counts the recorded requests, by which a compaction would gain nothing."""
     plain = long_conversation()
     counted = [
-        {**message, "usage": {"prompt_tokens": 50_000, "completion_tokens": 10}}
+        {**message, "usage": {"prompt_tokens": 7_000, "completion_tokens": 10}}
         if message["role"] == "assistant"
         else message
         for message in plain
