@@ -88,6 +88,10 @@ def by_model(*pairs: tuple[float, float]) -> Outcome:
             Outcome(name="a", totals=Totals(calls=3), money=()),
             "Compaction saves nothing here: no call came near the window.",
         ),
+        "some do not fit": (
+            Outcome(name="a", totals=Totals(calls=5, compactions=1, unfit_calls=1, overflows_without=4), money=()),
+            "Compaction makes 3 of 4 calls fit that would not have; the agent used nothing later that it took away.",
+        ),
         "nothing fits": (
             Outcome(name="a", totals=Totals(calls=3, unfit_calls=1, overflows_without=1), money=()),
             "Compaction saves nothing here: no call came near the window, but 1 call could not be made to fit.",

@@ -25,8 +25,15 @@ from compaction_hooks.messages import Text, ToolCall, ToolResult
 from compaction_hooks.replay import RecordedSession, read_sessions, replay
 from compaction_hooks.replay.page import ReportData, chart_of, read_report, write_chart, write_report
 from compaction_hooks.replay.page.shape import ConversationData
-from tests.conversations import PLAIN, prose, steps, talk
-from tests.replay.samples import WINDOW, forgetful_conversation, long_conversation, session, short_conversation
+from tests.conversations import PLAIN, assistant, call, prose, steps, talk, tool, user
+from tests.replay.samples import (
+    OLD_ORDER,
+    WINDOW,
+    forgetful_conversation,
+    long_conversation,
+    session,
+    short_conversation,
+)
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "session.jsonl"
 SOURCES = [*Path(compaction_hooks.replay.page.__file__).parent.iterdir()]
@@ -199,6 +206,41 @@ def test_an_identifier_that_was_lost_has_the_handle_that_recalls_it() -> None:
     by_handle = {part.handle: part.text for part in sending.covered(host)}
     assert [lost["text"] for lost in compaction["names_lost"]]
     assert all(lost["text"] in by_handle[lost["handle"]] for lost in compaction["names_lost"])
+
+
+def test_a_lost_identifier_has_the_handle_of_the_newest_message_that_has_it() -> None:
+    old, new = (tool(f"c{number}", f"{OLD_ORDER} was seen for the {number}. time. {prose(300)}") for number in (1, 2))
+    messages = [
+        user("Look for orders."),
+        assistant(None, call("c1", query="orders")),
+        old,
+        assistant(None, call("c2", query="orders")),
+        new,
+        *steps(9, 600),
+        assistant(f"It was {OLD_ORDER}."),
+    ]
+    recorded = session(messages)
+    compactions = report(recorded)["sessions"][0]["compactions"]
+    (lost,) = (each for compaction in compactions for each in compaction["names_lost"])
+    covered = CompactionController(context_window=WINDOW, format=recorded.format).session("s")
+    covered.transform_context_sync(messages[:-1])
+    texts = {part.handle: part.text for part in covered.covered(messages[:-1])}
+    assert (lost["text"], "for the 2. time" in texts[lost["handle"]]) == (OLD_ORDER, True)
+
+
+def test_sums_of_dollars_and_numbers_of_files_are_those_of_the_replay() -> None:
+    recorded = session(long_conversation(90, 200))
+    summarizing = CompactionSettings(clear_tool_results=False)
+    done = replay(recorded, window=32_000, settings=summarizing, details=True)
+    (found,) = read_report([("f", recorded, done)])["sessions"]
+    for cost, shown in zip(done.costs, found["costs"], strict=True):
+        assert shown["sent"][-1] == pytest.approx(cost.with_compaction, abs=1e-5)
+        assert shown["without"][-1] == pytest.approx(cost.without_compaction, abs=1e-5)
+        assert len(shown["sent"]) == len(shown["without"]) == len(done.calls)
+    files = [compaction["files"]["read"] for compaction in found["compactions"]]
+    assert [each["count"] for each in files] == [len(each.read_files) for each in done.compactions]
+    assert {len(each["names"]) == min(each["count"], 30) for each in files} == {True}
+    assert max(each["count"] for each in files) > 30
 
 
 # -- the page

@@ -138,6 +138,20 @@ def test_a_summary_that_is_refused_is_paid_all_the_same() -> None:
     assert paid["gpt-5.5"] == pytest.approx(30.0 * len(done.failed))
 
 
+def test_a_summary_by_which_nothing_is_gained_is_paid_too() -> None:
+    requests: list[SummaryRequest] = []
+
+    def summarize(request: SummaryRequest) -> Summary:
+        requests.append(request)
+        return Summary("## Goal\n- read", usage=Usage(input_tokens=0, output_tokens=1_000_000))
+
+    conversation = [system(), user("Read."), *steps(3, 40), assistant("Read."), user(prose(5_700)), assistant("Long.")]
+    done = replay(session(conversation), window=WINDOW, summarizer=summarize, settings=SUMMARIZING)
+    assert (done.compactions, done.failed, done.put_off) == ((), (), {"no gain": 1})
+    assert {cost.model: cost.summaries for cost in done.costs}["gpt-5.5"] == pytest.approx(30.0)
+    assert len(requests) == 1
+
+
 # -- calls that do not fit
 
 
