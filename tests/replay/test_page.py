@@ -146,9 +146,9 @@ def test_the_page_knows_what_every_call_sent(
     (found,) = report(recorded, window=window, settings=settings)["sessions"]
     conversation = found["conversation"]
     sending = CompactionController(context_window=window, settings=settings, format=recorded.format).session("s")
-    for call, index in enumerate(conversation["calls"], 1):
+    for number, index in enumerate(conversation["calls"], 1):
         view = sending.transform_context_sync(list(recorded.messages[:index]), tools=recorded.tools)
-        assert view_at(conversation, call) == [texts(recorded.format, message) for message in view]
+        assert view_at(conversation, number) == [texts(recorded.format, message) for message in view]
     assert conversation["views"]
 
 
@@ -226,6 +226,19 @@ def test_a_lost_identifier_has_the_handle_of_the_newest_message_that_has_it() ->
     covered.transform_context_sync(messages[:-1])
     texts = {part.handle: part.text for part in covered.covered(messages[:-1])}
     assert (lost["text"], "for the 2. time" in texts[lost["handle"]]) == (OLD_ORDER, True)
+
+
+def test_an_identifier_at_the_beginning_of_a_line_of_an_argument_has_a_handle_too() -> None:
+    written = assistant(None, call("c1", name="write", text=f"{prose(300)}\n{OLD_ORDER}\n{prose(300)}"))
+    noted = [user("Note it."), written, tool("c1", "Written."), assistant("Noted.")]
+    messages = [*noted, user("Read all."), *steps(9, 600), assistant(f"It was {OLD_ORDER}.")]
+    settings = CompactionSettings(clear_tool_results=False, ledger_tokens=0)
+    recorded = session(messages)
+    done = replay(recorded, window=WINDOW, settings=settings, summarizer=lambda _: "## Goal\n- note", details=True)
+    compactions = read_report([("f", recorded, done)])["sessions"][0]["compactions"]
+    (lost,) = (each for compaction in compactions for each in compaction["names_lost"])
+    assert lost["text"] == OLD_ORDER
+    assert lost["handle"].startswith("a")
 
 
 def test_sums_of_dollars_and_numbers_of_files_are_those_of_the_replay() -> None:
