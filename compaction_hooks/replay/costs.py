@@ -73,7 +73,7 @@ class Costs:
         if own is not None:
             return own
         known = self._made.get(id(message))
-        if known is None or known[0] is not message:
+        if known is None:
             known = self._made[id(message)] = message, read_blocks(self._session.format.read(message))
         return known[1]
 

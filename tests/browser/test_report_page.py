@@ -7,6 +7,7 @@ import pytest
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.keys import Keys
 
+from compaction_hooks.replay import Probe
 from compaction_hooks.replay.page import write_report
 from compaction_hooks.replay.page.texts import visible
 from tests.browser.conftest import Browser
@@ -57,7 +58,8 @@ def hostile(page: Write) -> Path:
         ),
         assistant(text),
     ]
-    return page(write_report(report(session(messages, id=text, system=text, skipped=HOSTILE, model=None))))
+    probes = (Probe(kind=text, question="_".join(HOSTILE), answers=(text,)),)
+    return page(write_report(report(session(messages, id=text, system=text, skipped=HOSTILE, probes=probes))))
 
 
 # -- nothing else acts
@@ -203,7 +205,7 @@ def test_keys_choose_calls_and_messages_and_open_compactions(browser: Browser, o
     assert browser.find(f"#{told}").get_attribute("aria-selected") == "true"
 
 
-@pytest.mark.parametrize("width", [400, 1600])
+@pytest.mark.parametrize("width", [320, 400, 1600])
 @pytest.mark.parametrize("name", ["one", "several", "hostile"])
 def test_no_width_needs_scrolling_sideways(
     name: str, width: int, browser: Browser, request: pytest.FixtureRequest
@@ -213,6 +215,29 @@ def test_no_width_needs_scrolling_sideways(
     browser.run("document.querySelector('[data-open]')?.click()")
     browser.run("for (const each of document.querySelectorAll('details')) each.open = true")
     assert browser.run("return document.documentElement.scrollWidth") <= width
+
+
+def test_no_word_of_the_chart_is_cut_off_on_a_narrow_page(browser: Browser, one: Path) -> None:
+    browser.size(320)
+    browser.open(one)
+    ends = browser.run(
+        "const right = document.querySelector('.chart svg').getBoundingClientRect().right;"
+        "return [...document.querySelectorAll('.chart text')].map((text) => text.getBoundingClientRect().right - right)"
+    )
+    assert max(ends) <= 1
+
+
+def test_a_page_is_printed_dark_on_light_and_whole(browser: Browser, one: Path) -> None:
+    browser.open(one)
+    browser.run("document.documentElement.dataset.theme = 'dark'")
+    browser.run("for (const each of document.querySelectorAll('details')) each.open = true")
+    browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    try:
+        assert browser.run("return getComputedStyle(document.body).color") == "rgb(28, 33, 40)"
+        cut = "return [...document.querySelectorAll('details pre')].filter((each) => each.clientHeight < each.scrollHeight)"
+        assert browser.run(cut) == []
+    finally:
+        browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
 
 
 CONTRAST = """

@@ -103,6 +103,10 @@ def test_advice_has_its_reason(outcomes: list[Outcome], advice: str) -> None:
             Outcome(name="a", totals=Totals(calls=3, put_off=2), money=()),
             "Compaction saves nothing here: it was due, and would not have made any request smaller.",
         ),
+        "some do not fit": (
+            Outcome(name="a", totals=Totals(calls=5, compactions=1, unfit_calls=1, overflows_without=4), money=()),
+            "Compaction makes 3 calls fit that would not have; the agent used nothing later that it took away.",
+        ),
         "nothing fits": (
             Outcome(name="a", totals=Totals(calls=3, unfit_calls=1, overflows_without=1), money=()),
             "Compaction cannot help here: 1 call cannot be made to fit.",

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from compaction_hooks import Usage
+from compaction_hooks import ExtractiveSummarizer, Summary, SummaryRequest, Usage
 from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.messages import Media, Message, Text, ToolResult
 from compaction_hooks.replay import RecordedCall, RecordedSession, replay
@@ -23,6 +23,9 @@ def blocks(*sizes: int, first: str = "") -> list[Block]:
 
 PREFIX = CacheRules(minimum_tokens=1_000, step_tokens=100)
 MARKS = CacheRules(minimum_tokens=1_000, at_marks=True, marks_system=True, lookback_blocks=3)
+
+KNOWN = "ab " * 4_000
+KNOWN_TOKENS = CharacterEstimator().estimate_tokens(KNOWN) // 100 * 100
 
 
 @folded(
@@ -43,6 +46,31 @@ MARKS = CacheRules(minimum_tokens=1_000, at_marks=True, marks_system=True, lookb
             MARKS,
             [blocks(1_000, 150), blocks(1_000, 150, 500)],
             [Bill(written=1_150), Bill(read=1_150, written=500)],
+        ),
+        "a known beginning in the middle of a block": (
+            PREFIX,
+            [[Block(f"user\n{KNOWN}{end}", 5_000, is_system=True)] for end in "cd"],
+            [Bill(written=5_000), Bill(read=KNOWN_TOKENS, written=5_000 - KNOWN_TOKENS)],
+        ),
+        "a request that was sent before": (
+            PREFIX,
+            [blocks(1_000, 150), blocks(1_000, 150, 500), blocks(1_000, 150)],
+            [Bill(written=1_150), Bill(read=1_100, written=550), Bill(read=1_100, written=50)],
+        ),
+        "the last mark at the end of what is searched": (
+            MARKS,
+            [blocks(1_000, 150), blocks(1_000, 150, *[10] * 3)],
+            [Bill(written=1_150), Bill(read=1_150, written=30)],
+        ),
+        "the last mark one block before what is searched": (
+            MARKS,
+            [blocks(1_000, 150), blocks(1_000, 150, *[10] * 4)],
+            [Bill(written=1_150), Bill(read=1_000, written=190)],
+        ),
+        "a mark at a beginning that is too short": (
+            MARKS,
+            [blocks(900, 50), blocks(900, 50, 100)],
+            [Bill(plain=950), Bill(written=1_050)],
         ),
         "a mark too far back, so that of the system prompt": (
             MARKS,
@@ -133,6 +161,41 @@ def test_a_cache_that_the_provider_had_lost_is_lost_in_the_replay_too() -> None:
     assert [cost.model for cost in warm.costs if not cost.sent.read] == ["gemini-3.8-flash"], "too short for its cache"
 
 
+def test_each_of_the_examples_has_the_rules_of_its_provider() -> None:
+    """The newest mark is 26 blocks away in the second call, so with Anthropic's only that after the system prompt is found."""
+    messages = [user("Begin."), assistant("Begun."), *(user(f"Note {n}.") for n in range(25)), assistant("Noted.")]
+    recorded = session(messages, system=prose(1_500))
+    begin = CharacterEstimator().estimate_tokens(prose(1_500))
+    known = begin + CharacterEstimator().estimate_message_tokens(Message(role="user", parts=(Text("Begin."),)))
+    found = {cost.model: cost.sent.read for cost in replay(recorded, window=200_000).costs}
+    assert known % 128
+    assert found == {
+        "gpt-6.1-sol": known,
+        "gpt-5.5": known // 128 * 128,
+        "claude-sonnet-5": begin,
+        "gemini-3.8-flash": 0,
+    }
+
+
+def test_a_summary_by_rule_has_the_price_of_what_a_model_would_read_and_write() -> None:
+    requests: list[SummaryRequest] = []
+    texts: list[str] = []
+
+    def summarize(request: SummaryRequest) -> Summary:
+        summary = ExtractiveSummarizer()(request)
+        requests.append(request)
+        texts.append(summary.text)
+        return summary
+
+    recorded = session([*long_conversation(), *talk(24, 250)])
+    assert replay(recorded, window=8_000, summarizer=summarize).compactions
+    bill = replay(recorded, window=8_000).costs[0].sent
+    count = CharacterEstimator().estimate_tokens
+    assert all(request.system for request in requests)
+    assert bill.asked == sum(count(request.system) + count(request.prompt) for request in requests)
+    assert bill.summaries == sum(map(count, texts))
+
+
 # -- prices of real models
 
 
@@ -197,7 +260,11 @@ def test_system_prompt_and_tools_are_paid_and_counts_of_the_provider_believed() 
     messages = short_conversation()
     plain = replay(session(messages), window=200_000).costs[0]
     answers = [index for index, message in enumerate(messages) if message["role"] == "assistant"]
-    counted = tuple(RecordedCall(index=i, usage=Usage(input_tokens=9, output_tokens=5_000)) for i in answers)
+    counted, uncounted = (
+        tuple(RecordedCall(index=i, usage=Usage(input_tokens=9, output_tokens=output)) for i in answers)
+        for output in (5_000, 0)
+    )
+    assert replay(session(messages, calls=uncounted), window=200_000).costs[0].sent.output == plain.sent.output > 0
     tools = ({"name": "read", "description": prose(100)},)
     more = replay(session(messages, system=prose(900), tools=tools, calls=counted), window=200_000).costs[0]
     assert more.sent.output == 5_000 * len(answers)

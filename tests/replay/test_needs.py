@@ -30,6 +30,8 @@ def test_identifiers_of_a_text(text: str, found: list[str]) -> None:
         "the end of a longer path": ("src/a.py", "see /home/me/src/a.py", True),
         "the beginning of a longer name": ("TX-4821", "TX-48213", False),
         "part of a symbol": ("get", "get_user", False),
+        "the end of a longer name": ("get", "forget it", False),
+        "the end of a longer name, and then itself": ("get", "forget to get it", True),
         "at the end": ("E501", "fails with E501", True),
     },
 )

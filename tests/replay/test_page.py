@@ -25,8 +25,15 @@ from compaction_hooks.messages import Text, ToolCall, ToolResult
 from compaction_hooks.replay import RecordedSession, read_sessions, replay
 from compaction_hooks.replay.page import ReportData, chart_of, read_report, write_chart, write_report
 from compaction_hooks.replay.page.shape import ConversationData
-from tests.conversations import PLAIN, prose, steps, talk
-from tests.replay.samples import WINDOW, forgetful_conversation, long_conversation, session, short_conversation
+from tests.conversations import PLAIN, assistant, call, prose, steps, talk, tool, user
+from tests.replay.samples import (
+    OLD_ORDER,
+    WINDOW,
+    forgetful_conversation,
+    long_conversation,
+    session,
+    short_conversation,
+)
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "session.jsonl"
 SOURCES = [*Path(compaction_hooks.replay.page.__file__).parent.iterdir()]
@@ -139,9 +146,9 @@ def test_the_page_knows_what_every_call_sent(
     (found,) = report(recorded, window=window, settings=settings)["sessions"]
     conversation = found["conversation"]
     sending = CompactionController(context_window=window, settings=settings, format=recorded.format).session("s")
-    for call, index in enumerate(conversation["calls"], 1):
+    for number, index in enumerate(conversation["calls"], 1):
         view = sending.transform_context_sync(list(recorded.messages[:index]), tools=recorded.tools)
-        assert view_at(conversation, call) == [texts(recorded.format, message) for message in view]
+        assert view_at(conversation, number) == [texts(recorded.format, message) for message in view]
     assert conversation["views"]
 
 
@@ -199,6 +206,54 @@ def test_an_identifier_that_was_lost_has_the_handle_that_recalls_it() -> None:
     by_handle = {part.handle: part.text for part in sending.covered(host)}
     assert [lost["text"] for lost in compaction["names_lost"]]
     assert all(lost["text"] in by_handle[lost["handle"]] for lost in compaction["names_lost"])
+
+
+def test_a_lost_identifier_has_the_handle_of_the_newest_message_that_has_it() -> None:
+    old, new = (tool(f"c{number}", f"{OLD_ORDER} was seen for the {number}. time. {prose(300)}") for number in (1, 2))
+    messages = [
+        user("Look for orders."),
+        assistant(None, call("c1", query="orders")),
+        old,
+        assistant(None, call("c2", query="orders")),
+        new,
+        *steps(9, 600),
+        assistant(f"It was {OLD_ORDER}."),
+    ]
+    recorded = session(messages)
+    compactions = report(recorded)["sessions"][0]["compactions"]
+    (lost,) = (each for compaction in compactions for each in compaction["names_lost"])
+    covered = CompactionController(context_window=WINDOW, format=recorded.format).session("s")
+    covered.transform_context_sync(messages[:-1])
+    texts = {part.handle: part.text for part in covered.covered(messages[:-1])}
+    assert (lost["text"], "for the 2. time" in texts[lost["handle"]]) == (OLD_ORDER, True)
+
+
+def test_an_identifier_at_the_beginning_of_a_line_of_an_argument_has_a_handle_too() -> None:
+    written = assistant(None, call("c1", name="write", text=f"{prose(300)}\n{OLD_ORDER}\n{prose(300)}"))
+    noted = [user("Note it."), written, tool("c1", "Written."), assistant("Noted.")]
+    messages = [*noted, user("Read all."), *steps(9, 600), assistant(f"It was {OLD_ORDER}.")]
+    settings = CompactionSettings(clear_tool_results=False, ledger_tokens=0)
+    recorded = session(messages)
+    done = replay(recorded, window=WINDOW, settings=settings, summarizer=lambda _: "## Goal\n- note", details=True)
+    compactions = read_report([("f", recorded, done)])["sessions"][0]["compactions"]
+    (lost,) = (each for compaction in compactions for each in compaction["names_lost"])
+    assert lost["text"] == OLD_ORDER
+    assert lost["handle"].startswith("a")
+
+
+def test_sums_of_dollars_and_numbers_of_files_are_those_of_the_replay() -> None:
+    recorded = session(long_conversation(90, 200))
+    summarizing = CompactionSettings(clear_tool_results=False)
+    done = replay(recorded, window=32_000, settings=summarizing, details=True)
+    (found,) = read_report([("f", recorded, done)])["sessions"]
+    for cost, shown in zip(done.costs, found["costs"], strict=True):
+        assert shown["sent"][-1] == pytest.approx(cost.with_compaction, abs=1e-5)
+        assert shown["without"][-1] == pytest.approx(cost.without_compaction, abs=1e-5)
+        assert len(shown["sent"]) == len(shown["without"]) == len(done.calls)
+    files = [compaction["files"]["read"] for compaction in found["compactions"]]
+    assert [each["count"] for each in files] == [len(each.read_files) for each in done.compactions]
+    assert {len(each["names"]) == min(each["count"], 30) for each in files} == {True}
+    assert max(each["count"] for each in files) > 30
 
 
 # -- the page

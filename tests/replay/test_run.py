@@ -148,6 +148,20 @@ def test_a_summary_that_did_not_make_a_call_fit_is_paid_all_the_same() -> None:
     assert {cost.model: cost.summaries for cost in done.costs}["gpt-5.5"] == pytest.approx(30.0)
 
 
+def test_a_summary_by_which_nothing_is_gained_is_paid_too() -> None:
+    requests: list[SummaryRequest] = []
+
+    def summarize(request: SummaryRequest) -> Summary:
+        requests.append(request)
+        return Summary("## Goal\n- read", usage=Usage(input_tokens=0, output_tokens=1_000_000))
+
+    conversation = [system(), user("Read."), *steps(3, 40), assistant("Read."), user(prose(5_700)), assistant("Long.")]
+    done = replay(session(conversation), window=WINDOW, summarizer=summarize, settings=SUMMARIZING)
+    assert (done.compactions, done.failed, done.put_off) == ((), (), {"no gain": 1})
+    assert {cost.model: cost.summaries for cost in done.costs}["gpt-5.5"] == pytest.approx(30.0)
+    assert len(requests) == 1
+
+
 # -- calls that do not fit
 
 
@@ -208,7 +222,7 @@ def test_usage_inside_messages_is_never_used() -> None:
     """It counts the recorded requests, by which a compaction would gain nothing."""
     plain = long_conversation()
     counted = [
-        {**message, "usage": {"prompt_tokens": 50_000, "completion_tokens": 10}}
+        {**message, "usage": {"prompt_tokens": 7_000, "completion_tokens": 10}}
         if message["role"] == "assistant"
         else message
         for message in plain

@@ -183,14 +183,14 @@ def _mark(index: int, count: int, before: int, after: int) -> str:
 def _legend(has_compactions: bool) -> str:
     y, line = HEIGHT - 8, HEIGHT - 12
     compaction = (
-        f'<circle class="mark" cx="236" cy="{line}" r="4"/><text class="label" x="246" y="{y}">compaction</text>'
+        f'<circle class="mark" cx="200" cy="{line}" r="4"/><text class="label" x="207" y="{y}">compaction</text>'
         if has_compactions
         else ""
     )
     return (
-        f'<line class="sent" x1="0" x2="16" y1="{line}" y2="{line}"/><text class="label" x="22" y="{y}">sent</text>'
-        f'<line class="without" x1="66" x2="82" y1="{line}" y2="{line}"/>'
-        f'<text class="label" x="88" y="{y}">without compaction</text>{compaction}\n'
+        f'<line class="sent" x1="0" x2="16" y1="{line}" y2="{line}"/><text class="label" x="20" y="{y}">sent</text>'
+        f'<line class="without" x1="52" x2="68" y1="{line}" y2="{line}"/>'
+        f'<text class="label" x="72" y="{y}">without compaction</text>{compaction}\n'
     )
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from itertools import accumulate, groupby
 from typing import Final
 
 from compaction_hooks.messages import Message, Text
 from compaction_hooks.recall import CoveredPart
-from compaction_hooks.replay.needs import is_in, plain
+from compaction_hooks.replay.needs import is_in
 from compaction_hooks.replay.page.sent import read_view, sort_messages
 from compaction_hooks.replay.page.shape import (
     CompactionData,
@@ -26,6 +27,8 @@ from compaction_hooks.replay.replayed import Cost, ReplayedCompaction
 
 SHOWN_FILES: Final = 30
 """Of the files that a summary has, as many are named; a long session has thousands, again at each compaction."""
+
+_ESCAPE: Final = re.compile(r"\\[bfnrt]")
 
 
 def read_report(replays: Sequence[Done], *, with_text: bool = True) -> ReportData:
@@ -164,7 +167,8 @@ def _find_lost(of: Source, texts: Sequence[str], covered: Sequence[CoveredPart])
 
 
 def _has(part: CoveredPart, text: str) -> bool:
-    return is_in(text, part.text) or (part.role == "user" and text in plain(part.text))
+    # In the JSON of arguments, a line break is two characters, and the second one a letter.
+    return is_in(text, _ESCAPE.sub(" ", part.text) if part.kind == "arguments" else part.text)
 
 
 def _reasons(of: Source, lines: Iterable[str]) -> list[str]:
