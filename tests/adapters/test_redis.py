@@ -169,6 +169,13 @@ def test_says_when_no_server_is_there() -> None:
         assert "start Redis" in error_of(RedisStore(client))
 
 
+async def test_says_when_no_server_is_there_to_list_for_an_async_client() -> None:
+    async with AsyncRedis.from_url(url_of(free_port())) as client:
+        store: Any = RedisStore(client)
+        with pytest.raises(RecordError, match="start Redis"):
+            await store.session_ids()
+
+
 def test_says_when_the_password_is_wrong(server: Server) -> None:
     with Redis(host="127.0.0.1", port=server.port, password="guess") as client:
         assert "right user name and password" in error_of(RedisStore(client))

@@ -137,9 +137,11 @@ def test_a_sum_is_an_estimate_if_either_part_is() -> None:
         "an empty text": ("", 0),
         "a text without headings": ("I cannot.", SIZES.estimate_tokens("I cannot.")),
         "no text": (7, 0),
+        "a part of a token": (Summary("I cannot.", usage=Usage(input_tokens=1.5)), SIZES.estimate_tokens("I cannot.")),  # type: ignore[arg-type]
+        "a mark that is none": (Summary("", usage=Usage(input_tokens=1, is_estimate="no")), 0),  # type: ignore[arg-type]
     },
 )
-def test_a_refused_answer_without_usage_is_estimated_too(answer: str, output: int) -> None:
+def test_a_refused_answer_without_usage_is_estimated_too(answer: str | Summary, output: int) -> None:
     events: list[CompactionEvent] = []
     asked = Reading("prompt", answer)
     hooks = controller(8_192, summarizer=asked, events=events)
@@ -216,7 +218,8 @@ def told(*answers: str) -> Scripted:
 
 
 def test_what_is_discarded_undone_or_previewed_was_paid_for() -> None:
-    hooks = summarizing(told("- one", "- two", "- three", "- four"))
+    events: list[CompactionEvent] = []
+    hooks = summarizing(told("- one", "- two", "- three", "- four"), events=events)
     hooks.transform_context_sync(above_threshold())
     hooks.undo()
     assert hooks.state().summary_usage == COST
@@ -226,6 +229,7 @@ def test_what_is_discarded_undone_or_previewed_was_paid_for() -> None:
     hooks.compact_sync(messages, preview=preview)
     assert [record.usage for record in hooks.history()] == [COST]
     assert hooks.state().summary_usage == COST + COST, "the previewed summary is paid once"
+    assert [event.usage for event in ends(events)] == [COST, COST], "a preview has no event of its own"
 
 
 def test_a_summary_that_no_view_has_room_for_was_paid_for() -> None:

@@ -143,7 +143,9 @@ def test_all_files_of_a_folder_are_checked_and_a_bad_one_outweighs_a_failure(fil
 
 def test_a_folder_without_sessions_is_no_success(tmp_path: Path, capsys: Capture) -> None:
     assert run(tmp_path, *LIMITS) == 2
-    assert capsys.readouterr().err == f"error: {tmp_path}: no session in it; name the folder of your agent's sessions\n"
+    said = capsys.readouterr()
+    assert said.out == "0 sessions, 0 compactions: 0 passed, 0 failed; 1 error\n"
+    assert said.err == f"error: {tmp_path}: no session in it; name the folder of your agent's sessions\n"
 
 
 # -- JUnit

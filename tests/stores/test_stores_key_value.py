@@ -113,6 +113,8 @@ def test_a_long_id_is_listed_by_its_key_which_is_an_id_itself() -> None:
     store.remove(key, "a")
     assert store.load(id) == ["[]"]
     assert listed(store, "user/8") == []
+    store.append("要" * 50, "a", "{}")  # its beginning ends within a character
+    assert len(listed(store, "要")) == 1
 
 
 def test_a_beginning_longer_than_that_of_a_long_id_is_refused_not_guessed() -> None:

@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 TESTS = f"""
 import pytest
 
-from compaction_hooks import ConfigurationError
+from compaction_hooks import CompactionSettings, ConfigurationError
 from compaction_hooks.replay import read_sessions
 from compaction_hooks.testing.plugin import CompactionChecker
 from tests.damaged_summaries import without_names, without_wishes
@@ -26,6 +26,13 @@ from tests.damaged_summaries import without_names, without_wishes
 def test_passes(compaction: CompactionChecker) -> None:
     done = compaction.check("needy.jsonl", window={WINDOW}, min_kept=0.6, max_lost_constraints=0)
     assert len(done.compactions) == 2
+
+
+def test_options(compaction: CompactionChecker) -> None:
+    often = CompactionSettings(trigger_tokens=3_000)
+    assert len(compaction.check("needy.jsonl", window={WINDOW}, settings=often, min_kept=0).compactions) > 2
+    with pytest.raises(pytest.fail.Exception, match="summarizer failed"):
+        compaction.check("needy.jsonl", window={WINDOW}, summarizer=lambda request: "", min_kept=0)
 
 
 def test_names(compaction: CompactionChecker) -> None:
@@ -68,7 +75,7 @@ def test_a_session_that_breaks_a_limit_fails_its_test_and_the_loss_is_named(proj
     project.makeconftest('pytest_plugins = ["compaction_hooks.testing.plugin"]')
     project.makepyfile(TESTS)
     run = project.runpytest_subprocess()
-    run.assert_outcomes(passed=4, failed=3)
+    run.assert_outcomes(passed=5, failed=3)
     run.stdout.fnmatch_lines(
         [
             "*_ test_names _*",
