@@ -153,7 +153,7 @@ def _judge_cents(replay: Replay, most: float, has_summarizer: bool) -> Finding:
         parts.append(
             f"{_cents(100 * cost.summaries)} of it for summaries"
             if cost.summaries
-            else "summaries are free, since the summarizer says that no model was paid for them"
+            else "summaries count as free, since no answer of the summarizer had a cost"
         )
     parts.append(f"{_cents(100 * cost.without_compaction)} without compaction")
     why = f"{_cents(cents)} by {cost.model}'s prices, at most {most:g} are allowed ({', '.join(parts)})"

@@ -150,7 +150,12 @@ def test_each_limit_has_a_finding_with_its_value_and_the_reason(
             FAILED,
             "20.00 cents of it for summaries",
         ),
-        "no model was paid": (done(compaction(), costs=(cost(0.3),)), "max_cents", PASSED, "summaries are free"),
+        "no answer had a cost": (
+            done(compaction(), costs=(cost(0.3),)),
+            "max_cents",
+            PASSED,
+            "summaries count as free",
+        ),
     },
 )
 def test_a_summarizer_of_the_host_is_judged_too(replay: Replay, limit: str, verdict: Verdict, words: str) -> None:
