@@ -4,6 +4,7 @@ import builtins
 import json
 import sqlite3
 import sys
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -264,7 +265,7 @@ def test_bad_input_is_one_line_that_names_the_fix(
         assert "secret" not in said.err
     assert stored_ids(file) == before
     assert not (tmp_path / "missing.db").exists()
-    with sqlite3.connect(other) as connection:
+    with closing(sqlite3.connect(other)) as connection, connection:
         assert connection.execute("SELECT name FROM sqlite_master").fetchall() == [("mine",)]
 
 
