@@ -16,6 +16,7 @@ from compaction_hooks.replay.replayed import Totals
 from compaction_hooks.replay.windows import DEFAULT_WINDOW
 
 SHOWN_FILES = 3
+"""Names of files that were left out; more are only counted."""
 UNCOMPACTED = "no compaction"
 DROPPED = ("\ntrigger", "un-\ncached", "to the\ncache", "tokens\ncached", "model's\nsummaries", "\ntokens")
 """Columns that a narrow terminal does without, in this order."""

@@ -48,16 +48,16 @@ class Costs:
         Args:
             fits: Whether the view fits the window; else the provider rejects it, and it costs nothing.
         """
-        for message in self._session.messages[self._read : index]:
-            self._list = [*self._list, *self._own[id(message)]]
+        new = self._session.messages[self._read : index]
+        self._list = [*self._list, *(block for message in new for block in self._own[id(message)])]
         self._read = index
+        if index in self._cold:
+            self._empty_caches()
         if not fits:
             for to in (*self._bills, *self._bills_without):
                 to.append(Bill())
             return
         output = self._output[index]
-        if index in self._cold:
-            self._empty_caches()
         blocks = [*self._begin, *(block for message in view for block in self._blocks(message))]
         for to, bill in zip(self._bills, self._sent.request(blocks), strict=True):
             to.append(replace(bill, output=output))

@@ -64,7 +64,7 @@ def _texts(message: Message) -> Iterator[str]:
             case Text(text=text) | ToolResult(text=text):
                 yield text
             case ToolCall():
-                yield from _leaves(read_arguments(part))
+                yield from leaves(read_arguments(part))
             case _:
                 pass
 
@@ -77,13 +77,14 @@ def read_arguments(call: ToolCall) -> object:
         return call.arguments
 
 
-def _leaves(value: object) -> Iterator[str]:
+def leaves(value: object) -> Iterator[str]:
+    """Yield the texts and numbers in a value of JSON, in order, without the names of its fields."""
     if isinstance(value, dict):
         for inner in cast("dict[str, object]", value).values():
-            yield from _leaves(inner)
+            yield from leaves(inner)
     elif isinstance(value, list):
         for inner in cast("list[object]", value):
-            yield from _leaves(inner)
+            yield from leaves(inner)
     elif value is not None:
         yield str(value)
 

@@ -6,13 +6,14 @@ Prices come from genai-prices if it is installed (the extra `cli` has it). Nothi
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from compaction_hooks.replay.bills import Bill, CacheRules
+from compaction_hooks.tokens import names_of
 
 if TYPE_CHECKING:
     from genai_prices.types import ModelPrice
@@ -86,11 +87,7 @@ EXAMPLES: Final = (
 """One current model of each provider, and OpenAI's rules before GPT-5.6, which many models in use have. Prices of 2026-11-22."""
 
 
-_PROVIDER: Final = re.compile(
-    r"^(?:[^/:]+[/:]|(?:[a-z]{2,6}\.)?(?:amazon|anthropic|cohere|deepseek|meta|mistral|openai|qwen)\.)"
-)
-_VARIANT: Final = re.compile(r"(.+?)(?:-v\d+)?:[a-z0-9]+$")
-"""Bedrock's versions ("-v2:0"), OpenRouter's variants (":free")."""
+_GPT: Final = re.compile(r"\b(?:gpt-(\d{1,2})(?:\.(\d{1,2}))?|chatgpt|codex|o\d)\b")
 
 
 @lru_cache(maxsize=256)
@@ -104,37 +101,26 @@ def find_prices(model: str | None) -> Prices | None:
     except ModuleNotFoundError:
         return None
     snapshot = get_snapshot()
-    for name in _names_of(model or ""):
+    for name in names_of((model or "").strip().lower()):
         try:
-            provider, found = snapshot.find_provider_model(name, None, None, None)
+            _, found = snapshot.find_provider_model(name, None, None, None)
         except LookupError:
             continue
         rates = found.get_prices(datetime.now(UTC))
         # A few entries, such as those of models that are no longer served, have no price of a token.
         if rates.input_mtok is not None and rates.output_mtok is not None:
-            return Prices(model=found.id, rules=_rules_of(provider.id, found.id), dollars=_counter(rates))
+            return Prices(model=found.id, rules=_rules_of(found.id), dollars=_counter(rates))
     return None
 
 
-def _names_of(model: str) -> Iterator[str]:
-    """Yield a model's name, then its ends behind "/", ":" and "." of a provider, without a variant."""
-    name, shorter = model.strip().lower(), ""
-    while name != shorter:
-        yield name
-        if found := _VARIANT.match(name):
-            yield found[1]
-        name, shorter = _PROVIDER.sub("", name), name
-
-
-def _rules_of(provider: str, model: str) -> CacheRules:
-    """Return the rules of a provider's cache for a model, by their names in genai-prices."""
-    if provider == "anthropic":
+def _rules_of(model: str) -> CacheRules:
+    """Return the rules of the cache for a family of models, whoever serves them."""
+    if "claude" in model:
         return _ANTHROPIC
-    if provider == "google":
+    if "gemini" in model:
         return _GOOGLE
-    if provider == "openai":
-        version = re.match(r"gpt-(\d+)(?:\.(\d+))?", model)
-        is_new = version is not None and (int(version[1]), int(version[2] or 0)) >= (5, 6)
+    if found := _GPT.search(model):
+        is_new = found[1] is not None and (int(found[1]), int(found[2] or 0)) >= (5, 6)
         return _OPENAI_MARKS if is_new else _OPENAI
     return _OTHERS
 

@@ -163,11 +163,7 @@ class _Run:
         Raises:
             ContextOverflowError: they do not.
         """
-        systems = [
-            message
-            for message, pieces in zip(self._session.messages, self._pieces, strict=True)
-            if all(piece.role == "system" for piece in pieces)
-        ]
+        systems = [message for index, message in enumerate(self._session.messages) if self._is_system(index)]
         self._transform(self._prefix, systems)
         tokens = self._prefix.state().context_tokens or 0
         if tokens >= self._window:

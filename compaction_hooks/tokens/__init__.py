@@ -8,7 +8,7 @@ from compaction_hooks.tokens.estimator import (
     estimate_messages_tokens,
     message_tokens,
 )
-from compaction_hooks.tokens.windows import ModelWindow, find_window
+from compaction_hooks.tokens.windows import ModelWindow, find_window, names_of
 
 if TYPE_CHECKING:  # formats are slow to import, and no controller needs them before its first call
     from compaction_hooks.formats.answers import context_tokens, is_usable, usage_from_anthropic, usage_from_openai
@@ -22,6 +22,7 @@ __all__ = [
     "find_window",
     "is_usable",
     "message_tokens",
+    "names_of",
     "usage_from_anthropic",
     "usage_from_openai",
 ]

@@ -233,6 +233,8 @@ def test_the_price_of_a_request_is_the_sum_of_its_parts() -> None:
         "Anthropic's marks": ("claude-opus-4-5", True, 1_024),
         "OpenAI's prefixes": ("gpt-5.5", False, 1_024),
         "OpenAI's marks": ("gpt-5.6", True, 1_024),
+        "OpenAI's models of another kind": ("o3", False, 1_024),
+        "Anthropic's marks in another cloud": ("us.anthropic.claude-sonnet-4-20250514-v1:0", True, 1_024),
         "Google's prefixes": ("gemini-2.5-pro", False, 4_096),
         "another provider's": ("deepseek-chat", False, 1_024),
     },

@@ -1,11 +1,10 @@
 """Names in a text, as this benchmark counts them: paths, URLs, e-mail addresses, ids and numbers."""
 
-import json
 import re
 from collections.abc import Iterable, Iterator
-from typing import cast
 
 from compaction_hooks import Message
+from compaction_hooks.replay.needs import leaves, read_arguments
 from compaction_hooks.replay.probes import is_path, split_words
 
 _EMAIL = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+", re.ASCII)
@@ -54,24 +53,5 @@ def _texts(piece: Message) -> Iterator[str]:
     yield piece.text
     for call in piece.calls:
         yield call.name
-        yield from _argument_texts(call.arguments)
+        yield from leaves(read_arguments(call))
     yield from (result.text for result in piece.results)
-
-
-def _argument_texts(arguments: str) -> Iterator[str]:
-    """Yield the texts in a tool call's arguments without JSON's escapes; the whole string if it is not JSON."""
-    try:
-        yield from _leaves(json.loads(arguments))
-    except (ValueError, RecursionError):
-        yield arguments
-
-
-def _leaves(value: object) -> Iterator[str]:
-    if isinstance(value, dict):
-        for inner in cast("dict[str, object]", value).values():
-            yield from _leaves(inner)
-    elif isinstance(value, list):
-        for inner in cast("list[object]", value):
-            yield from _leaves(inner)
-    elif value is not None:
-        yield str(value)
