@@ -155,11 +155,6 @@ class Snapshot(NamedTuple, Generic[M]):
         return self.key.model
 
     @property
-    def message_count(self) -> int:
-        """Messages in the view."""
-        return len(self.view)
-
-    @property
     def prices(self) -> Prices | None:
         """The model's prices, or None if they are unknown."""
         return find_prices(self.model) if self.model is not None else None
