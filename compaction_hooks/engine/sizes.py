@@ -102,8 +102,9 @@ class Sizes:
     def export_calibration(self, model: str | None, estimator: str, format: str) -> dict[str, object]:
         """Return the calibration of a model for a record, with its estimator and format; an empty dict if there is none."""
         learned = self.calibration_of(model)
-        of_model = {"estimator": estimator, "format": format, "model": model}
-        return of_model | learned.to_dict() if learned is not None else {}
+        if learned is None:
+            return {}
+        return {"estimator": estimator, "format": format, "model": model, **learned.to_dict()}
 
     def learn_from_records(self, records: Sequence[CompactionRecord], estimator: str, format: str) -> None:
         """Load the newest calibration in the records for each model that has none yet.

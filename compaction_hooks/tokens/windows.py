@@ -83,8 +83,7 @@ class Windows:
             default: The window of a model that no table knows, in tokens, or None.
         """
         name = model or self._model
-        is_own = model is None or self._model is None or model == self._model
-        given = self._given if is_own else None
+        given = self._given if model is None or self._model in (None, model) else None
         learned = self._learned.get(_bare_name(name))
         if learned is not None and (given is None or learned < given.tokens):
             return ModelWindow(learned, is_input_only=False, source="a provider's error")

@@ -155,6 +155,11 @@ class Snapshot(NamedTuple, Generic[M]):
         return self.key.model
 
     @property
+    def message_count(self) -> int:
+        """Messages in the view."""
+        return len(self.view)
+
+    @property
     def prices(self) -> Prices | None:
         """The model's prices, or None if they are unknown."""
         return find_prices(self.model) if self.model is not None else None
@@ -235,9 +240,8 @@ class Snapshot(NamedTuple, Generic[M]):
 
     def pinned_pieces(self, start: int) -> list[int]:
         """Return the pieces before `start` that stay: the current request, and pinned messages with their calls and results."""
-        history = self.history
-        steps = (whole_step(history, index) for index in self.user_pinned_pieces() if index < start)
-        chosen = {history.request}.union(*steps)
+        steps = (whole_step(self.history, index) for index in self.user_pinned_pieces() if index < start)
+        chosen = {self.history.request}.union(*steps)
         return sorted(i for i in chosen if i is not None and i < start)
 
     def tokens_above(self, start: int) -> int:
