@@ -22,8 +22,7 @@ PAGES = [
 
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 PROJECT, TABLE, DOCS = PYPROJECT["project"], PYPROJECT["tool"]["compaction-hooks"]["adapters"], ROOT / "docs"
-ON_GITHUB = re.compile(rf"^\[.+\]: {re.escape(PROJECT['urls']['Homepage'])}/blob/main/(.+)$", re.MULTILINE)
-"""How the README names files: a package page shows it too, from where a relative link leads nowhere."""
+RAW = PROJECT["urls"]["Homepage"].replace("github.com", "raw.githubusercontent.com") + "/main"
 
 RUN_BY = {
     "docs/check.md": "testing/test_plugin.py",
@@ -64,8 +63,7 @@ def anchors(page: str) -> set[str]:
 
 def links(page: str) -> list[tuple[str, str]]:
     """The links of a page within the project: the page or file meant, and the place on it, or ""."""
-    relative = ON_GITHUB.sub(r"](\1)", prose(page))
-    found: list[tuple[str, str]] = re.findall(r"\]\((?!https?:)([^)#\s]*)#?([^)\s]*)\)", relative)
+    found: list[tuple[str, str]] = re.findall(r"\]\((?!https?:)([^)#\s]*)#?([^)\s]*)\)", prose(page))
     here = (ROOT / page).parent
     return [(str((here / path).resolve().relative_to(ROOT)) if path else page, anchor) for path, anchor in found]
 
@@ -81,9 +79,15 @@ def test_links_to_headings_lead_somewhere(page: str) -> None:
 
 
 def test_the_readme_can_be_read_from_a_package_page() -> None:
-    named = re.findall(r"^\[(.+)\]: https://", prose("README.md"), re.MULTILINE)
-    assert re.findall(r"\]\(", prose("README.md")) == []
-    assert set(re.findall(r"\[([^\]]+)\](?!: https)", re.sub(r"`[^`]*`", "", prose("README.md")))) == set(named)
+    """Its links are relative, for readers of a clone; the package has them in full."""
+    package_page = text("README.md")
+    for change in PYPROJECT["tool"]["hatch"]["metadata"]["hooks"]["fancy-pypi-readme"]["substitutions"]:
+        package_page = re.sub(change["pattern"], change["replacement"], package_page)
+    leads = re.findall(r"\]\(([^)]+)\)", re.sub(r"^```.*?^```$", "", package_page, flags=re.DOTALL | re.MULTILINE))
+    places = [re.sub(r"^https://(raw|github).*/main/", "", re.sub(r"#.*", "", lead)) for lead in leads]
+    assert places
+    assert not [place for place in places if not (ROOT / place).exists()]
+    assert [lead for lead in leads if lead.endswith(".svg")] == [f"{RAW}/docs/chart.svg"]
 
 
 def test_the_package_page_leads_to_pages_that_are_there() -> None:
