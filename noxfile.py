@@ -313,6 +313,15 @@ def package(session: nox.Session) -> None:
             session.run("compaction-hooks", "report", str(recorded), "--output", str(outside / "report.html"))
 
 
+@nox.session(tags=["full"])
+def docs(session: nox.Session) -> None:
+    """The site of docs/, built anew into .site/ without a warning: it has every page and every public name."""
+    install(session, "test", "docs")
+    shutil.rmtree(".site", ignore_errors=True)
+    session.run("zensical", "build", "--clean", "--strict", "--config-file", ".mkdocs.yml")
+    session.run("pytest", "tests/docs/test_site.py", "tests/site", *session.posargs)
+
+
 @nox.session
 def benchmark(session: nox.Session) -> None:
     """The figures of docs/: time and money next to peers, estimates, summaries, stable prefixes. `-- --quick`: time, short."""
@@ -407,7 +416,7 @@ def _copied(folder: Path, *parts: str) -> Path:
     copy = folder / "checkout"
     for part in parts:
         shutil.copytree(part, copy / part, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "noxfile.py"):
+    for name in ("pyproject.toml", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "noxfile.py", ".mkdocs.yml"):
         shutil.copy(name, copy)
     if Path("../shared").is_dir():
         (folder / "shared").symlink_to(Path("../shared").resolve())

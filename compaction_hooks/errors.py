@@ -1,5 +1,7 @@
 """Errors, by the caller's next action.
 
+All have one root:
+
     CompactionError
     ├── ConfigurationError        (also ValueError) wrong arguments: correct the call
     ├── MissingExtraError         (also ModuleNotFoundError) an optional package is absent: install the extra
