@@ -416,7 +416,7 @@ def _copied(folder: Path, *parts: str) -> Path:
     copy = folder / "checkout"
     for part in parts:
         shutil.copytree(part, copy / part, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "noxfile.py", ".mkdocs.yml"):
+    for name in ("pyproject.toml", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "noxfile.py"):
         shutil.copy(name, copy)
     if Path("../shared").is_dir():
         (folder / "shared").symlink_to(Path("../shared").resolve())
