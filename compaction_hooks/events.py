@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Final, Literal, TypeAlias
+from typing import ClassVar, Final, Literal, TypeAlias
 
 from compaction_hooks.messages import Usage, Value
 from compaction_hooks.view import CompactionReason
@@ -20,8 +20,6 @@ from compaction_hooks.view.record import CompactionRecord
 
 LINE_CHARS: Final = 80
 """The most characters of an event's line, unless the figures and the error alone leave fewer than 12 for the session's id."""
-SHORTEST_ID_CHARS: Final = 12
-"""The fewest characters of a session id that `str(event)` shows."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -29,9 +27,12 @@ class _Event(Value):
     """An event of one conversation.
 
     Attributes:
+        version: The version of all events, for programs that store them. It changes when a field goes, or gets another name, type
+            or meaning; not for a new field or a new event.
         session_id: The conversation.
     """
 
+    version: ClassVar[int] = 1
     session_id: str
 
 
@@ -227,6 +228,6 @@ EventHandler: TypeAlias = Callable[[CompactionEvent], Awaitable[None] | None]
 
 def _line(session_id: str, text: str) -> str:
     """Return the line of an event; an id that is too long for the line loses its end."""
-    most = max(LINE_CHARS - len(": ") - len(text), SHORTEST_ID_CHARS)
+    most = max(LINE_CHARS - len(": ") - len(text), 12)
     name = " ".join(session_id.split())
     return f"{name if len(name) <= most else name[: most - 1] + '…'}: {text}"

@@ -62,6 +62,7 @@ class OpenTelemetryHandler:
 def _attributes(event: CompactionFinished | CompactionFailed) -> dict[str, str | bool | int | float]:
     attributes: dict[str, str | bool | int | float] = {
         "gen_ai.operation.name": _OPERATION,
+        "compaction.event_version": event.version,
         "compaction.reason": event.reason.value,
         **_figures(event),
         **_usage(event.usage),

@@ -94,6 +94,7 @@ def test_a_compaction_is_one_span_with_the_events_figures(traced: Traced) -> Non
         "gen_ai.operation.name": "compact",
         "gen_ai.conversation.id": "thread-1",
         "gen_ai.conversation.compacted": True,
+        "compaction.event_version": 1,
         "compaction.reason": "threshold",
         "compaction.count": 1,
         "compaction.record_id": event.record.id,
@@ -178,6 +179,7 @@ def test_a_failed_summarizer_is_an_error_without_its_text(traced: Traced) -> Non
     assert attributes(span) == {
         "gen_ai.operation.name": "compact",
         "gen_ai.conversation.id": "thread-1",
+        "compaction.event_version": 1,
         "compaction.reason": "threshold",
         "error.type": "ValueError",
         **figures(event),
