@@ -179,8 +179,8 @@ class AnyTrigger(Combinable):
     triggers: tuple[Trigger, ...]
 
     def __post_init__(self) -> None:
-        parts = (part for trigger in self.triggers for part in parts_of(trigger))
-        object.__setattr__(self, "triggers", tuple(parts))  # flat, so that the first part that is due gives the reason
+        # Flat, so that the first part that is due gives the reason.
+        object.__setattr__(self, "triggers", tuple(part for each in self.triggers for part in parts_of(each)))
 
     def due(self, snapshot: SnapshotFigures, /) -> Due | None:
         """Return the answer of the first trigger that is due, or None."""

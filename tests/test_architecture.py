@@ -2,7 +2,7 @@
 
     foreign  errors
     messages  arguments  text
-    formats  files  history  native  overflow  reasoning  stores  validity
+    deprecation  formats  files  history  native  overflow  reasoning  stores  validity
     tokens  repair
     triggers  view  tiktoken_estimator
     events  recall  summary
@@ -59,11 +59,12 @@ PUBLIC_MODULES = {
     "compaction_hooks.validity",
 }
 SHARED_BY_ADAPTERS = {
+    "compaction_hooks.deprecation",
     "compaction_adapters.kit",
     "compaction_adapters.langchain_core",
     "compaction_adapters.langchain_core.channels",
 }
-"""What several adapters need: the kit, and langchain-core's messages for LangChain and LangGraph."""
+"""What several adapters need: the kit, langchain-core's messages for LangChain and LangGraph, and warnings of what will go."""
 PLUGINS = {"compaction_hooks.testing.plugin": {"pytest"}}
 """Modules that a host loads only with the package they extend."""
 OF_THE_COMMAND = ("compaction_hooks.replay", "compaction_adapters.postgres", "compaction_adapters.redis")

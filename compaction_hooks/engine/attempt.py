@@ -159,8 +159,7 @@ class Attempt(Generic[M]):
         return self._snapshot.surely_fits_window and self._order.reason is not CompactionReason.OVERFLOW
 
     def _may_ask(self, now: Instant) -> bool:
-        cooldown = self._call.settings.breaker_cooldown_seconds
-        is_allowed = self._cooldown.breaker.allows(now.monotonic, cooldown)
+        is_allowed = self._cooldown.breaker.allows(now.monotonic, self._call.settings.breaker_cooldown_seconds)
         known = self._cooldown.known_overflow
         is_unfit = known is not None and known.is_of(self._snapshot, self._budget.window)
         return self._order.may_ask and (self._is_manual or (is_allowed and not is_unfit))

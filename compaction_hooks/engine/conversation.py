@@ -398,8 +398,7 @@ class Conversation(Generic[M]):
     def remember_projection(self, snapshot: Snapshot[M], record: CompactionRecord, projection: Projection[M]) -> None:
         """Keep the projection of a new record: it is the next view's."""
         large = self.projected.large if self.projected is not None else Large()
-        name = record.as_shown_to(snapshot.issuer, 0).id
-        self.projected = Projected(name, snapshot.history.log, large, projection)
+        self.projected = Projected(record.as_shown_to(snapshot.issuer, 0).id, snapshot.history.log, large, projection)
 
     def find_large(self, history: History[M], record: CompactionRecord | None, settings: CompactionSettings) -> Large:
         """Return the reductions of the results that are too large for any view, as the settings say.

@@ -292,8 +292,7 @@ def settle(quiet: Quiet[M], conversation: Conversation[M], shared: SharedState) 
     snapshot = take_snapshot(conversation, call)
     for count, usage in quiet.reports:
         end = snapshot.history.first_piece(count)
-        later = snapshot.history.tokens(end)
-        key = snapshot.key._replace(piece_count=end, estimated=snapshot.key.estimated - later)
+        key = snapshot.key._replace(piece_count=end, estimated=snapshot.key.estimated - snapshot.history.tokens(end))
         report_usage(conversation, shared, usage, snapshot._replace(key=key), None)
     if quiet.reports:
         snapshot = take_snapshot(conversation, call)

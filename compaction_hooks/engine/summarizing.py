@@ -113,8 +113,7 @@ def complete(plan: SummaryPlan, answer: Summarized) -> Summarized:
     messages = plan.messages
     found = Findings(messages, plan.previous_summary, plan.kept)
     text = answer.text or summarize_by_rule(found, plan.allowance)
-    unseen = 0 if answer.native else len(messages)
-    return replace(answer, text=text, unseen=unseen, is_by_rule=not answer.text)
+    return replace(answer, text=text, unseen=0 if answer.native else len(messages), is_by_rule=not answer.text)
 
 
 def _build_request(

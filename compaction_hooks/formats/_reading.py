@@ -312,8 +312,7 @@ def _is_plain(fields: Fields) -> bool:
 @cache
 def _known_format(name: str) -> KnownFormat:
     """Return the format of a class, which is imported when it is first asked for a message."""
-    module = import_module(f"compaction_hooks.formats.{MODULES[name]}")
-    return cast("KnownFormat", getattr(module, name)())
+    return cast("KnownFormat", getattr(import_module(f"compaction_hooks.formats.{MODULES[name]}"), name)())
 
 
 def foreign_error(subject: str, owner: KnownFormat) -> FormatError:

@@ -69,8 +69,7 @@ class AnthropicFormat(BlockFormat):
             return Text(text) if type(text) is str and len(block) == 2 else None
         if kind == "tool_use" and is_answer and keys <= _CALL_FIELDS:
             id_, name = block.get("id"), block.get("name")
-            is_named = type(id_) is str and type(name) is str
-            return _call(block) if is_named else None
+            return _call(block) if type(id_) is str and type(name) is str else None
         if kind == "tool_result" and not is_answer and keys <= _RESULT_FIELDS:
             id_, texts = block.get("tool_use_id"), plain_texts(block.get("content"), _TEXT_SHAPES)
             return ToolResult(id_, "".join(texts)) if type(id_) is str and texts is not None else None

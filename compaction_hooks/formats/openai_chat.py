@@ -244,8 +244,7 @@ def _read_native(fields: Fields) -> list[Located]:
     """Return the newest of Anthropic's own summaries that LiteLLM puts in front of the answer; they are one field."""
     added = fields_of(fields.get("provider_specific_fields")) or {}
     blocks = [block for block in map(fields_of, list_of(added.get(_NATIVE)) or ()) if block]
-    parts = (native_summary(block, _NATIVE) for block in blocks)
-    return [Located(0, part, _NATIVE) for part in parts if part][-1:]
+    return [Located(0, part, _NATIVE) for block in blocks if (part := native_summary(block, _NATIVE))][-1:]
 
 
 def _read_other_fields(fields: Fields) -> list[Located]:

@@ -61,8 +61,7 @@ class HistoryReader(Generic[M]):
 
     def verify(self, history: History[M], messages: Sequence[M], start: int = 0, end: int | None = None) -> History[M]:
         """Read messages `start` to `end` (excluded) again; return `history` itself if none was changed in place, else a new one."""
-        is_same = self._are_unchanged(history, messages, start, end)
-        return history if is_same else self.read(messages, history.known)
+        return history if self._are_unchanged(history, messages, start, end) else self.read(messages, history.known)
 
     # -- recognizing
 

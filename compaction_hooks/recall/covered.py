@@ -176,9 +176,8 @@ def _is_inner(neighbour: str) -> bool:
 @lru_cache(maxsize=50_000)
 def _split(word: str) -> frozenset[str]:
     """Return a word and its pieces in lower case, without those of one or two letters; of Chinese or Japanese, pairs of signs."""
-    words = {each.lower() for each in (word, *_PIECE.findall(word)) if len(each) > 2 or each.isdigit()}
-    pairs = (run[at : at + 2] for run in _WIDE.findall(word) for at in range(len(run) - 1))
-    return frozenset((*words, *pairs))
+    words = frozenset(each.lower() for each in (word, *_PIECE.findall(word)) if len(each) > 2 or each.isdigit())
+    return words.union(run[at : at + 2] for run in _WIDE.findall(word) for at in range(len(run) - 1))
 
 
 MOST_READ_CHARS = 1_000_000
@@ -295,8 +294,7 @@ def _read_parts(index: Index, query: Query) -> list[_Part]:
     for at in index.rank(query):
         if left <= 0:
             break
-        names = [name for name in query.names if at in query.holders[name]]
-        parts.append(_Part(index.parts[at], query, names, left))
+        parts.append(_Part(index.parts[at], query, [name for name in query.names if at in query.holders[name]], left))
         left -= len(index.parts[at].text)
     return parts
 
@@ -384,8 +382,7 @@ class Covered(Sequence[CoveredPart]):
         chosen = listed[first - 1 : None if last is None else max(last, first)]
         ends = accumulate(len(line) + 1 for line in chosen)
         count = max(sum(end <= most_chars + 1 for end in ends), 1)
-        shown = [line[:most_chars] for line in chosen[:count]]
-        return Found(part, first, first + count - 1, "\n".join(shown))
+        return Found(part, first, first + count - 1, "\n".join(line[:most_chars] for line in chosen[:count]))
 
     def search(self, query: str, *, most_chars: int = MOST_CHARS) -> list[Found]:
         """Return passages that together have most of the query's words, the best first, in about `most_chars` characters.

@@ -130,8 +130,8 @@ def build_send(
     if view is None:
         engine.settle()
     call = check_call(engine, messages, options, engine.begin_call() if view is None else None)
-    reader = cast("Callable[[object], object]", answer or read_answer)  # it reads the responses of `send`
-    return engine.send(call, options, guard_reader(reader), view)
+    # `answer` reads the responses of `send`.
+    return engine.send(call, options, guard_reader(cast("Callable[[object], object]", answer or read_answer)), view)
 
 
 def build_order(

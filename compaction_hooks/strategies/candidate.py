@@ -94,8 +94,7 @@ class Candidate(Generic[M]):
         The size is in proportion to the provider's count of the view before, so that the two numbers can be compared.
         """
         after = round(self.tokens * self.snapshot.tokens / self.snapshot.estimated_tokens)
-        is_free = self.snapshot.binds_reasoning and self.costs_no_reasoning
-        stale = self.stale if is_free else None
+        stale = self.stale if self.snapshot.binds_reasoning and self.costs_no_reasoning else None
         return replace(self.record, tokens_after=after, stale_runs=stale, calibration=calibration)
 
 

@@ -114,8 +114,7 @@ class ShortenParts(Value):
 
     def propose(self, snapshot: Snapshot[M], goal: Goal[M], /) -> Candidate[M] | None:
         """Return the candidate so far, or the active view, with its largest parts shortened; None if none can be shortened."""
-        parts = unpinned_parts(snapshot, goal)
-        return _shorten(snapshot, goal, parts, goal.budget.target, self.least_chars)
+        return _shorten(snapshot, goal, unpinned_parts(snapshot, goal), goal.budget.target, self.least_chars)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

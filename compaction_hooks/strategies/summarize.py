@@ -223,8 +223,7 @@ def repair_summary(
     Args:
         show: Returns the text of a summary's message.
     """
-    start = snapshot.history.run_start(plan.cut)
-    words = _find_words(snapshot, plan, start)
+    words = _find_words(snapshot, plan, snapshot.history.run_start(plan.cut))
     said = _said(snapshot, plan, words)
     wanted = _lacking(summary.text, said, Section.CONSTRAINTS)
     media = _lacking(summary.text, _left_out(plan, words), Section.USER_FACTS)

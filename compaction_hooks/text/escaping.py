@@ -288,8 +288,7 @@ def _escape_tags(text: str, searched: str, angles: re.Pattern[str]) -> str:
         angles: The pattern of the brackets.
     """
     ends = [angle.end() for angle in angles.finditer(searched)]
-    behind = pairwise((*ends, len(text)))
-    places = [start for start, stop in behind if _is_tag(text[start:stop])]
+    places = [start for start, stop in pairwise((*ends, len(text))) if _is_tag(text[start:stop])]
     return _put_backslashes(text, places) if places else text
 
 

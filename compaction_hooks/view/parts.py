@@ -212,8 +212,7 @@ def _list_run(
                     yield Reducible("text", run, texts, index, number, part, part.text, None, handles)
                 texts += 1
             if "media" in kinds and piece.side is not None and (held := find_media(part)):
-                text = "\n".join(item.identity for item in held)
-                yield Reducible("media", run, media, index, number, part, text)
+                yield Reducible("media", run, media, index, number, part, "\n".join(item.identity for item in held))
                 media += 1
 
 

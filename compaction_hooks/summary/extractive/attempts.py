@@ -63,8 +63,7 @@ def name_awaited(call: str, kind: str, outcome: str) -> set[str]:
 
 def name_successes(call: str, kind: str) -> list[str]:
     """Return the names that a successful call is a success of: its attempts, the files that it names, the packages it installs."""
-    files = (f"file {name}" for name in _FILE_NAME.findall(call))
-    return [*name_attempts(call, kind), *files, *_installed(call)]
+    return [*name_attempts(call, kind), *(f"file {name}" for name in _FILE_NAME.findall(call)), *_installed(call)]
 
 
 def tells_failure(call: str, outcome: str) -> bool:
