@@ -17,6 +17,30 @@ from typing import Any, Final, TypeGuard, TypeVar, cast
 
 from compaction_hooks.errors import ConfigurationError
 
+__all__ = [
+    "FUNCTION",
+    "HANDLER",
+    "KINDS",
+    "RATIO",
+    "SECONDS",
+    "STRATEGY",
+    "SWITCH",
+    "TEXT",
+    "TOKENS",
+    "WINDOW",
+    "Kind",
+    "check",
+    "check_messages",
+    "check_names",
+    "format_value",
+    "instance_of",
+    "is_number",
+    "refusal",
+    "validate",
+    "whole",
+    "with_methods",
+]
+
 C = TypeVar("C", bound=Callable[..., object])
 R = TypeVar("R")
 

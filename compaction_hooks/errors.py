@@ -13,6 +13,16 @@ All have one root:
 
 from __future__ import annotations
 
+__all__ = [
+    "CompactionError",
+    "ConfigurationError",
+    "ContextOverflowError",
+    "FormatError",
+    "MissingExtraError",
+    "RecordError",
+    "SummaryRefusedError",
+]
+
 
 class CompactionError(Exception):
     """The root of every error this package raises."""

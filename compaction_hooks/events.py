@@ -18,6 +18,18 @@ from compaction_hooks.view import CompactionReason
 from compaction_hooks.view.loss import LossFigures, LossReport
 from compaction_hooks.view.record import CompactionRecord
 
+__all__ = [
+    "CompactionEvent",
+    "CompactionFailed",
+    "CompactionFinished",
+    "CompactionSkipped",
+    "CompactionStarted",
+    "EventHandler",
+    "HostFilesFailed",
+    "PinMissing",
+    "StoreFailed",
+]
+
 LINE_CHARS: Final = 80
 """The most characters of an event's line, unless the figures and the error alone leave fewer than 12 for the session's id."""
 

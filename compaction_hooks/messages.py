@@ -25,6 +25,34 @@ from typing import (
     get_args,
 )
 
+__all__ = [
+    "Format",
+    "M",
+    "Media",
+    "Message",
+    "MessageFormat",
+    "NativeSummary",
+    "Opaque",
+    "Part",
+    "PartAddress",
+    "PlainMessage",
+    "Provider",
+    "Role",
+    "StopReason",
+    "Text",
+    "Thinking",
+    "ToolCall",
+    "ToolResult",
+    "Usage",
+    "UsageReport",
+    "Value",
+    "as_format",
+    "can",
+    "collect_plain",
+    "is_blank",
+    "provider_named",
+]
+
 Role: TypeAlias = Literal["system", "user", "assistant", "tool", "other"]
 """The speaker. "tool" holds results only; "other" is a role that the format does not know: counted and kept as it is."""
 

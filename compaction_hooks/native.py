@@ -9,6 +9,8 @@ from typing import Final, NamedTuple, Protocol, cast
 from compaction_hooks.foreign import read_attribute
 from compaction_hooks.messages import Provider
 
+__all__ = ["Issuer", "NativeItems", "NativeSummarizer", "is_native_refusal"]
+
 REFUSALS: Final = re.compile(r"compaction|compact-20|encrypted.content|\bcmp_", re.IGNORECASE)
 """Words of the refusals of native items: Anthropic's `compaction_signature_invalid` and its like, and a missing beta header
 (https://platform.claude.com/docs/en/build-with-claude/compaction-on-demand); OpenAI's `invalid_encrypted_content` and "Item with

@@ -25,6 +25,8 @@ from compaction_hooks.messages import Message
 from compaction_hooks.tokens.estimator import message_tokens, text_tokens
 from compaction_hooks.tokens.windows import names_of, package_folder
 
+__all__ = ["TiktokenEstimator"]
+
 _LOGGER: Final = logging.getLogger("compaction_hooks")
 _ENCODINGS: Final = ("o200k_base", "cl100k_base", "p50k_base", "p50k_edit", "r50k_base")
 """Encodings that tiktoken builds from one rank file each."""

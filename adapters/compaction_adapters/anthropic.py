@@ -28,6 +28,8 @@ except ModuleNotFoundError as error:
         raise
     raise MissingExtraError("compaction_adapters.anthropic", "Anthropic's client", "anthropic") from error
 
+__all__ = ["BETA", "native"]
+
 BETA: Final = ANTHROPIC_BETA
 """The value of the `anthropic-beta` header for a request that asks for the item or has it in its messages."""
 

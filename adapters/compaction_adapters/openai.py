@@ -20,6 +20,8 @@ except ModuleNotFoundError as error:
         raise
     raise MissingExtraError("compaction_adapters.openai", "OpenAI's client", "openai") from error
 
+__all__ = ["native"]
+
 
 def native(client: OpenAI | AsyncOpenAI) -> NativeSummaries:
     """Return a summarizer by which OpenAI compacts the conversation with the model of the call.

@@ -21,6 +21,8 @@ except ModuleNotFoundError as error:
         raise
     raise MissingExtraError("compaction_adapters.otel", "OpenTelemetry's API", "otel") from error
 
+__all__ = ["SPAN_NAME", "OpenTelemetryHandler"]
+
 SPAN_NAME: Final = "compact conversation"
 """The name of every span."""
 _OPERATION: Final = "compact"

@@ -21,6 +21,8 @@ from psycopg import errors
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import tuple_row
 
+__all__ = ["CONNECT_TIMEOUT_SECONDS", "TABLE", "AsyncPool", "Pool", "PostgresStore"]
+
 CONNECT_TIMEOUT_SECONDS: Final = 10
 """Time limit of a connection, unless the connection string sets one; psycopg's default is 130 seconds."""
 

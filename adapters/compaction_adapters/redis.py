@@ -18,6 +18,8 @@ except ModuleNotFoundError as error:
         raise
     raise MissingExtraError("compaction_adapters.redis", "redis-py", "redis") from error
 
+__all__ = ["RedisClient", "RedisStore"]
+
 _ADD_FOR_A_WHILE: Final = """
 local added = redis.call('HSETNX', KEYS[1], ARGV[1], ARGV[2])
 redis.call('EXPIRE', KEYS[1], ARGV[3])

@@ -42,6 +42,7 @@ __all__ = [
     "OpenAIResponsesFormat",
     "as_json_text",
     "block_content",
+    "format_of",
     "json_object",
     "last_cache_mark",
     "marked_content",

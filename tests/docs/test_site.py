@@ -4,14 +4,10 @@ import re
 
 import compaction_hooks
 from tests.docs.test_docs import DOCS, ROOT
-from tests.test_architecture import MODULES, PUBLIC_MODULES
+from tests.test_architecture import PUBLIC_MODULES
 
 SETTINGS = (ROOT / ".mkdocs.yml").read_text(encoding="utf-8")
 NAVIGATION, PLUGINS = SETTINGS.split("\nnav:\n")[1].split("\ntheme:\n")[0], SETTINGS.split("\nplugins:\n")[1]
-ADAPTERS = {
-    name for name in MODULES if re.fullmatch(r"compaction_adapters\.\w+", name) and not name.endswith(".langchain_core")
-}
-"""The adapters, their kit, stores and handlers. langchain_core is a part of two of them, whose pages have its public names."""
 
 
 def described(page: str, folder: str = "") -> list[tuple[str, str]]:
@@ -39,7 +35,7 @@ def test_the_list_for_agents_says_of_each_page_what_the_tables_say() -> None:
 
 def test_every_public_module_has_a_page_of_the_reference() -> None:
     pages = {page.stem: page.read_text(encoding="utf-8") for page in (DOCS / "api").glob("compaction_*.md")}
-    assert {*pages} == PUBLIC_MODULES | ADAPTERS | {"compaction_hooks.tiktoken_estimator"}
+    assert {*pages} == PUBLIC_MODULES
     assert [name for name, text in pages.items() if re.findall(r"^::: (.+)$", text, re.MULTILINE) != [name]] == []
 
 

@@ -1,6 +1,5 @@
 """The site in .site/, as `nox -s docs` builds it: what it shows of the code, what it gives to agents, what it asks of others."""
 
-import ast
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -9,7 +8,7 @@ from tests.cases import folded
 from tests.docs.test_docs import DOCS, ROOT, text
 from tests.docs.test_docs import PAGES as ALL_PAGES
 from tests.docs.test_site import SETTINGS
-from tests.test_architecture import MODULES
+from tests.test_architecture import exported
 
 SITE = ROOT / ".site"
 (ADDRESS,) = re.findall(r"^site_url: (.+)$", SETTINGS, re.MULTILINE)
@@ -20,23 +19,6 @@ MODULE_PAGES = sorted(page.stem for page in (DOCS / "api").glob("compaction_*.md
 def folder_of(page: str) -> Path:
     """Return the folder of a page in the site."""
     return SITE / page.removesuffix("README.md").removesuffix(".md")
-
-
-def public_names(module: str) -> set[str]:
-    """Return the names in `__all__`; without it, those that the module defines and that have no underscore."""
-    found: set[str] = set()
-    nodes = [each for node in MODULES[module].body for each in (node.body if isinstance(node, ast.If) else [node])]
-    for node in nodes:
-        match node:
-            case ast.Assign(targets=[ast.Name("__all__")], value=value):
-                return set(ast.literal_eval(value))
-            case ast.Assign(targets=[ast.Name(name)]) | ast.AnnAssign(target=ast.Name(name)):
-                found.add(name)
-            case ast.ClassDef(name=name) | ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
-                found.add(name)
-            case _:
-                pass
-    return {name for name in found if not name.startswith("_")}
 
 
 class Loads(HTMLParser):
@@ -62,8 +44,8 @@ def test_the_reference_has_the_public_names_of_a_module_and_no_others(module: st
     if module == "compaction_hooks":
         elsewhere = html.partition("<tbody>")[2].partition("</tbody>")[0]
         names |= set(re.findall(r"<code>(\w+)</code>", elsewhere))
-    type_variables = {name for name in names | public_names(module) if re.fullmatch(r"[A-Z]", name)}
-    assert names - type_variables == public_names(module) - type_variables
+    type_variables = {name for name in names | {*exported(module)} if re.fullmatch(r"[A-Z]", name)}
+    assert names - type_variables == {*exported(module)} - type_variables
     assert not [name for name in shown if re.search(r"(^|\.)_(?!_\w+__$)", name)]
 
 
