@@ -252,7 +252,7 @@ def proxy(session: nox.Session) -> None:
 def typing(session: nox.Session) -> None:
     """mypy and pyright, both strict: packages, tests, programs on the providers' clients and of README.md; mypy: those of docs/."""
     groups = groups_of(*(extra for extra in ADAPTERS if extra != "pydantic-ai"))  # its openai client is not litellm's
-    install(session, "test", "property", "typing", "provider", "browser", "deepagents", *groups, extras=EXTRAS)
+    install(session, "test", "property", "typing", "provider", "browser", "api", "deepagents", *groups, extras=EXTRAS)
     session.run("mypy")
     session.run("pyright")
     with tempfile.TemporaryDirectory() as folder:
@@ -297,6 +297,14 @@ def lint(session: nox.Session) -> None:
     session.install(*nox.project.dependency_groups(PYPROJECT, "lint"))
     session.run("ruff", "check")
     session.run("ruff", "format", "--check")
+
+
+@nox.session(tags=["full"])
+def api(session: nox.Session) -> None:
+    """Public names and signatures, compared with those of the newest release: fails if one goes without having warned."""
+    install(session, "test", "api")
+    session.run("pytest", "tests/test_api_changes.py", *session.posargs)
+    session.run("python", "-m", "tests.api_changes")
 
 
 @nox.session(tags=["full"])

@@ -15,11 +15,13 @@ class Deprecation(NamedTuple):
 
     Attributes:
         name: With its module; an argument is in brackets behind its function or class.
+        instead: Of an argument its new name.
     """
 
     name: str
     since: str
     gone_in: str
+    instead: str
 
 
 def declared_in(module: str, source: ast.Module) -> Iterator[Deprecation]:
@@ -34,17 +36,18 @@ def _declared(node: ast.AST, owner: str, module: str) -> Iterator[Deprecation]:
             inner = f"{owner}.{child.name}"
             for decorator in child.decorator_list:
                 match decorator:
-                    case ast.Call(func=ast.Attribute(ast.Name("deprecation"), "renamed_argument"), args=[old, _]):
-                        yield _read(f"{inner}({ast.literal_eval(old)})", decorator)
+                    case ast.Call(func=ast.Attribute(ast.Name("deprecation"), "renamed_argument"), args=[old, new]):
+                        yield _read(f"{inner}({ast.literal_eval(old)})", decorator, new)
         match child:
             case ast.Call(func=ast.Attribute(ast.Name("deprecation"), "warn"), args=[name]):
                 yield _read(f"{module}.{ast.literal_eval(name)}", child)
         yield from _declared(child, inner, module)
 
 
-def _read(name: str, call: ast.Call) -> Deprecation:
+def _read(name: str, call: ast.Call, instead: ast.expr | None = None) -> Deprecation:
     given = {each.arg: each.value for each in call.keywords}
-    return Deprecation(name, ast.literal_eval(given["since"]), ast.literal_eval(given["gone_in"]))
+    texts = [ast.literal_eval(value) for value in (given["since"], given["gone_in"], instead or given["instead"])]
+    return Deprecation(name, *texts)
 
 
 def numbers(version: str) -> tuple[int, ...]:
