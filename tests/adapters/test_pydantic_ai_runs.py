@@ -58,7 +58,7 @@ async def test_a_conversation_that_comes_again_without_its_id_or_a_store_is_warn
     stage.side(Answer("Done."), Answer("Done."))
     agent = reader(stage.openai(), Compaction(context_window=WINDOW, summarizer=(asked := CountingSummarizer())))
     for _ in range(2):
-        await agent.run("Go on.", message_history=spoken(14))
+        await agent.run("Go on.", message_history=spoken(14, first=1_000))
     assert len(asked.asked) == 2
     assert caplog.text.count("summarized a conversation once more") == 1
 
