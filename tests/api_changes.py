@@ -1,6 +1,7 @@
 """Public names and signatures compared with those of the newest release. Run by `nox -s api`; exits with 1 if one is broken.
 
-Without a release, a tag such as v0.2.0, the checkout is compared with its last commit, so that at least the comparison runs.
+A release is a dated version of the changelog, and its tag. Before the first one the checkout is compared with its last commit, so
+that at least the comparison runs.
 """
 
 import ast
@@ -29,13 +30,10 @@ class Surface:
     """The public names of a checkout, and its deprecations."""
 
     def __init__(self, checkout: Path) -> None:
-        found = re.search(
-            r'^__version__ = "([\d.]*\d)', (checkout / "compaction_hooks/__init__.py").read_text(), re.MULTILINE
-        )
-        assert found, checkout
-        self.version = numbers(found[1])
+        self.version = read_version(checkout)
         folders = [checkout / folder for folder in PACKAGES.values()]
         loader = griffe.GriffeLoader(search_paths=folders, allow_inspection=False)
+        # A relative path would be of the checkout in which this runs.
         self.packages: list[Any] = [loader.load(package, try_relative_path=False) for package in PACKAGES]
         loader.resolve_aliases(external=False)
         self.modules = {module.path: module for package in self.packages for module in _modules(package)}
@@ -100,28 +98,39 @@ def _cut_short(before: Surface, now: Surface) -> Iterator[str]:
             yield f"{name}: promised to work until {one.gone_in}"
 
 
-def find_reference(checkout: Path) -> str | None:
-    """Return the newest release that a checkout was made from, else its last commit; None outside of git."""
-    for command in (("describe", "--tags", "--abbrev=0", "--match", "v[0-9]*"), ("rev-parse", "--verify", "HEAD")):
-        done = subprocess.run(["git", *command], cwd=checkout, capture_output=True, text=True, check=False)
-        if done.returncode == 0:
-            return done.stdout.strip()
-    return None
+def read_version(checkout: Path) -> tuple[int, ...]:
+    """Return the version that a checkout makes."""
+    text = (checkout / "compaction_hooks" / "__init__.py").read_text(encoding="utf-8")
+    (version,) = re.findall(r'^__version__ = "(\d+\.\d+\.\d+)', text, re.MULTILINE)
+    return numbers(version)
+
+
+def find_release(checkout: Path) -> str | None:
+    """Return the tag of the newest release before the version that is being made, by the changelog; None without one."""
+    changelog = (checkout / "CHANGELOG.md").read_text(encoding="utf-8")
+    dated = re.findall(r"^## (\d+\.\d+\.\d+) - \d", changelog, re.MULTILINE)
+    earlier = [version for version in dated if numbers(version) < read_version(checkout)]
+    return f"v{max(earlier, key=numbers)}" if earlier else None
 
 
 def compare(checkout: Path) -> tuple[str, list[str]]:
-    """Return what a checkout was compared with, and its broken promises."""
-    reference = find_reference(checkout)
-    if reference is None:
-        return "nothing: this is no checkout of git", []
+    """Return what a checkout was compared with, and its broken promises.
+
+    Raises:
+        SystemExit: this clone lacks the tag of the newest release, as one of the last commit alone does.
+    """
+    release = find_release(checkout)
+    command = ["git", "archive", "--format=tar", release or "HEAD", "compaction_hooks", "adapters", "docs"]
+    packed = subprocess.run(command, cwd=checkout, capture_output=True, check=False)
+    if packed.returncode and release:
+        raise SystemExit(f"the release cannot be read (git fetch --tags?): {packed.stderr.decode().strip()}")
+    if packed.returncode:
+        return "nothing: there is no release yet, and no commit", []
     with tempfile.TemporaryDirectory() as folder:
-        command = ["git", "archive", "--format=tar", reference, "compaction_hooks", "adapters", "docs"]
-        packed = subprocess.run(command, cwd=checkout, capture_output=True, check=True).stdout
-        with tarfile.open(fileobj=BytesIO(packed)) as archive:
+        with tarfile.open(fileobj=BytesIO(packed.stdout)) as archive:
             archive.extractall(folder, filter="data")
         found = changes(Surface(Path(folder)), Surface(checkout))
-    is_release = reference.startswith("v")
-    return reference if is_release else "the last commit, as there is no release yet (a tag such as v0.2.0)", found
+    return release or "the last commit, as there is no release yet", found
 
 
 def main() -> None:

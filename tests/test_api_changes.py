@@ -39,6 +39,7 @@ def measure(text): ...
 def other(text): ...
 """
 FILES = {
+    "CHANGELOG.md": "## 0.4.0 - unreleased\n## 0.3.0 - 2026-11-28\n## 0.2.0 - 2026-10-01\n",
     "docs/versions.md": PAGE,
     "compaction_hooks/__init__.py": PACKAGE,
     "compaction_hooks/inner.py": INNER,
@@ -150,9 +151,17 @@ def test_a_name_that_warned_goes_in_the_version_that_was_told(version: str, said
     assert [line.partition(":")[0] for line in compare(checkout)[1]] == said
 
 
-def test_without_a_release_the_last_commit_is_compared(checkout: Path) -> None:
-    subprocess.run(["git", "tag", "-d", "v0.3.0"], cwd=checkout, check=True, capture_output=True)
+def test_before_the_first_release_the_last_commit_is_compared(checkout: Path) -> None:
+    (checkout / "CHANGELOG.md").write_text("## 0.3.0 - 2026-11-28\n", encoding="utf-8")
     change(checkout, INNER_FILE, ", *, limit=9", "")
     reference, found = compare(checkout)
     assert reference.startswith("the last commit")
     assert len(found) == 1
+
+
+def test_a_clone_without_the_tag_of_the_release_does_not_pass(checkout: Path) -> None:
+    """As the last commit alone is, which a CI fetches if it is told nothing else."""
+    subprocess.run(["git", "tag", "-d", "v0.3.0"], cwd=checkout, check=True, capture_output=True)
+    change(checkout, "compaction_hooks/__init__.py", '__version__ = "0.3.0"', NEXT)
+    with pytest.raises(SystemExit, match=r"git fetch --tags.*v0\.3\.0"):
+        compare(checkout)
