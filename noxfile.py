@@ -24,6 +24,13 @@ SERVERS = {"redis-server": "redis-server", "postgres": "postgresql"}
 """By program that the tests of stores start: Debian's package of it. No session installs any."""
 BROWSER = {"chromium": "chromium", "chromedriver": "chromium-driver"}
 """The same of the programs that open reports."""
+HOSTED = {
+    "github-workflows": "workflows/*.yml",
+    "github-issue-forms": "ISSUE_TEMPLATE/[!c]*.yml",
+    "github-issue-config": "ISSUE_TEMPLATE/config.yml",
+    "dependabot": "dependabot.yml",
+}
+"""By kind of file: the files of that kind in .github/."""
 EXTRAS = ",".join(extra for extra in PYPROJECT["project"]["optional-dependencies"] if extra != "all")
 """All extras: what the code of this repository imports."""
 _ADAPTERS = PYPROJECT["tool"]["compaction-hooks"]["adapters"]
@@ -293,10 +300,13 @@ def windows(session: nox.Session) -> None:
 
 @nox.session(tags=["full"])
 def lint(session: nox.Session) -> None:
-    """Rules and format."""
-    session.install(*nox.project.dependency_groups(PYPROJECT, "lint"))
+    """Rules and format; and that what the hosting service reads in .github/ is valid and safe, as far as that shows without it."""
+    session.install(*nox.project.dependency_groups(PYPROJECT, "lint", "workflows"))
     session.run("ruff", "check")
     session.run("ruff", "format", "--check")
+    session.run("zizmor", "--offline", "--quiet", "--persona", "pedantic", ".github")
+    for kind, pattern in HOSTED.items():
+        session.run("check-jsonschema", "--builtin-schema", f"vendor.{kind}", *_files(f".github/{pattern}"))
 
 
 @nox.session(tags=["full"])
@@ -416,7 +426,7 @@ def _copied(folder: Path, *parts: str) -> Path:
     copy = folder / "checkout"
     for part in parts:
         shutil.copytree(part, copy / part, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "noxfile.py"):
+    for name in ("pyproject.toml", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "noxfile.py"):
         shutil.copy(name, copy)
     if Path("../shared").is_dir():
         (folder / "shared").symlink_to(Path("../shared").resolve())
