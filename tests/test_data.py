@@ -1,0 +1,19 @@
+"""Every data file of the tests and the examples has its origin and licence in tests/fixtures/README.md."""
+
+import re
+from collections import Counter
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+TABLE = Path("tests", "fixtures", "README.md")
+
+
+def test_every_data_file_is_in_the_table_of_origins_once() -> None:
+    named = re.findall(r"`((?:tests|examples)/[^`]+\.(?:jsonl?|toml))`", (ROOT / TABLE).read_text(encoding="utf-8"))
+    files = {
+        path.relative_to(ROOT).as_posix()
+        for folder in ("tests", "examples")
+        for path in (ROOT / folder).rglob("*")
+        if path.is_file() and path.suffix not in {".py", ".pyc"} and path != ROOT / TABLE
+    }
+    assert Counter(named) == Counter(files)
