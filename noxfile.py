@@ -51,7 +51,8 @@ TOGETHER = {
     name: [extra for extra, adapter in _ADAPTERS.items() if adapter["environment"] == name]
     for name in {adapter["environment"]: None for adapter in _ADAPTERS.values()}
 }
-"""By environment of the fast suite: the extras in it: litellm and pydantic-ai's openai extra ask for different openai clients."""
+"""By environment of the fast suite: the extras in it. Next to strands, litellm would be an older one, and older still next to
+pydantic-ai's openai extra."""
 
 NOT_IN_CI = ("agents",)
 """Environments whose lowest versions and newest releases only the full matrix tries; `.ci/run` takes sessions with the tag "ci"."""
@@ -258,7 +259,8 @@ def proxy(session: nox.Session) -> None:
 @nox.session(tags=["full"])
 def typing(session: nox.Session) -> None:
     """mypy and pyright, both strict: packages, tests, programs on the providers' clients and of README.md; mypy: those of docs/."""
-    groups = groups_of(*(extra for extra in ADAPTERS if extra != "pydantic-ai"))  # its openai client is not litellm's
+    # The groups of pydantic-ai have a client of OpenAI that only very old versions of litellm take next to strands.
+    groups = groups_of(*(extra for extra in ADAPTERS if extra != "pydantic-ai"))
     install(session, "test", "property", "typing", "provider", "browser", "deepagents", *groups, extras=EXTRAS)
     session.run("mypy")
     session.run("pyright")
