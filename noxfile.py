@@ -348,7 +348,7 @@ def _build(session: nox.Session, folder: Path) -> tuple[Path, Path]:
 
 @nox.session
 def release(session: nox.Session) -> None:
-    """The files of a release, in dist/, tried as users meet them; and its notes. `-- v0.2.0`: they must be those of this tag."""
+    """The files of a release, in dist/, tried as users meet them; and its notes. `-- v1.2.3`: they must be those of this tag."""
     version, notes = _version_and_notes(session)
     if session.posargs not in ([], [f"v{version}"]):
         session.error(f"the version is {version}, which is not that of the tag {' '.join(session.posargs)}")
