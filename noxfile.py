@@ -5,6 +5,7 @@ Needs uv beside nox (`pip install nox uv`): it makes the environments, and resol
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -24,6 +25,13 @@ SERVERS = {"redis-server": "redis-server", "postgres": "postgresql"}
 """By program that the tests of stores start: Debian's package of it. No session installs any."""
 BROWSER = {"chromium": "chromium", "chromedriver": "chromium-driver"}
 """The same of the programs that open reports."""
+HOSTED = {
+    "github-workflows": "workflows/*.yml",
+    "github-issue-forms": "ISSUE_TEMPLATE/[!c]*.yml",
+    "github-issue-config": "ISSUE_TEMPLATE/config.yml",
+    "dependabot": "dependabot.yml",
+}
+"""By kind of file: the files of that kind in .github/."""
 EXTRAS = ",".join(extra for extra in PYPROJECT["project"]["optional-dependencies"] if extra != "all")
 """All extras: what the code of this repository imports."""
 _ADAPTERS = PYPROJECT["tool"]["compaction-hooks"]["adapters"]
@@ -44,7 +52,8 @@ TOGETHER = {
     name: [extra for extra, adapter in _ADAPTERS.items() if adapter["environment"] == name]
     for name in {adapter["environment"]: None for adapter in _ADAPTERS.values()}
 }
-"""By environment of the fast suite: the extras in it: litellm and pydantic-ai's openai extra ask for different openai clients."""
+"""By environment of the fast suite: the extras in it. Next to strands, litellm would be an older one, and older still next to
+pydantic-ai's openai extra."""
 
 NOT_IN_CI = ("agents",)
 """Environments whose lowest versions and newest releases only the full matrix tries; `.ci/run` takes sessions with the tag "ci"."""
@@ -251,13 +260,13 @@ def proxy(session: nox.Session) -> None:
 @nox.session(tags=["full"])
 def typing(session: nox.Session) -> None:
     """mypy and pyright, both strict: packages, tests, programs on the providers' clients and of README.md; mypy: those of docs/."""
-    groups = groups_of(*(extra for extra in ADAPTERS if extra != "pydantic-ai"))  # its openai client is not litellm's
+    # The groups of pydantic-ai have a client of OpenAI that only very old versions of litellm take next to strands.
+    groups = groups_of(*(extra for extra in ADAPTERS if extra != "pydantic-ai"))
     install(session, "test", "property", "typing", "provider", "browser", "api", "deepagents", *groups, extras=EXTRAS)
     session.run("mypy")
     session.run("pyright")
     with tempfile.TemporaryDirectory() as folder:
-        text = Path("README.md").read_text(encoding="utf-8")
-        for number, program in enumerate(re.findall(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)):
+        for number, program in enumerate(_programs(Path("README.md"))):
             # The frameworks' own types are unknown in part.
             mode = "# pyright: basic\n" if "compaction_adapters" in program else ""
             (Path(folder) / f"readme_{number}.py").write_text(mode + program, encoding="utf-8")
@@ -272,10 +281,14 @@ def typing(session: nox.Session) -> None:
         session.run("mypy", *options, *codes, folder)
 
 
+def _programs(page: Path) -> list[str]:
+    return re.findall(r"^```python\n(.*?)^```$", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+
+
 def _write_programs(page: Path, folder: Path) -> None:
     """Write the programs of a page as modules: those that begin with a file name into that file, the others into one."""
     programs: dict[str, str] = {}
-    for program in re.findall(r"^```python\n(.*?)^```$", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE):
+    for program in _programs(page):
         named = re.match(r"# (\w+\.py)\n", program)
         name = named[1] if named else f"page_{page.stem.replace('-', '_')}.py"
         programs[name] = programs.get(name, "") + program
@@ -293,10 +306,13 @@ def windows(session: nox.Session) -> None:
 
 @nox.session(tags=["full"])
 def lint(session: nox.Session) -> None:
-    """Rules and format."""
-    session.install(*nox.project.dependency_groups(PYPROJECT, "lint"))
+    """Rules and format; and that what the hosting service reads in .github/ is valid and safe, as far as that shows without it."""
+    session.install(*nox.project.dependency_groups(PYPROJECT, "lint", "workflows"))
     session.run("ruff", "check")
     session.run("ruff", "format", "--check")
+    session.run("zizmor", "--offline", "--quiet", "--persona", "pedantic", ".github")
+    for kind, pattern in HOSTED.items():
+        session.run("check-jsonschema", "--builtin-schema", f"vendor.{kind}", *_files(f".github/{pattern}"))
 
 
 @nox.session(tags=["full"])
@@ -312,13 +328,90 @@ def package(session: nox.Session) -> None:
     """The built wheel, installed outside the repository, holds every module, both py.typed files, and the files of a report."""
     with tempfile.TemporaryDirectory() as folder:
         outside, recorded = Path(folder), Path("examples/session.jsonl").resolve()
-        session.run("uv", "build", "--quiet", "--out-dir", folder)
-        (wheel,) = outside.glob("*.whl")
+        wheel, _ = _build(session, outside)
         session.install(f"compaction-hooks[{EXTRAS}] @ {wheel.as_uri()}")
         session.install(*nox.project.dependency_groups(PYPROJECT, "test"))  # pytest, for its plugin
         with session.chdir(outside):
             session.run("python", "-I", "-c", IMPORT_EVERYTHING)
             session.run("compaction-hooks", "report", str(recorded), "--output", str(outside / "report.html"))
+
+
+def _build(session: nox.Session, folder: Path) -> tuple[Path, Path]:
+    """Build into a folder, and once more from the unpacked sdist, which must give the same bytes.
+
+    Returns:
+        The wheel, and the folder of the unpacked sdist.
+    """
+    built, again = folder / "dist", folder / "again"
+    session.run("uv", "build", "--quiet", "--out-dir", str(built))
+    (wheel,), (sdist,) = built.glob("*.whl"), built.glob("*.tar.gz")
+    shutil.unpack_archive(sdist, folder)
+    unpacked = folder / sdist.name.removesuffix(".tar.gz")
+    session.run("uv", "build", "--quiet", "--out-dir", str(again), str(unpacked))
+    for file in (wheel, sdist):
+        if file.read_bytes() != (again / file.name).read_bytes():
+            session.error(f"{file.name}: built again from the sdist, it has other bytes")
+    return wheel, unpacked
+
+
+@nox.session
+def release(session: nox.Session) -> None:
+    """The files of a release, in dist/, tried as users meet them; and its notes. `-- v1.2.3`: they must be those of this tag."""
+    version, notes = _version_and_notes(session)
+    if session.posargs not in ([], [f"v{version}"]):
+        session.error(f"the version is {version}, which is not that of the tag {' '.join(session.posargs)}")
+    if Path(".git").exists() and session.run("git", "status", "--porcelain", silent=True, external=True):
+        session.error("a release has what is committed, and there is more here: see `git status`")
+    with tempfile.TemporaryDirectory() as folder:
+        wheel, unpacked = _build(session, Path(folder))
+        session.install(*nox.project.dependency_groups(PYPROJECT, "release"))
+        files = [wheel, wheel.parent / f"{unpacked.name}.tar.gz"]
+        session.run("twine", "check", "--strict", *map(str, files))
+        _try_wheel(session, Path(folder), wheel, version)
+        with session.chdir(unpacked):
+            session.run("bash", "-euo", "pipefail", "-c", _try_it(), external=True)
+        shutil.rmtree("dist", ignore_errors=True)
+        Path("dist").mkdir()
+        for file in files:
+            shutil.copy(file, "dist")
+            session.log(f"{hashlib.sha256(file.read_bytes()).hexdigest()}  dist/{file.name}")
+    print(notes)
+
+
+def _version_and_notes(session: nox.Session) -> tuple[str, str]:
+    """Return the version and its entry in CHANGELOG.md, which must have a date."""
+    code, changes = (Path(name).read_text("utf-8") for name in ("compaction_hooks/__init__.py", "CHANGELOG.md"))
+    version = re.findall(r'^__version__ = "(.+)"$', code, re.MULTILINE)[0]
+    heading = rf"^## {re.escape(version)} - \d{{4}}-\d\d-\d\d\n"
+    notes = re.findall(rf"{heading}(.*?)(?=^## |\Z)", changes, re.DOTALL | re.MULTILINE)
+    if not notes:
+        session.error(f"{version} has no date in CHANGELOG.md: a release has one, as CONTRIBUTING.md says")
+    return version, notes[0].strip()
+
+
+def _try_wheel(session: nox.Session, outside: Path, wheel: Path, version: str) -> None:
+    """Install the wheel into an empty environment: nothing comes with it, and a program of README.md runs; then the command."""
+    recorded, scripts = Path("examples/session.jsonl").resolve(), outside / "environment" / "bin"
+    python, command = str(scripts / "python"), str(scripts / "compaction-hooks")
+    # The program in README.md that needs no client of a provider.
+    (program,) = (program for program in _programs(Path("README.md")) if "openai" not in program)
+    session.run("uv", "venv", "--quiet", "--python", THIS_PYTHON, str(scripts.parent))
+    session.run("uv", "pip", "install", "--quiet", "--python", python, str(wheel))
+    installed = str(session.run("uv", "pip", "freeze", "--quiet", "--python", python, silent=True)).splitlines()
+    if len(installed) != 1:
+        session.error(f"more than the wheel is installed: {installed}")
+    with session.chdir(outside):
+        session.run(python, "-I", "-c", program, external=True)
+        session.run("uv", "pip", "install", "--quiet", "--python", python, f"compaction-hooks[cli] @ {wheel.as_uri()}")
+        if session.run(command, "--version", silent=True, external=True) != f"compaction-hooks {version}\n":
+            session.error(f"the installed command is not of version {version}")
+        session.run(command, "replay", str(recorded), "--window", "16k", silent=True, external=True)
+
+
+def _try_it() -> str:
+    """Return the line under README.md's heading "Try it", word for word."""
+    section = Path("README.md").read_text("utf-8").partition("## Try it\n")[2]
+    return str(re.findall(r"^```\n(.*?)^```$", section, re.DOTALL | re.MULTILINE)[0])
 
 
 @nox.session(tags=["full"])
@@ -424,7 +517,7 @@ def _copied(folder: Path, *parts: str) -> Path:
     copy = folder / "checkout"
     for part in parts:
         shutil.copytree(part, copy / part, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "noxfile.py"):
+    for name in ("pyproject.toml", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "noxfile.py"):
         shutil.copy(name, copy)
     if Path("../shared").is_dir():
         (folder / "shared").symlink_to(Path("../shared").resolve())

@@ -31,7 +31,7 @@ if typing.TYPE_CHECKING:
     from compaction_hooks.view.projection import project
     from compaction_hooks.view.record import CompactionRecord
 
-__version__ = "0.2.0.dev0"
+__version__ = "0.2.0"
 
 __all__ = [
     "CallOptions",

@@ -17,6 +17,7 @@ PAGES = [
     "README.md",
     "CONTRIBUTING.md",
     "CHANGELOG.md",
+    "SECURITY.md",
     *sorted(page.relative_to(ROOT).as_posix() for page in (ROOT / "docs").rglob("*.md")),
 ]
 
@@ -115,7 +116,7 @@ def test_the_package_page_leads_to_pages_that_are_there() -> None:
 
 
 def test_the_readme_and_the_list_of_pages_lead_to_every_page() -> None:
-    lists = ("README.md", "docs/README.md", "docs/api/README.md")
+    lists = ("README.md", "docs/README.md", "docs/api/README.md", "docs/security.md")
     listed = {target for page in lists for target, _ in links(page)}
     assert listed >= set(PAGES) - {"README.md"}
 
