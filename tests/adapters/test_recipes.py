@@ -14,7 +14,7 @@ import pytest
 from compaction_hooks import CompactionController
 from compaction_hooks.stores import SQLiteStore
 from tests.conversations import prose, talk
-from tests.provider import Answer, Call, LoopbackProvider, Side
+from tests.provider import Answer, Call, LoopbackProvider, Received, Side
 from tests.stores.servers import PASSWORD, postgres_server, redis_server
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -39,8 +39,9 @@ class InSmallWindow(compaction_hooks.CompactionController):
         super().__init__(**{{**keywords, "context_window": {WINDOW}}})
 
 compaction_hooks.CompactionController = InSmallWindow
-names = runpy.run_path(sys.argv[1], run_name="__main__")
-exec(sys.argv[2], names)
+then = sys.argv.pop(1)
+sys.argv.pop(0)
+exec(then, runpy.run_path(sys.argv[0], run_name="__main__"))
 """
 """Runs a program in which every model has a small window, and then the code of a test with the program's names."""
 
@@ -59,22 +60,27 @@ class Stage:
             "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "adapters")]),
         }
 
-    def run(self, name: str, then: str = "", typed: str = "", **environment: str) -> str:
-        """Run a program, then more code with its names; return what it printed."""
+    def start(self, name: str, *arguments: str, then: str = "", **environment: str) -> subprocess.Popen[str]:
+        """Start a program, which is followed by more code with its names."""
         file = self.folder / f"{name}.py"
         file.write_text(PROGRAMS[name], encoding="utf-8")
-        done = subprocess.run(
-            [sys.executable, "-c", RUNNER, str(file), then],
+        return subprocess.Popen(
+            [sys.executable, "-c", RUNNER, then, str(file), *arguments],
             cwd=self.folder,
             env=self.environment | environment,
-            input=typed,
-            capture_output=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             text=True,
-            check=False,
         )
-        assert done.returncode == 0, done.stderr
+
+    def run(self, name: str, *arguments: str, then: str = "", typed: str = "", **environment: str) -> str:
+        """Run a program to its end; return what it printed."""
+        process = self.start(name, *arguments, then=then, **environment)
+        printed, told = process.communicate(typed)
+        assert process.returncode == 0, told
         assert self.side.rejections == []
-        return done.stdout
+        return printed
 
     def read_files(self, count: int) -> None:
         """Let the model read a file so many times before it answers."""
@@ -137,30 +143,25 @@ def check_loop(side: Side, writer: str) -> None:
 @needs("openai")
 def test_a_stream_of_openai_tells_its_usage(stage: Stage) -> None:
     stage.answer(1)
-    printed = stage.run("openai_stream", "print(session.state().is_estimate, messages[-1]['content'])")
+    printed = stage.run("openai_stream", then="print(session.state().is_estimate, messages[-1]['content'])")
     assert printed == "It is ported.False It is ported.\n"
 
 
 @needs("anthropic")
 def test_a_stream_of_anthropic_tells_its_usage(stage: Stage) -> None:
     stage.answer(1)
-    printed = stage.run("anthropic_stream", "print(session.state().is_estimate, messages[-1]['content'][0].text)")
+    printed = stage.run("anthropic_stream", then="print(session.state().is_estimate, messages[-1]['content'][0].text)")
     assert printed == "It is ported.False It is ported.\n"
 
 
 @needs("openai")
 def test_a_chat_is_compacted_and_the_compaction_undone(stage: Stage) -> None:
+    lines = [f"Read this: {prose(700)}"] * 8
     stage.answer(9)
-    lines = [f"Read this: {prose(700)}" for _ in range(8)]
-    printed = stage.run("chat", typed="\n".join([*lines, "/compact the API", "/undo", "/undo", "Go on."])).splitlines()
-    said = printed[2 * len(lines) :]
+    printed = stage.run("chat", typed="\n".join([*lines, "/compact the API", "/undo", "Go on."])).splitlines()
+    assert "\n".join(printed[2 * len(lines) :]) in (ROOT / "docs" / "recipes.md").read_text(encoding="utf-8")
     (asked,) = (request for request in stage.side.requests if request.is_summary)
     assert "the API" in str(asked.messages)
-    assert re.fullmatch(r"compacted: [\d,]+ to [\d,]+ tokens", said[0])
-    cost = f"summaries cost {asked.input_tokens:,} tokens in, "
-    assert re.match(r"\[about [\d,]+ of 12,000 tokens \(\d+%\), compacts in [\d,]+; 1 compactions; " + cost, said[1])
-    assert said[2::2] == ["undone", "there is no compaction to undo", "It is ported."]
-    assert "; 0 compactions; " in said[-1]
 
 
 def test_the_data_of_one_user_is_deleted_and_nothing_else(stage: Stage) -> None:
@@ -188,7 +189,7 @@ def test_a_graph_keeps_checkpoints_and_records_in_one_database(stage: Stage) -> 
     stage.answer(9)
     with postgres_server() as server:
         url = f"postgresql://worker:{PASSWORD.replace(' ', '%20')}@127.0.0.1:{server.port}/postgres"
-        printed = stage.run("graph", GRAPH, DATABASE_URL=url)
+        printed = stage.run("graph", then=GRAPH, DATABASE_URL=url)
     assert printed.splitlines() == ["It is ported.", "18 ['user-7/thread-1']", "{} []"]
     assert SUMMARY in str(stage.side.model_requests[-1].messages)
 
@@ -197,7 +198,7 @@ WEB = f"""
 import asyncio, httpx, runpy, sys
 
 async def use():
-    workers = [app, runpy.run_path(sys.argv[1])["app"]]
+    workers = [app, runpy.run_path(sys.argv[0])["app"]]
     clients = [httpx.AsyncClient(transport=httpx.ASGITransport(worker), base_url="http://web") for worker in workers]
 
     async def ask(client, text):
@@ -205,7 +206,7 @@ async def use():
 
     for number in range(6):
         await asyncio.gather(*(ask(client, "Read this: " + "{prose(1_200)}") for client in clients))
-    said = [json.loads(line)["role"] for line in await redis.lrange("messages:user-7/a", 0, -1)]
+    said = [message["role"] for message in json.loads(await redis.hget("messages:user-7", "a"))]
     print(said == ["user", "assistant"] * 12, await RedisStore(redis).session_ids())
     for client in clients:
         assert (await client.delete("/users/user-7")).status_code == 204
@@ -221,16 +222,29 @@ asyncio.run(use())
 def test_two_workers_serve_one_conversation_at_once(stage: Stage) -> None:
     stage.answer(12)
     with redis_server() as server:
-        printed = stage.run("web", WEB, REDIS_URL=f"redis://:{PASSWORD.replace(' ', '%20')}@127.0.0.1:{server.port}/0")
+        printed = stage.run("web", then=WEB, REDIS_URL=f"redis://:{PASSWORD.replace(' ', '%20')}@127.0.0.1:{server.port}/0")
     assert printed.splitlines() == ["True ['user-7/a']", "[]"]
     assert SUMMARY in str(stage.side.model_requests[-1].messages)
 
 
 @needs("openai", "dbos")
-def test_a_workflow_that_is_run_again_asks_no_model(stage: Stage) -> None:
-    stage.answer(2)
-    assert [stage.run("workflow") for _ in range(2)] == ["It is ported.\n"] * 2
-    assert len(stage.side.requests) == 2
+def test_a_workflow_that_is_killed_goes_on_with_the_same_view_and_pays_for_no_summary_twice(stage: Stage) -> None:
+    tasks = [f"{prose(700)} {number}" for number in range(17)]
+    running = stage.start("workflow", *tasks)
+
+    def kill(received: Received) -> Answer:
+        if len(stage.side.model_requests) == 15:  # the last but one comes in
+            running.kill()
+        return Answer("It is ported.")
+
+    stage.side.think = kill
+    running.communicate()
+    before = [*stage.side.requests]
+    assert SUMMARY in str(before[-1].messages)
+    assert stage.run("workflow", *tasks) == "It is ported.\n"
+    after = stage.side.requests[len(before) :]
+    assert [request.is_summary for request in after] == [False] * 2
+    assert after[0].body == before[-1].body
 
 
 def test_every_recipe_is_run() -> None:
