@@ -159,9 +159,15 @@ def test_a_chat_is_compacted_and_the_compaction_undone(stage: Stage) -> None:
     lines = [f"Read this: {prose(700)}"] * 8
     stage.answer(9)
     printed = stage.run("chat", typed="\n".join([*lines, "/compact the API", "/undo", "Go on."])).splitlines()
-    assert "\n".join(printed[2 * len(lines) :]) in (ROOT / "docs" / "recipes.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "recipes.md").read_text(encoding="utf-8")
+    assert without_figures("\n".join(printed[2 * len(lines) :])) in without_figures(page)
     (asked,) = (request for request in stage.side.requests if request.is_summary)
     assert "the API" in str(asked.messages)
+
+
+def without_figures(text: str) -> str:
+    """Return a text without the sizes in it, which depend on the tokenizers that are installed."""
+    return re.sub(r"[\d,]+(?= |%|;)", "", text)
 
 
 def test_the_data_of_one_user_is_deleted_and_nothing_else(stage: Stage) -> None:
