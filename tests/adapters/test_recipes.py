@@ -228,7 +228,9 @@ asyncio.run(use())
 def test_two_workers_serve_one_conversation_at_once(stage: Stage) -> None:
     stage.answer(12)
     with redis_server() as server:
-        printed = stage.run("web", then=WEB, REDIS_URL=f"redis://:{PASSWORD.replace(' ', '%20')}@127.0.0.1:{server.port}/0")
+        printed = stage.run(
+            "web", then=WEB, REDIS_URL=f"redis://:{PASSWORD.replace(' ', '%20')}@127.0.0.1:{server.port}/0"
+        )
     assert printed.splitlines() == ["True ['user-7/a']", "[]"]
     assert SUMMARY in str(stage.side.model_requests[-1].messages)
 
