@@ -20,9 +20,9 @@ R = TypeVar("R")
 SYNC_HELPER = "compaction-sync-helper"
 """The name of the core's thread in which a sync caller's summarizer may block."""
 REASONING_TOKENS: Final = 8_192
-"""The room for reasoning in the limit of a summary's answer, of which providers count it as a part. The newest models of OpenAI and
-Anthropic reason unless told not to; a limit of the summary alone would cut it off. Together with 4,096 tokens for the summary it
-is below the least that a current model may write (16,384: gpt-4o)."""
+"""The room for reasoning in the limit of a summary's answer: providers count reasoning as a part of the answer. The newest models
+of OpenAI and Anthropic reason unless told not to, and a limit of the summary alone would cut it off. With 4,096 tokens for the
+summary it stays below the least that a current model may write (16,384: gpt-4o)."""
 
 
 def asker(
