@@ -1,0 +1,238 @@
+"""The programs of the recipes, each in a process of its own: models are played, and have a small window; servers are real."""
+
+import importlib
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from compaction_hooks import CompactionController
+from compaction_hooks.stores import SQLiteStore
+from tests.conversations import prose, talk
+from tests.provider import Answer, Call, LoopbackProvider, Side
+from tests.stores.servers import PASSWORD, postgres_server, redis_server
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = ("recipes", "recipes-services")
+PROGRAMS: dict[str, str] = {
+    name: program
+    for page in PAGES
+    for program, name in re.findall(
+        r"^```python\n(# (\w+)\.py\n.*?)^```$",
+        (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8"),
+        re.DOTALL | re.MULTILINE,
+    )
+}
+"""By the name of its file, without its ending."""
+WINDOW = 12_000
+SUMMARY = "[Conversation summary]"
+RUNNER = f"""
+import runpy, sys, compaction_hooks
+
+class InSmallWindow(compaction_hooks.CompactionController):
+    def __init__(self, **keywords):
+        super().__init__(**{{**keywords, "context_window": {WINDOW}}})
+
+compaction_hooks.CompactionController = InSmallWindow
+names = runpy.run_path(sys.argv[1], run_name="__main__")
+exec(sys.argv[2], names)
+"""
+"""Runs a program in which every model has a small window, and then the code of a test with the program's names."""
+
+
+class Stage:
+    """A folder in which programs run, and the side of the provider that they reach."""
+
+    def __init__(self, folder: Path, provider: LoopbackProvider, side: Side) -> None:
+        self.folder = folder
+        self.side = side
+        self.environment = os.environ | {
+            "OPENAI_API_KEY": "recipes",
+            "OPENAI_BASE_URL": provider.openai_url,
+            "ANTHROPIC_API_KEY": "recipes",
+            "ANTHROPIC_BASE_URL": provider.anthropic_url,
+            "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "adapters")]),
+        }
+
+    def run(self, name: str, then: str = "", typed: str = "", **environment: str) -> str:
+        """Run a program, then more code with its names; return what it printed."""
+        file = self.folder / f"{name}.py"
+        file.write_text(PROGRAMS[name], encoding="utf-8")
+        done = subprocess.run(
+            [sys.executable, "-c", RUNNER, str(file), then],
+            cwd=self.folder,
+            env=self.environment | environment,
+            input=typed,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        assert self.side.rejections == []
+        return done.stdout
+
+    def read_files(self, count: int) -> None:
+        """Let the model read a file so many times before it answers."""
+        (self.folder / "src.py").write_text(prose(700), encoding="utf-8")
+        self.side.answers.extend(
+            Answer(f"Step {number}: {prose(400)}", (Call("read_file", {"path": path}),))
+            for number, path in enumerate(["missing.py", *["src.py"] * count])
+        )
+        self.answer(1)
+
+    def answer(self, count: int) -> None:
+        """Let the model give so many answers."""
+        self.side.answers.extend([Answer("It is ported.")] * count)
+
+
+@pytest.fixture
+def stage(tmp_path: Path, provider: LoopbackProvider) -> Stage:
+    return Stage(tmp_path, provider, provider.conversation("recipes", window=WINDOW))
+
+
+def needs(*modules: str) -> Callable[[Any], Any]:
+    """Skip a test unless these modules are installed."""
+    missing = [module for module in modules if not _is_installed(module)]
+    return pytest.mark.skipif(bool(missing), reason=f"not installed: {missing}")
+
+
+def _is_installed(module: str) -> bool:
+    try:
+        importlib.import_module(module)
+    except ImportError:
+        return False
+    return True
+
+
+@needs("openai")
+def test_the_loop_of_openai_goes_on_behind_a_summary_of_the_cheaper_model(stage: Stage) -> None:
+    stage.read_files(20)
+    assert stage.run("openai_loop") == "It is ported.\n"
+    check_loop(stage.side, "gpt-5-mini")
+
+
+@needs("anthropic")
+def test_the_loop_of_anthropic_has_two_cache_marks_in_each_request(stage: Stage) -> None:
+    stage.read_files(20)
+    assert stage.run("anthropic_loop") == "It is ported.\n"
+    check_loop(stage.side, "claude-haiku-4-5")
+    for request in stage.side.model_requests:
+        assert request.body["cache_control"] == request.body["system"][-1]["cache_control"] == {"type": "ephemeral"}
+        assert str(request.body).count("cache_control") == 2
+
+
+def check_loop(side: Side, writer: str) -> None:
+    """Check that the whole task was done, that a model wrote summaries, and that the requests behind them have them."""
+    assert len(side.model_requests) == 22
+    assert {request.body["model"] for request in side.requests if request.is_summary} == {writer}
+    assert SUMMARY in str(side.model_requests[-1].messages)
+    assert "No such file" in str(side.model_requests[1].messages)
+
+
+@needs("openai")
+def test_a_stream_of_openai_tells_its_usage(stage: Stage) -> None:
+    stage.answer(1)
+    printed = stage.run("openai_stream", "print(session.state().is_estimate, messages[-1]['content'])")
+    assert printed == "It is ported.False It is ported.\n"
+
+
+@needs("anthropic")
+def test_a_stream_of_anthropic_tells_its_usage(stage: Stage) -> None:
+    stage.answer(1)
+    printed = stage.run("anthropic_stream", "print(session.state().is_estimate, messages[-1]['content'][0].text)")
+    assert printed == "It is ported.False It is ported.\n"
+
+
+@needs("openai")
+def test_a_chat_is_compacted_and_the_compaction_undone(stage: Stage) -> None:
+    stage.answer(9)
+    lines = [f"Read this: {prose(700)}" for _ in range(8)]
+    printed = stage.run("chat", typed="\n".join([*lines, "/compact the API", "/undo", "/undo", "Go on."])).splitlines()
+    said = printed[2 * len(lines) :]
+    (asked,) = (request for request in stage.side.requests if request.is_summary)
+    assert "the API" in str(asked.messages)
+    assert re.fullmatch(r"compacted: [\d,]+ to [\d,]+ tokens", said[0])
+    cost = f"summaries cost {asked.input_tokens:,} tokens in, "
+    assert re.match(r"\[about [\d,]+ of 12,000 tokens \(\d+%\), compacts in [\d,]+; compactions: 1; " + cost, said[1])
+    assert said[2::2] == ["undone", "there is no compaction to undo", "It is ported."]
+    assert "; compactions: 0; " in said[-1]
+
+
+def test_the_data_of_one_user_is_deleted_and_nothing_else(stage: Stage) -> None:
+    store = SQLiteStore(stage.folder / "records.db")
+    controller: Any = CompactionController(context_window=WINDOW, store=store)
+    for id in ("user-7/a", "user-7/b", "user-70/a", "user-8/thread-1"):
+        controller.session(id).compact_sync(talk(20), keep_recent_tokens=300)
+    assert stage.run("delete") == "['user-7/a', 'user-7/b']\n"
+    assert store.session_ids() == ["user-70/a"]
+    store.close()
+
+
+GRAPH = """
+for _ in range(8):
+    graph.invoke({"messages": [HumanMessage("Read this: " + "the parser reads every line of the file. " * 160)]}, thread)
+print(len(graph.get_state(thread).values["messages"]), PostgresStore(pool).session_ids("user-7/"))
+compact.forget_sync(graph, thread)
+print(graph.get_state(thread).values, PostgresStore(pool).session_ids())
+pool.close()
+"""
+
+
+@needs("langchain_openai", "langgraph.checkpoint.postgres", "psycopg_pool")
+def test_a_graph_keeps_checkpoints_and_records_in_one_database(stage: Stage) -> None:
+    stage.answer(9)
+    with postgres_server() as server:
+        url = f"postgresql://worker:{PASSWORD.replace(' ', '%20')}@127.0.0.1:{server.port}/postgres"
+        printed = stage.run("graph", GRAPH, DATABASE_URL=url)
+    assert printed.splitlines() == ["It is ported.", "18 ['user-7/thread-1']", "{} []"]
+    assert SUMMARY in str(stage.side.model_requests[-1].messages)
+
+
+WEB = f"""
+import asyncio, runpy, sys, httpx
+
+async def use():
+    workers = [app, runpy.run_path(sys.argv[1])["app"]]
+    clients = [httpx.AsyncClient(transport=httpx.ASGITransport(worker), base_url="http://web") for worker in workers]
+
+    async def ask(client, text):
+        assert (await client.post("/chat/user-7/a", json={{"text": text}})).json() == {{"text": "It is ported."}}
+
+    for _ in range(6):
+        await asyncio.gather(*(ask(client, "Read this: " + "{prose(900)}") for client in clients))
+    said = [json.loads(line)["role"] for line in await redis.lrange("messages:user-7/a", 0, -1)]
+    print(said == ["user", "assistant"] * 12, await RedisStore(redis).session_ids())
+    for client in clients:
+        assert (await client.delete("/users/user-7")).status_code == 204
+        await client.aclose()
+    print(await redis.keys("*"))
+    await redis.aclose()
+
+asyncio.run(use())
+"""
+
+
+@needs("openai", "redis", "starlette", "httpx")
+def test_two_workers_serve_one_conversation_at_once(stage: Stage) -> None:
+    stage.answer(12)
+    with redis_server() as server:
+        printed = stage.run("web", WEB, REDIS_URL=f"redis://:{PASSWORD.replace(' ', '%20')}@127.0.0.1:{server.port}/0")
+    assert printed.splitlines() == ["True ['user-7/a']", "[]"]
+    assert SUMMARY in str(stage.side.model_requests[-1].messages)
+
+
+@needs("openai", "dbos")
+def test_a_workflow_that_is_run_again_asks_no_model(stage: Stage) -> None:
+    stage.answer(2)
+    assert [stage.run("workflow") for _ in range(2)] == ["It is ported.\n"] * 2
+    assert len(stage.side.requests) == 2
+
+
+def test_every_recipe_is_run() -> None:
+    text = Path(__file__).read_text(encoding="utf-8")
+    assert set(re.findall(r'\.run\(\s*"(\w+)"', text)) == set(PROGRAMS)
