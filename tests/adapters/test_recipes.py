@@ -120,7 +120,7 @@ def test_the_loop_of_openai_goes_on_behind_a_summary_of_the_cheaper_model(stage:
 def test_the_loop_of_anthropic_has_two_cache_marks_in_each_request(stage: Stage) -> None:
     stage.read_files(20)
     assert stage.run("anthropic_loop") == "It is ported.\n"
-    check_loop(stage.side, "claude-haiku-4-5")
+    check_loop(stage.side, "claude-haiku-5-5")
     for request in stage.side.model_requests:
         assert request.body["cache_control"] == request.body["system"][-1]["cache_control"] == {"type": "ephemeral"}
         assert str(request.body).count("cache_control") == 2
