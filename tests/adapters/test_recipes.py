@@ -5,7 +5,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,11 +39,13 @@ class InSmallWindow(compaction_hooks.CompactionController):
         super().__init__(**{{**keywords, "context_window": {WINDOW}}})
 
 compaction_hooks.CompactionController = InSmallWindow
-then = sys.argv.pop(1)
-sys.argv.pop(0)
-exec(then, runpy.run_path(sys.argv[0], run_name="__main__"))
+_, then, files, *arguments = sys.argv
+for file in files.split():
+    sys.argv = [file, *arguments]
+    names = runpy.run_path(file, run_name="__main__")
+exec(then, names)
 """
-"""Runs a program in which every model has a small window, and then the code of a test with the program's names."""
+"""Runs programs in which every model has a small window, and then the code of a test with the names of the last."""
 
 
 class Stage:
@@ -60,12 +62,15 @@ class Stage:
             "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "adapters")]),
         }
 
-    def start(self, name: str, *arguments: str, then: str = "", **environment: str) -> subprocess.Popen[str]:
-        """Start a program, which is followed by more code with its names."""
-        file = self.folder / f"{name}.py"
-        file.write_text(PROGRAMS[name], encoding="utf-8")
+    def start(
+        self, *names: str, arguments: Sequence[str] = (), then: str = "", **environment: str
+    ) -> subprocess.Popen[str]:
+        """Start programs in one process, with more code after them that has the names of the last."""
+        for name in names:
+            (self.folder / f"{name}.py").write_text(PROGRAMS[name], encoding="utf-8")
+        files = " ".join(f"{name}.py" for name in names)
         return subprocess.Popen(
-            [sys.executable, "-c", RUNNER, then, str(file), *arguments],
+            [sys.executable, "-c", RUNNER, then, files, *arguments],
             cwd=self.folder,
             env=self.environment | environment,
             stdin=subprocess.PIPE,
@@ -74,9 +79,11 @@ class Stage:
             text=True,
         )
 
-    def run(self, name: str, *arguments: str, then: str = "", typed: str = "", **environment: str) -> str:
-        """Run a program to its end; return what it printed."""
-        process = self.start(name, *arguments, then=then, **environment)
+    def run(
+        self, *names: str, arguments: Sequence[str] = (), then: str = "", typed: str = "", **environment: str
+    ) -> str:
+        """Run programs to their end; return what they printed."""
+        process = self.start(*names, arguments=arguments, then=then, **environment)
         printed, told = process.communicate(typed)
         assert process.returncode == 0, told
         assert self.side.rejections == []
@@ -116,42 +123,37 @@ def _is_installed(module: str) -> bool:
 
 
 @needs("openai")
-def test_the_loop_of_openai_goes_on_behind_a_summary_of_the_cheaper_model(stage: Stage) -> None:
+def test_a_loop_of_openai_goes_on_behind_a_summary_and_a_stream_tells_its_usage(stage: Stage) -> None:
     stage.read_files(20)
-    assert stage.run("openai_loop") == "It is ported.\n"
+    stage.answer(1)
+    shown = "print(session.state().is_estimate, messages[-1]['content'])"
+    assert stage.run("openai_loop", "openai_stream", then=shown) == PRINTED
     check_loop(stage.side, "gpt-5-mini")
 
 
 @needs("anthropic")
-def test_the_loop_of_anthropic_has_two_cache_marks_in_each_request(stage: Stage) -> None:
+def test_a_loop_of_anthropic_has_two_cache_marks_in_each_request_and_a_stream_tells_its_usage(stage: Stage) -> None:
     stage.read_files(20)
-    assert stage.run("anthropic_loop") == "It is ported.\n"
-    check_loop(stage.side, "claude-haiku-4-5")
-    for request in stage.side.model_requests:
+    stage.answer(1)
+    shown = "print(session.state().is_estimate, messages[-1]['content'][0].text)"
+    assert stage.run("anthropic_loop", "anthropic_stream", then=shown) == PRINTED
+    check_loop(stage.side, "claude-haiku-5-5")
+    for request in stage.side.model_requests[:-1]:
         assert request.body["cache_control"] == request.body["system"][-1]["cache_control"] == {"type": "ephemeral"}
         assert str(request.body).count("cache_control") == 2
 
 
+PRINTED = "It is ported.\nIt is ported.False It is ported.\n"
+"""By a loop, a stream, and the code after it: the size is no estimate, and the answer is in the list."""
+
+
 def check_loop(side: Side, writer: str) -> None:
-    """Check that the whole task was done, that a model wrote summaries, and that the requests behind them have them."""
-    assert len(side.model_requests) == 22
+    """Check that the whole task was done, that this model wrote summaries, and that the requests behind them have them."""
+    *loop, _ = side.model_requests
+    assert len(loop) == 22
     assert {request.body["model"] for request in side.requests if request.is_summary} == {writer}
-    assert SUMMARY in str(side.model_requests[-1].messages)
-    assert "No such file" in str(side.model_requests[1].messages)
-
-
-@needs("openai")
-def test_a_stream_of_openai_tells_its_usage(stage: Stage) -> None:
-    stage.answer(1)
-    printed = stage.run("openai_stream", then="print(session.state().is_estimate, messages[-1]['content'])")
-    assert printed == "It is ported.False It is ported.\n"
-
-
-@needs("anthropic")
-def test_a_stream_of_anthropic_tells_its_usage(stage: Stage) -> None:
-    stage.answer(1)
-    printed = stage.run("anthropic_stream", then="print(session.state().is_estimate, messages[-1]['content'][0].text)")
-    assert printed == "It is ported.False It is ported.\n"
+    assert SUMMARY in str(loop[-1].messages)
+    assert "No such file" in str(loop[1].messages)
 
 
 @needs("openai")
@@ -201,10 +203,10 @@ def test_a_graph_keeps_checkpoints_and_records_in_one_database(stage: Stage) -> 
 
 
 WEB = f"""
-import asyncio, httpx, runpy, sys
+import asyncio, httpx, runpy
 
 async def use():
-    workers = [app, runpy.run_path(sys.argv[0])["app"]]
+    workers = [app, runpy.run_path("web.py")["app"]]
     clients = [httpx.AsyncClient(transport=httpx.ASGITransport(worker), base_url="http://web") for worker in workers]
 
     async def ask(client, text):
@@ -238,7 +240,7 @@ def test_two_workers_serve_one_conversation_at_once(stage: Stage) -> None:
 @needs("openai", "dbos")
 def test_a_workflow_that_is_killed_goes_on_with_the_same_view_and_pays_for_no_summary_twice(stage: Stage) -> None:
     tasks = [f"{prose(700)} {number}" for number in range(17)]
-    running = stage.start("workflow", *tasks)
+    running = stage.start("workflow", arguments=tasks)
 
     def kill(received: Received) -> Answer:
         if len(stage.side.model_requests) == 15:  # the last but one comes in
@@ -249,12 +251,12 @@ def test_a_workflow_that_is_killed_goes_on_with_the_same_view_and_pays_for_no_su
     running.communicate()
     before = [*stage.side.requests]
     assert SUMMARY in str(before[-1].messages)
-    assert stage.run("workflow", *tasks) == "It is ported.\n"
+    assert stage.run("workflow", arguments=tasks) == "It is ported.\n"
     after = stage.side.requests[len(before) :]
     assert [request.is_summary for request in after] == [False] * 2
     assert after[0].body == before[-1].body
 
 
 def test_every_recipe_is_run() -> None:
-    text = Path(__file__).read_text(encoding="utf-8")
-    assert set(re.findall(r'\.run\(\s*"(\w+)"', text)) == set(PROGRAMS)
+    runs = re.findall(r"stage\.run\(([^)]*)", Path(__file__).read_text(encoding="utf-8"))
+    assert {name for run in runs for name in re.findall(r'(?<!=)"(\w+)"', run)} == set(PROGRAMS)
