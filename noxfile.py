@@ -165,8 +165,8 @@ def _run_core(session: nox.Session, *options: str) -> None:
 def frameworks(session: nox.Session, environment: str) -> None:
     """The adapters at the latest versions of their frameworks, as many in one environment as go together; their examples."""
     extras = TOGETHER[environment]
-    peers = ["deepagents"] if environment == "langchain" else []
-    install(session, "test", "provider", *groups_of(*extras), *peers, extras=",".join(extras))
+    more = ["deepagents", "recipes"] if environment == "langchain" else []
+    install(session, "test", "provider", *groups_of(*extras), *more, extras=",".join(extras))
     install_rank_files(session)
     files = _files(*(pattern for extra in extras for pattern in ADAPTERS[extra]), *EVERYWHERE, EXAMPLES)
     session.run("pytest", "-n", "auto", *files, *session.posargs)

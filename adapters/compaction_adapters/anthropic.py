@@ -1,4 +1,4 @@
-"""Anthropic: summaries by its own compaction on demand.
+"""Anthropic: summaries by one of its models, or by its own compaction on demand.
 
 Behaviour: https://platform.claude.com/docs/en/build-with-claude/compaction-on-demand (read 2026-11).
 """
@@ -6,18 +6,20 @@ Behaviour: https://platform.claude.com/docs/en/build-with-claude/compaction-on-d
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from compaction_adapters.kit import (
     ANTHROPIC_BETA,
     NATIVE_TOKENS,
+    REASONING_TOKENS,
     NativeSummaries,
     address_of,
+    ask_client,
     compaction_option,
     compaction_usage,
     read_block,
 )
-from compaction_hooks import LiveCall, Summary, SummaryRequest
+from compaction_hooks import LiveCall, Summarizer, Summary, SummaryRequest
 from compaction_hooks.errors import ConfigurationError, MissingExtraError
 from compaction_hooks.native import Issuer
 
@@ -28,10 +30,39 @@ except ModuleNotFoundError as error:
         raise
     raise MissingExtraError("compaction_adapters.anthropic", "Anthropic's client", "anthropic") from error
 
-__all__ = ["BETA", "native"]
+__all__ = ["BETA", "native", "summarizer"]
+if TYPE_CHECKING:
+    from anthropic.types import Message
 
 BETA: Final = ANTHROPIC_BETA
 """The value of the `anthropic-beta` header for a request that asks for the item or has it in its messages."""
+
+
+def summarizer(client: Anthropic | AsyncAnthropic, model: str | None = None, **options: Any) -> Summarizer:
+    """Return a summarizer that asks a model for an answer of at most the summary and 8,192 tokens of thinking.
+
+    Args:
+        client: A client of Anthropic. Its own retries apply.
+        model: The name of the model, such as that of a cheaper one; None: the model of the call that is compacted.
+        **options: Further arguments of `client.messages.create`, which replace ours: `thinking={"type": "disabled"}`.
+    """
+
+    def send(name: str, request: SummaryRequest) -> Any:
+        create: Any = client.messages.create
+        ours = {
+            "model": name,
+            "max_tokens": request.max_tokens + REASONING_TOKENS,
+            "system": request.system,
+            "messages": [{"role": "user", "content": request.prompt}],
+        }
+        return create(**{**ours, **options})
+
+    return ask_client(model, send, _read_text)
+
+
+def _read_text(answer: Message) -> Summary:
+    text = "".join(block.text for block in answer.content if block.type == "text")
+    return Summary(text=text, usage=answer.usage, finish_reason=answer.stop_reason)
 
 
 def native(

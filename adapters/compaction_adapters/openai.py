@@ -1,4 +1,5 @@
-"""OpenAI: summaries by its own compaction, for lists in the form of the Responses API; xAI has the same endpoint.
+"""OpenAI: summaries by one of its models, or of a compatible server; and by its own compaction, for lists in the form of the
+Responses API; xAI has the same endpoint.
 
 Behaviour: https://developers.openai.com/api/docs/guides/compaction and
 https://docs.x.ai/developers/advanced-api-usage/context-compaction (read 2026-11).
@@ -6,10 +7,17 @@ https://docs.x.ai/developers/advanced-api-usage/context-compaction (read 2026-11
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from compaction_adapters.kit import NativeSummaries, address_of, compact_arguments, read_items
-from compaction_hooks import LiveCall, SummaryRequest
+from compaction_adapters.kit import (
+    REASONING_TOKENS,
+    NativeSummaries,
+    address_of,
+    ask_client,
+    compact_arguments,
+    read_items,
+)
+from compaction_hooks import LiveCall, Summarizer, Summary, SummaryRequest
 from compaction_hooks.errors import MissingExtraError
 from compaction_hooks.native import Issuer
 
@@ -20,7 +28,38 @@ except ModuleNotFoundError as error:
         raise
     raise MissingExtraError("compaction_adapters.openai", "OpenAI's client", "openai") from error
 
-__all__ = ["native"]
+__all__ = ["native", "summarizer"]
+if TYPE_CHECKING:
+    from openai.types.chat import ChatCompletion
+
+
+def summarizer(client: OpenAI | AsyncOpenAI, model: str | None = None, **options: Any) -> Summarizer:
+    """Return a summarizer that asks a model by chat completions, which all servers compatible with OpenAI's have.
+
+    OpenAI is asked not to store the request, and for an answer of at most the summary and 8,192 tokens of reasoning. Other servers
+    get neither option, because some refuse it.
+
+    Args:
+        client: A client of OpenAI, or of a compatible server. Its own retries apply.
+        model: The name of the model, such as that of a cheaper one; None: the model of the call that is compacted.
+        **options: Further arguments of `client.chat.completions.create`, which replace ours: `reasoning_effort="low"`,
+            `max_tokens=4_096` for a compatible server, `store=False` for a gateway to OpenAI.
+    """
+    is_openai = client.base_url.host.endswith(".openai.com")
+
+    def send(name: str, request: SummaryRequest) -> Any:
+        create: Any = client.chat.completions.create
+        limits = {"store": False, "max_completion_tokens": request.max_tokens + REASONING_TOKENS} if is_openai else {}
+        messages = [{"role": "system", "content": request.system}, {"role": "user", "content": request.prompt}]
+        return create(**{"model": name, "messages": messages, **limits, **options})
+
+    return ask_client(model, send, _read)
+
+
+def _read(answer: ChatCompletion) -> Summary:
+    choice = answer.choices[0]
+    ending = "refusal" if choice.message.refusal else choice.finish_reason
+    return Summary(text=choice.message.content or "", usage=answer.usage, finish_reason=ending)
 
 
 def native(client: OpenAI | AsyncOpenAI) -> NativeSummaries:

@@ -62,7 +62,7 @@ def read_report(usage: object, function: str) -> Usage | None:
 
 def read_answer(response: object) -> Message | None:
     """Return an assistant message without parts, with usage, model and stop reason; None if the response has none of them."""
-    # Chunks of a stream hold these fields one level deeper: Anthropic's first one, the last ones of Responses and Converse.
+    # Chunks of a stream hold these fields one level deeper: Anthropic's first, the last of Responses and Converse, OpenAI's events.
     starts = _field(response, "type") == "message_start"
     deeper = [_field(response, name) for name in (*(["message"] if starts else []), *_DEEPER)]
     source = next((chunk for chunk in deeper if chunk is not None), response)
@@ -82,7 +82,7 @@ def read_answer(response: object) -> Message | None:
     )
 
 
-_DEEPER: Final = ("response", "messageStop", "metadata")
+_DEEPER: Final = ("response", "messageStop", "metadata", "chunk")
 _USAGES: Final = ("usage", "usage_metadata", "usageMetadata")
 
 

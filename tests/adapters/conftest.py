@@ -29,6 +29,7 @@ NEEDS = {
     "test_openai.py": ("openai", "starlette", "uvicorn"),
     "test_otel": ("opentelemetry", "opentelemetry.sdk"),
     "test_postgres": ("psycopg", "psycopg_pool"),
+    "test_recipes": ("starlette", "uvicorn"),
     "test_redis": ("redis",),
     "test_overflow_clients": ("openai", "anthropic", "starlette", "uvicorn"),
 }

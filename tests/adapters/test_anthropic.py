@@ -1,4 +1,4 @@
-"""Anthropic's compaction on demand as summarizer, with Anthropic's client over HTTP."""
+"""Anthropic's models, and its compaction on demand, as summarizers, with Anthropic's client over HTTP."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -6,13 +6,14 @@ from typing import Any
 
 import anthropic
 import pytest
-from compaction_adapters.anthropic import BETA, native
+from compaction_adapters.anthropic import BETA, native, summarizer
 
 from compaction_hooks import CompactionController, CompactionSettings
 from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.formats import AnthropicFormat
 from compaction_hooks.stores import MemoryStore
-from tests.adapters import native_run
+from compaction_hooks.summary.prompts import SYSTEM_PROMPT
+from tests.adapters import client_summaries, native_run
 from tests.adapters.native_run import KEYWORDS, MODEL, OTHER, OVERLOADED, REQUEST, RESULT, NativeSide, is_block
 from tests.adapters.stage import ProviderStage
 from tests.provider import LoopbackProvider, Rejection
@@ -182,3 +183,40 @@ async def test_an_async_client_compacts_in_the_callers_loop(run: Run, provider: 
         assert result.record.native
         view = await hooks.transform_context(run.messages, **CALL)
     assert view[0] == {"role": "assistant", "content": [*result.record.native.items]}
+
+
+# -- by a model
+
+
+@pytest.fixture
+def client(provider: LoopbackProvider, request: pytest.FixtureRequest) -> Iterator[anthropic.Anthropic]:
+    with anthropic.Anthropic(base_url=provider.anthropic_url, api_key=request.node.name, max_retries=0) as made:
+        yield made
+
+
+@client_summaries.by_client_and_call
+async def test_a_model_of_anthropic_writes_the_summary(
+    provider: LoopbackProvider, request: pytest.FixtureRequest, is_async: bool, is_sync_call: bool
+) -> None:
+    side = provider.conversation(request.node.name)
+    kind: Any = anthropic.AsyncAnthropic if is_async else anthropic.Anthropic
+    made = kind(base_url=provider.anthropic_url, api_key=request.node.name, max_retries=0)
+    sent = await client_summaries.check_summary(side, summarizer(made), is_sync_call=is_sync_call)
+    assert sent.pop("system") == SYSTEM_PROMPT
+    assert sent == {"max_tokens": client_summaries.LIMIT}
+    await client_summaries.close(made, is_sync_call=is_sync_call)
+
+
+async def test_an_answer_that_is_no_summary_fails_the_compaction(
+    provider: LoopbackProvider, client: anthropic.Anthropic
+) -> None:
+    await client_summaries.check_failures(provider.conversation(str(client.api_key)), summarizer(client))
+
+
+async def test_the_model_of_the_summaries_and_more_options_can_be_chosen(
+    provider: LoopbackProvider, client: anthropic.Anthropic
+) -> None:
+    side = provider.conversation(str(client.api_key))
+    await client_summaries.check_model(
+        side, lambda *model, user=None: summarizer(client, *model, extra_body={"user": user})
+    )

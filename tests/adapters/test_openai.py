@@ -1,4 +1,4 @@
-"""The compaction of OpenAI and xAI as summarizer, with OpenAI's client over HTTP."""
+"""OpenAI's models, and the compaction of OpenAI and xAI, as summarizers, with OpenAI's client over HTTP."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -6,12 +6,12 @@ from typing import Any
 
 import openai
 import pytest
-from compaction_adapters.openai import native
+from compaction_adapters.openai import native, summarizer
 
 from compaction_hooks import CompactionController
 from compaction_hooks.formats import AnthropicFormat, OpenAIResponsesFormat
 from compaction_hooks.stores import MemoryStore
-from tests.adapters import native_run
+from tests.adapters import client_summaries, native_run
 from tests.adapters.native_run import KEYWORDS, REQUEST, RESULT, NativeSide
 from tests.adapters.stage import ProviderStage
 from tests.provider import ItemCompactor, ItemSigner, LoopbackProvider, Rejection
@@ -155,3 +155,64 @@ def test_messages_of_another_provider_are_summarized_by_rule(run: Run) -> None:
     assert run.native.events[-1].fallback_reason.startswith(
         "SummaryRefusedError: the messages are not in the form of openai_responses"
     )
+
+
+# -- by a model
+
+
+class Office:
+    """OpenAI's clients, sync and async, whose requests to OpenAI go to the loopback provider."""
+
+    def __init__(self, provider: LoopbackProvider, key: str) -> None:
+        self.side = provider.conversation(key)
+        self.compatible = openai.OpenAI(base_url=provider.openai_url, api_key=key, max_retries=0)
+
+    def client(self, *, is_async: bool) -> Any:
+        """Return a client of OpenAI's own address."""
+
+        def redirect(request: Any) -> None:
+            loopback = self.compatible.base_url
+            request.url = request.url.copy_with(scheme="http", host=loopback.host, port=loopback.port)
+
+        async def redirect_async(request: Any) -> None:
+            redirect(request)
+
+        options: Any = {
+            "base_url": "https://api.openai.com/v1",
+            "api_key": self.compatible.api_key,
+            "max_retries": 0,
+        }
+        if is_async:
+            http = openai.DefaultAsyncHttpxClient(event_hooks={"request": [redirect_async]})
+            return openai.AsyncOpenAI(http_client=http, **options)
+        return openai.OpenAI(http_client=openai.DefaultHttpxClient(event_hooks={"request": [redirect]}), **options)
+
+
+@pytest.fixture
+def office(provider: LoopbackProvider, request: pytest.FixtureRequest) -> Iterator[Office]:
+    made = Office(provider, request.node.name)
+    with made.compatible:
+        yield made
+
+
+@client_summaries.by_client_and_call
+async def test_a_model_of_openai_writes_the_summary_and_openai_is_asked_not_to_store_it(
+    office: Office, is_async: bool, is_sync_call: bool
+) -> None:
+    client = office.client(is_async=is_async)
+    sent = await client_summaries.check_summary(office.side, summarizer(client), is_sync_call=is_sync_call)
+    assert sent == {"store": False, "max_completion_tokens": client_summaries.LIMIT}
+    await client_summaries.close(client, is_sync_call=is_sync_call)
+
+
+async def test_a_compatible_server_gets_no_option_that_it_may_refuse(office: Office) -> None:
+    asks = summarizer(office.compatible)
+    assert await client_summaries.check_summary(office.side, asks, is_sync_call=True) == {}
+
+
+async def test_an_answer_that_is_no_summary_fails_the_compaction(office: Office) -> None:
+    await client_summaries.check_failures(office.side, summarizer(office.compatible))
+
+
+async def test_the_model_of_the_summaries_and_more_options_can_be_chosen(office: Office) -> None:
+    await client_summaries.check_model(office.side, partial(summarizer, office.compatible))

@@ -41,6 +41,8 @@ RUN_BY = {
     "docs/write-an-adapter.md": "docs/test_write_an_adapter.py",
     **{f"docs/{extra}.md": "adapters/test_page_programs.py" for extra in TABLE if (DOCS / f"{extra}.md").is_file()},
     "docs/native.md": "adapters/test_page_programs.py",
+    "docs/recipes.md": "adapters/test_recipes.py",
+    "docs/recipes-services.md": "adapters/test_recipes.py",
     "docs/tracing.md": "adapters/test_page_programs.py",
 }
 """Whose programs are run where, in tests/."""

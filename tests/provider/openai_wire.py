@@ -33,7 +33,8 @@ def auth_error() -> dict[str, Any]:
 def completion(reply: Reply, body: Mapping[str, Any]) -> dict[str, Any]:
     """Return the whole answer."""
     calls = _calls(reply)
-    message = {"role": "assistant", "content": reply.answer.text or None, "refusal": None, **_reasoning(reply)}
+    field, other = ("refusal", "content") if reply.answer.stop == "refusal" else ("content", "refusal")
+    message = {"role": "assistant", field: reply.answer.text or None, other: None, **_reasoning(reply)}
     choice = {
         "index": 0,
         "message": {**message, "tool_calls": calls} if calls else message,
@@ -108,7 +109,8 @@ def _calls(reply: Reply) -> list[dict[str, Any]]:
 
 
 def _finish_reason(reply: Reply) -> str:
-    return reply.answer.stop or ("tool_calls" if reply.answer.calls else "stop")
+    stop = reply.answer.stop if reply.answer.stop != "refusal" else "stop"  # a refusal has a field of its own
+    return stop or ("tool_calls" if reply.answer.calls else "stop")
 
 
 def _usage(reply: Reply) -> dict[str, Any]:

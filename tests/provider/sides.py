@@ -115,7 +115,7 @@ class Side:
             least one above the window.
         fail_summaries: Whether summary requests get status 500.
         summary_text: The summary in responses to summary requests.
-        summarize: Makes the summary from the request; None: `summary_text`.
+        summarize: Makes the answer to a summary request, or its rejection; None: `summary_text`.
         think: Makes the answer to a model request; None: the next one of `answers`.
         stream_fail_after: The next streamed model request breaks off after this many chunks, with the event of an overflow.
             Anthropic's first chunk is "message_start". The answer is given again next time.
@@ -134,7 +134,7 @@ class Side:
     reject_next: int = 0
     fail_summaries: bool = False
     summary_text: str = SUMMARY_TEXT
-    summarize: Callable[[Received], str] | None = None
+    summarize: Callable[[Received], str | Answer | Rejection] | None = None
     think: Callable[[Received], Answer] | None = None
     stream_fail_after: int | None = None
     wants_turns: bool = False
@@ -250,7 +250,8 @@ class Side:
     def _summary(self, received: Received) -> Reply | Rejection:
         if self.fail_summaries:
             return Rejection(500, {"type": "error", "error": {"type": "api_error", "message": "Internal server error"}})
-        return self._reply(received, Answer(self.summarize(received) if self.summarize else self.summary_text))
+        made = self.summarize(received) if self.summarize else self.summary_text
+        return self._reply(received, Answer(made) if isinstance(made, str) else made)
 
     def _compact(self, received: Received) -> Reply | Rejection:
         if self.compactor is None:

@@ -1,15 +1,17 @@
-"""Summaries by a framework's own models."""
+"""Summaries by a framework's own models, or by the models of a provider's client."""
 
 from __future__ import annotations
 
+import inspect
 import threading
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from compaction_hooks import Message
+from compaction_hooks.errors import SummaryRefusedError
 
 if TYPE_CHECKING:  # no quiet call has a summary
-    from compaction_hooks import Summary, SummaryRequest
+    from compaction_hooks import Summarizer, Summary, SummaryRequest
 
 A = TypeVar("A")
 """The type of a framework's answers."""
@@ -17,6 +19,10 @@ R = TypeVar("R")
 
 SYNC_HELPER = "compaction-sync-helper"
 """The name of the core's thread in which a sync caller's summarizer may block."""
+REASONING_TOKENS: Final = 8_192
+"""The room for reasoning in the limit of a summary's answer: providers count reasoning as a part of the answer. The newest models
+of OpenAI and Anthropic reason unless told not to, and a limit of the summary alone would cut it off. With 4,096 tokens for the
+summary it stays below the least that a current model may write (16,384: gpt-4o)."""
 
 
 def asker(
@@ -40,6 +46,30 @@ def asker(
         if threading.current_thread().name == SYNC_HELPER:
             return read(ask(request))
         return summarize_async(request)
+
+    return summarize
+
+
+def ask_client(
+    model: str | None, send: Callable[[str, SummaryRequest], Any], read: Callable[[Any], Summary]
+) -> Summarizer:
+    """Return a summarizer that asks a model of a provider's client, sync or async as the client is.
+
+    Args:
+        model: The name of the model; None: that of the call whose messages are summarized.
+        send: Asks the model of this name; returns its answer, or an awaitable of it.
+        read: Reads the model's answer.
+    """
+
+    async def finish(answer: Awaitable[Any]) -> Summary:
+        return read(await answer)
+
+    def summarize(request: SummaryRequest) -> Summary | Awaitable[Summary]:
+        name = model or (request.live.model if request.live else None)
+        if name is None:
+            raise SummaryRefusedError("the model is unknown: give model= to the summarizer, the controller or the call")
+        answer = send(name, request)
+        return finish(answer) if inspect.isawaitable(answer) else read(answer)
 
     return summarize
 

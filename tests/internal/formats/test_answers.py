@@ -61,6 +61,7 @@ def test_usage_counts_the_whole_input_once(response: Any, model: str, stop_reaso
         pytest.param({"type": "message_delta", "delta": {"stop_reason": "end_turn"}}, None, "complete", id="end"),
         pytest.param({"type": "response.completed", "response": RESPONSES}, 120, "length", id="Responses"),
         pytest.param({"choices": [], "usage": OPENAI["usage"]}, 120, None, id="OpenAI chat"),
+        pytest.param({"type": "chunk", "chunk": {"usage": OPENAI["usage"]}}, 120, None, id="an event of its client"),
     ],
 )
 def test_usage_and_ending_of_a_chunk(chunk: Any, tokens: int | None, stop_reason: StopReason | None) -> None:

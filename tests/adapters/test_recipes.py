@@ -1,0 +1,262 @@
+"""The programs of the pages of recipes, each in a process of its own: models are played on loopback, servers are real."""
+
+import importlib
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from compaction_hooks import CompactionController
+from compaction_hooks.stores import SQLiteStore
+from tests.conversations import prose, talk
+from tests.provider import Answer, Call, LoopbackProvider, Received, Side
+from tests.stores.servers import PASSWORD, postgres_server, redis_server
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = ("recipes", "recipes-services")
+PROGRAMS: dict[str, str] = {
+    name: program
+    for page in PAGES
+    for program, name in re.findall(
+        r"^```python\n(# (\w+)\.py\n.*?)^```$",
+        (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8"),
+        re.DOTALL | re.MULTILINE,
+    )
+}
+"""By the name of its file, without its ending."""
+WINDOW = 12_000
+SUMMARY = "[Conversation summary]"
+RUNNER = f"""
+import runpy, sys, compaction_hooks
+
+class InSmallWindow(compaction_hooks.CompactionController):
+    def __init__(self, **keywords):
+        super().__init__(**{{**keywords, "context_window": {WINDOW}}})
+
+compaction_hooks.CompactionController = InSmallWindow
+_, then, files, *arguments = sys.argv
+for file in files.split():
+    sys.argv = [file, *arguments]
+    names = runpy.run_path(file, run_name="__main__")
+exec(then, names)
+"""
+"""Runs programs in which every model has a small window, and then the code of a test with the names of the last."""
+
+
+class Stage:
+    """A folder in which programs run, and the side of the provider that they reach."""
+
+    def __init__(self, folder: Path, provider: LoopbackProvider, side: Side) -> None:
+        self.folder = folder
+        self.side = side
+        self.environment = os.environ | {
+            "OPENAI_API_KEY": "recipes",
+            "OPENAI_BASE_URL": provider.openai_url,
+            "ANTHROPIC_API_KEY": "recipes",
+            "ANTHROPIC_BASE_URL": provider.anthropic_url,
+            "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "adapters")]),
+        }
+
+    def start(
+        self, *names: str, arguments: Sequence[str] = (), then: str = "", **environment: str
+    ) -> subprocess.Popen[str]:
+        """Start programs in one process, with more code after them that has the names of the last."""
+        for name in names:
+            (self.folder / f"{name}.py").write_text(PROGRAMS[name], encoding="utf-8")
+        files = " ".join(f"{name}.py" for name in names)
+        return subprocess.Popen(
+            [sys.executable, "-c", RUNNER, then, files, *arguments],
+            cwd=self.folder,
+            env=self.environment | environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(
+        self, *names: str, arguments: Sequence[str] = (), then: str = "", typed: str = "", **environment: str
+    ) -> str:
+        """Run programs to their end; return what they printed."""
+        process = self.start(*names, arguments=arguments, then=then, **environment)
+        printed, told = process.communicate(typed)
+        assert process.returncode == 0, told
+        assert self.side.rejections == []
+        return printed
+
+    def read_files(self, count: int) -> None:
+        """Let the model read a file so many times before it answers."""
+        (self.folder / "src.py").write_text(prose(1_000), encoding="utf-8")
+        self.side.answers.extend(
+            Answer(f"Step {number}. {prose(400)}", (Call("read_file", {"path": path}),))
+            for number, path in enumerate(["missing.py", *["src.py"] * count])
+        )
+        self.answer(1)
+
+    def answer(self, count: int) -> None:
+        """Let the model give so many answers."""
+        self.side.answers.extend([Answer("It is ported.")] * count)
+
+
+@pytest.fixture
+def stage(tmp_path: Path, provider: LoopbackProvider) -> Stage:
+    return Stage(tmp_path, provider, provider.conversation("recipes", window=WINDOW))
+
+
+def needs(*modules: str) -> Callable[[Any], Any]:
+    """Skip a test unless these modules are installed."""
+    missing = [module for module in modules if not _is_installed(module)]
+    return pytest.mark.skipif(bool(missing), reason=f"not installed: {missing}")
+
+
+def _is_installed(module: str) -> bool:
+    try:
+        importlib.import_module(module)
+    except ImportError:
+        return False
+    return True
+
+
+@needs("openai")
+def test_a_loop_of_openai_goes_on_behind_a_summary_and_a_stream_tells_its_usage(stage: Stage) -> None:
+    stage.read_files(20)
+    stage.answer(1)
+    shown = "print(session.state().is_estimate, messages[-1]['content'])"
+    assert stage.run("openai_loop", "openai_stream", then=shown) == PRINTED
+    check_loop(stage.side, "gpt-5-mini")
+
+
+@needs("anthropic")
+def test_a_loop_of_anthropic_has_two_cache_marks_in_each_request_and_a_stream_tells_its_usage(stage: Stage) -> None:
+    stage.read_files(20)
+    stage.answer(1)
+    shown = "print(session.state().is_estimate, messages[-1]['content'][0].text)"
+    assert stage.run("anthropic_loop", "anthropic_stream", then=shown) == PRINTED
+    check_loop(stage.side, "claude-haiku-5-5")
+    for request in stage.side.model_requests[:-1]:
+        assert request.body["cache_control"] == request.body["system"][-1]["cache_control"] == {"type": "ephemeral"}
+        assert str(request.body).count("cache_control") == 2
+
+
+PRINTED = "It is ported.\nIt is ported.False It is ported.\n"
+"""By a loop, a stream, and the code after it: the size is no estimate, and the answer is in the list."""
+
+
+def check_loop(side: Side, writer: str) -> None:
+    """Check that the whole task was done, that this model wrote summaries, and that the requests behind them have them."""
+    *loop, _ = side.model_requests
+    assert len(loop) == 22
+    assert {request.body["model"] for request in side.requests if request.is_summary} == {writer}
+    assert SUMMARY in str(loop[-1].messages)
+    assert "No such file" in str(loop[1].messages)
+
+
+@needs("openai")
+def test_a_chat_is_compacted_and_the_compaction_undone(stage: Stage) -> None:
+    lines = [f"Read this: {prose(700)}"] * 8
+    stage.answer(9)
+    printed = stage.run("chat", typed="\n".join([*lines, "/compact the API", "/undo", "Go on."])).splitlines()
+    page = (ROOT / "docs" / "recipes.md").read_text(encoding="utf-8")
+    assert without_figures("\n".join(printed[2 * len(lines) :])) in without_figures(page)
+    (asked,) = (request for request in stage.side.requests if request.is_summary)
+    assert "the API" in str(asked.messages)
+
+
+def without_figures(text: str) -> str:
+    """Return a text without the sizes in it, which depend on the tokenizers that are installed."""
+    return re.sub(r"[\d,]+(?= |%|;)", "", text)
+
+
+def test_the_data_of_one_user_is_deleted_and_nothing_else(stage: Stage) -> None:
+    store = SQLiteStore(stage.folder / "records.db")
+    controller: Any = CompactionController(context_window=WINDOW, store=store)
+    for id in ("user-7/a", "user-7/b", "user-70/a", "user-8/thread-1"):
+        controller.session(id).compact_sync(talk(20), keep_recent_tokens=300)
+    assert stage.run("delete") == "['user-7/a', 'user-7/b']\n"
+    assert store.session_ids() == ["user-70/a"]
+    store.close()
+
+
+GRAPH = """
+for _ in range(8):
+    graph.invoke({"messages": [HumanMessage("Read this: " + "the parser reads every line of the file. " * 200)]}, thread)
+print(len(graph.get_state(thread).values["messages"]), PostgresStore(pool).session_ids("user-7/"))
+compact.forget_sync(graph, thread)
+print(graph.get_state(thread).values, PostgresStore(pool).session_ids())
+pool.close()
+"""
+
+
+@needs("langchain_openai", "langgraph.checkpoint.postgres", "psycopg_pool")
+def test_a_graph_keeps_checkpoints_and_records_in_one_database(stage: Stage) -> None:
+    stage.answer(9)
+    with postgres_server() as server:
+        url = f"postgresql://worker:{PASSWORD.replace(' ', '%20')}@127.0.0.1:{server.port}/postgres"
+        printed = stage.run("graph", then=GRAPH, DATABASE_URL=url)
+    assert printed.splitlines() == ["It is ported.", "18 ['user-7/thread-1']", "{} []"]
+    assert SUMMARY in str(stage.side.model_requests[-1].messages)
+
+
+WEB = f"""
+import asyncio, httpx, runpy
+
+async def use():
+    workers = [app, runpy.run_path("web.py")["app"]]
+    clients = [httpx.AsyncClient(transport=httpx.ASGITransport(worker), base_url="http://web") for worker in workers]
+
+    async def ask(client, text):
+        assert (await client.post("/chat/user-7/a", json={{"text": text}})).json() == {{"text": "It is ported."}}
+
+    for number in range(6):
+        await asyncio.gather(*(ask(client, "Read this: " + "{prose(1_200)}") for client in clients))
+    said = [message["role"] for message in json.loads(await redis.hget("messages:user-7", "a"))]
+    print(said == ["user", "assistant"] * 12, await RedisStore(redis).session_ids())
+    for client in clients:
+        assert (await client.delete("/users/user-7")).status_code == 204
+        await client.aclose()
+    print(await redis.keys("*"))
+    await redis.aclose()
+
+asyncio.run(use())
+"""
+
+
+@needs("openai", "redis", "starlette", "httpx")
+def test_two_workers_serve_one_conversation_at_once(stage: Stage) -> None:
+    stage.answer(12)
+    with redis_server() as server:
+        printed = stage.run(
+            "web", then=WEB, REDIS_URL=f"redis://:{PASSWORD.replace(' ', '%20')}@127.0.0.1:{server.port}/0"
+        )
+    assert printed.splitlines() == ["True ['user-7/a']", "[]"]
+    assert SUMMARY in str(stage.side.model_requests[-1].messages)
+
+
+@needs("openai", "dbos")
+def test_a_workflow_that_is_killed_goes_on_with_the_same_view_and_pays_for_no_summary_twice(stage: Stage) -> None:
+    tasks = [f"{prose(700)} {number}" for number in range(17)]
+    running = stage.start("workflow", arguments=tasks)
+
+    def kill(received: Received) -> Answer:
+        if len(stage.side.model_requests) == 15:  # the last but one comes in
+            running.kill()
+        return Answer("It is ported.")
+
+    stage.side.think = kill
+    running.communicate()
+    before = [*stage.side.requests]
+    assert SUMMARY in str(before[-1].messages)
+    assert stage.run("workflow", arguments=tasks) == "It is ported.\n"
+    after = stage.side.requests[len(before) :]
+    assert [request.is_summary for request in after] == [False] * 2
+    assert after[0].body == before[-1].body
+
+
+def test_every_recipe_is_run() -> None:
+    runs = re.findall(r"stage\.run\(([^)]*)", Path(__file__).read_text(encoding="utf-8"))
+    assert {name for run in runs for name in re.findall(r'(?<!=)"(\w+)"', run)} == set(PROGRAMS)
