@@ -78,7 +78,7 @@ async def test_a_thread_goes_to_ours_and_back_and_each_finds_its_own_summary_aga
         stage.openai(key="-theirs"), backend=backend, trigger=("tokens", 16_000), keep=("messages", 4)
     )
     ours = CompactionMiddleware(name="SummarizationMiddleware", summarizer=(summarizer := CountingSummarizer()))
-    agents = [
+    agents: list[Any] = [
         create_deep_agent(stage.openai(LARGE), backend=backend, middleware=[middleware], checkpointer=saver)
         for middleware in (own, ours)
     ]

@@ -1,5 +1,7 @@
 """A thread that goes from LangChain's own summarization to `CompactionMiddleware`, and back."""
 
+from typing import Any
+
 from compaction_adapters.langchain import CompactionMiddleware
 from langchain.agents import create_agent
 from langchain.agents.middleware import SummarizationMiddleware
@@ -26,8 +28,8 @@ async def test_ours_updates_their_summary_and_theirs_goes_on_from_the_whole_list
     stage.side(*[Answer(THEIRS)] * 2, window=8 * WINDOW, key="-theirs")
     theirs = SummarizationMiddleware(stage.openai(key="-theirs"), trigger=("tokens", 8_000), keep=("messages", 4))
     ours = CompactionMiddleware(summarizer=(summarizer := CountingSummarizer()))
-    with_theirs = create_agent(stage.openai(), middleware=[theirs], checkpointer=saver)
-    with_ours = create_agent(stage.openai(), middleware=[ours], checkpointer=saver)
+    with_theirs: Any = create_agent(stage.openai(), middleware=[theirs], checkpointer=saver)
+    with_ours: Any = create_agent(stage.openai(), middleware=[ours], checkpointer=saver)
     assert is_summary(with_theirs.invoke({"messages": asked(12)}, thread())["messages"][0])
 
     messages = with_ours.invoke({"messages": asked(12, first=12)}, thread())["messages"]
