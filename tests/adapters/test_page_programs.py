@@ -21,10 +21,7 @@ PAGES = {
     "litellm": (("litellm",), 1),
     "tinyagent": (("tinyagent", "tinyagent._alchemy"), 1),  # older wheels have no client of their own
     "openai-agents": (("agents",), 1),
-    "migration#openai-agents-sdk": (
-        ("agents",),
-        2,
-    ),  # next to it: the SDK's client belongs to the event loop of `run_sync`
+    "migration#openai-agents-sdk": (("agents",), 2),  # directly after it: both use the SDK's own event loop
     "google-adk": (("google.adk", "anthropic"), 1),
     "strands": (("strands", "openai"), 1),
     "agent-framework": (("agent_framework_openai",), 1),
@@ -63,9 +60,8 @@ def model(monkeypatch: pytest.MonkeyPatch) -> Iterator[Side]:
         monkeypatch.setenv("ANTHROPIC_API_KEY", "none")
         monkeypatch.setenv("ANTHROPIC_BASE_URL", provider.anthropic_url)
         monkeypatch.setenv("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # nothing is downloaded
-        yield provider.conversation(
-            "none", answers=[Answer("It is ported.")] * sum(calls for _, calls in PAGES.values())
-        )
+        most = sum(calls for _, calls in PAGES.values())
+        yield provider.conversation("none", answers=[Answer("It is ported.")] * most)
 
 
 def programs(place: str) -> list[str]:
