@@ -31,6 +31,7 @@ except ModuleNotFoundError as error:
     raise MissingExtraError("compaction_adapters.anthropic", "Anthropic's client", "anthropic") from error
 
 __all__ = ["BETA", "native", "summarizer"]
+
 if TYPE_CHECKING:
     from anthropic.types import Message
 

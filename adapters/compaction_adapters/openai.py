@@ -29,6 +29,7 @@ except ModuleNotFoundError as error:
     raise MissingExtraError("compaction_adapters.openai", "OpenAI's client", "openai") from error
 
 __all__ = ["native", "summarizer"]
+
 if TYPE_CHECKING:
     from openai.types.chat import ChatCompletion
 

@@ -21,20 +21,26 @@ PAGES = {
     "litellm": (("litellm",), 1),
     "tinyagent": (("tinyagent", "tinyagent._alchemy"), 1),  # older wheels have no client of their own
     "openai-agents": (("agents",), 1),
+    "migration#openai-agents-sdk": (("agents",), 2),  # directly after it: both use the SDK's own event loop
     "google-adk": (("google.adk", "anthropic"), 1),
     "strands": (("strands", "openai"), 1),
     "agent-framework": (("agent_framework_openai",), 1),
     "native": (("anthropic", "openai"), 2),
     "tracing": (("opentelemetry.trace",), 0),
+    "migration#langchain": (("langchain", "langchain_openai"), 2),
+    "migration#trim_messages": (("langgraph", "langchain_openai"), 2),
+    "migration#deepagents": (("deepagents", "langchain_openai"), 2),
+    "migration#pydantic-ai-harness": (("pydantic_ai_harness", "pydantic_ai.models.openai"), 2),
+    "migration#the-providers-own-compaction": (("openai",), 2),
 }
-"""By page of docs/: what must be installed, and how often its programs call a model."""
+"""By page of docs/, or section of one: what must be installed, and how often its programs call a model."""
 
 
 RUNNER = """
 import ast, asyncio, json, sys
 for page, program in json.load(sys.stdin).items():
     print("==", page)
-    code = compile(program, f"docs/{page}.md", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    code = compile(program, f"docs/{page}", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
     coroutine = eval(code, {"__name__": "page"})
     if coroutine is not None:
         asyncio.run(coroutine)
@@ -54,12 +60,22 @@ def model(monkeypatch: pytest.MonkeyPatch) -> Iterator[Side]:
         monkeypatch.setenv("ANTHROPIC_API_KEY", "none")
         monkeypatch.setenv("ANTHROPIC_BASE_URL", provider.anthropic_url)
         monkeypatch.setenv("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # nothing is downloaded
-        yield provider.conversation("none", answers=[Answer("It is ported.")] * 6)
+        most = sum(calls for _, calls in PAGES.values())
+        yield provider.conversation("none", answers=[Answer("It is ported.")] * most)
 
 
-def programs(page: str) -> list[str]:
+def programs(place: str) -> list[str]:
+    """Return the programs of a page, or of one of its sections."""
+    page, _, anchor = place.partition("#")
     text = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
-    return re.findall(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    return re.findall(r"^```python\n(.*?)^```$", sections(text)[anchor] if anchor else text, re.DOTALL | re.MULTILINE)
+
+
+def sections(text: str) -> dict[str, str]:
+    """Return the sections of a page by the anchors of their headings."""
+    _, *parts = re.split(r"^## (.+)$", text, flags=re.MULTILINE)
+    anchors = [re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in parts[::2]]
+    return dict(zip(anchors, parts[1::2], strict=True))
 
 
 def test_the_programs_of_the_pages_run(model: Side) -> None:
@@ -85,4 +101,11 @@ def test_every_page_that_shows_an_adapter_is_run() -> None:
     shown = {
         page.stem for page in (ROOT / "docs").glob("*.md") if "compaction_adapters" in "".join(programs(page.stem))
     }
-    assert shown - {"recipes", "recipes-services", "stores", "write-an-adapter"} == set(PAGES)
+    assert shown - {"recipes", "recipes-services", "stores", "write-an-adapter"} == {place.partition("#")[0] for place in PAGES}
+
+
+def test_every_section_of_the_page_on_migration_that_has_programs_is_run() -> None:
+    named = sections((ROOT / "docs" / "migration.md").read_text(encoding="utf-8"))
+    assert {f"migration#{anchor}" for anchor in named if programs(f"migration#{anchor}")} == {
+        place for place in PAGES if place.startswith("migration#")
+    }

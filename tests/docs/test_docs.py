@@ -40,6 +40,7 @@ RUN_BY = {
     "docs/write-a-policy.md": "docs/test_docs_settings.py",
     "docs/write-an-adapter.md": "docs/test_write_an_adapter.py",
     **{f"docs/{extra}.md": "adapters/test_page_programs.py" for extra in TABLE if (DOCS / f"{extra}.md").is_file()},
+    "docs/migration.md": "adapters/test_page_programs.py",
     "docs/native.md": "adapters/test_page_programs.py",
     "docs/recipes.md": "adapters/test_recipes.py",
     "docs/recipes-services.md": "adapters/test_recipes.py",

@@ -22,8 +22,8 @@ from tests.cases import folded
 from tests.docs.test_docs import PAGES, ROOT, programs, prose, text
 
 OF_OTHERS = frozenset({
-    "Agent", "AgentOptions", "App", "ContextManagerCapability", "ModelSettings", "SessionSettings", "SummarizationMiddleware",
-    "SummarizationNode", "clear_session", "run",
+    "Agent", "AgentOptions", "App", "ClearToolUsesEdit", "ContextEditingMiddleware", "ContextManagerCapability", "ModelSettings",
+    "SessionSettings", "SummarizationMiddleware", "SummarizationNode", "clear_session", "run",
     "SummarizingCompaction", "SummarizingConversationManager", "add_node", "all_messages", "all_messages_json", "compaction",
     "create_agent", "create_react_agent", "loads", "new_messages", "pick", "print", "str", "to_thread",
 })  # fmt: skip

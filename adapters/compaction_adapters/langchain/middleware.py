@@ -90,7 +90,7 @@ class CompactionMiddleware(ThreadMethods[Conversations], AgentMiddleware[AgentSt
         model: Writes the summaries, as a chat model or a name for `init_chat_model`. None: the model of the call.
         trigger: Compact above this size of the whole request: `("fraction", 0.8)` of the window of the model that is called,
             or `("tokens", n)`, or any of a list of these. None: above the window less a reserve.
-        keep: `("tokens", n)`: recent messages that are kept word for word, at most 35 % of the window. None: 20,000.
+        keep: `("tokens", n)`: recent messages that are kept word for word. None: 20,000, at most 35 % of the window.
         recall: Whether the agent gets a tool by which the model reads again what its views leave out.
         native: Whether the provider itself writes the summaries of calls of `ChatAnthropic`, and of `ChatOpenAI` with the Responses
             API, if no model or summarizer is given: the view then begins with its items; calls of Anthropic have its beta header.
