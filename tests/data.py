@@ -36,5 +36,9 @@ def add_data_options(parser: argparse.ArgumentParser) -> None:
         help="folder of recorded conversations, as *.jsonl.gz; without it ../shared/data/sessions, or the public ones",
     )
     parser.add_argument(
-        "--public", dest="data", action="store_const", const=PUBLIC, help="the public conversations of tests/benchmarks/sessions"
+        "--public",
+        dest="data",
+        action="store_const",
+        const=PUBLIC,
+        help="the public conversations of tests/benchmarks/sessions",
     )

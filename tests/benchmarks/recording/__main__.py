@@ -2,8 +2,8 @@
 
     python -m tests.benchmarks.recording [NAME ...] [--folder FOLDER]
 
-Needs a clone with its history, since some agents work on this project's own files at one commit; no key, no model, no network. Another
-run gives the same sessions. tests/benchmarks/sessions/README.md tells what is in them.
+Needs a clone with its history, since some agents work on this project's own files at one commit; no key, no model, no network.
+Another run gives the same sessions. tests/benchmarks/sessions/README.md tells what is in them.
 """
 
 import argparse
@@ -46,7 +46,9 @@ def main() -> None:
         text = json.dumps(session, ensure_ascii=False) + "\n"
         path = chosen.folder / f"{name}.jsonl.gz"
         path.write_bytes(gzip.compress(text.encode(), mtime=0))
-        print(f"{path.name}: {len(session['messages']):,} messages, {len(text):,} characters, {path.stat().st_size:,} bytes")
+        print(
+            f"{path.name}: {len(session['messages']):,} messages, {len(text):,} characters, {path.stat().st_size:,} bytes"
+        )
 
 
 if __name__ == "__main__":

@@ -6,20 +6,40 @@ from random import Random
 from tests.benchmarks.recording.kit import Chat, Recording, workshop
 
 SYSTEM = """
-Du hilfst in der Buchhaltung der Tischlerei Brandner. Die Rechnungen liegen als Text in rechnungen/. Rechne jede Summe nach, bevor du sie
-freigibst, und sage genau, was nicht stimmt.
+Du hilfst in der Buchhaltung der Tischlerei Brandner. Die Rechnungen liegen als Text in rechnungen/. Rechne jede
+Summe nach, bevor du sie freigibst, und sage genau, was nicht stimmt.
 """
 FIRST = """
-Guten Morgen! Bitte prüfe die Eingangsrechnungen aus dem März: Summe der Positionen, Umsatzsteuer und Bestellnummer. Ändere niemals eine Datei
-in rechnungen/. Beträge unter einem Euro Abweichung sind egal. Rechnungen von Holz Lehner gibst du nie frei, die prüft Herr Brandner selbst.
-Schreibe jedes Ergebnis nach pruefung/maerz.csv. Unser Aktenzeichen ist BU-2026-031, Zahltag ist der 17.04.2026.
+Guten Morgen! Bitte prüfe die Eingangsrechnungen aus dem März: Summe der Positionen, Umsatzsteuer und
+Bestellnummer. Ändere niemals eine Datei in rechnungen/. Beträge unter einem Euro Abweichung sind egal.
+Rechnungen von Holz Lehner gibst du nie frei, die prüft Herr Brandner selbst. Schreibe jedes Ergebnis nach
+pruefung/maerz.csv. Unser Aktenzeichen ist BU-2026-031, Zahltag ist der 17.04.2026.
 """
-SUPPLIERS = ("Holz Lehner", "Beschlag Kruse", "Leim & Lack Oster", "Fuhrpark Wimmer", "Glas Aumüller", "Werkzeug Petzold", "Furniere Saller")
+SUPPLIERS = (
+    "Holz Lehner",
+    "Beschlag Kruse",
+    "Leim & Lack Oster",
+    "Fuhrpark Wimmer",
+    "Glas Aumüller",
+    "Werkzeug Petzold",
+    "Furniere Saller",
+)
 ITEMS = (
-    "Eiche, besäumt, 52 mm", "Buche Multiplex 18 mm", "Topfbänder, vernickelt", "Zylinderschlösser 35 mm", "Hartwachsöl, seidenmatt",
-    "PUR-Leim, Kartusche", "Anfahrt und Entladen", "ESG 8 mm, Kanten poliert", "Sägeblatt 303 x 30, 60 Zähne", "Nussbaumfurnier 0,6 mm",
-    "Schubkastenauszüge 500 mm", "Schleifscheiben K180, 100 Stück", "Lasur Lärche, 5 l", "Miete Stapler, Tag",
-)  # fmt: skip
+    "Eiche, besäumt, 52 mm",
+    "Buche Multiplex 18 mm",
+    "Topfbänder, vernickelt",
+    "Zylinderschlösser 35 mm",
+    "Hartwachsöl, seidenmatt",
+    "PUR-Leim, Kartusche",
+    "Anfahrt und Entladen",
+    "ESG 8 mm, Kanten poliert",
+    "Sägeblatt 303 x 30, 60 Zähne",
+    "Nussbaumfurnier 0,6 mm",
+    "Schubkastenauszüge 500 mm",
+    "Schleifscheiben K180, 100 Stück",
+    "Lasur Lärche, 5 l",
+    "Miete Stapler, Tag",
+)
 INVOICES = 64
 IN_ONE_REQUEST = 8
 
@@ -30,7 +50,9 @@ def invoices() -> dict[str, str]:
     files: dict[str, str] = {}
     for number in range(1, INVOICES + 1):
         name = f"RE-{rng.randrange(10_000, 99_999)}"
-        rows = [(rng.choice(ITEMS), rng.randrange(1, 24), rng.randrange(350, 48_000)) for _ in range(rng.randrange(8, 22))]
+        rows = [
+            (rng.choice(ITEMS), rng.randrange(1, 24), rng.randrange(350, 48_000)) for _ in range(rng.randrange(8, 22))
+        ]
         net = sum(amount * price for _, amount, price in rows)
         fault = rng.choice(("",) * 12 + ("sum", "tax", "order"))
         shown = net + (rng.randrange(900, 90_000) if fault == "sum" else 0)
@@ -42,11 +64,22 @@ def invoices() -> dict[str, str]:
         )
         files[f"rechnungen/{number:02d}-{name}.txt"] = "\n".join(
             (
-                rng.choice(SUPPLIERS), f"Rechnung {name}    Datum {rng.randrange(1, 29):02d}.03.2026", f"Ihre Bestellung: {order}", "", *positions,
-                "", f"Nettosumme: {_euro(shown)}", f"Umsatzsteuer 19 %: {_euro(tax)}", f"Gesamt: {_euro(shown + tax)}",
-                "Zahlbar innerhalb von 30 Tagen ohne Abzug. Bitte geben Sie bei der Überweisung die Rechnungsnummer an.", "",
+                rng.choice(SUPPLIERS),
+                f"Rechnung {name}    Datum {rng.randrange(1, 29):02d}.03.2026",
+                f"Ihre Bestellung: {order}",
+                "",
+                *positions,
+                "",
+                f"Nettosumme: {_euro(shown)}",
+                f"Umsatzsteuer 19 %: {_euro(tax)}",
+                f"Gesamt: {_euro(shown + tax)}",
+                (
+                    "Zahlbar innerhalb von 30 Tagen ohne Abzug. Bitte geben Sie bei der Überweisung die "
+                    "Rechnungsnummer an."
+                ),
+                "",
             )
-        )  # fmt: skip
+        )
     return files
 
 
@@ -72,19 +105,31 @@ def record() -> Chat:
                 session.agent(f"{number} von {supplier}, {total} Euro: {finding or 'stimmt, kann bezahlt werden'}.")
             session.agent("", ("write_file", {"path": "pruefung/maerz.csv", "content": "\n".join(table) + "\n"}))
             session.agent(f"{len(table) - 1} von {INVOICES} sind geprüft, {len(open_ones)} davon sind offen.")
-        session.user("Schreib jetzt jedem Lieferanten mit offener Rechnung einen kurzen Brief, mit Rechnungsnummer und Grund.")
+        session.user(
+            "Schreib jetzt jedem Lieferanten mit offener Rechnung einen kurzen Brief, mit Rechnungsnummer und Grund."
+        )
         for supplier, number, finding in open_ones:
-            letter = f"Betreff: {number}, unser Zeichen BU-2026-031\n\nGuten Tag,\n\nwir können die Rechnung nicht freigeben: {finding}.\n"
+            head = f"Betreff: {number}, unser Zeichen BU-2026-031"
+            letter = f"{head}\n\nGuten Tag,\n\nwir können die Rechnung nicht freigeben: {finding}.\n"
             if supplier != "Holz Lehner":
                 session.agent("", ("write_file", {"path": f"briefe/{number}.txt", "content": letter}))
-        session.agent("Die Briefe liegen in briefe/. An Holz Lehner schreibe ich nicht, diese Rechnungen prüft Herr Brandner selbst.")
+        session.agent(
+            "Die Briefe liegen in briefe/. An Holz Lehner schreibe ich nicht, diese Rechnungen prüft Herr "
+            "Brandner selbst."
+        )
         session.user("Danke. Welche sind am Zahltag noch offen? Nur die Nummern, mit Lieferant.")
-        session.agent("Am 17.04.2026 offen: " + ", ".join(f"{number} ({supplier})" for supplier, number, _ in open_ones) + ".")
+        session.agent(
+            "Am 17.04.2026 offen: " + ", ".join(f"{number} ({supplier})" for supplier, number, _ in open_ones) + "."
+        )
         return session.finish(
             ("entity", "Wie lautet das Aktenzeichen?", "BU-2026-031"),
             ("entity", "Wann ist Zahltag?", "17.04.2026"),
             ("constraint", "Was darf nicht geändert werden?", "Ändere niemals eine Datei"),
-            ("constraint", "Wessen Rechnungen prüft Herr Brandner selbst?", "Rechnungen von Holz Lehner gibst du nie frei"),
+            (
+                "constraint",
+                "Wessen Rechnungen prüft Herr Brandner selbst?",
+                "Rechnungen von Holz Lehner gibst du nie frei",
+            ),
         )
 
 
@@ -93,7 +138,10 @@ def _check(shown: str) -> tuple[str, str, str, str]:
     text = re.sub(r"^ *\d+\t", "", shown, flags=re.MULTILINE)
     supplier, number = text.splitlines()[0], re.search(r"RE-\d+", text)
     net = sum(_cents(value) for value in re.findall(r"= +([\d.,]+)$", text, re.MULTILINE))
-    told, tax, total = (re.findall(rf"{name}: ([\d.,]+)$", text, re.MULTILINE)[0] for name in ("Nettosumme", "Umsatzsteuer 19 %", "Gesamt"))
+    told, tax, total = (
+        re.findall(rf"{name}: ([\d.,]+)$", text, re.MULTILINE)[0]
+        for name in ("Nettosumme", "Umsatzsteuer 19 %", "Gesamt")
+    )
     order = re.search(r"Ihre Bestellung: (\S*)", text)
     findings: list[str] = []
     if abs(_cents(told) - net) >= 100:

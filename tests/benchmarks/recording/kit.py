@@ -86,7 +86,11 @@ class Recording:
         results = [self._run(*call) for call in calls]
         if results:
             answer["tool_calls"] = [
-                {"id": result["tool_call_id"], "type": "function", "function": {"name": name, "arguments": _json(given)}}
+                {
+                    "id": result["tool_call_id"],
+                    "type": "function",
+                    "function": {"name": name, "arguments": _json(given)},
+                }
                 for (name, given), result in zip(calls, results, strict=True)
             ]
         self._messages += [answer, *results]

@@ -5,14 +5,16 @@ import re
 from tests.benchmarks.recording.kit import Call, Chat, Recording, Workshop, source_files, workshop
 
 SYSTEM = """
-You are a coding agent in /project, the package compaction_hooks. Change what is asked and nothing else. Search before you edit, edit one
-place at a time, and check that every module can still be imported before you say that you are done.
+You are a coding agent in /project, the package compaction_hooks. Change what is asked and nothing else. Search
+before you edit, edit one place at a time, and check that every module can still be imported before you say that
+you are done.
 """
 FIRST = """
-I want clearer names in this package, one at a time, and I will tell you which. Some rules for all of it:
-Never rename anything that compaction_hooks/__init__.py exports. Do not touch docstrings that describe a file format. Make sure that
-tools/check_imports.py passes after every single rename. Always keep the old order of imports where the linter allows it.
-Write tools/check_imports.py first: import every module of the package and print those that fail. The ticket is CH-2291.
+I want clearer names in this package, one at a time, and I will tell you which. Some rules for all of it: Never
+rename anything that compaction_hooks/__init__.py exports. Do not touch docstrings that describe a file format.
+Make sure that tools/check_imports.py passes after every single rename. Always keep the old order of imports
+where the linter allows it. Write tools/check_imports.py first: import every module of the package and print
+those that fail. The ticket is CH-2291.
 """
 CHECK = '''
 """Import every module of the package, and print those that fail."""
@@ -54,9 +56,17 @@ RENAMES = (
     ("items_under", "find_items", "Under what? The argument says it already."),
     ("Origin", "DigestOrigin", "I searched for an hour for the origin of an Origin."),
     ("render_summary", "summary_text", "It returns a text; nothing is rendered anywhere."),
-    ("rejection", "reason_to_reject", "A verb in a noun's clothes. Mind that local variables are called so too: rename these as well."),
-    ("transform", "prepare_view", "The function only, and whatever imports it. Methods of the public session stay: see my first rule."),
-)  # fmt: skip
+    (
+        "rejection",
+        "reason_to_reject",
+        "A verb in a noun's clothes. Mind that local variables are called so too: rename these as well.",
+    ),
+    (
+        "transform",
+        "prepare_view",
+        ("The function only, and whatever imports it. Methods of the public session stay: see my first rule."),
+    ),
+)
 KEPT = 24
 """Lines around the definition that the agent reads, at least."""
 
@@ -66,35 +76,49 @@ def record() -> Chat:
     with workshop(source_files("compaction_hooks")) as project:
         session = Recording("rename-compaction-hooks", "coding-agent", SYSTEM, project)
         session.user(FIRST)
-        session.agent("First the check that has to pass after every rename.", ("list_files", {"path": "compaction_hooks"}))
+        session.agent(
+            "First the check that has to pass after every rename.", ("list_files", {"path": "compaction_hooks"})
+        )
         session.agent("", ("write_file", {"path": "tools/check_imports.py", "content": CHECK.lstrip()}))
         (result,) = session.agent("", ("run_python", {"path": "tools/check_imports.py"}))
-        session.agent(f"tools/check_imports.py is there and says: {result.splitlines()[-2]}. I am ready for the first name.")
+        session.agent(
+            f"tools/check_imports.py is there and says: {result.splitlines()[-2]}. I am ready for the first name."
+        )
         done: list[str] = []
         for old, new, why in RENAMES:
             session.user(f"Rename {old} to {new}. {why}")
             files = _rename(session, project, old, new)
             done.append(f"{old} -> {new} ({', '.join(files)})")
         session.user(
-            "That was the last name. List all renames of CH-2291 with the files of each, so that I can paste it into the ticket, "
-            "and write the same to RENAMES.md."
+            "That was the last name. List all renames of CH-2291 with the files of each, so that I can paste "
+            "it into the ticket, and write the same to RENAMES.md."
         )
-        session.agent("", ("write_file", {"path": "RENAMES.md", "content": "\n".join(f"- {line}" for line in done) + "\n"}))
-        (result,) = session.agent("Once more the check, for all of them.", ("run_python", {"path": "tools/check_imports.py"}))
+        session.agent(
+            "", ("write_file", {"path": "RENAMES.md", "content": "\n".join(f"- {line}" for line in done) + "\n"})
+        )
+        (result,) = session.agent(
+            "Once more the check, for all of them.", ("run_python", {"path": "tools/check_imports.py"})
+        )
         session.agent(f"CH-2291 is done: {len(done)} names. {result.splitlines()[-2]}.\n\n" + "\n".join(done))
         return session.finish(
             ("entity", "Which ticket is this work for?", "CH-2291"),
-            ("constraint", "Which names must not be renamed?", "Never rename anything that compaction_hooks/__init__.py exports"),
-            ("constraint", "Which check has to pass after every rename?", "tools/check_imports.py passes after every single rename"),
-        )  # fmt: skip
+            (
+                "constraint",
+                "Which names must not be renamed?",
+                "Never rename anything that compaction_hooks/__init__.py exports",
+            ),
+            (
+                "constraint",
+                "Which check has to pass after every rename?",
+                "tools/check_imports.py passes after every single rename",
+            ),
+        )
 
 
 def _rename(session: Recording, project: Workshop, old: str, new: str) -> list[str]:
     """Change a name in every file; return the files."""
     word = re.compile(rf"(?<![.\w]){old}\b")
-    (found,) = session.agent(
-        f"Where is {old} used?", ("search", {"pattern": word.pattern, "path": "compaction_hooks"})
-    )
+    (found,) = session.agent(f"Where is {old} used?", ("search", {"pattern": word.pattern, "path": "compaction_hooks"}))
     places: dict[str, list[int]] = {}
     for path, number in re.findall(r"^/project/(\S+?):(\d+): ", found, re.MULTILINE):
         places.setdefault(path, []).append(int(number))
@@ -121,10 +145,15 @@ def _edit(session: Recording, project: Workshop, path: str, word: re.Pattern[str
         (result,) = session.agent("", call)
         if "must occur exactly once" in result:
             block = "\n".join(lines[max(at - 1, 0) : at + 2])
-            (result,) = session.agent("That line is there twice; with its neighbours:", _replacement(path, block, word, new))
+            (result,) = session.agent(
+                "That line is there twice; with its neighbours:", _replacement(path, block, word, new)
+            )
         if "must occur exactly once" in result:
             whole = "\n".join(lines)
-            session.agent("Still not the only one. I write the file.", ("write_file", {"path": path, "content": word.sub(new, whole) + "\n"}))  # fmt: skip
+            session.agent(
+                "Still not the only one. I write the file.",
+                ("write_file", {"path": path, "content": word.sub(new, whole) + "\n"}),
+            )
             return
 
 

@@ -9,18 +9,34 @@ from typing import NamedTuple
 from tests.benchmarks.recording.kit import Chat, Recording, source_files, workshop
 
 SYSTEM = """
-You review code in /project. Read every module whole before you judge it. Report what you measured, with names and line numbers, and keep
-what belongs to a room in the file notes/<room>.md.
+You review code in /project. Read every module whole before you judge it. Report what you measured, with names
+and line numbers, and keep what belongs to a room in the file notes/<room>.md.
 """
 FIRST = """
-Please review the core of this package, one room (folder) after the other; I will say which is next. What I want for each module: the longest
-function, functions without a docstring, and who imports the module. Always give line numbers. Do not change any code in this review.
-Make sure that each finding is written to notes/<room>.md before you go on. The review is for Ines Albrecht; its number is RV-0457.
+Please review the core of this package, one room (folder) after the other; I will say which is next. What I want
+for each module: the longest function, functions without a docstring, and who imports the module. Always give
+line numbers. Do not change any code in this review. Make sure that each finding is written to notes/<room>.md
+before you go on. The review is for Ines Albrecht; its number is RV-0457.
 """
 ROOMS = (
-    "text", "tokens", "files", "history", "overflow", "validity", "formats", "repair", "view", "recall", "summary", "summary/extractive",
-    "strategies", "runtime", "engine", "session", "stores",
-)  # fmt: skip
+    "text",
+    "tokens",
+    "files",
+    "history",
+    "overflow",
+    "validity",
+    "formats",
+    "repair",
+    "view",
+    "recall",
+    "summary",
+    "summary/extractive",
+    "strategies",
+    "runtime",
+    "engine",
+    "session",
+    "stores",
+)
 LONG_LINES = 40
 """A function of more lines is worth a remark."""
 QUESTION_EVERY = 3
@@ -54,8 +70,8 @@ def record() -> Chat:
                 _ask_back(session, longest, number)
         ranked = sorted(longest, key=lambda function: -function.lines)[:20]
         session.user(
-            "That was the last room. Give me the twenty longest functions of all rooms, with their places, as notes/summary.md "
-            "under the number of the review, and tell me where you would begin."
+            "That was the last room. Give me the twenty longest functions of all rooms, with their places, "
+            "as notes/summary.md under the number of the review, and tell me where you would begin."
         )
         summary = "\n".join(f"{place}. {function}" for place, function in enumerate(ranked, 1))
         session.agent("", ("write_file", {"path": "notes/summary.md", "content": f"# RV-0457\n\n{summary}\n"}))
@@ -82,7 +98,9 @@ def _review_room(session: Recording, files: Mapping[str, str], room: str) -> lis
         notes += [f"## {path}", *_findings(functions, users)]
         longest += sorted(functions, key=lambda function: -function.lines)[:1]
     content = "\n".join([f"# {room}", *notes]) + "\n"
-    session.agent(f"All {len(here)} modules of {room} are read.", ("write_file", {"path": f"notes/{room}.md", "content": content}))
+    session.agent(
+        f"All {len(here)} modules of {room} are read.", ("write_file", {"path": f"notes/{room}.md", "content": content})
+    )
     worst = max(longest, key=lambda function: function.lines)
     session.agent(f"{room} is done, see notes/{room}.md. Its longest function is {worst}.")
     return longest
@@ -101,13 +119,21 @@ def _findings(functions: list[Function], users: list[str]) -> Iterator[str]:
 def _ask_back(session: Recording, longest: list[Function], number: int) -> None:
     """Let the user ask for a function of an earlier room, and the agent look at it again."""
     asked = sorted(longest[: len(longest) // 2], key=lambda function: -function.lines)[number % 4]
-    session.user(f"Before you go on: why is {asked.name} so long? You named it earlier. Could a part of it be a function of its own?")
+    session.user(
+        f"Before you go on: why is {asked.name} so long? You named it earlier. Could a part of it be a function of its own?"
+    )
     place = {"path": asked.path, "start": asked.line, "end": asked.line + asked.lines - 1}
     (text,) = session.agent(f"{asked.name} is in {asked.path}; I read it again.", ("read_file", place))
     branches = len(re.findall(r"\t\s*(?:if|for|while|try|match|case|elif)\b", text))
     loop = re.search(r"^ *(\d+)\t\s*(?:for|while) ", text, re.MULTILINE)
-    part = f"The loop at line {loop[1]} could be one." if loop else "There is no loop in it, so nothing falls out by itself."
-    session.agent(f"{asked.name} has {asked.lines} lines and {branches} branches. {part} I have not changed anything, as you wished.")
+    part = (
+        f"The loop at line {loop[1]} could be one."
+        if loop
+        else "There is no loop in it, so nothing falls out by itself."
+    )
+    session.agent(
+        f"{asked.name} has {asked.lines} lines and {branches} branches. {part} I have not changed anything, as you wished."
+    )
 
 
 def _functions(path: str, text: str) -> Iterator[Function]:
