@@ -1,6 +1,7 @@
 """Cost and retention of recorded sessions, without compaction, with ours and with each peer's.
 
-    python -m tests.benchmarks.money [--window 200000 64000] [--quick] [--environments FOLDER] [--data FOLDER | --public]
+    python -m tests.benchmarks.money [--window 200000 64000] [--quick] [--environments FOLDER]
+        [--data FOLDER | --public]
 
 No model, no network. Every conversation of more than half the window is played call by call; `--quick` takes every eighth. A peer is
 run by FOLDER/<environment>/bin/python; one without an environment is named and left out. docs/prompt-caches.md has the method and
