@@ -73,7 +73,7 @@ def join_conversations(
             continue
         first = joined[source]
         added = [message for message in messages if message["role"] != "system" or not first]
-        joined[source] += _with_own_ids(added, name)
+        joined[source] += with_own_ids(added, name)
         sizes[source] += sum(ESTIMATOR.estimate_tokens(message_text(message)) for message in added)
         if sizes[source] >= tokens:
             made[source] += 1
@@ -81,7 +81,7 @@ def join_conversations(
             del sizes[source]
 
 
-def _with_own_ids(messages: Sequence[Chat], name: str) -> Iterator[Chat]:
+def with_own_ids(messages: Sequence[Chat], name: str) -> Iterator[Chat]:
     """Yield messages whose calls have ids that no other conversation has."""
     for message in messages:
         own = dict(message)

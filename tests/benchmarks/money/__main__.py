@@ -3,9 +3,9 @@
     python -m tests.benchmarks.money [--window 200000 64000] [--quick] [--environments FOLDER]
         [--data FOLDER | --public]
 
-No model, no network. Every conversation of more than half the window is played call by call; `--quick` takes every eighth. A peer is
-run by FOLDER/<environment>/bin/python; one without an environment is named and left out. docs/prompt-caches.md has the method and
-the results.
+No model, no network. Every conversation of more than half the window is played call by call; `--quick` takes every eighth.
+A peer is run by FOLDER/<environment>/bin/python; one without an environment is named and left out. docs/prompt-caches.md has the
+method and the results.
 """
 
 import argparse
