@@ -148,14 +148,14 @@ def row_of(name: str, outcome: Outcome, default: Outcome) -> Iterator[object]:
     costs = [spent(outcome, place) for place in range(len(MODELS))]
     usual = [_spent(default, place, with_summaries=False) for place in range(len(MODELS))]
     yield name
-    yield from (f"{cost / money.without:.0%}" for cost, money in zip(costs, outcome.money, strict=True))
-    shares = [cost / other - 1 for cost, other in zip(costs, usual, strict=True)]
-    yield f"{min(shares):+.0%} to {max(shares):+.0%}"
+    yield from (f"{100 * cost / money.without:.0f} %" for cost, money in zip(costs, outcome.money, strict=True))
+    shares = sorted(round(100 * (cost / other - 1)) for cost, other in zip(costs, usual, strict=True))
+    span = f"{shares[0]:+} %" if shares[0] == shares[-1] else f"{shares[0]:+} to {shares[-1]:+} %"
+    yield "" if name == DEFAULT else span
     yield f"{totals.compactions / totals.sessions:.1f}"
-    yield f"{totals.used_later - totals.kept} of {totals.used_later}"
+    yield f"{totals.used_later - totals.kept:,} of {totals.used_later:,}"
     yield f"{100 * (totals.used_later - totals.kept) / totals.calls:.1f}"
     yield f"{totals.lost_constraints} of {totals.constraints}"
-    yield f"{totals.probes_kept} of {totals.probes_in_session}"
 
 
 def _spent(outcome: Outcome, place: int, *, with_summaries: bool) -> float:
@@ -169,16 +169,7 @@ def main() -> None:
     parser.add_argument("--windows", type=int, nargs="+", default=[32_000, 128_000, 200_000, 1_000_000])
     add_data_options(parser)
     chosen = parser.parse_args()
-    columns = (
-        "",
-        *MODELS,
-        "next to the default",
-        "compactions a session",
-        "names lost",
-        "in 100 calls",
-        "constraints lost",
-        "answers kept",
-    )
+    columns = ("", *MODELS, "next to the default", "compactions", "names lost", "in 100 calls", "constraints lost")
     for window in chosen.windows:
         outcomes = measure(window, sessions_for(window, chosen.data))
         totals = outcomes[DEFAULT].totals
