@@ -11,7 +11,6 @@ import argparse
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import NamedTuple
@@ -70,7 +69,7 @@ class Task(NamedTuple):
 def run(task: Task) -> Replay | None:
     """Replay one conversation; None if its system prompt or a request fills the window."""
     logging.disable(logging.CRITICAL)
-    prices = tuple(found for found in map(find_prices, MODELS) if found)
+    prices = tuple(map(find_prices, MODELS))
     try:
         with patch.object(costs_module, "EXAMPLES", prices):
             return replay(task.session, window=task.window, settings=task.settings, summarizer=task.summarizer)
@@ -92,7 +91,7 @@ def sessions_for(window: int, folder: Path) -> list[RecordedSession]:
 
 
 def size_of(session: RecordedSession) -> int:
-    """Return the tokens of a conversation, with what a provider counted on top in its first call."""
+    """Return the tokens of a conversation's texts."""
     return sum(ESTIMATOR.estimate_tokens(message_text(message)) for message in session.messages)
 
 
@@ -144,9 +143,8 @@ def measure(window: int, sessions: Sequence[RecordedSession]) -> dict[str, Outco
 def row_of(name: str, outcome: Outcome, default: Outcome) -> Iterator[object]:
     """Yield the cells of one profile."""
     totals = outcome.totals
-    spent = partial(_spent, with_summaries=name == BY_MODEL)
-    costs = [spent(outcome, place) for place in range(len(MODELS))]
-    usual = [_spent(default, place, with_summaries=False) for place in range(len(MODELS))]
+    costs = [money.spent + (money.summaries if name == BY_MODEL else 0) for money in outcome.money]
+    usual = [money.spent for money in default.money]
     yield name
     yield from (f"{100 * cost / money.without:.0f} %" for cost, money in zip(costs, outcome.money, strict=True))
     shares = sorted(round(100 * (cost / other - 1)) for cost, other in zip(costs, usual, strict=True))
@@ -158,17 +156,15 @@ def row_of(name: str, outcome: Outcome, default: Outcome) -> Iterator[object]:
     yield f"{totals.lost_constraints} of {totals.constraints}"
 
 
-def _spent(outcome: Outcome, place: int, *, with_summaries: bool) -> float:
-    money = outcome.money[place]
-    return money.spent + (money.summaries if with_summaries else 0)
-
-
 def main() -> None:
     """Print a table for each window."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--windows", type=int, nargs="+", default=[32_000, 128_000, 200_000, 1_000_000])
     add_data_options(parser)
     chosen = parser.parse_args()
+    unknown = [model for model in MODELS if find_prices(model) is None]
+    if unknown:
+        parser.error(f"a genai-prices is needed that knows {', '.join(unknown)}")
     columns = ("", *MODELS, "next to the default", "compactions", "names lost", "in 100 calls", "constraints lost")
     for window in chosen.windows:
         outcomes = measure(window, sessions_for(window, chosen.data))
