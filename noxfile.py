@@ -313,6 +313,15 @@ def package(session: nox.Session) -> None:
             session.run("compaction-hooks", "report", str(recorded), "--output", str(outside / "report.html"))
 
 
+@nox.session(tags=["full"])
+def docs(session: nox.Session) -> None:
+    """The site of docs/, built anew into .site/ without a warning: it has every page and every public name."""
+    install(session, "test", "docs")
+    shutil.rmtree(".site", ignore_errors=True)
+    session.run("zensical", "build", "--clean", "--strict", "--config-file", ".mkdocs.yml")
+    session.run("pytest", "tests/docs/test_site.py", "tests/site", *session.posargs)
+
+
 @nox.session
 def benchmark(session: nox.Session) -> None:
     """The figures of docs/: time and money next to peers, estimates, summaries, stable prefixes. `-- --quick`: time, short."""
@@ -361,8 +370,8 @@ def coverage(session: nox.Session, part: str) -> None:
         install_rank_files(session)
         # Beside the tests there must be no package of the checkout, or it would be imported instead of the installed one.
         outside = _copied(Path(folder), "tests", "examples", "docs")
-        not_here = ("tests/adapters", "tests/test_architecture.py", "tests/docs/test_example_session.py")
-        files = [f"--ignore={name}" for name in not_here] if part == "core" else _files(*ADAPTERS[part])
+        not_here = ("adapters", "test_architecture.py", "docs/test_example_session.py", "docs/test_site.py")
+        files = [f"--ignore=tests/{name}" for name in not_here] if part == "core" else _files(*ADAPTERS[part])
         with session.chdir(outside):
             session.run("pytest", "-n", "auto", "--cov", "--cov-report=", *files, *session.posargs)
         shutil.copy(outside / ".coverage", f".coverage.{part}")

@@ -68,20 +68,29 @@ def with_methods(wanted: str, *methods: str) -> Kind:
 
 
 TEXT: Final = Kind(lambda value: isinstance(value, str), "be a text")
+"""Any text, the empty one too."""
 SWITCH: Final = Kind(lambda value: isinstance(value, bool), "be True or False")
+"""A bool."""
 TOKENS: Final = whole("tokens")
+"""A whole number of tokens above zero."""
 RATIO: Final = Kind(lambda value: is_number(value) and 0.1 <= value <= 1.0, "be a number between 0.1 and 1.0")
+"""A part of a window, from 0.1 to 1.0."""
 SECONDS: Final = Kind(lambda value: is_number(value) and value > 0, "be a number of seconds above zero")  # nan is not
+"""A time limit in seconds, above zero."""
 WINDOW: Final = Kind(
     # The smallest window that errors are believed, too (engine/call.py).
     lambda value: _is_whole(value) and value >= 1_024,
     "be a whole number of tokens from 1,024 on, such as 128_000",
 )
+"""The size of a context window, in tokens, from 1,024 on."""
 FUNCTION: Final = Kind(callable, "be a function")
+"""Any callable."""
 HANDLER: Final = with_methods("be a callable that takes an event", "__call__")
+"""An event handler, not a class of handlers."""
 STRATEGY: Final = with_methods(
     "be a strategy with propose(snapshot, goal), such as ClearToolResults() of compaction_hooks.strategies", "propose"
 )
+"""A strategy, not a class of strategies."""
 
 KINDS: Final[Mapping[str, Kind]] = {
     # of a controller and its conversations

@@ -1,12 +1,14 @@
 """Errors, by the caller's next action.
 
-CompactionError
-├── ConfigurationError        (also ValueError) wrong arguments: correct the call
-├── MissingExtraError         (also ModuleNotFoundError) an optional package is absent: install the extra
-├── FormatError               (also ValueError) a message does not follow its format: correct the message or the format
-├── RecordError               (also ValueError) a stored record is damaged or from a newer version
-├── ContextOverflowError      the request cannot be made to fit: shorten the part that the error names
-└── SummaryRefusedError       a summarizer's answer is not usable (never leaves the controller; reported in events)
+All have one root:
+
+    CompactionError
+    ├── ConfigurationError        (also ValueError) wrong arguments: correct the call
+    ├── MissingExtraError         (also ModuleNotFoundError) an optional package is absent: install the extra
+    ├── FormatError               (also ValueError) a message does not follow its format: correct the message or the format
+    ├── RecordError               (also ValueError) a stored record is damaged or from a newer version
+    ├── ContextOverflowError      the request cannot be made to fit: shorten the part that the error names
+    └── SummaryRefusedError       a summarizer's answer is not usable (never leaves the controller; reported in events)
 """
 
 from __future__ import annotations

@@ -21,6 +21,7 @@ from compaction_hooks.view.record import CompactionRecord
 LINE_CHARS: Final = 80
 """The most characters of an event's line, unless the figures and the error alone leave fewer than 12 for the session's id."""
 SHORTEST_ID_CHARS: Final = 12
+"""The fewest characters of a session id that `str(event)` shows."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -219,7 +220,9 @@ CompactionEvent: TypeAlias = (
     | PinMissing
     | HostFilesFailed
 )
+"""Any event that a handler gets."""
 EventHandler: TypeAlias = Callable[[CompactionEvent], Awaitable[None] | None]
+"""A sync or async callable, for `on_event=`."""
 
 
 def _line(session_id: str, text: str) -> str:

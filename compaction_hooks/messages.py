@@ -169,6 +169,7 @@ class NativeSummary(Opaque):
 
 
 Part: TypeAlias = Text | Thinking | Media | ToolCall | ToolResult | Opaque
+"""A part of a message."""
 
 
 def is_blank(part: Part) -> bool:

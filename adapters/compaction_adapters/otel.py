@@ -22,6 +22,7 @@ except ModuleNotFoundError as error:
     raise MissingExtraError("compaction_adapters.otel", "OpenTelemetry's API", "otel") from error
 
 SPAN_NAME: Final = "compact conversation"
+"""The name of every span."""
 _OPERATION: Final = "compact"
 """The conventions have no name for this operation and allow custom ones."""
 _UNNAMED: Final = "default"

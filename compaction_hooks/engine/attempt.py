@@ -14,6 +14,7 @@ from compaction_hooks.engine.conversation import Conversation
 from compaction_hooks.engine.cooldown import Breaker, KnownOverflow, Pause
 from compaction_hooks.engine.measuring import take_snapshot
 from compaction_hooks.engine.persistence import reload, write
+from compaction_hooks.engine.records import warn_if_paid_again
 from compaction_hooks.engine.result import CompactionOutcome, CompactionResult
 from compaction_hooks.engine.sizes import LastSent
 from compaction_hooks.engine.summarizing import SummaryFailed, complete, summarize
@@ -282,6 +283,8 @@ class Attempt(Generic[M]):
             conversation.queue.save(made)
             conversation.queue.state = "stale"  # another worker may have made one too: the next call loads again
             yield from write(conversation)
+        elif made.usage and made.usage.input_tokens and made.parent is None and not conversation.records.undone:
+            warn_if_paid_again(snapshot.history, made)
 
         record = snapshot.record  # another worker's, if it covers the same messages and takes precedence
         if record is None or (record is not made and snapshot.tokens > self._budget.trigger):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
+from collections import deque
 from collections.abc import Iterable, Set
 from dataclasses import replace
-from typing import Literal
+from typing import Final, Literal
 
 from compaction_hooks.history import History, Known
 from compaction_hooks.messages import M
@@ -20,6 +22,19 @@ from compaction_hooks.view.record import (
     precedence,
     undo_note,
 )
+
+_PAID: Final[deque[tuple[int, str]]] = deque(maxlen=64)
+"""Runs that the last first summaries without a store covered, and their digest, for all conversations of this process."""
+
+
+def warn_if_paid_again(history: History[M], record: CompactionRecord) -> None:
+    """Warn of a first summary by a model, kept in no store, if one of the same messages was made before."""
+    if any(history.digest_before(runs) == digest for runs, digest in tuple(_PAID)):
+        logging.getLogger("compaction_hooks").warning(
+            "a model summarized a conversation once more, because the record of its earlier summary was lost: keep one controller, "
+            "and give all requests of a conversation the same id; several processes need a store, as in store=SQLiteStore(...)"
+        )
+    _PAID.append((record.covered_runs, record.covered_digest))
 
 
 class Records:

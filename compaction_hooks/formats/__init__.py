@@ -62,5 +62,5 @@ def __getattr__(name: str) -> object:
 
 def format_of(messages: Iterable[object]) -> DictFormat | None:
     """Return the format of the first message that only one format can have written; None if there is none (plain text)."""
-    found = next(filter(None, map(recognize, messages)), None)
-    return cast("DictFormat | None", found)  # all known formats are of this class
+    # All known formats are of this class.
+    return cast("DictFormat | None", next(filter(None, map(recognize, messages)), None))

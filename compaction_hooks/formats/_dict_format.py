@@ -222,8 +222,7 @@ def call_at(pieces: Sequence[Message], address: PartAddress) -> ToolCall:
 
 def without_items(content: object, gone: Container[int]) -> object:
     """Return a list without the items at these indexes; None if no item is left, or if the content is no list."""
-    items = list_of(content) or ()
-    return [item for index, item in enumerate(items) if index not in gone] or None
+    return [item for index, item in enumerate(list_of(content) or ()) if index not in gone] or None
 
 
 def merge_rows(view: list[M], merge_pair: Callable[[M, M], M | None]) -> list[M]:

@@ -114,8 +114,8 @@ class Index:
 
         names = {
             name: held
-            for name in dict.fromkeys(filter(_is_name, _NAME.findall(text)))
-            if (held := self._hold_name(name))
+            for name in dict.fromkeys(_NAME.findall(text))
+            if len(name) > 3 and ("_" in name or len(_PIECE.findall(name)) > 1) and (held := self._hold_name(name))
         }
         known = find_terms(shown) | {name for name in names if has_name(shown, name)}
         weights = {term: self._rate(held) for term, held in holders.items()}
@@ -171,10 +171,6 @@ def has_name(text: str, name: str) -> bool:
 
 def _is_inner(neighbour: str) -> bool:
     return neighbour.isalnum() or neighbour == "_"
-
-
-def _is_name(word: str) -> bool:
-    return len(word) > 3 and ("_" in word or len(_PIECE.findall(word)) > 1)
 
 
 @lru_cache(maxsize=50_000)

@@ -16,6 +16,7 @@ from compaction_hooks.view.projection import Projection
 from compaction_hooks.view.texts import RECALL_TOOL, quote_call
 
 CoveredKind: TypeAlias = Literal["text", "arguments", "result", "media", "block"]
+"""A kind of part that a view leaves out; `arguments` are those of a tool call."""
 
 MOST_LINE_CHARS = 400
 """A longer line is read as several, so that a short passage can show any part of it: minified JSON is one line of megabytes."""

@@ -256,8 +256,7 @@ def _parent_summary(snapshot: Snapshot[M]) -> ParentSummary | None:
 
 def with_reductions(record: CompactionRecord, reductions: Iterable[Reduction]) -> CompactionRecord:
     """Return a record with more reductions, named by its content."""
-    merged = by_name((*record.reductions, *reductions))
-    kept = tuple(merged.values())
+    kept = tuple(by_name((*record.reductions, *reductions)).values())
     return replace(record, id=record_id(record.covered_digest, record.rendered, kept, record.parent), reductions=kept)
 
 

@@ -41,6 +41,7 @@ RuleId: TypeAlias = Literal[
     "part_of_anthropic",
     "part_of_responses",
 ]
+"""The name of a rule."""
 
 
 class Rule(NamedTuple):
@@ -328,6 +329,7 @@ RULES: Final[tuple[Rule, ...]] = (
         left_to_clients="parts of other providers are left out (pydantic-ai's `CompactionPart` by its `provider_name`)",
     ),
 )
+"""All rules that the checker knows."""
 
 _ROLE_REPEATED: Final = next(rule for rule in RULES if rule.id == "role_repeated")
 _CALL_IDS: Final[Mapping[Provider, re.Pattern[str]]] = {

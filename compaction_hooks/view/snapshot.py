@@ -240,9 +240,8 @@ class Snapshot(NamedTuple, Generic[M]):
 
     def pinned_pieces(self, start: int) -> list[int]:
         """Return the pieces before `start` that stay: the current request, and pinned messages with their calls and results."""
-        history = self.history
-        steps = (whole_step(history, index) for index in self.user_pinned_pieces() if index < start)
-        chosen = {history.request}.union(*steps)
+        steps = (whole_step(self.history, index) for index in self.user_pinned_pieces() if index < start)
+        chosen = {self.history.request}.union(*steps)
         return sorted(i for i in chosen if i is not None and i < start)
 
     def tokens_above(self, start: int) -> int:

@@ -52,6 +52,17 @@ async def test_runs_without_a_common_history_are_conversations_of_their_own(stag
     assert SECRET not in texts(side.requests[-1].messages)
 
 
+async def test_a_conversation_that_comes_again_without_its_id_or_a_store_is_warned_of(
+    stage: Stage, caplog: pytest.LogCaptureFixture
+) -> None:
+    stage.side(Answer("Done."), Answer("Done."))
+    agent = reader(stage.openai(), Compaction(context_window=WINDOW, summarizer=(asked := CountingSummarizer())))
+    for _ in range(2):
+        await agent.run("Go on.", message_history=spoken(14))
+    assert len(asked.asked) == 2
+    assert caplog.text.count("summarized a conversation once more") == 1
+
+
 async def test_a_replay_of_a_durable_run_does_the_same_again(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     """It finds no summary of the first execution and depends on no handler; a summary is an operation with a stable name."""
     stage.side(Answer("Done."), Answer("Done."))

@@ -2,6 +2,9 @@
 
 import threading
 from collections.abc import Callable
+from typing import Any
+
+import pytest
 
 from compaction_hooks import (
     CompactionFailed,
@@ -21,12 +24,14 @@ from tests.cases import folded
 from tests.conversations import (
     PLAIN,
     UNFILLED,
+    Chat,
     Controller,
     Scripted,
     above_threshold,
     assistant,
     controller,
     prose,
+    steps,
     summarizing,
     system,
     talk,
@@ -273,3 +278,33 @@ def test_only_an_estimate_is_marked_in_the_json_of_a_record() -> None:
         (record,) = hooks.history()
         assert record.to_dict()["usage"] == {**counts, **marks}
         assert CompactionRecord.from_json(record.to_json()) == record
+
+
+def test_a_summary_that_is_paid_again_because_its_record_was_lost_is_warned_of(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def warns(request: list[Chat], **more: Any) -> bool:
+        """Serve a request as a program does that makes its controller anew; return whether it was warned."""
+        caplog.clear()
+        settings, summarizer = more.pop("settings", PLAIN), more.pop("summarizer", Scripted())
+        controller(summarizer=summarizer, settings=settings, **more).transform_context_sync(request)
+        return "summarized a conversation once more" in caplog.text
+
+    def requests(task: str) -> list[list[Chat]]:
+        return [[system(), user(task), *steps(count, 300)] for count in (22, 30, 40)]
+
+    assert [warns(request) for request in requests("Port the parser.")] == [False, True, True]
+    assert [warns(request) for request in requests("Port the lexer.")] == [False, True, True]
+    store = MemoryStore()
+    assert [warns(request, store=store) for request in requests("Keep it.")] == [False, False, False]
+    assert [warns(request, summarizer=None) for request in requests("By rule.")] == [False, False, False]
+    assert [warns([system(), user(task), *steps(22, 300)]) for task in ("One.", "Two.")] == [False, False]
+
+
+def test_a_compaction_after_an_undone_one_is_not_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    hooks = summarizing(Scripted())
+    messages = [system(), user("Take it back."), *steps(22, 300)]
+    hooks.transform_context_sync(messages)
+    assert hooks.session("default").undo() is not None
+    assert hooks.session("default").compact_sync(messages).record is not None
+    assert "once more" not in caplog.text

@@ -17,13 +17,14 @@ PAGES = [
     "README.md",
     "CONTRIBUTING.md",
     "CHANGELOG.md",
-    *sorted(f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md")),
+    *sorted(page.relative_to(ROOT).as_posix() for page in (ROOT / "docs").rglob("*.md")),
 ]
 
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 PROJECT, TABLE, DOCS = PYPROJECT["project"], PYPROJECT["tool"]["compaction-hooks"]["adapters"], ROOT / "docs"
-ON_GITHUB = re.compile(rf"^\[.+\]: {re.escape(PROJECT['urls']['Homepage'])}/blob/main/(.+)$", re.MULTILINE)
-"""How the README names files: a package page shows it too, from where a relative link leads nowhere."""
+RAW = PROJECT["urls"]["Homepage"].replace("github.com", "raw.githubusercontent.com") + "/main"
+ON_GITHUB = re.compile(rf"{re.escape(PROJECT['urls']['Homepage'])}/blob/main/([^)#\s]+)#?([^)\s]*)")
+"""A file's full address: a package page and the site show pages from where a relative link to it leads nowhere."""
 
 RUN_BY = {
     "docs/check.md": "testing/test_plugin.py",
@@ -63,12 +64,17 @@ def anchors(page: str) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-def links(page: str) -> list[tuple[str, str]]:
-    """The links of a page within the project: the page or file meant, and the place on it, or ""."""
-    relative = ON_GITHUB.sub(r"](\1)", prose(page))
-    found: list[tuple[str, str]] = re.findall(r"\]\((?!https?:)([^)#\s]*)#?([^)\s]*)\)", relative)
+def relative_links(page: str) -> list[tuple[str, str]]:
+    """The relative links of a page: the page or file meant, and the place on it, or ""."""
+    found: list[tuple[str, str]] = re.findall(r"\]\((?!https?:)([^)#\s]*)#?([^)\s]*)\)", prose(page))
     here = (ROOT / page).parent
-    return [(str((here / path).resolve().relative_to(ROOT)) if path else page, anchor) for path, anchor in found]
+    return [((here / path).resolve().relative_to(ROOT).as_posix() if path else page, anchor) for path, anchor in found]
+
+
+def links(page: str) -> list[tuple[str, str]]:
+    """The links of a page within the project, those by a full address too."""
+    full: list[tuple[str, str]] = ON_GITHUB.findall(prose(page))
+    return relative_links(page) + full
 
 
 @folded("page", PAGES)
@@ -81,10 +87,21 @@ def test_links_to_headings_lead_somewhere(page: str) -> None:
     assert not [(target, anchor) for target, anchor in links(page) if anchor and anchor not in anchors(target)]
 
 
+@folded("page", [page for page in PAGES if page.startswith("docs/")])
+def test_the_site_has_the_files_that_its_pages_name_by_relative_links(page: str) -> None:
+    assert not [target for target, _ in relative_links(page) if not target.startswith("docs/")]
+
+
 def test_the_readme_can_be_read_from_a_package_page() -> None:
-    named = re.findall(r"^\[(.+)\]: https://", prose("README.md"), re.MULTILINE)
-    assert re.findall(r"\]\(", prose("README.md")) == []
-    assert set(re.findall(r"\[([^\]]+)\](?!: https)", re.sub(r"`[^`]*`", "", prose("README.md")))) == set(named)
+    """Its links are relative, for readers of a clone; the package has them in full."""
+    package_page = text("README.md")
+    for change in PYPROJECT["tool"]["hatch"]["metadata"]["hooks"]["fancy-pypi-readme"]["substitutions"]:
+        package_page = re.sub(change["pattern"], change["replacement"], package_page)
+    leads = re.findall(r"\]\(([^)]+)\)", re.sub(r"^```.*?^```$", "", package_page, flags=re.DOTALL | re.MULTILINE))
+    places = [re.sub(r"^https://(raw|github).*/main/", "", re.sub(r"#.*", "", lead)) for lead in leads]
+    assert places
+    assert not [place for place in places if not (ROOT / place).exists()]
+    assert [lead for lead in leads if lead.endswith(".svg")] == [f"{RAW}/docs/chart.svg"]
 
 
 def test_the_package_page_leads_to_pages_that_are_there() -> None:
@@ -99,7 +116,8 @@ def test_the_package_page_leads_to_pages_that_are_there() -> None:
 
 
 def test_the_readme_and_the_list_of_pages_lead_to_every_page() -> None:
-    listed = {target for page in ("README.md", "docs/README.md") for target, _ in links(page)}
+    lists = ("README.md", "docs/README.md", "docs/api/README.md")
+    listed = {target for page in lists for target, _ in links(page)}
     assert listed >= set(PAGES) - {"README.md"}
 
 

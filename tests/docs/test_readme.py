@@ -31,6 +31,20 @@ def test_the_program_asks_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(model.requests) == 1
 
 
+def test_the_sentence_of_value_has_the_figures_of_the_replay_page() -> None:
+    """They are what the command prints: a test compares that page with it."""
+    printed = " ".join((ROOT / "docs" / "replay.md").read_text(encoding="utf-8").split())
+    told = " ".join(README.partition("In this recorded session")[2].partition("\n\n")[0].split())
+    calls, unfit, fewer = (re.findall(rf"(\d+) {words}", told)[0] for words in ("calls", "would have been", "% fewer"))
+    assert (
+        f"{calls} calls in a window of 16k, 6 compactions. Without them {unfit} calls would not have fitted. {fewer} %"
+        in printed
+    )
+    bills = re.findall(r"\$([\d.]+) \(\$([\d.]+) without\)", printed.partition("Cost ")[2].partition("Sizes ")[0])
+    saved = sorted(round(100 * (1 - float(ours) / float(without))) for ours, without in bills)
+    assert f"falls by {saved[0]} to {saved[-1]} %" in told
+
+
 def test_the_program_that_recalls_runs() -> None:
     made: dict[str, Any] = {}
     exec(compile(blocks("Nothing is out of reach", "python")[0], "README.md", "exec"), made)

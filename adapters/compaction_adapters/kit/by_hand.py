@@ -95,10 +95,15 @@ class ByHand(TwinMethods, Generic[N, S]):
             yield Twin(controller.forget_sync, controller.forget, session_id)
 
     load_sync = blocking(load)
+    """As `load`, for callers without an event loop."""
     compact_sync = blocking(compact, asks_model=True)
+    """As `compact`, for callers without an event loop."""
     undo_sync = blocking(undo)
+    """As `undo`, for callers without an event loop."""
     pin_sync = blocking(pin)
+    """As `pin`, for callers without an event loop."""
     forget_sync = blocking(forget)
+    """As `forget`, for callers without an event loop."""
 
     # -- for the adapter
 

@@ -10,6 +10,7 @@ if TYPE_CHECKING:  # no quiet call has an event
     from compaction_hooks.events import CompactionEvent
 
 Stage: TypeAlias = Literal["started", "finished", "skipped", "failed"]
+"""The step of a compaction that a status line tells."""
 
 
 @dataclass

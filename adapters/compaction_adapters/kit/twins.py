@@ -19,7 +19,8 @@ class Twin:
     Args:
         sync: The function for a sync caller.
         awaited: The function for an async caller.
-        *arguments, **options: The arguments of both.
+        *arguments: The arguments of both.
+        **options: The keyword arguments of both.
     """
 
     __slots__ = ("arguments", "awaited", "options", "sync")

@@ -114,10 +114,15 @@ class ThreadMethods(TwinMethods, Generic[S]):
             yield Twin(self.controller.forget_sync, self.controller.forget, session.id)
 
     load_sync = blocking(load)
+    """As `load`, for callers without an event loop."""
     compact_sync = blocking(compact)
+    """As `compact`, for callers without an event loop."""
     undo_sync = blocking(undo)
+    """As `undo`, for callers without an event loop."""
     pin_sync = blocking(pin)
+    """As `pin`, for callers without an event loop."""
     forget_sync = blocking(forget)
+    """As `forget`, for callers without an event loop."""
 
     # -- for the adapter
 
