@@ -450,7 +450,7 @@ def _make_environment(session: nox.Session, folder: Path, group: str) -> None:
 @nox.session(tags=["full"])
 def soak(session: nox.Session) -> None:
     """Every recorded conversation at every window, 10,000 generated ones, 64 at once; the same with reasoning that providers bind
-    to what is before it, and with their own summaries. Long; recorded conversations need ../shared/data.
+    to what is before it, and with their own summaries. Long; the recorded ones are those of ../shared/data, or the public ones.
     """
     install(session, "test", "property", "soak")
     session.run("pytest", "tests/soak", "-n", "auto", "--dist", "worksteal", *session.posargs)

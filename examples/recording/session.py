@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from tinyagent.agent_types import (
@@ -15,9 +15,8 @@ from tinyagent.agent_types import (
     UserMessage,
 )
 
-from recording.tools import FAKE_ROOT, Tool
-
-CHANGING_TOOLS = ("edit_file", "write_file")
+from recording.probes import add_evidence, derive_probes, tool_schema
+from recording.tools import Tool
 
 Chat = dict[str, Any]
 
@@ -51,8 +50,8 @@ def record(system: str, messages: Sequence[AgentMessage], tools: Sequence[Tool],
         "harness": "tinyagent",
         "license": "MIT",
         "messages": chat,
-        "tools": [_tool(tool) for tool in tools],
-        "probes": [*_derive_probes(chat), *(_add_evidence(probe, chat) for probe in probes)],
+        "tools": [tool_schema(tool) for tool in tools],
+        "probes": [*derive_probes(chat), *(add_evidence(probe, chat) for probe in probes)],
     }
 
 
@@ -64,57 +63,3 @@ def _call(part: ToolCallContent) -> Chat:
     call = part.model_dump()
     function = {"name": call["name"], "arguments": json.dumps(call["arguments"], ensure_ascii=False)}
     return {"id": call["id"], "type": "function", "function": function}
-
-
-def _tool(tool: Tool) -> Chat:
-    function = {"name": tool.name, "description": tool.description, "parameters": tool.schema()}
-    return {"type": "function", "function": function}
-
-
-def _derive_probes(chat: Sequence[Chat]) -> list[Chat]:
-    requests = [index for index, message in enumerate(chat) if message["role"] == "user"]
-    changed = _find_changed_files(chat)
-    return [
-        {
-            "kind": "first_request",
-            "question": "What did the user ask for first?",
-            "answer": chat[requests[0]]["content"],
-            "evidence": [requests[0]],
-        },
-        {
-            "kind": "last_request",
-            "question": "What is the user's most recent request?",
-            "answer": chat[requests[-1]]["content"],
-            "evidence": [requests[-1]],
-        },
-        {
-            "kind": "files_modified",
-            "question": "Which files were created or edited so far?",
-            "answer": list(changed),
-            "evidence": sorted({index for indexes in changed.values() for index in indexes}),
-        },
-    ]
-
-
-def _find_changed_files(chat: Sequence[Chat]) -> dict[str, list[int]]:
-    """Return the files edited or written with success, in the order of their first change, and the indexes of these messages."""
-    failed = {message["tool_call_id"] for message in chat if message.get("is_error")}
-    changed: dict[str, list[int]] = {}
-    for index, message in enumerate(chat):
-        for call in message.get("tool_calls", ()):
-            if call["function"]["name"] in CHANGING_TOOLS and call["id"] not in failed:
-                path = json.loads(call["function"]["arguments"])["path"]
-                changed.setdefault(f"{FAKE_ROOT}/{path}", []).append(index)
-    return changed
-
-
-def _add_evidence(probe: Mapping[str, Any], chat: Sequence[Chat]) -> Chat:
-    """Return `probe` with the indexes of the user's messages that contain its answer."""
-    evidence = [
-        index
-        for index, message in enumerate(chat)
-        if message["role"] == "user" and probe["answer"].casefold() in message["content"].casefold()
-    ]
-    if not evidence:
-        raise ValueError(f"no user message says {probe['answer']!r}")
-    return {**probe, "evidence": evidence}

@@ -101,7 +101,9 @@ def test_every_page_that_shows_an_adapter_is_run() -> None:
     shown = {
         page.stem for page in (ROOT / "docs").glob("*.md") if "compaction_adapters" in "".join(programs(page.stem))
     }
-    assert shown - {"recipes", "recipes-services", "stores", "write-an-adapter"} == {place.partition("#")[0] for place in PAGES}
+    assert shown - {"recipes", "recipes-services", "stores", "write-an-adapter"} == {
+        place.partition("#")[0] for place in PAGES
+    }
 
 
 def test_every_section_of_the_page_on_migration_that_has_programs_is_run() -> None:

@@ -1,9 +1,9 @@
 """Accuracy and speed of the estimate by characters: the tables of docs/tokens.md.
 
-    python -m tests.benchmarks.estimates [--rounds 15]
+    python -m tests.benchmarks.estimates [--rounds 15] [--data FOLDER | --public]
 
-Needs tiktoken and its rank files (litellm's wheel has them) and, for the recorded sessions, ../shared/data. Times are the least of
-all rounds, those that are compared taking turns, of one thread's CPU time.
+Needs tiktoken and its rank files (litellm's wheel has them). Tables against providers' counts need recordings that have them: the
+public ones have none. Times are the least of all rounds, those that are compared taking turns, of one thread's CPU time.
 """
 
 import argparse
@@ -18,7 +18,7 @@ from typing import Any
 from compaction_hooks.tiktoken_estimator import TiktokenEstimator
 from compaction_hooks.tokens import CharacterEstimator
 from tests.benchmarks.tables import print_table
-from tests.data import sessions
+from tests.data import add_data_options, sessions
 from tests.token_accuracy import (
     CLASS_TEXTS,
     growths,
@@ -184,11 +184,13 @@ def main() -> None:
     """Print all tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=15)
-    speed_table(parser.parse_args().rounds)
+    add_data_options(parser)
+    chosen = parser.parse_args()
+    speed_table(chosen.rounds)
     classes_table()
-    recorded = list(sessions())
-    if recorded:
-        conversations_table(recorded)
+    recorded = list(sessions(folder=chosen.data))
+    conversations_table(recorded)
+    if any(session.get("usage") for session in recorded):
         provider_tables(recorded)
 
 

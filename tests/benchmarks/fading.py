@@ -1,6 +1,6 @@
 """What is left of a fact one, two, three, five and ten compactions after the first that summarized it.
 
-    python -m tests.benchmarks.fading [FOLDER] [--windows 16000 32000] [--half tuned] [--most 2]
+    python -m tests.benchmarks.fading [--windows 16000 32000] [--half tuned] [--most 2] [--data FOLDER | --public]
 
 Joins the recorded conversations of one source to long ones, in which more than ten compactions happen. The facts in the messages
 that a compaction is the first to summarize are looked up in its summary and pins, and in later ones: sentences in which the agent
@@ -22,7 +22,6 @@ from tests.benchmarks.contents import FILE_KEYS
 from tests.benchmarks.lossy_model import lossy_summary
 from tests.benchmarks.searches import (
     ESTIMATOR,
-    FOLDER,
     FORMAT,
     Chat,
     Tally,
@@ -33,6 +32,7 @@ from tests.benchmarks.searches import (
     share,
 )
 from tests.benchmarks.tables import print_table
+from tests.data import add_data_options
 
 AGES = (0, 1, 2, 3, 5, 10)
 """Compactions since the first that summarized a fact."""
@@ -73,7 +73,7 @@ def join_conversations(
             continue
         first = joined[source]
         added = [message for message in messages if message["role"] != "system" or not first]
-        joined[source] += _with_own_ids(added, name)
+        joined[source] += with_own_ids(added, name)
         sizes[source] += sum(ESTIMATOR.estimate_tokens(message_text(message)) for message in added)
         if sizes[source] >= tokens:
             made[source] += 1
@@ -81,7 +81,7 @@ def join_conversations(
             del sizes[source]
 
 
-def _with_own_ids(messages: Sequence[Chat], name: str) -> Iterator[Chat]:
+def with_own_ids(messages: Sequence[Chat], name: str) -> Iterator[Chat]:
     """Yield messages whose calls have ids that no other conversation has."""
     for message in messages:
         own = dict(message)
@@ -181,7 +181,7 @@ def main() -> None:
     # Hide the warnings about conversations whose own request fills the window.
     logging.getLogger("compaction_hooks").setLevel(logging.CRITICAL)
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("folder", type=Path, nargs="?", default=FOLDER, help="folder of recorded conversations")
+    add_data_options(parser)
     parser.add_argument("--windows", type=int, nargs="+", default=[16_000, 32_000])
     parser.add_argument("--half", choices=("tuned", "kept aside", "both"), default="both")
     parser.add_argument("--most", type=int, default=2, help="the most long conversations of a source")
@@ -191,7 +191,7 @@ def main() -> None:
         tally: Tally = defaultdict(dict)
         made: list[int] = []
         tokens = WINDOWS_LONG * window
-        for name, messages in join_conversations(chosen.folder, chosen.half, tokens, chosen.most, chosen.sources):
+        for name, messages in join_conversations(chosen.data, chosen.half, tokens, chosen.most, chosen.sources):
             try:
                 made += [measure(name, messages, window, model, tally) for model in MODELS]
             except ContextOverflowError:  # a request fills the window

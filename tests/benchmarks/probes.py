@@ -1,6 +1,6 @@
 """Questions that can be answered from the context after a compaction: the table of docs/probes.md.
 
-    python -m tests.benchmarks.probes [--window 16000 8000 4000]
+    python -m tests.benchmarks.probes [--window 16000 8000 4000] [--data FOLDER | --public]
 
 Replays every recorded conversation that has probes (a question, its answer) through a real controller with the default
 summarizer, and looks for the answers in the last view. Two baselines get the same number of tokens: the newest part of the
@@ -13,6 +13,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import fmean
 from typing import TypeAlias
 
@@ -21,7 +22,7 @@ from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.messages import Message, Text, ToolCall, ToolResult
 from compaction_hooks.tokens import CharacterEstimator
 from tests.benchmarks.tables import print_table
-from tests.data import sessions
+from tests.data import add_data_options, sessions
 
 Chat: TypeAlias = Mapping[str, object]
 
@@ -160,12 +161,12 @@ def share_of_words(answer: str, context: str) -> float:
 # -- the table
 
 
-def measure(window: int) -> None:
+def measure(window: int, folder: Path) -> None:
     """Print the table for one window."""
     shares: defaultdict[str, list[list[float]]] = defaultdict(list)
     compactions: list[int] = []
     impossible = 0
-    for session in sessions():
+    for session in sessions(folder=folder):
         if not session.get("probes"):
             continue
         try:
@@ -196,8 +197,10 @@ def main() -> None:
     logging.getLogger("compaction_hooks").setLevel(logging.CRITICAL)
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--window", type=int, nargs="+", default=[16_000], help="context windows, in tokens")
-    for window in parser.parse_args().window:
-        measure(window)
+    add_data_options(parser)
+    chosen = parser.parse_args()
+    for window in chosen.window:
+        measure(window, chosen.data)
 
 
 if __name__ == "__main__":

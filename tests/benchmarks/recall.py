@@ -1,6 +1,7 @@
 """The words, names and commands that an agent needs after a compaction, and whether it still has them: a table of docs/probes.md.
 
-    python -m tests.benchmarks.recall [FOLDER] [--windows 16000 32000 64000 128000 200000] [--half tuned] [--before FOLDER]
+    python -m tests.benchmarks.recall [--windows 16000 32000 64000 128000 200000] [--half tuned] [--before FOLDER]
+        [--data FOLDER | --public]
 
 Replays every recorded conversation call by call. After each summary, the identifiers that the agent uses in its next five steps
 are looked up in summary and pins, if they are in the summarized messages alone: neither in the messages kept word for word nor in
@@ -37,7 +38,6 @@ from tests.benchmarks.lossy_model import lossy_summary
 from tests.benchmarks.searches import (
     AGES,
     ESTIMATOR,
-    FOLDER,
     FORMAT,
     NEVER_DUE,
     Chat,
@@ -54,6 +54,7 @@ from tests.benchmarks.searches import (
     share,
 )
 from tests.benchmarks.tables import print_table
+from tests.data import add_data_options
 
 COMMAND_CHARS = 80
 """Characters of a command that must be in the summary; longer ones are shortened there."""
@@ -297,7 +298,7 @@ def measure(chosen: argparse.Namespace, sizes: dict[str, list[int]]) -> tuple[di
     """Return cases and figures of all conversations by column; without the tool's answers for another version."""
     results: dict[str, Tally] = {column_of(window): defaultdict(dict) for window in chosen.windows}
     figures: dict[str, Figures] = {column: defaultdict(list) for column in results}
-    for name, messages in conversations(chosen.folder, chosen.half):
+    for name, messages in conversations(chosen.data, chosen.half):
         tokens = sum(ESTIMATOR.estimate_tokens(message_text(message)) for message in messages)
         for window in (window for window in chosen.windows if tokens >= NEVER_DUE * window):
             column = column_of(window)
@@ -362,7 +363,7 @@ def main() -> None:
     # Hide the warnings about conversations whose own request fills the window.
     logging.getLogger("compaction_hooks").setLevel(logging.CRITICAL)
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("folder", type=Path, nargs="?", default=FOLDER, help="folder of recorded conversations")
+    add_data_options(parser)
     parser.add_argument("--windows", type=int, nargs="+", default=[16_000, 32_000, 64_000, 128_000, 200_000])
     parser.add_argument("--half", choices=("tuned", "kept aside", "both"), default="both")
     parser.add_argument("--before", type=Path, help="checkout of another version to measure in the same run")
@@ -383,7 +384,7 @@ def main() -> None:
     )
     if chosen.before:
         windows = map(str, chosen.windows)
-        arguments = (str(chosen.folder), "--half", chosen.half, "--windows", *windows)
+        arguments = ("--data", str(chosen.data), "--half", chosen.half, "--windows", *windows)
         before, earlier_figures = measure_other(chosen.before, arguments)
         print_comparison(results, before)
         print_figures(earlier_figures)

@@ -31,7 +31,6 @@ Tally: TypeAlias = dict[str, dict[Hashable, bool]]
 
 ESTIMATOR = CharacterEstimator()
 FORMAT = OpenAIChatFormat()
-FOLDER = Path(__file__).resolve().parents[3] / "shared" / "data" / "sessions"
 NEVER_DUE = 0.5
 """The part of the window below which a conversation is certainly never compacted."""
 

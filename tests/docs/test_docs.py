@@ -29,6 +29,7 @@ ON_GITHUB = re.compile(rf"{re.escape(PROJECT['urls']['Homepage'])}/blob/main/([^
 
 RUN_BY = {
     "docs/check.md": "testing/test_plugin.py",
+    "docs/choosing-settings.md": "docs/test_docs_settings.py",
     "docs/overflow.md": "docs/test_docs.py",
     "docs/recall.md": "docs/test_docs.py",
     "docs/replay.md": "docs/test_docs.py",
@@ -171,12 +172,22 @@ def test_only_the_package_has_its_version() -> None:
     assert not [found for found in texts if re.search(r"(?<![\d.=>])0\.[12]\.0(?!\d)", found)]
 
 
-@pytest.mark.parametrize("options", ["--window 16k", "--window 16k,32k,64k"])
-def test_the_replay_page_shows_the_output_of_its_commands(options: str) -> None:
+@pytest.mark.parametrize(
+    ("page", "arguments"),
+    [
+        ("docs/replay.md", "examples/session.jsonl --window 16k"),
+        ("docs/replay.md", "examples/session.jsonl --window 16k,32k,64k"),
+        pytest.param(
+            "docs/choosing-settings.md",
+            "tests/benchmarks/sessions --window 200k --trigger 80k,120k,100% --keep 6k,20k",
+            marks=pytest.mark.full,
+        ),
+    ],
+)
+def test_a_page_shows_the_output_of_its_replay(page: str, arguments: str) -> None:
     pytest.importorskip("rich")
-    command = [sys.executable, "-m", "compaction_hooks.command", "replay", "examples/session.jsonl", *options.split()]
+    command = [sys.executable, "-m", "compaction_hooks.command", "replay", *arguments.split()]
     environment = os.environ | {"COLUMNS": "80", "NO_COLOR": "1"}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
-    page = text("docs/replay.md").partition(f"compaction-hooks replay examples/session.jsonl {options}\n```\n")[2]
-    shown = page.split("```\n")[1]
+    shown = text(page).partition(f"compaction-hooks replay {arguments}\n```\n")[2].split("```\n")[1]
     assert [line.rstrip() for line in done.stdout.rstrip().splitlines()] == shown.rstrip().splitlines()

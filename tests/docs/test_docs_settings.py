@@ -13,11 +13,13 @@ import pytest
 from compaction_hooks import CallOptions, CompactionController, CompactionSettings, ConfigurationError
 from compaction_hooks.tokens import budget
 from compaction_hooks.triggers import SnapshotFigures
+from tests.benchmarks.profiles import profiles
 from tests.conversations import steps, user
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "settings.md"
 TEXT = PAGE.read_text(encoding="utf-8")
 POLICY_PAGE = PAGE.with_name("write-a-policy.md")
+CHOICE_PAGE = PAGE.with_name("choosing-settings.md")
 
 
 def rows(heading: str, first: str, page: Path = PAGE) -> list[list[str]]:
@@ -99,6 +101,17 @@ def test_the_programs_of_the_page_run_as_described() -> None:
     found = [controller.settings_for(model) for model in ("gpt-5-mini", "openai/gpt-5", "other")]
     assert found == [*shown["by_model"].values()]
     assert [len(shown[name].effective_strategies) for name in ("clear_only", "never_clear", "no_model")] == [1, 2, 3]
+
+
+def test_the_profiles_of_the_page_are_those_that_are_measured(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = run_programs(CHOICE_PAGE)
+    measured = profiles(shown["window"])
+    assert {name: vars(shown[name]) for name in measured} == {name: vars(each) for name, each in measured.items()}
+    table = [
+        [cell.replace(",", "") for cell in row]
+        for row in rows("What prompt caches do to the choice", "from", CHOICE_PAGE)
+    ]
+    assert table == [line.split() for line in capsys.readouterr().out.splitlines()]
 
 
 def test_a_trigger_and_a_strategy_of_ones_own_work_as_shown() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.crowd import CONVERSATIONS, crowd_with_file, crowd_with_memory
-from tests.data import needs_data, sessions
+from tests.data import sessions
 from tests.faults.harness import SIDES, Chat, Side
 from tests.faults.test_extreme_histories import check_many, check_run, large_request, large_result
 from tests.invariants import measure_by, run, run_generated
@@ -35,7 +35,6 @@ def row(window: int, reports_usage: bool) -> str:
     return f"recorded, {window:,}{', usage reported' if reports_usage else ''}"
 
 
-@needs_data
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("reports_usage", [False, True], ids=["estimated", "usage reported"])
 @pytest.mark.parametrize("window", WINDOWS)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
-from tests.data import needs_data, sessions
+from tests.data import sessions
 from tests.sealed_runs import BINDING, HIDDEN, Agent, Run, replay
 
 WINDOWS = (8_192, 16_384, 32_768, 131_072)
@@ -27,7 +27,6 @@ def allowed_refusals(agent: Agent, model: str) -> int:
     return (model == HIDDEN) + (agent.blind_calls if isinstance(agent, Run) else 0)
 
 
-@needs_data
 @pytest.mark.parametrize("model", [BINDING, HIDDEN])
 @pytest.mark.parametrize("window", WINDOWS)
 def test_recorded_conversations_with_signed_reasoning(

@@ -1,10 +1,11 @@
 """Cost and retention of recorded sessions, without compaction, with ours and with each peer's.
 
     python -m tests.benchmarks.money [--window 200000 64000] [--quick] [--environments FOLDER]
+        [--data FOLDER | --public]
 
-Needs the recordings next to the checkout (`../shared/data`); no model, no network. Every conversation of more than half the
-window is played call by call; `--quick` takes every eighth. A peer is run by FOLDER/<environment>/bin/python; one without an
-environment is named and left out. docs/prompt-caches.md has the method and the results.
+No model, no network. Every conversation of more than half the window is played call by call; `--quick` takes every eighth.
+A peer is run by FOLDER/<environment>/bin/python; one without an environment is named and left out. docs/prompt-caches.md has the
+method and the results.
 """
 
 import argparse
@@ -22,6 +23,7 @@ from tests.benchmarks.money.playing import Score, play
 from tests.benchmarks.money.strategies import NOTHING, OURS, VARIANTS, PeerRun, Strategy
 from tests.benchmarks.runner import Worker, find_python
 from tests.benchmarks.tables import print_table
+from tests.data import add_data_options
 
 PEERS: Final = {
     "langchain_fraction": "langchain",
@@ -92,12 +94,13 @@ def main() -> None:
     parser.add_argument("--window", type=int, nargs="+", default=(200_000, 64_000), help="context windows, in tokens")
     parser.add_argument("--quick", action="store_true", help="every eighth conversation")
     parser.add_argument("--environments", type=Path, default=Path(".nox/peers"), help="folder of the environments")
+    add_data_options(parser)
     chosen = parser.parse_args()
     columns = ("", *(prices.model for prices in EXAMPLES), "names", "probes", "refused", "broken", "prefix changes")
     with ExitStack() as stack:
         peers = list(_peers(stack, chosen.environments))
         for window in chosen.window:
-            played = list(conversations(window // 2))[:: 8 if chosen.quick else 1]
+            played = list(conversations(chosen.data, window // 2))[:: 8 if chosen.quick else 1]
             scores = measure(window, played, [NOTHING, OURS, *VARIANTS, *peers])
             tokens, calls = sum(each.tokens for each in played), scores[OURS.name].calls
             print(f"\nwindow {window:,}: {len(played)} conversations, {tokens / 1e6:.2f}M tokens, {calls:,} calls\n")

@@ -3,12 +3,12 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
 from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.replay import Probe, RecordedSession, read_sessions
 from tests.benchmarks.money.names import names, spoken_text, visible_text
 from tests.benchmarks.money.wire import Chat, Reader
-from tests.data import DATA
 
 FORMAT = OpenAIChatFormat()
 LONG_AGO_RATIO = 0.10
@@ -60,10 +60,10 @@ class Conversation:
         return found
 
 
-def conversations(least_tokens: int) -> Iterator[Conversation]:
-    """Yield the recorded conversations of more than `least_tokens`, in a stable order."""
+def conversations(folder: Path, least_tokens: int) -> Iterator[Conversation]:
+    """Yield the recorded conversations of a folder of more than `least_tokens`, in a stable order."""
     reader = Reader()
-    for path in sorted((DATA / "sessions").glob("*.jsonl.gz")):
+    for path in sorted(folder.glob("*.jsonl.gz")):
         for session in read_sessions(path):
             conversation = _conversation(session, reader)
             if conversation.tokens > least_tokens:

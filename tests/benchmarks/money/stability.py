@@ -1,8 +1,8 @@
 """Stability of request prefixes: all recorded conversations, call by call, compared byte for byte.
 
-    python -m tests.benchmarks.money.stability [--window 200000 64000 16000]
+    python -m tests.benchmarks.money.stability [--window 200000 64000 16000] [--data FOLDER | --public]
 
-Needs the recordings next to the checkout (`../shared/data`); no model, no network. A minute for each window.
+No model, no network. A minute for each window.
 """
 
 import argparse
@@ -15,6 +15,7 @@ from compaction_hooks import CompactionController, ContextOverflowError
 from tests.benchmarks.money.conversations import FORMAT, conversations
 from tests.benchmarks.money.wire import Chat
 from tests.benchmarks.tables import print_table
+from tests.data import add_data_options
 
 BEFORE, AFTER, COMPACTIONS = "before any compaction", "between compactions", "compactions"
 KEPT = "with the beginning of the one before"
@@ -48,8 +49,10 @@ def main() -> None:
     logging.getLogger("compaction_hooks").setLevel(logging.CRITICAL)
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--window", type=int, nargs="+", default=(200_000, 64_000, 16_000), help="in tokens")
-    windows: Sequence[int] = parser.parse_args().window
-    recorded = list(conversations(0))
+    add_data_options(parser)
+    chosen = parser.parse_args()
+    windows: Sequence[int] = chosen.window
+    recorded = list(conversations(chosen.data, 0))
 
     def rows() -> Iterator[tuple[str, ...]]:
         for window in windows:
