@@ -31,7 +31,8 @@ PAGES = {
     "migration#trim_messages": (("langgraph", "langchain_openai"), 2),
     "migration#deepagents": (("deepagents", "langchain_openai"), 2),
     "migration#pydantic-ai-harness": (("pydantic_ai_harness", "pydantic_ai.models.openai"), 2),
-    "migration#the-providers-own-compaction": (("openai",), 2),
+    # Older clients have no `context_management=`.
+    "migration#the-providers-own-compaction": (("openai.types.responses.container_auto",), 2),
 }
 """By page of docs/, or section of one: what must be installed, and how often its programs call a model."""
 
