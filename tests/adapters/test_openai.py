@@ -205,6 +205,13 @@ async def test_a_model_of_openai_writes_the_summary_and_openai_is_asked_not_to_s
     await client_summaries.close(client, is_sync_call=is_sync_call)
 
 
+async def test_an_option_that_is_given_replaces_ours(office: Office) -> None:
+    client = office.client(is_async=False)
+    sent = await client_summaries.check_summary(office.side, summarizer(client, store=True), is_sync_call=True)
+    assert sent == {"store": True, "max_completion_tokens": client_summaries.LIMIT}
+    await client_summaries.close(client, is_sync_call=True)
+
+
 async def test_a_compatible_server_gets_no_option_that_it_may_refuse(office: Office) -> None:
     asks = summarizer(office.compatible)
     assert await client_summaries.check_summary(office.side, asks, is_sync_call=True) == {}

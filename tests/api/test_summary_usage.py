@@ -301,6 +301,14 @@ def test_a_summary_that_is_paid_again_because_its_record_was_lost_is_warned_of(
     assert [warns([system(), user(task), *steps(22, 300)]) for task in ("One.", "Two.")] == [False, False]
 
 
+def test_a_later_compaction_of_a_session_is_not_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    hooks = summarizing(Scripted())
+    for count in (22, 40):
+        hooks.transform_context_sync([system(), user("Go on and on."), *steps(count, 300)])
+    assert hooks.session("default").state().compaction_count == 2
+    assert "once more" not in caplog.text
+
+
 def test_a_compaction_after_an_undone_one_is_not_warned_of(caplog: pytest.LogCaptureFixture) -> None:
     hooks = summarizing(Scripted())
     messages = [system(), user("Take it back."), *steps(22, 300)]
