@@ -57,10 +57,11 @@ def compact(conversation: Conversation[M], call: Call[M], order: Order) -> Flow[
     if is_aborted:
         return _report_unchanged(conversation, snapshot, CompactionOutcome.ABORTED, order)
 
+    is_shared = others_end == "settled"
     is_done = record is not None and record.seen_runs == snapshot.history.run_count and snapshot.fits_window
-    if order.keep is None and is_done:
-        # Compacted already, with no message since: a caller that waited shares that result, any other one is told.
-        is_shared = others_end == "settled"
+    if order.keep is None and is_done and (is_shared or snapshot.covered_runs):
+        # Summarized already, with no message since: a caller that waited shares that result, any other one is told. If results were
+        # only cleared, a compaction by hand makes the summary.
         outcome = CompactionOutcome.COMPACTED if is_shared else CompactionOutcome.NOTHING_TO_COMPACT
         return _report_unchanged(conversation, snapshot, outcome, order)
 

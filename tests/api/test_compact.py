@@ -179,6 +179,17 @@ def test_a_compaction_by_hand_summarizes_though_clearing_would_do() -> None:
 MESSAGES = [system(), user("Port the parser."), *steps(12), *talk(3)]
 
 
+def test_a_compaction_by_hand_right_after_a_clearing_summarizes() -> None:
+    hooks = controller(summarizer=Scripted("- by hand"))
+    messages = [system(), user("Port the parser."), *steps(22, 300)]
+    hooks.transform_context_sync(messages)
+    (cleared,) = hooks.session("default").history()
+    assert cleared.summary == ""
+    result = hooks.compact_sync(messages)
+    assert result.outcome is CompactionOutcome.COMPACTED
+    assert "- by hand" in texts(result.messages)
+
+
 def test_a_preview_shows_the_record_and_the_view_and_changes_nothing() -> None:
     events: list[CompactionEvent] = []
     store = MemoryStore()
