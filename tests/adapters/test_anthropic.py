@@ -199,12 +199,19 @@ async def test_a_model_of_anthropic_writes_the_summary(
     provider: LoopbackProvider, request: pytest.FixtureRequest, is_async: bool, is_sync_call: bool
 ) -> None:
     side = provider.conversation(request.node.name)
+    side.blocks = [{"type": "thinking", "thinking": "They ask about numbers.", "signature": "EuYB"}]
     kind: Any = anthropic.AsyncAnthropic if is_async else anthropic.Anthropic
     made = kind(base_url=provider.anthropic_url, api_key=request.node.name, max_retries=0)
     sent = await client_summaries.check_summary(side, summarizer(made), is_sync_call=is_sync_call)
     assert sent.pop("system") == SYSTEM_PROMPT
     assert sent == {"max_tokens": client_summaries.LIMIT}
     await client_summaries.close(made, is_sync_call=is_sync_call)
+
+
+async def test_an_option_that_is_given_replaces_ours(provider: LoopbackProvider, client: anthropic.Anthropic) -> None:
+    side = provider.conversation(str(client.api_key))
+    sent = await client_summaries.check_summary(side, summarizer(client, max_tokens=900), is_sync_call=True)
+    assert sent["max_tokens"] == 900
 
 
 async def test_an_answer_that_is_no_summary_fails_the_compaction(

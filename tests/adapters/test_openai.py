@@ -167,8 +167,8 @@ class Office:
         self.side = provider.conversation(key)
         self.compatible = openai.OpenAI(base_url=provider.openai_url, api_key=key, max_retries=0)
 
-    def client(self, *, is_async: bool) -> Any:
-        """Return a client of OpenAI's own address."""
+    def client(self, host: str = "api.openai.com", *, is_async: bool = False) -> Any:
+        """Return a client of a host, by default OpenAI's own, whose requests come here."""
 
         def redirect(request: Any) -> None:
             loopback = self.compatible.base_url
@@ -178,7 +178,7 @@ class Office:
             redirect(request)
 
         options: Any = {
-            "base_url": "https://api.openai.com/v1",
+            "base_url": f"https://{host}/v1",
             "api_key": self.compatible.api_key,
             "max_retries": 0,
         }
@@ -206,15 +206,23 @@ async def test_a_model_of_openai_writes_the_summary_and_openai_is_asked_not_to_s
 
 
 async def test_an_option_that_is_given_replaces_ours(office: Office) -> None:
-    client = office.client(is_async=False)
+    client = office.client()
     sent = await client_summaries.check_summary(office.side, summarizer(client, store=True), is_sync_call=True)
     assert sent == {"store": True, "max_completion_tokens": client_summaries.LIMIT}
     await client_summaries.close(client, is_sync_call=True)
 
 
-async def test_a_compatible_server_gets_no_option_that_it_may_refuse(office: Office) -> None:
-    asks = summarizer(office.compatible)
-    assert await client_summaries.check_summary(office.side, asks, is_sync_call=True) == {}
+@pytest.mark.parametrize(
+    ("host", "options"),
+    [("eu.api.openai.com", {"store", "max_completion_tokens"}), ("notopenai.com", set()), ("127.0.0.1", set())],
+)
+async def test_only_openai_gets_options_that_a_compatible_server_may_refuse(
+    office: Office, host: str, options: set[str]
+) -> None:
+    client = office.client(host)
+    sent = await client_summaries.check_summary(office.side, summarizer(client), is_sync_call=True)
+    assert {*sent} == options
+    await client_summaries.close(client, is_sync_call=True)
 
 
 async def test_an_answer_that_is_no_summary_fails_the_compaction(office: Office) -> None:

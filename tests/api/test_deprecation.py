@@ -1,6 +1,7 @@
 """Names and arguments that will go: they work as before, warn where they are used, and are gone in time."""
 
 import ast
+import inspect
 import sys
 from dataclasses import dataclass
 from types import ModuleType
@@ -45,6 +46,13 @@ async def test_an_argument_works_by_its_old_name_with_a_warning_at_the_place_of_
     names = ["take(limit)", "take_later(limit)", "Taking(limit)", "Taking.limit"]
     assert [str(each.message) for each in heard] == [said.format(name) for name in names]
     assert {each.filename for each in heard} == {__file__}
+
+
+@pytest.mark.parametrize(
+    ("target", "names"), [(take, ["count", "most"]), (take_later, ["count", "most"]), (Taking, ["most"])]
+)
+def test_a_signature_has_the_new_name_alone(target: Any, names: list[str]) -> None:
+    assert [*inspect.signature(target).parameters] == names
 
 
 async def test_an_argument_by_its_new_name_does_not_warn() -> None:

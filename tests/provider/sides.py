@@ -122,7 +122,7 @@ class Side:
         wants_turns: Whether chat messages out of turn are rejected, as by the chat template of a model.
         signer: Signs the reasoning of answers, and rejects reasoning of other requests. None: answers have no reasoning.
         compactor: Compacts on demand, and rejects blocks that are not its own. None: the API refuses to compact.
-        blocks: Blocks of hosted tools before the text of each answer to a model request, in Anthropic's form.
+        blocks: Blocks before the text of each answer, such as those of hosted tools, in Anthropic's form.
         requests: All requests, in order.
     """
 
@@ -284,9 +284,7 @@ class Side:
         ids = tuple(f"call_{number:04}" for number in range(first, self._calls_made))
         self._answers_given += 1
         reply = Reply(answer=answer, usage=answer.usage or counted, number=self._answers_given, ids=ids)
-        if received.is_summary:
-            return reply
-        if self.signer is None:
+        if self.signer is None or received.is_summary:
             return replace(reply, thoughts=self.blocks)
         thoughts, dropped = self.signer.sign(received.body), self.signer.dropped(received.body)
         chat_field = getattr(self.signer, "chat_field", "")

@@ -18,7 +18,10 @@ TAIL_PERCENT = 35
 
 _LEFT_OUT = lazy_pattern(r"\n\[\.\.\. (\d{1,3}(?:,\d{3}){0,5}) characters left out \.\.\.\]\n")
 _TAG_OPENING = lazy_pattern(r"<(?=[/!?|a-zA-Z])")
-_SENTENCE = lazy_pattern(r"[^.!?。！？；\n]+(?:[.!?](?=\S)[^.!?。！？；\n]*)*[.!?。！？；]*[\"'”’」』》)]*")
+_SENTENCE = lazy_pattern(
+    # A control sign is a space of the line that an item becomes, and that is split again in the next round.
+    r"[^.!?。！？；\n]+(?:[.!?](?=[^\s\x00-\x1f\x7f-\x9f])[^.!?。！？；\n]*)*[.!?。！？；]*[\"'”’」』》)]*"
+)
 _CONTROL = lazy_pattern(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029]")
 _PASTED = lazy_pattern(
     r"\s{0,40}(?:[-*] )?(?:"

@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("hypothesis")
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from compaction_hooks.messages import Message, Role, Text, ToolCall, ToolResult, Usage
@@ -72,6 +72,7 @@ def test_a_summary_is_accepted_by_its_caller_or_empty(
     assert ExtractiveSummarizer()(asked) == answer
 
 
+@example([(Message(role="user", parts=(Text("Mend\x1f!\x1b@  the parser"),)),), (), ()], 60)
 @given(st.lists(messages(), min_size=3, max_size=6), st.integers(60, 400))
 @examples(60)
 def test_round_after_round_it_stays_within_bounds_and_repeats_no_line(
