@@ -126,6 +126,7 @@ def test_a_search_for_many_names_shows_a_short_passage_of_each() -> None:
 RATED = {
     "words that the view shows count little": ("parser loader ported vault", ["parser loader ported", "the vault"], 1),
     "a name counts more than its pieces": ("getUserPage parser", ["the parser gets a user page", "getUserPage()"], 1),
+    "Chinese has no spaces": ("数据库连接", ["今天天气很好", "请检查数据库的设置", "没有问题"], 1),
 }
 
 

@@ -91,6 +91,27 @@ def test_an_installed_table_comes_first(monkeypatch: pytest.MonkeyPatch) -> None
     assert hooks.state().context_window == 64_000
 
 
+@pytest.mark.usefixtures("alone")
+@pytest.mark.parametrize(
+    ("own", "called", "window"),
+    [
+        ("gpt-4o", None, 50_000),
+        ("gpt-4o", "gpt-4o", 50_000),
+        ("gpt-4o", "claude-opus-4-20250514", 200_000),
+        ("gpt-4o", "my-model", 50_000),
+        (None, "claude-opus-4-20250514", 50_000),
+        (None, None, 50_000),
+    ],
+)
+def test_a_given_window_is_that_of_the_own_model_and_of_unknown_ones(
+    own: str | None, called: str | None, window: int
+) -> None:
+    session = CompactionController[Any](context_window=50_000, model=own).session("one")
+    if called is not None:
+        session.transform_context_sync(talk(1), model=called)
+    assert session.state().context_window == window
+
+
 def test_the_table_is_the_one_its_script_writes(tmp_path: Path) -> None:
     """The script still runs; its data may be newer than the table, so only well-known names are compared."""
     pytest.importorskip("genai_prices")

@@ -316,3 +316,18 @@ def test_a_compaction_after_an_undone_one_is_not_warned_of(caplog: pytest.LogCap
     assert hooks.session("default").undo() is not None
     assert hooks.session("default").compact_sync(messages).record is not None
     assert "once more" not in caplog.text
+
+
+def test_a_summary_that_another_worker_makes_at_the_same_time_is_not_warned_of(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    store, messages = MemoryStore(), [system(), user("Work in two places."), *steps(22, 300)]
+    other = summarizing(slow := Scripted(), store=store)
+
+    def write(request: SummaryRequest) -> str:
+        other.compact_sync(messages)
+        return "## Goal\n- work"
+
+    assert summarizing(write, store=store).compact_sync(messages).outcome == "compacted"
+    assert len(slow.requests) == 1
+    assert "once more" not in caplog.text

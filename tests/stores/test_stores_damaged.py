@@ -68,3 +68,14 @@ def test_in_sqlite(tmp_path: Path, value: str) -> None:
         connection.close()
 
     check(SQLiteStore(path), damage)
+
+
+def test_a_record_that_is_damaged_in_the_store_stays_in_the_session_that_has_it() -> None:
+    store = KeyValueStore(folders := Folders())
+    hooks = controller(100_000, summarizer=Scripted("- kept"), store=store)
+    hooks.compact_sync(MESSAGES, keep_recent_tokens=300)
+    folder = folders.kept["compaction_records:default"]
+    folder.update(dict.fromkeys(folder, "{"))
+    result = hooks.compact_sync([*MESSAGES, *talk(8, 60, first=20)], keep_recent_tokens=300)
+    assert result.record is not None
+    assert result.record.compaction_count == 2

@@ -72,7 +72,7 @@ def test_a_summary_is_accepted_by_its_caller_or_empty(
     assert ExtractiveSummarizer()(asked) == answer
 
 
-@example([(Message(role="user", parts=(Text("Mend\x1f!\x1b@  the parser"),)),), (), ()], 60)
+@example([(Message(role="user", parts=(Text("Mend\x1f!\x9b@  the parser"),)),), (), ()], 60)
 @given(st.lists(messages(), min_size=3, max_size=6), st.integers(60, 400))
 @examples(60)
 def test_round_after_round_it_stays_within_bounds_and_repeats_no_line(
