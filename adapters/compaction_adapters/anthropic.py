@@ -43,7 +43,7 @@ def summarizer(client: Anthropic | AsyncAnthropic, model: str | None = None, **o
     """Return a summarizer that asks a model for an answer of at most the summary and 8,192 tokens of thinking.
 
     Args:
-        client: A client of Anthropic. Its own retries apply.
+        client: A client of Anthropic. Its own retries and time limit apply.
         model: The name of the model, such as that of a cheaper one; None: the model of the call that is compacted.
         **options: Further arguments of `client.messages.create`, which replace ours: `thinking={"type": "disabled"}`.
     """
@@ -55,6 +55,8 @@ def summarizer(client: Anthropic | AsyncAnthropic, model: str | None = None, **o
             "max_tokens": request.max_tokens + REASONING_TOKENS,
             "system": request.system,
             "messages": [{"role": "user", "content": request.prompt}],
+            # Named, or the client refuses larger limits, and for some models this one, unless the answer is streamed.
+            "timeout": client.timeout,
         }
         return create(**{**ours, **options})
 

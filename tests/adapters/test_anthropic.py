@@ -208,6 +208,16 @@ async def test_a_model_of_anthropic_writes_the_summary(
     await client_summaries.close(made, is_sync_call=is_sync_call)
 
 
+@pytest.mark.parametrize(("model", "most"), [("claude-opus-4-20250514", 4_096), ("claude-sonnet-4-5", 14_000)])
+async def test_the_client_does_not_refuse_the_limit_of_an_answer(
+    provider: LoopbackProvider, client: anthropic.Anthropic, model: str, most: int
+) -> None:
+    """It wants a stream of what may take ten minutes; a summary has a time limit of its own."""
+    provider.conversation(str(client.api_key))
+    desk = client_summaries.Desk(summarizer(client), settings=CompactionSettings(max_summary_tokens=most))
+    assert (await desk.compact(model=model)).outcome == "compacted"
+
+
 async def test_an_option_that_is_given_replaces_ours(provider: LoopbackProvider, client: anthropic.Anthropic) -> None:
     side = provider.conversation(str(client.api_key))
     sent = await client_summaries.check_summary(side, summarizer(client, max_tokens=900), is_sync_call=True)

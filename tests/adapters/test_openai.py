@@ -213,15 +213,14 @@ async def test_an_option_that_is_given_replaces_ours(office: Office) -> None:
 
 
 @pytest.mark.parametrize(
-    ("host", "options"),
-    [("eu.api.openai.com", {"store", "max_completion_tokens"}), ("notopenai.com", set()), ("127.0.0.1", set())],
+    ("host", "is_openai"), [("eu.api.openai.com", True), ("notopenai.com", False), ("127.0.0.1", False)]
 )
 async def test_only_openai_gets_options_that_a_compatible_server_may_refuse(
-    office: Office, host: str, options: set[str]
+    office: Office, host: str, is_openai: bool
 ) -> None:
     client = office.client(host)
     sent = await client_summaries.check_summary(office.side, summarizer(client), is_sync_call=True)
-    assert {*sent} == options
+    assert {*sent} == ({"store", "max_completion_tokens"} if is_openai else set())
     await client_summaries.close(client, is_sync_call=True)
 
 
