@@ -32,6 +32,7 @@ __all__ = [
 
 LINE_CHARS: Final = 80
 """The most characters of an event's line, unless the figures and the error alone leave fewer than 12 for the session's id."""
+SHORTEST_ID_CHARS: Final = 12
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -240,6 +241,6 @@ EventHandler: TypeAlias = Callable[[CompactionEvent], Awaitable[None] | None]
 
 def _line(session_id: str, text: str) -> str:
     """Return the line of an event; an id that is too long for the line loses its end."""
-    most = max(LINE_CHARS - len(": ") - len(text), 12)
+    most = max(LINE_CHARS - len(": ") - len(text), SHORTEST_ID_CHARS)
     name = " ".join(session_id.split())
     return f"{name if len(name) <= most else name[: most - 1] + '…'}: {text}"

@@ -156,8 +156,8 @@ def _load(conversation: Conversation[M]) -> Flow[None]:
             readable.append(record)
     conversation.add_records(readable)
     held = {record.id for record in readable}
-    # If there is an unreadable entry, it may be the one that seems to be missing.
-    missing = held_before - held if len(readable) == len(stored) else frozenset[str]()
+    is_whole = len(readable) == len(stored)  # otherwise the unreadable entry may be a missing one
+    missing = held_before - held if is_whole else frozenset[str]()
     queue.stored = {record_id: record_id not in missing for record_id in (*queue.stored, *held)}
 
 

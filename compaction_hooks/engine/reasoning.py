@@ -188,7 +188,8 @@ class BoundReasoning:
     def _add_stale(self, name: str | None, default: StaleRuns, runs: StaleRuns) -> None:
         known = self._find(name).stale or default
         if known.end < runs.end:
-            self._change(name, stale=StaleRuns(min(known.first, runs.first) if known.end else runs.first, runs.end))
+            first = min(known.first, runs.first) if known.end else runs.first
+            self._change(name, stale=StaleRuns(first, runs.end))
 
     def _known(self, record: CompactionRecord | None) -> StaleRuns:
         stale = self._find(_name(record)).stale

@@ -114,8 +114,8 @@ class Index:
 
         names = {
             name: held
-            for name in dict.fromkeys(_NAME.findall(text))
-            if len(name) > 3 and ("_" in name or len(_PIECE.findall(name)) > 1) and (held := self._hold_name(name))
+            for name in dict.fromkeys(filter(_is_name, _NAME.findall(text)))
+            if (held := self._hold_name(name))
         }
         known = find_terms(shown) | {name for name in names if has_name(shown, name)}
         weights = {term: self._rate(held) for term, held in holders.items()}
@@ -173,11 +173,16 @@ def _is_inner(neighbour: str) -> bool:
     return neighbour.isalnum() or neighbour == "_"
 
 
+def _is_name(word: str) -> bool:
+    return len(word) > 3 and ("_" in word or len(_PIECE.findall(word)) > 1)
+
+
 @lru_cache(maxsize=50_000)
 def _split(word: str) -> frozenset[str]:
     """Return a word and its pieces in lower case, without those of one or two letters; of Chinese or Japanese, pairs of signs."""
-    words = frozenset(each.lower() for each in (word, *_PIECE.findall(word)) if len(each) > 2 or each.isdigit())
-    return words.union(run[at : at + 2] for run in _WIDE.findall(word) for at in range(len(run) - 1))
+    words = {each.lower() for each in (word, *_PIECE.findall(word)) if len(each) > 2 or each.isdigit()}
+    pairs = (run[at : at + 2] for run in _WIDE.findall(word) for at in range(len(run) - 1))
+    return frozenset((*words, *pairs))
 
 
 MOST_READ_CHARS = 1_000_000
@@ -294,7 +299,8 @@ def _read_parts(index: Index, query: Query) -> list[_Part]:
     for at in index.rank(query):
         if left <= 0:
             break
-        parts.append(_Part(index.parts[at], query, [name for name in query.names if at in query.holders[name]], left))
+        names = [name for name in query.names if at in query.holders[name]]
+        parts.append(_Part(index.parts[at], query, names, left))
         left -= len(index.parts[at].text)
     return parts
 
@@ -382,7 +388,8 @@ class Covered(Sequence[CoveredPart]):
         chosen = listed[first - 1 : None if last is None else max(last, first)]
         ends = accumulate(len(line) + 1 for line in chosen)
         count = max(sum(end <= most_chars + 1 for end in ends), 1)
-        return Found(part, first, first + count - 1, "\n".join(line[:most_chars] for line in chosen[:count]))
+        shown = [line[:most_chars] for line in chosen[:count]]
+        return Found(part, first, first + count - 1, "\n".join(shown))
 
     def search(self, query: str, *, most_chars: int = MOST_CHARS) -> list[Found]:
         """Return passages that together have most of the query's words, the best first, in about `most_chars` characters.

@@ -114,7 +114,8 @@ def _read_names(words: Iterable[str]) -> dict[str, dict[str, None]]:
 def _read_errors(results: Iterable[ToolResult]) -> Iterator[str]:
     for result in results:
         if is_failure(result):
-            yield from [line[:ERROR_CHARS] for line in map(str.strip, result.text[:1_000].splitlines()) if line][:1]
+            lines = (line.strip() for line in result.text[:1_000].splitlines())
+            yield from [line[:ERROR_CHARS] for line in lines if line][:1]
 
 
 def _read_started(calls: Iterable[ToolCall], results: Iterable[ToolResult]) -> Iterator[str]:

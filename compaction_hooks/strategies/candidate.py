@@ -94,7 +94,8 @@ class Candidate(Generic[M]):
         The size is in proportion to the provider's count of the view before, so that the two numbers can be compared.
         """
         after = round(self.tokens * self.snapshot.tokens / self.snapshot.estimated_tokens)
-        stale = self.stale if self.snapshot.binds_reasoning and self.costs_no_reasoning else None
+        is_free = self.snapshot.binds_reasoning and self.costs_no_reasoning
+        stale = self.stale if is_free else None
         return replace(self.record, tokens_after=after, stale_runs=stale, calibration=calibration)
 
 
@@ -255,7 +256,8 @@ def _parent_summary(snapshot: Snapshot[M]) -> ParentSummary | None:
 
 def with_reductions(record: CompactionRecord, reductions: Iterable[Reduction]) -> CompactionRecord:
     """Return a record with more reductions, named by its content."""
-    kept = tuple(by_name((*record.reductions, *reductions)).values())
+    merged = by_name((*record.reductions, *reductions))
+    kept = tuple(merged.values())
     return replace(record, id=record_id(record.covered_digest, record.rendered, kept, record.parent), reductions=kept)
 
 

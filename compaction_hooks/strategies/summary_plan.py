@@ -234,7 +234,8 @@ def _pins(snapshot: Snapshot[M], pieces: Iterable[int]) -> tuple[Pin, ...]:
         digest = message_digest(history.piece(index).message)
         old = earlier.get(digest) if history.piece(index).side is None else None
         run = old.run if old else max(history.run_of(index), 0)
-        pins.append(Pin(run=run, digest=digest, is_users=index != history.request or digest in snapshot.user_pins))
+        is_users = index != history.request or digest in snapshot.user_pins
+        pins.append(Pin(run=run, digest=digest, is_users=is_users))
     return tuple(pins)
 
 
@@ -261,7 +262,8 @@ def find_head_summary(history: History[M]) -> int | None:
 def _reduced_results(snapshot: Snapshot[M]) -> list[tuple[str, str]]:
     """Return the tool of the newest results that the active view shows smaller, and the text in their place."""
     shown = by_name(item for item in snapshot.projection.reductions if item.kind == "result")
-    parts = list_parts(snapshot.history, {*sorted(run for _, run, _ in shown)[-MAX_LISTED:]}, RESULTS)
+    runs = sorted(run for _, run, _ in shown)[-MAX_LISTED:]
+    parts = list_parts(snapshot.history, {*runs}, RESULTS)
     return [(part.tool, shown[part.name].apply(part.text)) for part in parts if part.name in shown]
 
 

@@ -12,7 +12,7 @@ import json
 import logging
 import re
 from collections.abc import Callable, Iterator, Mapping
-from functools import cache, lru_cache, partial
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
 
 from compaction_hooks.errors import ConfigurationError
@@ -83,7 +83,8 @@ class Windows:
             default: The window of a model that no table knows, in tokens, or None.
         """
         name = model or self._model
-        given = self._given if model is None or self._model in (None, model) else None
+        is_own = model is None or self._model is None or model == self._model
+        given = self._given if is_own else None
         learned = self._learned.get(_bare_name(name))
         if learned is not None and (given is None or learned < given.tokens):
             return ModelWindow(learned, is_input_only=False, source="a provider's error")
@@ -138,12 +139,10 @@ def find_window(model: str) -> ModelWindow | None:
         None when no table knows the model.
     """
     name = model.strip().lower()
-    found = (
-        _from_table(
-            name, partial(genai_prices_of, read=lambda entry: _positive_int(entry.context_window)), "genai-prices"
-        ),
+    found = [
+        _from_table(name, _genai_prices_tokens, "genai-prices"),
         _from_table(name, _litellm_tokens().get, "litellm"),
-    )
+    ]
     smallest = min(filter(None, found), key=lambda window: window.tokens, default=None)
     return smallest or _from_table(name, _known_tokens, "compaction-hooks' own table")
 
@@ -228,6 +227,10 @@ def genai_prices_of(name: str, read: Callable[[Any], T]) -> T | None:
     except (LookupError, AttributeError, TypeError, ValueError):
         # Not installed, the model is unknown, or its interface has changed: no reason to fail an agent.
         return None
+
+
+def _genai_prices_tokens(name: str) -> int | None:
+    return genai_prices_of(name, lambda entry: _positive_int(entry.context_window))
 
 
 @cache

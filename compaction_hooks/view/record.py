@@ -297,8 +297,8 @@ def _read(kind: Any, value: Any, name: str, owner: str) -> Any:
 
 def record_id(covered_digest: str, rendered: str, reductions: Sequence[Reduction], parent: str | None) -> str:
     """Return the id of a record with this content; the same content has the same id on every machine."""
-    # The last two fields of a reduction, handle and source, follow from the parts of the run.
-    return text_digest(json.dumps([covered_digest, rendered, [item[:-2] for item in reductions], parent]))[:24]
+    shown = [item[:-2] for item in reductions]  # handle and source follow from the parts of the run
+    return text_digest(json.dumps([covered_digest, rendered, shown, parent]))[:24]
 
 
 def precedence(record: CompactionRecord) -> tuple[int, int, str, str]:

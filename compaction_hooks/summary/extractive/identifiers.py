@@ -126,7 +126,8 @@ class Mentions:
 
     def rate(self, name: str) -> float:
         """Return the weight of a name for the room that it takes; 0 if nothing named it."""
-        return (KEYED if name in self.keys else 1.0) * self.weights.get(name, 0.0) / math.sqrt(LEAST_CHARS + len(name))
+        key = KEYED if name in self.keys else 1.0
+        return key * self.weights.get(name, 0.0) / math.sqrt(LEAST_CHARS + len(name))
 
     def find_words(self, text: str) -> set[str]:
         """Return the identifier-like words of a text."""

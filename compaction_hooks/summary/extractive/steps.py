@@ -170,7 +170,8 @@ def step_items(earlier: Sequence[Item], new: Iterable[Step], later: Iterable[Ste
         earlier: The items an earlier summary holds under "Done" and "Blocked".
         later: Steps that are still shown: they mend failures before them, and the same steps before are worth less.
     """
-    done = _merge_repeats([*(parse_step(item.text) for item in earlier if not _OMITTED.match(item.text)), *new])
+    told = [item.text for item in earlier if not _OMITTED.match(item.text)]
+    done = _merge_repeats([*map(parse_step, told), *new])
     shown = list(later)
     steps = [*done, *shown]
     failed = {step.signature: at for at, step in enumerate(steps) if step.failed}
@@ -303,7 +304,8 @@ def _make_item(step: Step, age: float, *, is_mended: bool) -> Item:
         and not step.outcome.endswith(_LATER_OK)
         and not _CANCELLED.match(step.outcome)
     )
-    return Item(section=Section.BLOCKED if is_open else Section.DONE, text=step.text, value=value * FAILING)
+    section = Section.BLOCKED if is_open else Section.DONE
+    return Item(section=section, text=step.text, value=value * FAILING)
 
 
 def _as_mended(step: Step) -> Step:
