@@ -103,14 +103,6 @@ class GuardedEstimator:
         instead = self._instead.estimate_message_tokens
         return self._tokens(self._estimator.estimate_message_tokens, instead, message, least=1)
 
-    @property
-    def upper_bound(self) -> Callable[[str], int] | None:
-        """The estimator's upper bound of a text in tokens; None if it has none."""
-        bound: Callable[[str], object] | None = getattr(self._estimator, "upper_bound", None)
-        if bound is None:
-            return None
-        return lambda text: self._tokens(bound, self._instead.upper_bound, text, least=0)
-
     def _tokens(self, estimate: Callable[[T], object], instead: Callable[[T], int], content: T, *, least: int) -> int:
         try:
             tokens = estimate(content)

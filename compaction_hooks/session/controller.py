@@ -346,14 +346,14 @@ class CompactionController(ConversationMethods[M]):
         return sorted(ids)
 
     @property
-    def quiet_engine(self) -> Engine[Any]:
+    def engine(self) -> Engine[Any]:
         """The engine of the default session as it is."""
         with self._lock:
             held = self._sessions.get(DEFAULT_SESSION, {})
             if len(held) == 1:  # `session()` takes as long as a call that does not compact
                 self._sessions.move_to_end(DEFAULT_SESSION)
-                return next(iter(held.values())).quiet_engine
-        return self.session(DEFAULT_SESSION).quiet_engine
+                return next(iter(held.values())).engine
+        return self.session(DEFAULT_SESSION).engine
 
 
 def _guard_extensions(settings: CompactionSettings) -> CompactionSettings:

@@ -115,7 +115,7 @@ def build_send(
     send: object,
     answer: Callable[[R], Message | None] | None,
 ) -> Flow[object]:
-    """Return the flow of a model call, which takes the quiet way if it can.
+    """Return the flow of a model call.
 
     Args:
         answer: Reads a response of `send`; None: `read_answer`.
@@ -126,12 +126,9 @@ def build_send(
     from compaction_hooks.formats.answers import read_answer
 
     arguments.check(arguments.KINDS, {"send": send, "answer": answer}, ["answer"])
-    view = engine.find_quiet_view(messages, options)
-    if view is None:
-        engine.settle()
-    call = check_call(engine, messages, options, engine.begin_call() if view is None else None)
+    call = check_call(engine, messages, options, engine.begin_call())
     # `answer` reads the responses of `send`.
-    return engine.send(call, options, guard_reader(cast("Callable[[object], object]", answer or read_answer)), view)
+    return engine.send(call, guard_reader(cast("Callable[[object], object]", answer or read_answer)))
 
 
 def build_order(

@@ -23,19 +23,9 @@ class RecallMethods(Generic[M]):
     """The methods of a conversation by which the program and the model read again what its view leaves out."""
 
     @property
-    def quiet_engine(self) -> Engine[Any]:
-        """The engine of the conversation, which may have left messages of quiet calls unread; no part of it is public.
-
-        It has no single type of messages: the list of each call has its own type, and the view has the same.
-        """
-        raise NotImplementedError
-
-    @property
     def engine(self) -> Engine[Any]:
-        """The same, with all read that quiet calls left unread."""
-        engine = self.quiet_engine
-        engine.settle()
-        return engine
+        """The engine of the conversation; no part of it is public."""
+        raise NotImplementedError
 
     def covered(self, messages: Sequence[T]) -> Covered:
         """Return what the view of a list leaves out or shortens: a sequence of parts, with `search` and `read`.

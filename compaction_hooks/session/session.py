@@ -59,23 +59,21 @@ class ConversationMethods(RecallMethods[M]):
         """
         if ENGINE not in sys.modules:  # half of the package: its import would stop the event loop
             await import_outside_loop(ENGINE)
-        view = self.quiet_engine.find_quiet_view(messages, options)
-        if view is not None:
-            return view
+        from compaction_hooks.engine.transform import transform
+
         engine = self.engine
         call = check_call(engine, messages, options, engine.begin_call())
-        return (await engine.driver.run(engine.transform(call, options), build_caller(signal, options))).view
+        return (await engine.driver.run(transform(engine.conversation, call), build_caller(signal, options))).view
 
     def transform_context_sync(
         self, messages: list[T], signal: Signal | None = None, **options: Unpack[CallOptions]
     ) -> list[T]:
         """As `transform_context`, for callers without an event loop."""
-        view = self.quiet_engine.find_quiet_view(messages, options)
-        if view is not None:
-            return view
+        from compaction_hooks.engine.transform import transform
+
         engine = self.engine
         call = check_call(engine, messages, options, engine.begin_call())
-        return engine.driver.run_sync(engine.transform(call, options), build_caller(signal, options)).view
+        return engine.driver.run_sync(transform(engine.conversation, call), build_caller(signal, options)).view
 
     async def call(
         self,
@@ -100,10 +98,8 @@ class ConversationMethods(RecallMethods[M]):
             ContextOverflowError: it still overflows, or nothing smaller is valid; the provider's error is its cause.
             Exception: any other error of `send`, unchanged.
         """
-        flow = build_send(self.quiet_engine, messages, options, send, answer)
-        return cast(
-            "R", await self.quiet_engine.driver.run(flow, build_caller(signal, options, send))
-        )  # what `send` gave
+        flow = build_send(self.engine, messages, options, send, answer)
+        return cast("R", await self.engine.driver.run(flow, build_caller(signal, options, send)))  # what `send` gave
 
     def call_sync(
         self,
@@ -119,10 +115,8 @@ class ConversationMethods(RecallMethods[M]):
             raise ConfigurationError(
                 f"send={arguments.format_value(send)} is async: write `await call(messages, send)`"
             )
-        flow = build_send(self.quiet_engine, messages, options, send, answer)
-        return cast(
-            "R", self.quiet_engine.driver.run_sync(flow, build_caller(signal, options, send))
-        )  # what `send` gave
+        flow = build_send(self.engine, messages, options, send, answer)
+        return cast("R", self.engine.driver.run_sync(flow, build_caller(signal, options, send)))  # what `send` gave
 
     async def compact(
         self,
@@ -248,7 +242,7 @@ class ConversationMethods(RecallMethods[M]):
         from compaction_hooks.formats.answers import read_report
 
         counted = read_report(usage, "report_usage")
-        if counted is not None and not self.quiet_engine.note_usage(counted, view, model):
+        if counted is not None:
             self.engine.report_usage(counted, view, model)
 
     async def load(self, messages: list[T] | None = None, **options: Unpack[CallOptions]) -> None:
@@ -314,14 +308,12 @@ class ConversationMethods(RecallMethods[M]):
         """Return how full the context is, as of the list last handed out; before the first one, of the list given to `load`."""
         from compaction_hooks.engine.result import SessionState
 
-        engine = self.quiet_engine
+        engine = self.engine
         conversation = engine.conversation
         with conversation.lock:
-            tokens = engine.measure_unread()
             last, baseline = conversation.newest_snapshot, conversation.sizes.baseline
-            is_estimate = tokens is not None or last is None or baseline is None or baseline.key != last.key
-            if tokens is None and last is not None:
-                tokens = last.tokens if is_estimate or baseline is None else baseline.input_tokens
+            is_estimate = last is None or baseline is None or baseline.key != last.key
+            tokens = None if last is None else last.tokens if is_estimate or baseline is None else baseline.input_tokens
             budget = engine.last_budget()
             record = conversation.find_current()
             breaker = conversation.cooldown.breaker
@@ -366,7 +358,7 @@ class CompactionSession(ConversationMethods[M]):
 
     def __repr__(self) -> str:
         """Return the id and how full the context is."""
-        if self.quiet_engine.conversation.newest_snapshot is None:
+        if self.engine.conversation.newest_snapshot is None:
             return f"CompactionSession({self.id!r}, no call yet)"
         state = self.state()
         window = "" if state.context_window is None else f" of {state.context_window:,}"
@@ -374,7 +366,7 @@ class CompactionSession(ConversationMethods[M]):
         return f"CompactionSession({self.id!r}, {state.context_tokens or 0:,}{window} tokens, {count})"
 
     @property
-    def quiet_engine(self) -> Engine[Any]:
+    def engine(self) -> Engine[Any]:
         """The engine of this conversation as it is."""
         own = self._own
         if own is None:  # it is half of the package, and no turn of an event loop should import both halves
@@ -387,11 +379,11 @@ class CompactionSession(ConversationMethods[M]):
 
     def begin_anew(self) -> None:
         """Discard all state, for `CompactionController.forget`; calls under way write nothing more."""
-        old = self.quiet_engine.conversation
+        old = self.engine.conversation
         with old.lock:
             old.queue.state = "none"
         self._own = None
-        self.quiet_engine.conversation.has_recall = old.has_recall
+        self.engine.conversation.has_recall = old.has_recall
 
     # -- records and views, for adapters and stores of the host's own
 
@@ -401,15 +393,14 @@ class CompactionSession(ConversationMethods[M]):
 
         Before the first list, the record made last, of the loaded ones: see `load`.
         """
-        conversation = self.quiet_engine.conversation  # no message of a quiet call makes another record true
+        conversation = self.engine.conversation  # no message of a quiet call makes another record true
         with conversation.lock:
             return conversation.find_current()
 
     @property
     def records(self) -> list[CompactionRecord]:
         """All loaded records, of every branch, with the notes of pins and of undone compactions."""
-        engine = self.quiet_engine
-        engine.settle_reasoning()
+        engine = self.engine
         conversation = engine.conversation
         with conversation.lock:
             return conversation.export_all()
@@ -420,7 +411,7 @@ class CompactionSession(ConversationMethods[M]):
         With `settings.merge_user_messages`, a view has adjacent user messages as one. A summary is only recognized later if it is
         stored apart from the words of the user.
         """
-        last = self.quiet_engine.conversation.last_sent
+        last = self.engine.conversation.last_sent
         return cast("list[T]", last.unmerged) if last is not None and last.view is view else view
 
     def keep(self, message: object) -> None:
@@ -438,7 +429,7 @@ class CompactionSession(ConversationMethods[M]):
         Raises:
             RecordError: the records of the store are not loaded yet.
         """
-        if self.quiet_engine.conversation.queue.state == "unread":
+        if self.engine.conversation.queue.state == "unread":
             raise RecordError(
                 f"the records of session {self.id!r} are not read from the store yet: `await session.load()` or "
                 "`session.load_sync()` first; if the store fails, a StoreFailed event says why"
@@ -456,11 +447,10 @@ class CompactionSession(ConversationMethods[M]):
         from compaction_hooks.view.record import CompactionRecord
 
         readable: list[CompactionRecord] = []
-        engine = self.quiet_engine
+        engine = self.engine
         unknown = engine.find_unknown(records)
         if not unknown:
             return 0
-        engine.settle()
         for fields in unknown:
             try:
                 readable.append(CompactionRecord.from_dict(fields))

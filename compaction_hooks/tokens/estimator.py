@@ -55,11 +55,7 @@ OPAQUE_CHARS_PER_TOKEN: Final = 4
 
 
 class TokenEstimator(Protocol):
-    """An estimate of the tokens of a text and of a message. It should rather say too many than too few.
-
-    It may also have `upper_bound(text)`: no fewer tokens than it gives the text, in whatever pieces. Then a call in which nothing
-    can be due estimates nothing.
-    """
+    """An estimate of the tokens of a text and of a message. It should rather say too many than too few."""
 
     @property
     def name(self) -> str:
@@ -90,10 +86,6 @@ class CharacterEstimator:
     def estimate_message_tokens(self, message: Message, /) -> int:
         """Return the tokens of a message with its frame."""
         return message_tokens(message, text_tokens)
-
-    def upper_bound(self, text: str, /) -> int:
-        """Return as many tokens as a text has bytes, or more: no text is estimated at more, in whatever pieces."""
-        return len(text) if text.isascii() else 4 * len(text)
 
 
 def message_tokens(message: Message, count: Callable[[str], int]) -> int:
@@ -321,11 +313,6 @@ class LearnedMedia:
     def estimate_tokens(self, text: str, /) -> int:
         """Return the tokens of a bare text."""
         return self._estimator.estimate_tokens(text)
-
-    @property
-    def upper_bound(self) -> Callable[[str], int] | None:
-        """The estimator's upper bound of a text in tokens; None if it has none."""
-        return getattr(self._estimator, "upper_bound", None)
 
     def estimate_message_tokens(self, message: Message, /) -> int:
         """Return the tokens of a message."""

@@ -61,9 +61,6 @@ class Windows:
     Args:
         model: The controller's own model, or None.
         given: The window of that model in tokens, or None if the host did not say.
-
-    Attributes:
-        revision: How often a window was learned.
     """
 
     def __init__(self, model: str | None, given: int | None) -> None:
@@ -71,7 +68,6 @@ class Windows:
         self._given = None if given is None else ModelWindow(given, is_input_only=False, source="given")
         self._learned: dict[str | None, int] = {}
         self._warned: set[str | None] = set()
-        self.revision = 0
 
     def find(self, model: str | None, known: int | None, default: int | None) -> ModelWindow | None:
         """Return the window of a model: given, or less if an error said so; else learned, known to the caller, or looked up.
@@ -98,7 +94,6 @@ class Windows:
     def learn(self, model: str | None, tokens: int) -> None:
         """Correct the window of a model by the number in an error."""
         self._learned[_bare_name(model or self._model)] = tokens
-        self.revision += 1
 
     def warn_once(self, model: str | None) -> None:
         """Log that the window of a model is unknown, at the first time."""
