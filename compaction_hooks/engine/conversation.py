@@ -204,7 +204,7 @@ class Conversation(Generic[M]):
         gone = self.records.find_competing(record, self.history)
         self._undo({old.id for old in gone})
         self.records.active_id = record.parent
-        self._keep_note(self.reasoning.record_undo(record, self.records.find(record.parent)))
+        self._keep_note(self.reasoning.record_undo())
         return gone
 
     def _undo(self, ids: Set[str]) -> None:
@@ -245,7 +245,7 @@ class Conversation(Generic[M]):
         self.sizes.drop_other_lists(snapshot.key)
         sent = self.newest_view = LastSent(snapshot, merged, stored)
         record = snapshot.shown_record
-        notes = self.records.find_reasoning(record.id if record else None)
+        notes = self.records.find_reasoning(None)
         self._keep_note(self.reasoning.record_sent(snapshot.history, record, notes))
         if snapshot.model is not None:
             self.sizes.models.setdefault(snapshot.model, KnownModel())

@@ -113,7 +113,7 @@ def _project(
     projection = conversation.update_projection(history, record, stale, issuer, start, large)
     if projection.unpinned_runs.end <= stale.end:
         return projection
-    conversation.reasoning.add_unpinned(shown, projection.unpinned_runs)
+    conversation.reasoning.add_unpinned(projection.unpinned_runs)
     stale = spare_open_turn(conversation.reasoning.stale_runs(history, shown), history, model)
     return conversation.update_projection(history, record, stale, issuer, start, large)
 
