@@ -7,7 +7,7 @@ made, and builds the few new ones that a view needs: a summary, a copy with one 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cache
 from operator import attrgetter
@@ -17,7 +17,6 @@ from typing import (
     Final,
     Generic,
     Literal,
-    NamedTuple,
     Protocol,
     TypeAlias,
     TypeVar,
@@ -35,7 +34,6 @@ __all__ = [
     "Opaque",
     "Part",
     "PartAddress",
-    "PlainMessage",
     "Provider",
     "Role",
     "StopReason",
@@ -48,7 +46,6 @@ __all__ = [
     "Value",
     "as_format",
     "can",
-    "collect_plain",
     "is_blank",
     "provider_named",
 ]
@@ -292,38 +289,6 @@ PartAddress: TypeAlias = tuple[int, int]
 """The place of a part in one host message: (index into `read(message)`, index into that `Message.parts`)."""
 
 
-class PlainMessage(NamedTuple):
-    """The texts of a message of plain texts and tool calls: nothing else in it may change a view.
-
-    Attributes:
-        is_answer: Whether the model wrote it.
-        texts: All its texts, arguments of calls included, unchanged.
-        calls, results: The ids of its tool calls, and of the calls that it answers.
-    """
-
-    is_answer: bool
-    texts: Sequence[str]
-    calls: Sequence[str] = ()
-    results: Sequence[str] = ()
-
-
-def collect_plain(is_answer: bool, parts: Iterable[Part | None]) -> PlainMessage | None:
-    """Return the texts of parts; None if one is neither a text nor a call without signature nor a result without media."""
-    texts, calls, results = list[str](), list[str](), list[str]()
-    for part in parts:
-        if isinstance(part, Text):
-            texts.append(part.text)
-        elif isinstance(part, ToolCall) and not part.opaque_chars:
-            calls.append(part.id)
-            texts += part.name, part.arguments
-        elif isinstance(part, ToolResult) and not part.media:
-            results.append(part.call_id)
-            texts.append(part.text)
-        else:
-            return None
-    return PlainMessage(is_answer, texts, calls, results)
-
-
 class MessageFormat(Protocol[M]):
     """The members that each format has; `Format` tells what they do, and what else a format may have.
 
@@ -356,8 +321,7 @@ class Format(ABC, Generic[M]):
     """The way in which one framework writes its messages. Implementations hold no state and never change a message.
 
     Required are `name` and the abstract methods. Everything else is optional: what a format does not define, it cannot do.
-    A class that replaces only `name` or `read` of its parent loses what the parent declared for these: `provider`; `is_read_as` and
-    `read_plain`.
+    A class that replaces only `name` or `read` of its parent loses what the parent declared for these: `provider`; `is_read_as`.
 
     One host message may hold several speakers (Anthropic: tool results and the user's next words in one user message). `read`
     then returns one `Message` for each, in their order, and `take` builds a message with some of them.
@@ -411,13 +375,6 @@ class Format(ABC, Generic[M]):
     def is_read_as(self, message: M, pieces: Sequence[Message], /) -> bool:
         """Return whether `read` surely still returns these pieces. False is always safe: the message is read again."""
         return False
-
-    def read_plain(self, message: M, /) -> PlainMessage | None:
-        """Return the texts of a message, those that are counted in its reading.
-
-        None if anything else is in it: media, reasoning, signatures, usage, a model, a stop reason, unknown parts or fields.
-        """
-        return None
 
     # -- optional: what a view may have
 
@@ -474,7 +431,7 @@ class Format(ABC, Generic[M]):
         return message
 
 
-_BASES: Final = {"provider": "name", "is_read_as": "read", "read_plain": "read"}
+_BASES: Final = {"provider": "name", "is_read_as": "read"}
 """What each ability is declared for."""
 
 

@@ -104,10 +104,6 @@ class TiktokenEstimator:
         """Return the tokens of a message; its frame and media by the constants of `compaction_hooks.tokens`."""
         return message_tokens(message, self.estimate_tokens)
 
-    def upper_bound(self, text: str, /) -> int:
-        """Return as many tokens as a text has bytes, or more: each token is at least one byte."""
-        return len(text) if text.isascii() else 4 * len(text)
-
     def _tokenizer(self) -> _Tokenizer | None:
         return _load(_SAME_TEXT_AS.get(self.encoding, self.encoding))
 

@@ -192,16 +192,6 @@ def parts_of(trigger: Trigger) -> tuple[Trigger, ...]:
     return trigger.triggers if isinstance(trigger, AnyTrigger) else (trigger,)
 
 
-def silent_below(trigger: Trigger, window: int, input_limit: int) -> int | None:
-    """Return the size of a view, in tokens, up to which a trigger is surely not due; None if a part is to be asked each time."""
-    least = input_limit
-    for part in parts_of(trigger):
-        if not isinstance(part, ThresholdTrigger) or type(part).due is not ThresholdTrigger.due:
-            return None
-        least = min(least, part.threshold(window))
-    return least
-
-
 def threshold_of(trigger: Trigger, window: int) -> int:
     """Return the lowest threshold among a trigger's parts, in tokens; that of `ReserveTrigger()` if no part has one."""
     thresholds = (part.threshold(window) for part in parts_of(trigger) if isinstance(part, ThresholdTrigger))

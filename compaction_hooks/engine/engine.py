@@ -4,34 +4,27 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final, Generic, cast
+from typing import Any, Generic, cast
 
 from compaction_hooks.engine.call import Call, SharedState, budget_for
-from compaction_hooks.engine.conversation import UNDONE, Conversation
+from compaction_hooks.engine.conversation import GUESSED_FORMAT, UNDONE, Conversation
 from compaction_hooks.engine.cooldown import Pause
 from compaction_hooks.engine.measuring import report_usage, take_snapshot
 from compaction_hooks.engine.persistence import load, write
-from compaction_hooks.engine.quiet import Quiet, begin, learned_elsewhere, measure, settle
 from compaction_hooks.engine.records import StoreQueue
+from compaction_hooks.engine.send import go_on
 from compaction_hooks.engine.sizes import LastSent
 from compaction_hooks.engine.transform import transform
-from compaction_hooks.foreign import are_equal
-from compaction_hooks.formats.answers import ENDINGS, sealed_items
 from compaction_hooks.history import History
 from compaction_hooks.messages import M, Message, MessageFormat, Usage, as_format
-from compaction_hooks.native import find_server_compaction, issuer_of
 from compaction_hooks.runtime.drivers import Driver, Services
 from compaction_hooks.runtime.effects import Failure, Flow, Send, Success
-from compaction_hooks.runtime.guards import GuardedAsyncStream, GuardedStream
 from compaction_hooks.tokens.budget import UNDO_GROWTH_RATIO, Budget
 from compaction_hooks.tokens.estimator import LearnedMedia, TokenEstimator
 from compaction_hooks.view.record import NATIVE_MARK, CompactionRecord, undo_note
 from compaction_hooks.view.snapshot import Snapshot
 
 logger = logging.getLogger("compaction_hooks")
-
-_UNUSED: Final = ("on_event", "summarizer", "request")
-"""Options of which a call in which nothing is due makes no use, but for what `_are_alike` looks for in them."""
 
 
 class Engine(Generic[M]):
@@ -41,7 +34,6 @@ class Engine(Generic[M]):
         self.conversation, self.shared = conversation, shared
         self.driver = Driver(services, conversation.lock)
         self.services = services
-        self._quiet: Quiet[M] | None = None
 
     def begin_call(self) -> float | None:
         """Note that a model call begins now; return the seconds since the last one began, or None before the first one."""
@@ -50,76 +42,16 @@ class Engine(Generic[M]):
             last, self.conversation.called_at = self.conversation.called_at, now
         return None if last is None else now - last
 
-    def transform(self, call: Call[M], options: Mapping[str, object]) -> Flow[LastSent[M]]:
-        """Return the flow of a regular call; the next ones take the quiet way if only the size of new messages matters to them."""
-        sent = yield from transform(self.conversation, call)
-        self._quiet = begin(self.conversation, self.shared, call, options)
-        return sent
-
-    def find_quiet_view(self, messages: list[M], options: Mapping[str, object]) -> list[M] | None:
-        """Return the view of a call in which nothing can be due; None if the call must take the regular way."""
-        with self.conversation.lock:
-            quiet = self._quiet
-            if quiet is None or messages.__class__ is not list:
-                return None
-            if not are_equal(quiet.options, options) and not self._are_alike(quiet, options):
-                return None
-            if quiet.learned != learned_elsewhere(self.conversation, self.shared, quiet.snapshot.model):
-                return None
-            view = quiet.show(messages)
-            if view is not None:
-                self.conversation.called_at = self.services.seconds()
-            return view
-
-    def _are_alike(self, quiet: Quiet[M], options: Mapping[str, Any]) -> bool:
-        """Whether other options than the last ones cannot make a compaction due, and are of the same kinds: then they are valid."""
-        is_alike = are_equal(_kinds_of_unused(quiet.options), _kinds_of_unused(options))
-        if not is_alike or find_server_compaction(options.get("request") or {}) is not None:
-            return False
-        summarizer = self.services.summarizer or options.get("summarizer")
-        return quiet.call.issuer == issuer_of(summarizer, lambda: quiet.format.provider)
-
-    def send(
-        self,
-        call: Call[M],
-        options: Mapping[str, object],
-        read: Callable[[object], Message | None],
-        view: list[M] | None,
-    ) -> Flow[object]:
+    def send(self, call: Call[M], read: Callable[[object], Message | None]) -> Flow[object]:
         """Return the flow of a model call, with recovery.
 
         Args:
             read: Reads a response into an assistant message, for its usage and how it ended.
-            view: The view of a quiet call; None: the call takes the regular way.
         """
-        sent: LastSent[M] | None = None
-        if view is None:
-            sent = yield from self.transform(call, options)
-            view = sent.view
-        quiet = self._quiet
-        answer: Success | Failure = yield Send(view)
-        if isinstance(answer, Success) and self._learn_quietly(answer.value, view, read):
-            return answer.value
 
-        from compaction_hooks.engine.send import go_on  # most answers tell nothing but their usage
-
-        self.settle()
-        if sent is None and quiet is not None and quiet.view is view:
-            sent = quiet.sent
+        sent = yield from transform(self.conversation, call)
+        answer: Success | Failure = yield Send(sent.view)
         return (yield from go_on(self.conversation, call, read, sent, answer))
-
-    def _learn_quietly(self, response: object, view: list[M], read: Callable[[object], Message | None]) -> bool:
-        """Note the usage of an answer for later; return whether nothing else of it matters."""
-        quiet = self._quiet
-        answer = None if quiet is None or isinstance(response, GuardedStream | GuardedAsyncStream) else read(response)
-        if quiet is None or answer is None or answer.stop_reason not in ENDINGS or sealed_items(response):
-            return False
-        return answer.usage is None or quiet.report(answer.usage, view, answer.model)
-
-    def note_usage(self, usage: Usage, view: list[M] | None, model: str | None) -> bool:
-        """Note a usage report of quiet calls for later; return whether it is noted."""
-        with self.conversation.lock:
-            return self._quiet is not None and self._quiet.report(usage, view, model)
 
     def report_usage(self, usage: Usage, view: list[M] | None, model: str | None) -> None:
         """Learn from a usage report; ignore that of a list other than the one last handed out."""
@@ -128,35 +60,18 @@ class Engine(Generic[M]):
             if view is None or (last is not None and (view is last.view or view is last.unmerged)):
                 report_usage(self.conversation, self.shared, usage, last and last.snapshot, model)
 
-    def measure_unread(self) -> int | None:
-        """Return the tokens of the view last sent if quiet calls left messages unread; else None. Learn from reports before."""
-        quiet = self._quiet
-        if quiet is None or not quiet.is_unread:
-            return None
-        tokens = measure(quiet, self.conversation, self.shared)
-        if tokens is None:
-            self.settle()
-        return tokens
-
-    def settle_reasoning(self) -> None:
-        """Settle if reasoning is unread, of which a note for the store may come."""
-        if self._quiet is not None and self._quiet.has_reasoning:
-            self.settle()
-
-    def settle(self) -> None:
-        """Read what quiet calls left unread, and learn from their usage reports; the next call takes the regular way."""
+    def use_format(self, format: MessageFormat[Any]) -> None:
+        """Read the next list in this format; records and pins stay."""
         with self.conversation.lock:
-            quiet, self._quiet = self._quiet, None
-            if quiet is not None:
-                settle(quiet, self.conversation, self.shared)
-
-    def is_written_in(self, format: MessageFormat[M]) -> bool:
-        """Whether a format of this name reads the messages. If so, the format is fixed from now on."""
-        with self.conversation.lock:
-            is_own = self.conversation.format.name == format.name
-            if is_own:
+            if format.name != self.conversation.format.name or self.conversation.format is GUESSED_FORMAT:
                 self.conversation.use_format(as_format(format))
-            return is_own
+
+    @property
+    def is_only_copy(self) -> bool:
+        """Whether changes by hand are in no store."""
+        conversation = self.conversation
+        is_stored = conversation.queue.has_store and not conversation.queue.unwritten
+        return conversation.records.has_manual_changes and not is_stored
 
     def find_unknown(self, records: Iterable[object]) -> list[Any]:
         """Return the records, as plain JSON, that are neither here nor were undone; what is no record at all, too."""
@@ -252,8 +167,3 @@ def make_engine(
     """Return the engine of a new conversation."""
     queue = StoreQueue(has_store=services.store is not None)
     return Engine(Conversation(id, format, LearnedMedia(estimator), queue), shared, services)
-
-
-def _kinds_of_unused(options: Mapping[str, object]) -> dict[str, object]:
-    """Return the options of a call, with the types of those that it makes no use of."""
-    return {name: type(value) if name in _UNUSED else value for name, value in options.items()}

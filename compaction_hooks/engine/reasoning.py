@@ -5,36 +5,27 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Iterable
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal
 
 from compaction_hooks.history import History
 from compaction_hooks.messages import Format, M, Message, Part, can
 from compaction_hooks.reasoning import binds_reasoning, find_family, is_reasoning
 from compaction_hooks.view import SealedReasoning
 from compaction_hooks.view.reasoning import ALL_RUNS, NOT_STALE, newest_reasoning, stale_runs_of
-from compaction_hooks.view.record import NATIVE_MARK, CompactionRecord, StaleRuns, other_view, reasoning_note
-
-
-class Behind(NamedTuple):
-    """What is known of the reasoning of a list next to one view.
-
-    Attributes:
-        stale: The runs whose reasoning the model made behind other views; None: those that the record tells.
-        left_at: The number of runs when another view was sent in its place.
-    """
-
-    stale: StaleRuns | None = None
-    left_at: int = 0
+from compaction_hooks.view.record import CompactionRecord, StaleRuns, reasoning_note
 
 
 class BoundReasoning:
-    """The views that the reasoning of one conversation was made behind.
+    """The reasoning of one conversation that a model would refuse, because it made it behind other messages.
+
+    The rule: when the beginning of what is sent changes (another record, an edit, another system prompt, a refusal), all reasoning so far
+    is stale from then on, also if the former beginning comes back.
 
     Attributes:
         refusals: How often the provider of each model refused reasoning; None is the controller's own model.
         pending: "answer" if an answer to an earlier view than the next one may still come; "refused" if the view last sent was
             refused for its reasoning, so that all of it is stale in the next one; else empty.
-        views: By record id, None for the host's own list, what is known of the reasoning next to that view.
+        until: Reasoning before this run is stale, whatever the record tells.
         shown: The record of the view last sent, in a tuple, since that may be None; None while this process has sent none.
         history: The last list.
     """
@@ -42,7 +33,7 @@ class BoundReasoning:
     def __init__(self) -> None:
         self.refusals: Counter[str | None] = Counter()
         self.pending: Literal["", "answer", "refused"] = ""
-        self.views: dict[str | None, Behind] = {}
+        self.until = 0
         self.shown: tuple[str | None] | None = None
         self.history: History[Any] | None = None
 
@@ -62,45 +53,31 @@ class BoundReasoning:
     def compare_list(self, history: History[Any], *, is_other_prefix: bool) -> None:
         """Notice messages that the host changed, inserted or took away since the last list.
 
-        The runs that it took back are forgotten. Reasoning behind a change was made behind another view.
-
         Args:
-            is_other_prefix: Whether the system prompt or the tools are others: then all reasoning was.
+            is_other_prefix: Whether the system prompt or the tools are others: then all reasoning was made behind others.
         """
         before, self.history = self.history, history
         first = history.base if is_other_prefix else _first_changed_run(before, history) if before else None
-        if first is None:
-            return
-        for name, (stale, left_at) in self.views.items():
-            if stale is not None:
-                stale = stale._replace(end=min(stale.end, first)) if stale.first < first else NOT_STALE
-            self.views[name] = Behind(stale, min(left_at, first))
-        if self.shown is not None and newest_reasoning(history, StaleRuns(0, first)) >= first:
-            self._change(self.shown[0], left_at=first)
-            self.shown = _ANOTHER_LIST
+        if first is not None:
+            self.until = min(self.until, first)
+            if newest_reasoning(history, StaleRuns(0, first)) >= first:
+                self.until = history.run_count
 
     def stale_runs(self, history: History[M], record: CompactionRecord | None) -> StaleRuns:
-        """Return the runs whose reasoning the model made behind other views than a record's.
-
-        While one view is sent, the model's new reasoning belongs to it. Once another one is sent, all reasoning so far is older; if
-        the first one comes back (an undo), only the reasoning made behind the other one is stale.
-        """
+        """Return the runs whose reasoning the model made behind other views than a record's."""
         if self._is_useless:
             return ALL_RUNS
-        run_count, awaits_answer = history.run_count, self.pending == "answer"
-        if self.pending == "refused":
-            return StaleRuns(0, run_count)
-        known, left_at = self._known(record), self._find(_name(record)).left_at
-        if known.end > run_count + 1:  # the host went back since
-            known = known._replace(end=run_count)
-        is_first = self.shown is None and not awaits_answer and left_at <= known.end
-        if is_first or self.shown == (_name(record),) or run_count <= left_at or self._goes_on_with(record, run_count):
-            return known
-        return StaleRuns(known.first if known.end else left_at, run_count + awaits_answer)
+        count = history.run_count
+        told = stale_runs_of(record).end
+        is_other = self.shown is not None and self.shown != (_name(record),) and not self._goes_on_with(record, count)
+        if self.pending or is_other:
+            return StaleRuns(0, count + (self.pending == "answer"))
+        end = max(self.until, told)
+        return StaleRuns(0, end if end <= count + 1 else count)  # longer: the host went back since
 
     def _goes_on_with(self, record: CompactionRecord | None, run_count: int) -> bool:
         """Return whether a record takes the place of the view last sent without any cost of reasoning."""
-        if record is None or record.stale_runs is None or self.pending == "answer":
+        if record is None or record.stale_runs is None:
             return False
         return self.shown == (record.parent,) and run_count <= record.seen_runs
 
@@ -121,107 +98,59 @@ class BoundReasoning:
         self.pending = "refused"
 
     def record_call(self, history: History[M], record: CompactionRecord | None) -> bool:
-        """Record that the next answer is to this view, not to one before, as was possible till now; return whether that is new."""
-        name = _name(record)
-        known = self._find(name).stale or NOT_STALE
-        if self.shown != (name,) or known.end != history.run_count + 1:
+        """Record that the next answer is to this view, and no answer to an earlier one can come; return whether that is new."""
+        if self.shown != (_name(record),) or self.until != history.run_count + 1:
             return False
-        self._change(name, stale=known._replace(end=history.run_count))
+        self.until -= 1
         return True
 
     def record_sent(
         self, history: History[M], record: CompactionRecord | None, notes: Iterable[CompactionRecord]
     ) -> CompactionRecord | None:
-        """Record that a view is sent; return a note for the store if more reasoning is stale than the record tells.
-
-        The model of this call may accept it, and that of the next process may not.
+        """Record that a view is sent; return a note for the store if more reasoning is stale than record and notes tell.
 
         Args:
-            notes: The earlier notes of this record.
+            notes: The earlier notes.
         """
-        name = _name(record)
-        if self.shown != (name,) or self.pending == "refused":
+        if self.shown != (_name(record),) or self.pending == "refused":
             stale = self.stale_runs(history, record)
-            if self.shown is not None:
-                self._change(self.shown[0], left_at=history.run_count)
-            self._change(name, stale=stale)
-            self.shown, self.pending = (name,), ""
-
-        stale, models = self._find(name).stale or NOT_STALE, {model or "" for model in self.refusals}
-        told = [(note.stale_runs, {*note.binding_models}) for note in notes]
-        if (stale, models) in (told or [(_told_by(record), set[str]())]):
+            self.until, self.shown, self.pending = stale.end, (_name(record),), ""
+        models = {model or "" for model in self.refusals}
+        told = (
+            {(note.stale_runs or NOT_STALE).end for note in notes},
+            {name for note in notes for name in note.binding_models},
+        )
+        if self.until <= max(told[0] | {stale_runs_of(record).end}) and models <= told[1]:
             return None
-        is_of_use = told or models or newest_reasoning(history, NOT_STALE) >= 0
-        return reasoning_note(name, stale, self.refusals) if is_of_use else None
+        is_of_use = told[0] or models or newest_reasoning(history, NOT_STALE) >= 0
+        return reasoning_note(None, StaleRuns(0, self.until), self.refusals) if is_of_use else None
 
-    def record_undo(self, undone: CompactionRecord, parent: CompactionRecord | None) -> CompactionRecord | None:
-        """Record that the view of a record's parent, None for the host's list, comes back; return a note for the store.
-
-        The next call may be made by another process, which does not know the view that was undone.
-        """
-        name, history = undone.parent, self.history
-        has_reasoning = history is None or newest_reasoning(history, NOT_STALE) >= 0
-        if self._is_useless or not has_reasoning:
+    def record_undo(self) -> CompactionRecord | None:
+        """Record that the view of a record's parent comes back; return a note for the next process, which may make the next call."""
+        history = self.history
+        if self._is_useless or (history is not None and newest_reasoning(history, NOT_STALE) < 0):
             return None
-        stale, left_at = self._find(name)
-        known = stale_runs_of(parent) if stale is None else stale
-        first = known.first if known.end else left_at
-        if (self._find(undone.id).stale or NOT_STALE).end > undone.seen_runs + 1:
-            first = 0  # it was refused behind the undone view: a change that no process has seen concerns both
-        self._change(name, stale=StaleRuns(first, _UNTIL_NEXT_LIST))
-        return reasoning_note(name, StaleRuns(first, _UNTIL_NEXT_LIST), self.refusals)
+        self.until = _UNTIL_NEXT_LIST
+        return reasoning_note(None, StaleRuns(0, _UNTIL_NEXT_LIST), self.refusals)
 
     def learn_from_note(self, note: CompactionRecord) -> None:
         """Learn from a note of another process."""
         told = note.stale_runs or NOT_STALE
         for model in note.binding_models:
             self.refusals[model or None] = max(self.refusals[model or None], 2 if told == ALL_RUNS else 1)
-        if note.parent is not None and told.end < _UNTIL_NEXT_LIST:
-            other = other_view(note.parent)
-            self._change(other, left_at=max(told.end, self._find(other).left_at))
-        self._add_stale(note.parent, NOT_STALE, told)
+        self.until = max(self.until, told.end)
 
-    def add_unpinned(self, record: CompactionRecord | None, runs: StaleRuns) -> None:
-        """Record that answers in these runs are to another view than a record's: it had the request that was current then."""
-        self._add_stale(_name(record), stale_runs_of(record), runs)
-
-    def _add_stale(self, name: str | None, default: StaleRuns, runs: StaleRuns) -> None:
-        known = self._find(name).stale or default
-        if known.end < runs.end:
-            first = min(known.first, runs.first) if known.end else runs.first
-            self._change(name, stale=StaleRuns(first, runs.end))
-
-    def _known(self, record: CompactionRecord | None) -> StaleRuns:
-        stale = self._find(_name(record)).stale
-        return stale_runs_of(record) if stale is None else stale
-
-    def _find(self, name: str | None) -> Behind:
-        return self.views.get(name, Behind())
-
-    def _change(self, name: str | None, **fields: Any) -> None:
-        self.views[name] = self._find(name)._replace(**fields)
+    def add_unpinned(self, runs: StaleRuns) -> None:
+        """Record that answers in these runs are to another view: it had the request that was current then."""
+        self.until = max(self.until, runs.end)
 
 
 def _name(record: CompactionRecord | None) -> str | None:
     return record.id if record else None
 
 
-_ANOTHER_LIST: Final = ("",)
-"""The view of a list that the host has changed since; no record has this id."""
-
-
 _UNTIL_NEXT_LIST: Final = sys.maxsize - 1
 """The end of stale runs that are all in the next list."""
-
-
-def _told_by(record: CompactionRecord | None) -> StaleRuns | None:
-    """Return the stale runs that another process reads from a record alone.
-
-    It cannot read from it that the text was sent in place of native items, behind which later reasoning is stale.
-    """
-    if record is not None and record.native is not None and not record.id.endswith(NATIVE_MARK):
-        return None
-    return stale_runs_of(record)
 
 
 def _first_changed_run(before: History[Any], after: History[Any]) -> int | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from itertools import groupby
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from compaction_hooks.formats._dict_format import DictFormat, Located, call_at, check_pieces, part_at, without_items
 from compaction_hooks.formats._json import Fields, fields_of, list_of, message_fields
@@ -15,12 +15,10 @@ from compaction_hooks.messages import (
     Message,
     Part,
     PartAddress,
-    PlainMessage,
     Role,
     Text,
     ToolCall,
     ToolResult,
-    collect_plain,
 )
 
 
@@ -46,30 +44,6 @@ class BlockFormat(DictFormat):
         return tuple(
             [build_message(_speaker(role, piece), tuple([each.part for each in piece]), fields) for piece in pieces]
         )
-
-    def read_plain(self, message: Fields, /) -> PlainMessage | None:
-        """Return the texts of a message of plain blocks; None for any other message."""
-        fields: Any = message
-        if fields.__class__ is not dict or len(fields) != 2:
-            return None
-        role, content = fields.get("role"), fields.get(self._content)
-        is_answer = role == self._answering_role
-        if not is_answer and role != "user":
-            return None
-        if content.__class__ is str:
-            return PlainMessage(is_answer, [content])
-        if content.__class__ is not list:
-            return None
-        parts = [self._read_plain_block(block, is_answer) if block.__class__ is dict else None for block in content]
-        return collect_plain(is_answer, self._identify_parts(parts))
-
-    @abstractmethod
-    def _read_plain_block(self, block: Fields, is_answer: bool) -> Part | None:
-        """Read a block that has nothing but a text, a call or a result of texts; None for any other."""
-
-    def _identify_parts(self, parts: Sequence[Part | None]) -> Sequence[Part | None]:
-        """Return the parts of a message with ids for calls and results that have none."""
-        return parts
 
     def _role(self, fields: Fields) -> Role:
         """Return the role of a message.

@@ -8,10 +8,10 @@ Reading is lenient: a block whose shape is not the documented one becomes an `Op
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib import import_module
-from typing import Any, Final, Protocol, TypeAlias, cast
+from typing import Final, Protocol, TypeAlias, cast
 
 from compaction_hooks.arguments import package_of
 from compaction_hooks.errors import FormatError
@@ -149,26 +149,6 @@ def read_content(content: object, readers: Mapping[str, BlockReader]) -> tuple[P
     if content is None:
         return ()
     return tuple([read_own_block(block, readers) for block in content_blocks(content)])
-
-
-def plain_texts(content: object, shapes: Mapping[str, Set[str]]) -> list[str] | None:
-    """Return the texts of a content that is a text, or blocks of texts without anything else; None for any other content.
-
-    Args:
-        shapes: For each type of such a block its keys in addition to the type and the text; their values must be empty.
-    """
-    if type(content) is str:
-        return [content]
-    texts: list[str] = []
-    blocks: Any = list_of(content) or (None,)
-    for block in blocks:
-        if block.__class__ is not dict or (text := block.get("text")).__class__ is not str:
-            return None
-        others, kind = block.keys() - {"type", "text"}, block.get("type")
-        if kind.__class__ is not str or not others <= shapes.get(kind, {kind}) or any(map(block.get, others)):
-            return None
-        texts.append(text)
-    return texts
 
 
 def read_own_block(block: object, readers: Mapping[str, BlockReader]) -> Part:

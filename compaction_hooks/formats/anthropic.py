@@ -16,7 +16,6 @@ from compaction_hooks.formats._reading import (
     media_from_base64,
     media_from_url,
     opaque,
-    plain_texts,
     read_own_block,
     read_result,
     text_block,
@@ -61,19 +60,6 @@ class AnthropicFormat(BlockFormat):
 
     def _read_block(self, block: object, role: Role) -> Part:
         return read_own_block(block, _READERS.get(role, _TEXT_BLOCKS))
-
-    def _read_plain_block(self, block: Fields, is_answer: bool) -> Part | None:
-        kind, keys = block.get("type"), block.keys()
-        if kind == "text":
-            text = block.get("text")
-            return Text(text) if type(text) is str and len(block) == 2 else None
-        if kind == "tool_use" and is_answer and keys <= _CALL_FIELDS:
-            id_, name = block.get("id"), block.get("name")
-            return _call(block) if type(id_) is str and type(name) is str else None
-        if kind == "tool_result" and not is_answer and keys <= _RESULT_FIELDS:
-            id_, texts = block.get("tool_use_id"), plain_texts(block.get("content"), _TEXT_SHAPES)
-            return ToolResult(id_, "".join(texts)) if type(id_) is str and texts is not None else None
-        return None
 
     def _failure(self, call: ToolCall, text: str) -> Fields:
         return {"type": "tool_result", "tool_use_id": call.id, "is_error": True, "content": text}

@@ -73,22 +73,6 @@ class BedrockConverseFormat(BlockFormat):
             return _read_reasoning(reasoning)
         return _read_words(fields) or _opaque(fields)
 
-    def _read_plain_block(self, block: Fields, is_answer: bool) -> Part | None:
-        if len(block) != 1:
-            return None
-        fields: Any = block
-        [(key, value)] = fields.items()
-        if key == "text":
-            return Text(value) if value.__class__ is str else None
-        if value.__class__ is not dict or (id_ := value.get("toolUseId")).__class__ is not str:
-            return None
-        name = value.get("name")
-        if key == "toolUse" and is_answer and value.keys() <= _CALL_FIELDS and name.__class__ is str:
-            return ToolCall(id_, name, as_json_text(value.get("input")))
-        content = value.get("content")
-        is_result = key == "toolResult" and not is_answer and value.keys() <= _RESULT_FIELDS
-        return _read_result(value) if is_result and all(map(_is_plain_output, list_of(content) or (None,))) else None
-
     def _failure(self, call: ToolCall, text: str) -> Fields:
         return {"toolResult": {"toolUseId": call.id, "status": "error", "content": [{"text": text}]}}
 

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from operator import is_
-from typing import Any, Final
+from typing import Final
 
 from compaction_hooks.formats._block_format import BlockFormat
 from compaction_hooks.formats._dict_format import Located
@@ -139,25 +139,6 @@ class GeminiFormat(BlockFormat):
             return _read_response(response)
         return _read_media(part) or _read_text(part, role) or _opaque(part)
 
-    def _read_plain_block(self, block: Fields, is_answer: bool) -> Part | None:
-        if len(block) != 1:
-            return None
-        fields: Any = block
-        [(key, value)] = fields.items()
-        if key == "text":
-            return Text(value) if value.__class__ is str else None
-        if value.__class__ is not dict or (name := value.get("name")).__class__ is not str:
-            return None
-        if (id_ := value.get("id", "")).__class__ is not str or not value.keys() <= _PLAIN_FIELDS.get(key, frozenset()):
-            return None
-        if key in ("functionCall", "function_call"):
-            return ToolCall(id_, name, as_json_text(value.get("args"))) if is_answer else None
-        return None if is_answer else _read_response(value)
-
-    def _identify_parts(self, parts: Sequence[Part | None]) -> Sequence[Part | None]:
-        seen = Counter[str]()
-        return [None if part is None else _identify(Located(0, part), seen).part for part in parts]
-
     def _failure(self, call: ToolCall, text: str) -> Fields:
         # Alone in its content, the answer to a second call of one name would be read as that of the first.
         number = {"id": call.id} if call.id != call.name else {}
@@ -180,12 +161,6 @@ class GeminiFormat(BlockFormat):
                 return {**block, "text": text}
             case Media():
                 return {"text": text}
-
-
-_PLAIN_FIELDS: Final = {
-    **dict.fromkeys(("functionCall", "function_call"), frozenset({"id", "name", "args"})),
-    **dict.fromkeys(("functionResponse", "function_response"), frozenset({"id", "name", "response"})),
-}
 
 
 def _untie(block: object) -> object:

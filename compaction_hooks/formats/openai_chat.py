@@ -7,7 +7,7 @@ Shapes: https://platform.openai.com/docs/api-reference/chat/create and https://p
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Final, cast
+from typing import Final, cast
 
 from compaction_hooks.formats._dict_format import (
     CHAT_ROLES,
@@ -49,7 +49,6 @@ from compaction_hooks.messages import (
     Opaque,
     Part,
     PartAddress,
-    PlainMessage,
     Role,
     Text,
     Thinking,
@@ -62,9 +61,6 @@ _ROLES: Final[Mapping[str, Role]] = {**ROLES, **dict.fromkeys(CHAT_ROLES, "tool"
 _REASONING_FIELDS: Final = ("thinking_blocks", "reasoning_details", "reasoning_content", "reasoning")
 _RARE_FIELDS: Final = frozenset({*_REASONING_FIELDS, "audio", "refusal", "function_call", "provider_specific_fields"})
 """Fields of an answer in addition to its content and its tool calls."""
-_PLAIN_FIELDS: Final = frozenset({"role", "content", "name", "tool_calls", "tool_call_id"})
-_PLAIN_CALL: Final = frozenset({"id", "type", "function"})
-_PLAIN_FUNCTION: Final = frozenset({"name", "arguments"})
 _OWN_FIELDS: Final = frozenset(
     {"tool_calls", "tool_call_id", "function_call", "refusal", "audio", "reasoning_content", "reasoning_details"}
 )
@@ -117,27 +113,6 @@ class OpenAIChatFormat(DictFormat):
             return message["role"] == piece.role and holds(message, piece)
         except LookupError:  # a field or a part fewer than before
             return False
-
-    def read_plain(self, message: Fields, /) -> PlainMessage | None:
-        """Return the texts of a message of plain fields; None for any other message."""
-        fields: Any = message
-        if fields.__class__ is not dict or not fields.keys() <= _PLAIN_FIELDS:
-            return None
-        try:
-            role, content = fields["role"], fields["content"]
-            texts: list[str] = [content] if content.__class__ is str else []
-            if content is not None and not texts:
-                return None
-            if role == "assistant":
-                return (
-                    _plain_calls(fields["tool_calls"], texts) if "tool_calls" in fields else PlainMessage(True, texts)
-                )
-            if role == "tool":
-                call_id = fields["tool_call_id"]
-                return PlainMessage(False, texts, (), (call_id,)) if call_id.__class__ is str else None
-        except LookupError:
-            return None
-        return PlainMessage(False, texts) if role == "user" else None
 
     def wrote(self, fields: Fields, /) -> bool:
         """Return whether a message is surely in this format. False for plain text, which is the same in all formats."""
@@ -314,28 +289,6 @@ def _call(entry: object, signature: int) -> Part:
         id_, name = text_of(fields.get("id")), text_of(custom.get("name"))
         return ToolCall(id_, name, as_json_text(custom.get("input")), signature)
     return Opaque(text_of(fields.get("type")) or "tool_call", to_json(entry), content=block_content(entry))
-
-
-def _plain_calls(calls: Any, texts: list[str]) -> PlainMessage | None:
-    """Return the texts of an answer with these calls; None if a call is not plain.
-
-    Raises:
-        LookupError: a field is missing.
-    """
-    ids: list[str] = []
-    entries: list[Any] = calls if calls.__class__ is list else [None]
-    for call in entries:
-        if call.__class__ is not dict or not call.keys() <= _PLAIN_CALL:
-            return None
-        call_id, function = call["id"], call["function"]
-        if call_id.__class__ is not str or function.__class__ is not dict or not function.keys() <= _PLAIN_FUNCTION:
-            return None
-        name, arguments = function["name"], function["arguments"]
-        if name.__class__ is not str or arguments.__class__ is not str:
-            return None
-        ids.append(call_id)
-        texts += name, arguments
-    return PlainMessage(True, texts, ids)
 
 
 def _holds_result(message: Fields, piece: Message) -> bool:

@@ -6,7 +6,7 @@ Shapes: https://platform.openai.com/docs/api-reference/responses/create (as type
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from compaction_hooks.errors import FormatError
 from compaction_hooks.formats._dict_format import (
@@ -23,7 +23,6 @@ from compaction_hooks.formats._reading import (
     build_message,
     media_from_base64,
     opaque,
-    plain_texts,
     read_content,
     read_result,
 )
@@ -33,7 +32,6 @@ from compaction_hooks.messages import (
     Message,
     Part,
     PartAddress,
-    PlainMessage,
     Role,
     Text,
     Thinking,
@@ -62,11 +60,6 @@ _FAILURES: Final[Mapping[str, Fields]] = {
 }
 """The fields by which outputs of a type report failure; other types have none."""
 
-_PLAIN_ITEMS: Final = {
-    "message": frozenset({"type", "role", "content", "id", "status"}),
-    "function_call": frozenset({"type", "call_id", "name", "arguments", "id", "status"}),
-    "function_call_output": frozenset({"type", "call_id", "output", "id", "status"}),
-}
 _TEXT_SHAPES: Final = {
     "text": frozenset[str](),
     "input_text": frozenset[str](),
@@ -113,24 +106,6 @@ class OpenAIResponsesFormat(DictFormat):
             )
         speaker: Role = "tool" if kind in _OUTPUTS else ROLES.get(role, "assistant")
         return (build_message(speaker, (_part(kind, fields),), fields),)
-
-    def read_plain(self, message: Fields, /) -> PlainMessage | None:
-        """Return the texts of a plain message, a function call or its output; None for any other item."""
-        item: Any = message
-        kind: Any = item.get("type", "message") if item.__class__ is dict else None
-        fields = _PLAIN_ITEMS.get(kind) if kind.__class__ is str else None
-        if fields is None or not item.keys() <= fields or item.get("status", "completed") != "completed":
-            return None
-        if kind == "message":
-            role, texts = item.get("role"), plain_texts(item.get("content"), _TEXT_SHAPES)
-            return PlainMessage(role == "assistant", texts) if texts and role in ("user", "assistant") else None
-        call_id, name, arguments = item.get("call_id"), item.get("name"), item.get("arguments")
-        if call_id.__class__ is not str or not call_id:
-            return None
-        if name.__class__ is str and arguments.__class__ is str:
-            return PlainMessage(True, [name, arguments], [call_id])
-        texts = plain_texts(item.get("output"), _TEXT_SHAPES)
-        return None if texts is None else PlainMessage(False, texts, (), [call_id])
 
     def wrote(self, fields: Fields, /) -> bool:
         """Return whether a message is surely in this format. False for plain text, which is the same in all formats."""

@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Final, Generic, Protocol, SupportsFloat, TypeVar, cast
 
 from compaction_hooks.foreign import describe_error, read_attribute
+from compaction_hooks.formats.answers import is_counted
 from compaction_hooks.messages import Message
 from compaction_hooks.runtime.effects import Instant
 from compaction_hooks.tokens.estimator import MOST_CHARS_PER_TOKEN, MOST_TOKENS, CharacterEstimator, TokenEstimator
@@ -103,14 +104,6 @@ class GuardedEstimator:
         instead = self._instead.estimate_message_tokens
         return self._tokens(self._estimator.estimate_message_tokens, instead, message, least=1)
 
-    @property
-    def upper_bound(self) -> Callable[[str], int] | None:
-        """The estimator's upper bound of a text in tokens; None if it has none."""
-        bound: Callable[[str], object] | None = getattr(self._estimator, "upper_bound", None)
-        if bound is None:
-            return None
-        return lambda text: self._tokens(bound, self._instead.upper_bound, text, least=0)
-
     def _tokens(self, estimate: Callable[[T], object], instead: Callable[[T], int], content: T, *, least: int) -> int:
         try:
             tokens = estimate(content)
@@ -164,8 +157,6 @@ def system_clock() -> Instant:
 
 def guard_reader(read: Callable[[R], object]) -> Callable[[R], Message | None]:
     """Return a guard of a reader of responses: None if it fails or reads no message; no usage if its counts are impossible."""
-
-    from compaction_hooks.formats.answers import is_counted
 
     def read_answer(response: R) -> Message | None:
         try:

@@ -3,39 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Generic
+from typing import Any, Generic
 
 from compaction_hooks import arguments
+from compaction_hooks.engine.engine import Engine
 from compaction_hooks.messages import M
-from compaction_hooks.session import Later
+from compaction_hooks.recall import Covered, RecallTool
+from compaction_hooks.recall.covered import Covered, Listing
+from compaction_hooks.recall.parts import known_texts
+from compaction_hooks.recall.tool import Recallable, count_answers
 from compaction_hooks.session.options import T, check_call
-
-if TYPE_CHECKING:  # most programs recall nothing
-    from compaction_hooks.engine.engine import Engine
-    from compaction_hooks.recall import Covered, RecallTool
-    from compaction_hooks.recall.tool import Recallable
-else:
-    Covered = RecallTool = Recallable = Any  # for `typing.get_type_hints`
-    Engine = Later
+from compaction_hooks.view.projection import apply_record
 
 
 class RecallMethods(Generic[M]):
     """The methods of a conversation by which the program and the model read again what its view leaves out."""
 
     @property
-    def quiet_engine(self) -> Engine[Any]:
-        """The engine of the conversation, which may have left messages of quiet calls unread; no part of it is public.
-
-        It has no single type of messages: the list of each call has its own type, and the view has the same.
-        """
-        raise NotImplementedError
-
-    @property
     def engine(self) -> Engine[Any]:
-        """The same, with all read that quiet calls left unread."""
-        engine = self.quiet_engine
-        engine.settle()
-        return engine
+        """The engine of the conversation; no part of it is public."""
+        raise NotImplementedError
 
     def covered(self, messages: Sequence[T]) -> Covered:
         """Return what the view of a list leaves out or shortens: a sequence of parts, with `search` and `read`.
@@ -56,7 +43,6 @@ class RecallMethods(Generic[M]):
         Args:
             messages: Returns the whole list of the run, as `transform_context` gets it.
         """
-        from compaction_hooks.recall import RecallTool
 
         arguments.check({"messages": arguments.FUNCTION}, {"messages": messages})
         with self.engine.conversation.lock:
@@ -64,10 +50,6 @@ class RecallMethods(Generic[M]):
         return RecallTool(lambda: self._find_recallable(messages()))
 
     def _find_recallable(self, messages: Sequence[T]) -> Recallable:
-        from compaction_hooks.recall.covered import Covered, Listing
-        from compaction_hooks.recall.parts import known_texts
-        from compaction_hooks.recall.tool import Recallable, count_answers
-        from compaction_hooks.view.projection import apply_record
 
         engine = self.engine
         conversation, shared = engine.conversation, engine.shared

@@ -2,36 +2,30 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final, Unpack, cast
+from typing import Any, Final, Unpack, cast
 
 from compaction_hooks import arguments
-from compaction_hooks.engine.call import Order
+from compaction_hooks.engine.call import Order, SharedState
+from compaction_hooks.engine.compact import compact
+from compaction_hooks.engine.engine import Engine, make_engine
+from compaction_hooks.engine.persistence import report
+from compaction_hooks.engine.result import CompactionResult, SessionState
+from compaction_hooks.engine.send import recover
+from compaction_hooks.engine.sizes import LastSent
+from compaction_hooks.engine.transform import transform
 from compaction_hooks.errors import ConfigurationError, RecordError
+from compaction_hooks.formats.answers import read_report
 from compaction_hooks.messages import M, Message, MessageFormat, UsageReport
-from compaction_hooks.runtime.drivers import Services, import_outside_loop
+from compaction_hooks.runtime.drivers import Services
+from compaction_hooks.runtime.effects import Flow
 from compaction_hooks.runtime.guarded_call import is_async
 from compaction_hooks.runtime.guards import Signal
-from compaction_hooks.session import Later
 from compaction_hooks.session.options import CallOptions, R, T, build_caller, build_order, build_send, check_call
 from compaction_hooks.session.recalling import RecallMethods
 from compaction_hooks.tokens.estimator import TokenEstimator
-
-if TYPE_CHECKING:  # needed only when something is due, or is asked for
-    from compaction_hooks.engine.call import SharedState
-    from compaction_hooks.engine.engine import Engine
-    from compaction_hooks.engine.result import CompactionResult, SessionState
-    from compaction_hooks.engine.sizes import LastSent
-    from compaction_hooks.runtime.effects import Flow
-    from compaction_hooks.view.record import CompactionRecord
-else:
-    CompactionRecord = SessionState = SharedState = Any  # for `typing.get_type_hints`
-    CompactionResult = Engine = Later
-
-
-ENGINE = "compaction_hooks.engine.engine"
+from compaction_hooks.view.record import CompactionRecord
 
 
 class ConversationMethods(RecallMethods[M]):
@@ -57,25 +51,19 @@ class ConversationMethods(RecallMethods[M]):
             FormatError: a message cannot be read.
             ConfigurationError: the trigger is a part of the window, and neither this call nor an earlier one has a window.
         """
-        if ENGINE not in sys.modules:  # half of the package: its import would stop the event loop
-            await import_outside_loop(ENGINE)
-        view = self.quiet_engine.find_quiet_view(messages, options)
-        if view is not None:
-            return view
+
         engine = self.engine
         call = check_call(engine, messages, options, engine.begin_call())
-        return (await engine.driver.run(engine.transform(call, options), build_caller(signal, options))).view
+        return (await engine.driver.run(transform(engine.conversation, call), build_caller(signal, options))).view
 
     def transform_context_sync(
         self, messages: list[T], signal: Signal | None = None, **options: Unpack[CallOptions]
     ) -> list[T]:
         """As `transform_context`, for callers without an event loop."""
-        view = self.quiet_engine.find_quiet_view(messages, options)
-        if view is not None:
-            return view
+
         engine = self.engine
         call = check_call(engine, messages, options, engine.begin_call())
-        return engine.driver.run_sync(engine.transform(call, options), build_caller(signal, options)).view
+        return engine.driver.run_sync(transform(engine.conversation, call), build_caller(signal, options)).view
 
     async def call(
         self,
@@ -100,10 +88,8 @@ class ConversationMethods(RecallMethods[M]):
             ContextOverflowError: it still overflows, or nothing smaller is valid; the provider's error is its cause.
             Exception: any other error of `send`, unchanged.
         """
-        flow = build_send(self.quiet_engine, messages, options, send, answer)
-        return cast(
-            "R", await self.quiet_engine.driver.run(flow, build_caller(signal, options, send))
-        )  # what `send` gave
+        flow = build_send(self.engine, messages, options, send, answer)
+        return cast("R", await self.engine.driver.run(flow, build_caller(signal, options, send)))  # what `send` gave
 
     def call_sync(
         self,
@@ -119,10 +105,8 @@ class ConversationMethods(RecallMethods[M]):
             raise ConfigurationError(
                 f"send={arguments.format_value(send)} is async: write `await call(messages, send)`"
             )
-        flow = build_send(self.quiet_engine, messages, options, send, answer)
-        return cast(
-            "R", self.quiet_engine.driver.run_sync(flow, build_caller(signal, options, send))
-        )  # what `send` gave
+        flow = build_send(self.engine, messages, options, send, answer)
+        return cast("R", self.engine.driver.run_sync(flow, build_caller(signal, options, send)))  # what `send` gave
 
     async def compact(
         self,
@@ -221,12 +205,10 @@ class ConversationMethods(RecallMethods[M]):
         return self.engine.driver.run_sync(self._recover(error, messages, options), build_caller(signal, options)).view
 
     def _compact(self, messages: list[T], options: CallOptions, order: Order) -> Flow[CompactionResult[T]]:
-        from compaction_hooks.engine.compact import compact
 
         return compact(self.engine.conversation, check_call(self.engine, messages, options), order)
 
     def _recover(self, error: BaseException, messages: list[T], options: CallOptions) -> Flow[LastSent[T]]:
-        from compaction_hooks.engine.send import recover
 
         arguments.check(arguments.KINDS, {"error": error})
         return recover(self.engine.conversation, check_call(self.engine, messages, options), error)
@@ -245,10 +227,9 @@ class ConversationMethods(RecallMethods[M]):
         Raises:
             TypeError: `usage` has another type.
         """
-        from compaction_hooks.formats.answers import read_report
 
         counted = read_report(usage, "report_usage")
-        if counted is not None and not self.quiet_engine.note_usage(counted, view, model):
+        if counted is not None:
             self.engine.report_usage(counted, view, model)
 
     async def load(self, messages: list[T] | None = None, **options: Unpack[CallOptions]) -> None:
@@ -312,16 +293,13 @@ class ConversationMethods(RecallMethods[M]):
 
     def state(self) -> SessionState:
         """Return how full the context is, as of the list last handed out; before the first one, of the list given to `load`."""
-        from compaction_hooks.engine.result import SessionState
 
-        engine = self.quiet_engine
+        engine = self.engine
         conversation = engine.conversation
         with conversation.lock:
-            tokens = engine.measure_unread()
             last, baseline = conversation.newest_snapshot, conversation.sizes.baseline
-            is_estimate = tokens is not None or last is None or baseline is None or baseline.key != last.key
-            if tokens is None and last is not None:
-                tokens = last.tokens if is_estimate or baseline is None else baseline.input_tokens
+            is_estimate = last is None or baseline is None or baseline.key != last.key
+            tokens = None if last is None else last.tokens if is_estimate or baseline is None else baseline.input_tokens
             budget = engine.last_budget()
             record = conversation.find_current()
             breaker = conversation.cooldown.breaker
@@ -366,7 +344,7 @@ class CompactionSession(ConversationMethods[M]):
 
     def __repr__(self) -> str:
         """Return the id and how full the context is."""
-        if self.quiet_engine.conversation.newest_snapshot is None:
+        if self.engine.conversation.newest_snapshot is None:
             return f"CompactionSession({self.id!r}, no call yet)"
         state = self.state()
         window = "" if state.context_window is None else f" of {state.context_window:,}"
@@ -374,12 +352,10 @@ class CompactionSession(ConversationMethods[M]):
         return f"CompactionSession({self.id!r}, {state.context_tokens or 0:,}{window} tokens, {count})"
 
     @property
-    def quiet_engine(self) -> Engine[Any]:
+    def engine(self) -> Engine[Any]:
         """The engine of this conversation as it is."""
         own = self._own
         if own is None:  # it is half of the package, and no turn of an event loop should import both halves
-            from compaction_hooks.engine.engine import make_engine
-
             new = make_engine(self.id, *self._parts)
             with _BEGINNING:
                 own = self._own = self._own or new
@@ -387,11 +363,11 @@ class CompactionSession(ConversationMethods[M]):
 
     def begin_anew(self) -> None:
         """Discard all state, for `CompactionController.forget`; calls under way write nothing more."""
-        old = self.quiet_engine.conversation
+        old = self.engine.conversation
         with old.lock:
             old.queue.state = "none"
         self._own = None
-        self.quiet_engine.conversation.has_recall = old.has_recall
+        self.engine.conversation.has_recall = old.has_recall
 
     # -- records and views, for adapters and stores of the host's own
 
@@ -401,15 +377,14 @@ class CompactionSession(ConversationMethods[M]):
 
         Before the first list, the record made last, of the loaded ones: see `load`.
         """
-        conversation = self.quiet_engine.conversation  # no message of a quiet call makes another record true
+        conversation = self.engine.conversation  # no message of a quiet call makes another record true
         with conversation.lock:
             return conversation.find_current()
 
     @property
     def records(self) -> list[CompactionRecord]:
         """All loaded records, of every branch, with the notes of pins and of undone compactions."""
-        engine = self.quiet_engine
-        engine.settle_reasoning()
+        engine = self.engine
         conversation = engine.conversation
         with conversation.lock:
             return conversation.export_all()
@@ -420,7 +395,7 @@ class CompactionSession(ConversationMethods[M]):
         With `settings.merge_user_messages`, a view has adjacent user messages as one. A summary is only recognized later if it is
         stored apart from the words of the user.
         """
-        last = self.quiet_engine.conversation.last_sent
+        last = self.engine.conversation.last_sent
         return cast("list[T]", last.unmerged) if last is not None and last.view is view else view
 
     def keep(self, message: object) -> None:
@@ -438,7 +413,7 @@ class CompactionSession(ConversationMethods[M]):
         Raises:
             RecordError: the records of the store are not loaded yet.
         """
-        if self.quiet_engine.conversation.queue.state == "unread":
+        if self.engine.conversation.queue.state == "unread":
             raise RecordError(
                 f"the records of session {self.id!r} are not read from the store yet: `await session.load()` or "
                 "`session.load_sync()` first; if the store fails, a StoreFailed event says why"
@@ -452,15 +427,12 @@ class CompactionSession(ConversationMethods[M]):
         here is not added again. The new ones are written to the store at once; to an async store, inside a running loop, with the
         next call.
         """
-        from compaction_hooks.engine.persistence import report
-        from compaction_hooks.view.record import CompactionRecord
 
         readable: list[CompactionRecord] = []
-        engine = self.quiet_engine
+        engine = self.engine
         unknown = engine.find_unknown(records)
         if not unknown:
             return 0
-        engine.settle()
         for fields in unknown:
             try:
                 readable.append(CompactionRecord.from_dict(fields))

@@ -91,10 +91,6 @@ class CharacterEstimator:
         """Return the tokens of a message with its frame."""
         return message_tokens(message, text_tokens)
 
-    def upper_bound(self, text: str, /) -> int:
-        """Return as many tokens as a text has bytes, or more: no text is estimated at more, in whatever pieces."""
-        return len(text) if text.isascii() else 4 * len(text)
-
 
 def message_tokens(message: Message, count: Callable[[str], int]) -> int:
     """Return the tokens of a message when `count` counts its texts; for writing an estimator of your own."""
@@ -321,11 +317,6 @@ class LearnedMedia:
     def estimate_tokens(self, text: str, /) -> int:
         """Return the tokens of a bare text."""
         return self._estimator.estimate_tokens(text)
-
-    @property
-    def upper_bound(self) -> Callable[[str], int] | None:
-        """The estimator's upper bound of a text in tokens; None if it has none."""
-        return getattr(self._estimator, "upper_bound", None)
 
     def estimate_message_tokens(self, message: Message, /) -> int:
         """Return the tokens of a message."""

@@ -16,6 +16,7 @@ from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
 
 from compaction_hooks.errors import ConfigurationError
+from compaction_hooks.tokens.known_windows import KNOWN_WINDOWS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -61,9 +62,6 @@ class Windows:
     Args:
         model: The controller's own model, or None.
         given: The window of that model in tokens, or None if the host did not say.
-
-    Attributes:
-        revision: How often a window was learned.
     """
 
     def __init__(self, model: str | None, given: int | None) -> None:
@@ -71,7 +69,6 @@ class Windows:
         self._given = None if given is None else ModelWindow(given, is_input_only=False, source="given")
         self._learned: dict[str | None, int] = {}
         self._warned: set[str | None] = set()
-        self.revision = 0
 
     def find(self, model: str | None, known: int | None, default: int | None) -> ModelWindow | None:
         """Return the window of a model: given, or less if an error said so; else learned, known to the caller, or looked up.
@@ -98,7 +95,6 @@ class Windows:
     def learn(self, model: str | None, tokens: int) -> None:
         """Correct the window of a model by the number in an error."""
         self._learned[_bare_name(model or self._model)] = tokens
-        self.revision += 1
 
     def warn_once(self, model: str | None) -> None:
         """Log that the window of a model is unknown, at the first time."""
@@ -161,7 +157,6 @@ def _known_tokens(name: str) -> int | None:
 
 @cache
 def _known_windows() -> Mapping[str, int]:
-    from compaction_hooks.tokens.known_windows import KNOWN_WINDOWS
 
     return {name: tokens for tokens, names in KNOWN_WINDOWS.items() for name in names.split()}
 

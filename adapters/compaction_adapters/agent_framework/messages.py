@@ -10,7 +10,7 @@ from typing import Any, Final
 from agent_framework import Content
 from agent_framework import Message as ChatMessage
 
-from compaction_adapters.kit import PartsFormat, Pieces, plain_of
+from compaction_adapters.kit import PartsFormat, Pieces
 from compaction_hooks import Message
 from compaction_hooks.errors import FormatError
 from compaction_hooks.formats import as_json_text, block_content, json_object, media_from_url, merge_rows
@@ -19,7 +19,6 @@ from compaction_hooks.messages import (
     Opaque,
     Part,
     PartAddress,
-    PlainMessage,
     Role,
     Text,
     Thinking,
@@ -34,7 +33,6 @@ _ROLES: Final[Mapping[str, Role]] = {
     "assistant": "assistant",
     "tool": "tool",
 }
-_PLAIN: Final = frozenset({"text", "function_call", "function_result"})
 _UNSENT: Final = ("type", "additional_properties", "raw_representation", "annotations", "merge_mode")
 """Fields of contents that are in no request of a tool that the provider runs itself."""
 
@@ -63,11 +61,6 @@ class AgentFrameworkFormat(PartsFormat[ChatMessage, Content]):
             for piece in _pieces(message)
             if piece
         ) or (Message(role=role, parts=()),)
-
-    def read_plain(self, message: ChatMessage, /) -> PlainMessage | None:
-        """Return the texts of a message of plain texts, calls and results; None for any other message."""
-        is_plain = all(content.type in _PLAIN and not content.annotations for content in message.contents)
-        return plain_of(self.read(message)) if is_plain else None
 
     def summary(self, text: str, /) -> ChatMessage:
         """Return a user message with this text."""

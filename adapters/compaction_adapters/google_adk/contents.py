@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Final, cast
+from typing import Final, cast
 
 from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
@@ -12,15 +12,11 @@ from google.genai import types
 
 from compaction_hooks import Message, MessageFormat
 from compaction_hooks.formats import GeminiFormat, read_answer
-from compaction_hooks.messages import PlainMessage, StopReason
+from compaction_hooks.messages import StopReason
 
 
 class ContentsFormat(GeminiFormat):
     """Gemini's format, which reads Google's objects and writes dicts."""
-
-    def read_plain(self, message: Any, /) -> PlainMessage | None:
-        """Return the texts of a content of plain texts, calls and responses; None for any other."""
-        return super().read_plain(message.model_dump(exclude_none=True))
 
 
 FORMAT: Final = cast("MessageFormat[types.Content]", ContentsFormat())

@@ -50,7 +50,7 @@ from compaction_adapters.kit.native import (
 )
 from compaction_adapters.kit.openings import opening_key
 from compaction_adapters.kit.options import positive, tool_schema
-from compaction_adapters.kit.parts import PartsFormat, Pieces, plain_of
+from compaction_adapters.kit.parts import PartsFormat, Pieces
 from compaction_adapters.kit.sessions import Sessions
 from compaction_adapters.kit.summaries import REASONING_TOKENS, ask_client, asker, summary_of
 from compaction_adapters.kit.twins import Flow, Twin, TwinMethods, awaited, blocking, run, run_async, run_in_loop
@@ -86,7 +86,6 @@ __all__ = [
     "controller_from",
     "fields_of",
     "opening_key",
-    "plain_of",
     "positive",
     "read_block",
     "read_items",

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Generic, TypeAlias, TypeVar
 
 from compaction_hooks.errors import ConfigurationError
-from compaction_hooks.messages import Format, Message, PartAddress, PlainMessage, ToolCall, collect_plain
+from compaction_hooks.messages import Format, PartAddress, ToolCall
 
 N = TypeVar("N")
 """The type of a framework's messages."""
@@ -16,14 +16,6 @@ P = TypeVar("P")
 V = TypeVar("V")
 Pieces: TypeAlias = list[list[P | None]]
 """The parts of each piece of a message, in the order of `read`; None for a part that is left out."""
-
-
-def plain_of(pieces: Sequence[Message]) -> PlainMessage | None:
-    """Return the texts of one message's reading; None if a part is not plain, or the reading tells of the model call."""
-    for piece in pieces:
-        if piece.role in ("system", "other") or piece.usage or piece.model or piece.stop_reason or piece.is_summary:
-            return None
-    return collect_plain(pieces[0].role == "assistant", [part for piece in pieces for part in piece.parts])
 
 
 class PartsFormat(Format[N], Generic[N, P]):

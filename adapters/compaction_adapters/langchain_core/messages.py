@@ -16,7 +16,7 @@ from langchain_core.messages import (
     ToolMessage,
 )
 
-from compaction_adapters.kit import PartsFormat, Pieces, plain_of
+from compaction_adapters.kit import PartsFormat, Pieces
 from compaction_adapters.langchain_core.assistants import Place, places_of, read_call, untie, with_places
 from compaction_adapters.langchain_core.blocks import (
     Block,
@@ -34,7 +34,7 @@ from compaction_hooks.formats import (
     merge_rows,
     merged_content,
 )
-from compaction_hooks.messages import NativeSummary, Part, PartAddress, PlainMessage, Role, ToolResult
+from compaction_hooks.messages import NativeSummary, Part, PartAddress, Role, ToolResult
 
 SUMMARY_SOURCE: Final = "summarization"
 """The mark of a summary for LangChain, deep agents and their frontends: `additional_kwargs["lc_source"]`."""
@@ -73,13 +73,6 @@ class LangChainFormat(PartsFormat[BaseMessage, object]):
         if role != "user" or not any(is_result for is_result, _ in pieces):
             return (Message(role=role, parts=parts, is_summary=is_summary),)
         return [Message(role="tool" if is_result else "user", parts=run) for is_result, run in pieces]
-
-    def read_plain(self, message: BaseMessage, /) -> PlainMessage | None:
-        """Return the texts of a message whose content is a text, and of its tool calls; None for any other message."""
-        if type(message) not in (HumanMessage, AIMessage, ToolMessage) or type(message.content) is not str:
-            return None
-        others = (message.additional_kwargs, message.response_metadata, message.model_extra)
-        return None if any(others) or getattr(message, "invalid_tool_calls", None) else plain_of(self.read(message))
 
     def summary(self, text: str, /) -> BaseMessage:
         """Return a human message with this text, marked as a summary; equal texts have equal ids."""

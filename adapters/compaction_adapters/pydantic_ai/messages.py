@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias, cast
 from pydantic_ai import messages as ai
 from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, UserPromptPart
 
-from compaction_adapters.kit import PartsFormat, Pieces, plain_of
+from compaction_adapters.kit import PartsFormat, Pieces
 from compaction_hooks import Message, Usage
 from compaction_hooks.errors import ConfigurationError, FormatError
 from compaction_hooks.formats import (
@@ -30,7 +30,6 @@ from compaction_hooks.messages import (
     Opaque,
     Part,
     PartAddress,
-    PlainMessage,
     Role,
     StopReason,
     Text,
@@ -75,10 +74,6 @@ class PydanticAIFormat(PartsFormat[ModelMessage, Item]):
             is_ours = len(pieces) == 1 and SUMMARY_KEY in (message.metadata or {})
             return (replace(pieces[0], is_summary=True),) if is_ours else pieces
         raise FormatError(f"messages must be ModelRequest or ModelResponse, not {type(message).__name__}")
-
-    def read_plain(self, message: ModelMessage, /) -> PlainMessage | None:
-        """Return the texts of a request of prompts and results that are texts; None for any other message: a response has usage."""
-        return plain_of(self.read(message)) if isinstance(message, ModelRequest) else None
 
     def summary(self, text: str, /) -> ModelMessage:
         """Return a new request with this text as the user's prompt, marked in its metadata.

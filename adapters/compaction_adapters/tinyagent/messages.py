@@ -16,7 +16,7 @@ from tinyagent.agent_types import (
     UserMessage,
 )
 
-from compaction_adapters.kit import PartsFormat, Pieces, plain_of
+from compaction_adapters.kit import PartsFormat, Pieces
 from compaction_hooks import Message, Usage
 from compaction_hooks.errors import FormatError
 from compaction_hooks.formats import as_json_text, json_object, media_from_url, merge_rows
@@ -24,7 +24,6 @@ from compaction_hooks.messages import (
     Media,
     Part,
     PartAddress,
-    PlainMessage,
     StopReason,
     Text,
     Thinking,
@@ -58,13 +57,6 @@ class TinyAgentFormat(PartsFormat[AgentMessage, Item]):
                 f"tinyagent messages have a role; {type(message).__name__} has none: pass its message models"
             )
         return (Message(role="other", parts=(Text(repr(message)),)),)
-
-    def read_plain(self, message: AgentMessage, /) -> PlainMessage | None:
-        """Return the texts of a message of plain texts and calls; None for any other message."""
-        if not isinstance(message, UserMessage | AssistantMessage | ToolResultMessage):
-            return None
-        is_plain = not message.model_extra and all(map(_is_plain, message.content))
-        return plain_of(self.read(message)) if is_plain else None
 
     def summary(self, text: str, /) -> AgentMessage:
         """Return a user message with this text."""
