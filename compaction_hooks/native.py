@@ -8,6 +8,7 @@ from typing import Final, NamedTuple, Protocol, cast
 
 from compaction_hooks.foreign import read_attribute
 from compaction_hooks.messages import Provider
+from compaction_hooks.overflow.evidence import read_chain
 
 __all__ = ["Issuer", "NativeItems", "NativeSummarizer", "is_native_refusal"]
 
@@ -79,7 +80,6 @@ def is_native_refusal(error: object) -> bool:
     >>> is_native_refusal("Error code: 400 - `compaction` is not one of the expected content block types")
     True
     """
-    from compaction_hooks.overflow.evidence import read_chain
 
     texts = [
         text

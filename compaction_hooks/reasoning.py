@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 from compaction_hooks.messages import Message, Opaque, Part, Thinking
-
-if TYPE_CHECKING:  # needed only when a call failed
-    from compaction_hooks.overflow.evidence import Evidence
+from compaction_hooks.overflow.evidence import Evidence, read_chain
 
 Stale: TypeAlias = Literal["refused", "accepted", "withheld"]
 """The treatment of reasoning that was made after other messages: an error, no difference, or the provider leaves it out itself."""
@@ -193,7 +191,6 @@ def is_reasoning_refusal(error: object) -> bool:
     >>> is_reasoning_refusal("messages.1.content.0: The block is bound to a different conversation.")
     True
     """
-    from compaction_hooks.overflow.evidence import read_chain
 
     return any(map(_refuses, read_chain(error)))
 

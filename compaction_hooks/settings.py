@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, cast, get_args
+from typing import Any, cast, get_args
 
 from compaction_hooks import arguments
 from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.messages import Value
+from compaction_hooks.strategies import AnyStrategy, ClearToolResults, DropOldest, ShortenParts, Summarize
 from compaction_hooks.tokens.budget import (
     EMERGENCY_KEEP_RATIO,
     MINIMUM_CLEAR_RATIO,
@@ -36,11 +37,6 @@ from compaction_hooks.triggers import (
     threshold_of,
 )
 from compaction_hooks.view import SealedReasoning, ToolRule
-
-if TYPE_CHECKING:  # needed only when something is due
-    from compaction_hooks.strategies import AnyStrategy
-else:
-    AnyStrategy = Any  # for `typing.get_type_hints`
 
 
 def _are_texts(value: object) -> bool:
@@ -221,12 +217,6 @@ class CompactionSettings(Value):
         """The strategies in order: those of `strategies`, else the usual ones."""
         if self.strategies is not None:
             return tuple(self.strategies)
-        from compaction_hooks.strategies import (  # needed only for compactions
-            ClearToolResults,
-            DropOldest,
-            ShortenParts,
-            Summarize,
-        )
 
         summarize = Summarize(self.add_continuation, self.ledger_tokens)
         clear = [ClearToolResults()] if self.clear_tool_results else []

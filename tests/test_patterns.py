@@ -16,10 +16,10 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 import pytest
+from compaction_hooks.text.patterns import LazyPattern
 
 import compaction_hooks
 from compaction_hooks.reasoning import REFUSALS
-from compaction_hooks.text.patterns import LazyPattern
 
 parser: Any = importlib.import_module("re._parser")
 code: Any = importlib.import_module("re._constants")

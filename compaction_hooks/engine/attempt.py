@@ -22,6 +22,7 @@ from compaction_hooks.errors import ContextOverflowError
 from compaction_hooks.events import CompactionFailed, CompactionFinished, CompactionSkipped
 from compaction_hooks.foreign import describe_error
 from compaction_hooks.messages import M, MessageFormat, Usage
+from compaction_hooks.recall.loss import loss_of
 from compaction_hooks.runtime.effects import Aborted, Emit, Flow, Instant, Now, Work
 from compaction_hooks.strategies import AnyStrategy, Candidate, Goal, ShortenParts, SummaryStrategy
 from compaction_hooks.strategies.candidate import broken_rule, largest_fixed_part, rejection
@@ -483,6 +484,5 @@ class Attempt(Generic[M]):
 
 
 def _count_loss(messages: list[M], record: CompactionRecord, format: MessageFormat[M]) -> dict[str, LossFigures]:
-    from compaction_hooks.recall.loss import loss_of  # few reports are read
 
     return loss_of(messages, record, format=format)

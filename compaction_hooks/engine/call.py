@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple
+from typing import Any, Generic, NamedTuple
 
 from compaction_hooks.files import FileOperations
 from compaction_hooks.messages import M
-from compaction_hooks.tokens.budget import KEEP_RECENT_RATIO, MANUAL_KEEP_RATIO
+from compaction_hooks.native import Issuer
+from compaction_hooks.settings import CompactionSettings
+from compaction_hooks.strategies.summary_plan import turns_tokens
+from compaction_hooks.tokens.budget import KEEP_RECENT_RATIO, MANUAL_KEEP_RATIO, Budget
+from compaction_hooks.tokens.calibration import Calibration
+from compaction_hooks.tokens.windows import Windows
+from compaction_hooks.triggers import Due
 from compaction_hooks.view import CompactionReason
-
-if TYPE_CHECKING:
-    from compaction_hooks.native import Issuer
-    from compaction_hooks.settings import CompactionSettings
-    from compaction_hooks.tokens.budget import Budget
-    from compaction_hooks.tokens.calibration import Calibration
-    from compaction_hooks.tokens.windows import Windows
-    from compaction_hooks.triggers import Due
-    from compaction_hooks.view.record import CompactionRecord
-    from compaction_hooks.view.snapshot import Snapshot
+from compaction_hooks.view.record import CompactionRecord
+from compaction_hooks.view.snapshot import Snapshot
 
 SMALLEST_WINDOW = 1_024
 """The smallest window in tokens that is believed, since an error text may be misread."""
@@ -115,7 +113,6 @@ class Order(NamedTuple):
         if self.reason is CompactionReason.OVERFLOW:
             return min(budget.emergency_keep, int(snapshot.tokens * KEEP_RECENT_RATIO))
         most = int(snapshot.tokens * MANUAL_KEEP_RATIO) if self.reason is CompactionReason.MANUAL else budget.keep
-        from compaction_hooks.strategies.summary_plan import turns_tokens  # needed only when something is due
 
         turns = turns_tokens(snapshot.history, budget.keep_turns)
         return max(min(budget.keep, most), math.ceil(snapshot.ratio * turns))

@@ -3,35 +3,26 @@
 from __future__ import annotations
 
 import logging
-import sys
-from functools import partial
-from importlib import import_module
-from typing import TYPE_CHECKING
 
+from compaction_hooks.engine.attempt import Attempt
 from compaction_hooks.engine.call import Call, Order
 from compaction_hooks.engine.conversation import Conversation, first_uncovered
 from compaction_hooks.engine.measuring import report_missing_pins, take_snapshot
 from compaction_hooks.engine.persistence import sync_store
 from compaction_hooks.engine.result import CompactionOutcome, CompactionResult
 from compaction_hooks.errors import ContextOverflowError
+from compaction_hooks.events import CompactionStarted, HostFilesFailed
 from compaction_hooks.files import FileOperations, merge
 from compaction_hooks.foreign import describe_error
 from compaction_hooks.messages import M
-from compaction_hooks.runtime.effects import Emit, Flow, InFlight, Instant, IsAborted, Now, Outcome, Wait, Work
+from compaction_hooks.runtime.effects import Emit, Flow, InFlight, Instant, IsAborted, Now, Outcome, Wait
 from compaction_hooks.tokens.budget import Budget
 from compaction_hooks.view import CompactionReason
 from compaction_hooks.view.projection import is_true
 from compaction_hooks.view.snapshot import Snapshot
 
-if TYPE_CHECKING:  # needed only when something is due
-    from compaction_hooks.engine.attempt import Attempt
-    from compaction_hooks.events import CompactionStarted
-
-
 logger = logging.getLogger("compaction_hooks")
 
-ATTEMPT = "compaction_hooks.engine.attempt"
-"""The module of an attempt, with all that it needs."""
 _END: dict[CompactionOutcome, Outcome] = {
     CompactionOutcome.COMPACTED: "settled",
     CompactionOutcome.ABORTED: "aborted",
@@ -99,8 +90,6 @@ def _run_attempt(
         if not order.is_preview:
             yield Emit(_build_started_event(conversation.id, snapshot, order))
         order = order._replace(host_files=(yield from _read_host_files(conversation, call, order)))
-        if ATTEMPT not in sys.modules:  # a third of the package: its import would stop the event loop
-            yield Work(partial(import_module, ATTEMPT))
         # Read again only now: the event handlers may have taken time, in which the host wrote into its messages.
         attempt = new_attempt(conversation, call, snapshot, budget, order)
         result = yield from attempt.run(start)
@@ -122,8 +111,6 @@ def _read_host_files(conversation: Conversation[M], call: Call[M], order: Order)
         try:
             files = merge(files, read()) if read else files
         except Exception as error:  # noqa: BLE001 - a host's function may raise anything
-            from compaction_hooks.events import HostFilesFailed  # needed only when something happens
-
             event = HostFilesFailed(session_id=conversation.id, error=describe_error(error))
             logger.warning("%s", event)
             if not order.is_preview:
@@ -135,7 +122,6 @@ def new_attempt(
     conversation: Conversation[M], call: Call[M], snapshot: Snapshot[M], budget: Budget, order: Order
 ) -> Attempt[M]:
     """Return an attempt to compact that has not begun; the messages of the view are read again for changes in place."""
-    from compaction_hooks.engine.attempt import Attempt  # see `_run_attempt`
 
     start = first_uncovered(snapshot.history, snapshot.record) if snapshot.record else 0
     if not (snapshot.is_current and conversation.verify(snapshot, start)):
@@ -174,7 +160,6 @@ def wait_for_others(conversation: Conversation[M]) -> Flow[Outcome | None]:
 
 
 def _build_started_event(session_id: str, snapshot: Snapshot[M], order: Order) -> CompactionStarted:
-    from compaction_hooks.events import CompactionStarted  # needed only when something happens
 
     budget = snapshot.budget
     return CompactionStarted(

@@ -6,12 +6,13 @@ import logging
 import sys
 import threading
 from collections.abc import Callable, Iterable, Set
-from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, cast
+from typing import Final, Generic, NamedTuple, cast
 
 from compaction_hooks.engine.cooldown import Cooldown, Pause
 from compaction_hooks.engine.reasoning import BoundReasoning
 from compaction_hooks.engine.records import Records, StoreQueue
 from compaction_hooks.engine.sizes import KnownModel, LastSent, Sizes
+from compaction_hooks.files import FileOperations
 from compaction_hooks.foreign import are_equal
 from compaction_hooks.formats import OpenAIChatFormat, format_of
 from compaction_hooks.history import History, HistoryReader, Known
@@ -19,9 +20,12 @@ from compaction_hooks.history.digests import message_digest
 from compaction_hooks.history.history import Log, has_atoms
 from compaction_hooks.messages import Format, M, Media, MessageFormat, Usage, as_format
 from compaction_hooks.native import Issuer
+from compaction_hooks.recall.covered import Listing
+from compaction_hooks.repair import repaired
 from compaction_hooks.runtime.effects import InFlight
 from compaction_hooks.settings import CompactionSettings
 from compaction_hooks.tokens.estimator import LearnedMedia
+from compaction_hooks.validity import needs_merging
 from compaction_hooks.view.head import NativeStart, find_native_start, native_name, native_of, note_issuers
 from compaction_hooks.view.parts import Reduction, shorten_large_results
 from compaction_hooks.view.projection import Projection, apply_record, find_unpinned_runs
@@ -34,10 +38,6 @@ from compaction_hooks.view.record import (
 )
 from compaction_hooks.view.snapshot import Snapshot
 from compaction_hooks.view.texts import SUMMARY_MARKER, join_rows, part_row
-
-if TYPE_CHECKING:  # most programs recall nothing, and files matter when something is due
-    from compaction_hooks.files import FileOperations
-    from compaction_hooks.recall.covered import Listing
 
 logger = logging.getLogger("compaction_hooks")
 
@@ -190,12 +190,6 @@ class Conversation(Generic[M]):
         until, window = (pause.until, pause.window) if pause is not None and pause.why == UNDONE else (0, 0)
         return [*self.records.all, undo_note(self.records.undone, until, window)]
 
-    def merge_from(self, sibling: Conversation[Any]) -> None:
-        """Add the records, the undone ids and the host's files of the same conversation in another format."""
-        self.host_files = sibling.host_files or self.host_files
-        self._undo(sibling.records.undone - {record.id for record in sibling.records.all})
-        self.add_records([*sibling.records.all])
-
     def revoke(self, record: CompactionRecord) -> list[CompactionRecord]:
         """Undo a record and any competing records of the same parent; return them.
 
@@ -262,7 +256,6 @@ class Conversation(Generic[M]):
 
     def needs_merging(self) -> bool:
         """Return whether a list that was changed here must be sent with user messages in a row as one."""
-        from compaction_hooks.validity import needs_merging  # its rules are needed only after a compaction
 
         return needs_merging(self.format)
 
@@ -287,7 +280,6 @@ class Conversation(Generic[M]):
 
         A repaired message is the same object as last time if it is equal, so that only new messages are read again.
         """
-        from compaction_hooks.repair import repaired  # most histories are valid
 
         result = repaired(messages, self.format, model=model)
         known = self.history

@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Generic, cast
 
 from compaction_hooks.engine.call import Call, SharedState, budget_for
-from compaction_hooks.engine.conversation import UNDONE, Conversation
+from compaction_hooks.engine.conversation import GUESSED_FORMAT, UNDONE, Conversation
 from compaction_hooks.engine.cooldown import Pause
 from compaction_hooks.engine.measuring import report_usage, take_snapshot
 from compaction_hooks.engine.persistence import load, write
 from compaction_hooks.engine.records import StoreQueue
+from compaction_hooks.engine.send import go_on
 from compaction_hooks.engine.sizes import LastSent
 from compaction_hooks.engine.transform import transform
 from compaction_hooks.history import History
@@ -47,7 +48,6 @@ class Engine(Generic[M]):
         Args:
             read: Reads a response into an assistant message, for its usage and how it ended.
         """
-        from compaction_hooks.engine.send import go_on
 
         sent = yield from transform(self.conversation, call)
         answer: Success | Failure = yield Send(sent.view)
@@ -60,13 +60,18 @@ class Engine(Generic[M]):
             if view is None or (last is not None and (view is last.view or view is last.unmerged)):
                 report_usage(self.conversation, self.shared, usage, last and last.snapshot, model)
 
-    def is_written_in(self, format: MessageFormat[M]) -> bool:
-        """Whether a format of this name reads the messages. If so, the format is fixed from now on."""
+    def use_format(self, format: MessageFormat[Any]) -> None:
+        """Read the next list in this format; records and pins stay."""
         with self.conversation.lock:
-            is_own = self.conversation.format.name == format.name
-            if is_own:
+            if format.name != self.conversation.format.name or self.conversation.format is GUESSED_FORMAT:
                 self.conversation.use_format(as_format(format))
-            return is_own
+
+    @property
+    def is_only_copy(self) -> bool:
+        """Whether changes by hand are in no store."""
+        conversation = self.conversation
+        is_stored = conversation.queue.has_store and not conversation.queue.unwritten
+        return conversation.records.has_manual_changes and not is_stored
 
     def find_unknown(self, records: Iterable[object]) -> list[Any]:
         """Return the records, as plain JSON, that are neither here nor were undone; what is no record at all, too."""

@@ -7,18 +7,20 @@ import logging
 import math
 from collections.abc import Iterable, Iterator
 from copy import copy
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from compaction_hooks.engine.call import SMALLEST_WINDOW, Call, SharedState, budget_for
 from compaction_hooks.engine.conversation import Conversation
 from compaction_hooks.engine.sizes import KnownModel, UsageBaseline
 from compaction_hooks.errors import ConfigurationError
+from compaction_hooks.events import PinMissing
 from compaction_hooks.foreign import describe_error
 from compaction_hooks.formats.answers import context_tokens, is_cut_by_window, is_usable
 from compaction_hooks.history import History
 from compaction_hooks.history.digests import message_digest
 from compaction_hooks.messages import M, Media, Message, Usage, can
 from compaction_hooks.native import Issuer
+from compaction_hooks.overflow import OverflowInfo
 from compaction_hooks.runtime.effects import Emit, Flow
 from compaction_hooks.settings import CompactionSettings
 from compaction_hooks.tokens.budget import MINIMUM_GAIN_RATIO, TARGET_RATIO, Budget
@@ -30,9 +32,6 @@ from compaction_hooks.view.projection import Projection
 from compaction_hooks.view.reasoning import NOT_STALE, spare_open_turn
 from compaction_hooks.view.record import CompactionRecord
 from compaction_hooks.view.snapshot import Snapshot, ViewKey
-
-if TYPE_CHECKING:  # needed only when something is due
-    from compaction_hooks.overflow import OverflowInfo
 
 logger = logging.getLogger("compaction_hooks")
 
@@ -196,8 +195,6 @@ def report_missing_pins(conversation: Conversation[M], call: Call[M]) -> Flow[No
     conversation.records.unseen_pins = []
     count = sum(not digests.issuperset(pinned) for pinned in unseen)
     if count:
-        from compaction_hooks.events import PinMissing  # needed only when something happens
-
         logger.warning("session %s: the list has not %d of the messages that were pinned", conversation.id, count)
         yield Emit(PinMissing(session_id=conversation.id, count=count))
 

@@ -16,6 +16,7 @@ from typing import Any, Literal, cast
 
 from compaction_hooks.engine.conversation import Conversation
 from compaction_hooks.errors import ConfigurationError, RecordError
+from compaction_hooks.events import StoreFailed
 from compaction_hooks.foreign import describe_error
 from compaction_hooks.history.digests import text_digest
 from compaction_hooks.messages import M
@@ -179,7 +180,6 @@ def report(
     conversation: Conversation[M], action: Literal["load", "save", "remove", "read"], error: BaseException
 ) -> Flow[None]:
     """Report a failure of the store, or ("read") a record that cannot be read."""
-    from compaction_hooks.events import StoreFailed  # needed only when something happens
 
     event = StoreFailed(session_id=conversation.id, action=action, error=describe_error(error))
     logger.warning("%s", event)

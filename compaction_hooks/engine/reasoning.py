@@ -116,7 +116,10 @@ class BoundReasoning:
             stale = self.stale_runs(history, record)
             self.until, self.shown, self.pending = stale.end, (_name(record),), ""
         models = {model or "" for model in self.refusals}
-        told = {(note.stale_runs or NOT_STALE).end for note in notes}, {name for note in notes for name in note.binding_models}
+        told = (
+            {(note.stale_runs or NOT_STALE).end for note in notes},
+            {name for note in notes for name in note.binding_models},
+        )
         if self.until <= max(told[0] | {stale_runs_of(record).end}) and models <= told[1]:
             return None
         is_of_use = told[0] or models or newest_reasoning(history, NOT_STALE) >= 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from compaction_hooks.engine.call import Call, Order
 from compaction_hooks.engine.compact import find_budget, new_attempt, run_compaction, wait_for_others
@@ -19,6 +19,7 @@ from compaction_hooks.foreign import read_attribute
 from compaction_hooks.formats.answers import ENDINGS, context_tokens, is_cut_by_window, sealed_items
 from compaction_hooks.messages import M, Message
 from compaction_hooks.native import is_native_refusal
+from compaction_hooks.overflow import OverflowInfo, parse_overflow
 from compaction_hooks.reasoning import is_reasoning_refusal
 from compaction_hooks.runtime.effects import (
     Failure,
@@ -28,13 +29,11 @@ from compaction_hooks.runtime.effects import (
     Success,
 )
 from compaction_hooks.runtime.guards import GuardedAsyncStream, GuardedStream
+from compaction_hooks.strategies.reduce_parts import chars_within, view_chars
 from compaction_hooks.tokens.windows import find_window, same_model
 from compaction_hooks.view import CompactionReason
 from compaction_hooks.view.record import CompactionRecord
 from compaction_hooks.view.snapshot import Snapshot, ViewKey
-
-if TYPE_CHECKING:  # needed only when something is due
-    from compaction_hooks.overflow import OverflowInfo
 
 logger = logging.getLogger("compaction_hooks")
 
@@ -230,7 +229,6 @@ def _send_without_media(
     limit_bytes: int | None,
 ) -> Flow[LastSent[M]]:
     """Leave media out after `error` rejected a request for its bytes, and remember its size; raise `error` without media."""
-    from compaction_hooks.strategies.reduce_parts import chars_within, view_chars  # few requests are refused so
 
     snapshot = take_snapshot(conversation, call)
     if _is_another_view(snapshot, sent):
@@ -361,7 +359,6 @@ def _overflow_order(others_end: Outcome | None, *, must_fit: bool) -> Order:
 
 
 def _parse(evidence: object, patterns: Sequence[str]) -> OverflowInfo | None:
-    from compaction_hooks.overflow import parse_overflow  # its patterns take as long to compile as all others
 
     return parse_overflow(evidence, patterns=patterns)
 

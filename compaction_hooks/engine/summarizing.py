@@ -16,6 +16,7 @@ from compaction_hooks.errors import SummaryRefusedError
 from compaction_hooks.foreign import describe_error
 from compaction_hooks.messages import M, Usage
 from compaction_hooks.native import NativeItems
+from compaction_hooks.overflow import is_context_overflow
 from compaction_hooks.runtime.effects import Aborted, Failure, Flow, Instant, Now, Success, Summarize, Work
 from compaction_hooks.strategies.summary_plan import Summarized, SummaryPlan
 from compaction_hooks.summary.answers import has_our_headings, read_summary_usage, refusal, unwrap_answer
@@ -177,9 +178,6 @@ def _ask(snapshot: Snapshot[M], asked: SummaryRequest, seconds: float) -> Flow[S
 
 def _make_smaller(asked: SummaryRequest, error: BaseException, snapshot: Snapshot[M]) -> SummaryRequest | None:
     """Return a request with half of the transcript if the error says that it overflowed; else None."""
-    from compaction_hooks.overflow import (
-        is_context_overflow,
-    )  # few summarizers fail, and its patterns are slow to compile
 
     return halve(asked, snapshot.estimator.estimate_tokens) if is_context_overflow(error) else None
 

@@ -9,12 +9,15 @@ from __future__ import annotations
 import logging
 
 from compaction_hooks.engine.call import Call, Order
+from compaction_hooks.engine.compact import run_compaction
 from compaction_hooks.engine.conversation import Conversation
 from compaction_hooks.engine.measuring import report_missing_pins, take_snapshot
 from compaction_hooks.engine.persistence import flush, sync_store
 from compaction_hooks.engine.sizes import LastSent
+from compaction_hooks.events import CompactionSkipped
 from compaction_hooks.messages import M
 from compaction_hooks.runtime.effects import Emit, Flow, IsAborted, Outcome, Wait
+from compaction_hooks.strategies.reduce_parts import view_chars
 from compaction_hooks.tokens.windows import unknown_window_error
 from compaction_hooks.triggers import Due, RatioTrigger
 from compaction_hooks.view import CompactionReason
@@ -63,8 +66,6 @@ def transform(conversation: Conversation[M], call: Call[M]) -> Flow[LastSent[M]]
         if not is_fresh:
             is_fresh = yield from sync_store(conversation, before_paying=True)
             continue
-
-        from compaction_hooks.engine.compact import run_compaction  # most calls compact nothing
 
         order = Order(reason=reason, may_ask=may_ask, due=due, only_media=only_media)
         attempt, _ = yield from run_compaction(conversation, call, order)
@@ -155,12 +156,10 @@ def _exceeds_byte_limit(conversation: Conversation[M], snapshot: Snapshot[M]) ->
     most = conversation.cooldown.max_chars
     if most is None:
         return False
-    from compaction_hooks.strategies.reduce_parts import view_chars  # few requests are refused for their bytes
 
     return view_chars(snapshot) > most
 
 
 def _skip(conversation: Conversation[M], snapshot: Snapshot[M], reason: CompactionReason, why: str) -> Flow[None]:
-    from compaction_hooks.events import CompactionSkipped  # needed only when something happens
 
     yield Emit(CompactionSkipped(session_id=conversation.id, reason=reason, why=why, tokens=snapshot.tokens))

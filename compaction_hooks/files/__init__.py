@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from compaction_hooks.text.escaping import escape_labels
 from compaction_hooks.text.shortening import remove_blocks
 
 
@@ -95,6 +96,5 @@ def _take_fitting(paths: Sequence[str], room: int) -> list[str]:
 
 def _escape_path(path: str) -> str:
     line = " ".join(path.splitlines())
-    from compaction_hooks.text.escaping import escape_labels  # its patterns are long to compile
 
     return escape_labels(_TO_ESCAPE.sub(lambda match: _ESCAPES[match[0]], line))

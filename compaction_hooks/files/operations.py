@@ -14,13 +14,12 @@ from compaction_hooks.files import FileOperations
 from compaction_hooks.files.shell import Touch, find_patched_files, is_compound, shell_touches
 from compaction_hooks.messages import Message, ToolCall, ToolResult
 from compaction_hooks.text.json_text import json_object, parse_json
-from compaction_hooks.text.patterns import lazy_pattern
 
 MAX_PATH_CHARS = 1024
 """A longer argument is no path."""
 MOST_ARGUMENT_CHARS = 100_000
 """Longer arguments of a call are not read as JSON: each of these characters takes the interpreter up to 40 ns without a break."""
-_KEY_AND_TEXT = lazy_pattern(r'(?<!\\)"([A-Za-z_][\w-]{0,60})"\s{0,8}:\s{0,8}"((?:[^"\\]|\\.){0,1024})', re.DOTALL)
+_KEY_AND_TEXT = re.compile(r'(?<!\\)"([A-Za-z_][\w-]{0,60})"\s{0,8}:\s{0,8}"((?:[^"\\]|\\.){0,1024})', re.DOTALL)
 """A key with the beginning of its text. Inside a text of JSON no quotation mark is without a backslash."""
 
 # fmt: off
@@ -39,12 +38,12 @@ SEARCH_KEYS = frozenset({"pattern", "query", "regex", "glob", "include"})
 COMMAND_KEYS = ("command", "cmd", "script")
 """Argument names are compared in lower case without underscores and hyphens: `file_path`, `filePath` and `filepath` are one."""
 
-WRITING_NAME = lazy_pattern(r"write|edit|creat|insert|replac|append|patch|updat|save|modif", re.IGNORECASE)
-NOT_A_READ = lazy_pattern(r"ls|list|glob|find|grep|search|tree|delete|remove|rename|move|mkdir|dir", re.IGNORECASE)
+WRITING_NAME = re.compile(r"write|edit|creat|insert|replac|append|patch|updat|save|modif", re.IGNORECASE)
+NOT_A_READ = re.compile(r"ls|list|glob|find|grep|search|tree|delete|remove|rename|move|mkdir|dir", re.IGNORECASE)
 EDITOR_COMMANDS = {"view": False, "create": True, "str_replace": True, "insert": True, "undo_edit": True}
 """The `command` argument of Anthropic's text editor tool, and whether it writes."""
 
-_FAILED_START = lazy_pattern(
+_FAILED_START = re.compile(
     r"[a-z_.]{0,60}(?:error|exception)s?(?:\[\w{1,20}\])?:"
     r"|errors? (?:in|while|executing|running|calling|reading|writing|occurred)\b"
     r"|an error occurred|exception\b|traceback \("
@@ -54,15 +53,15 @@ _FAILED_START = lazy_pattern(
     re.IGNORECASE,
 )
 """First words of failures. Claude Code and interrupted sessions put the last two in a result's place."""
-_FAILED_JSON = lazy_pattern(
+_FAILED_JSON = re.compile(
     r"""[{\[]\s*["'](?:error|errors)["']\s*:(?!\s*(?:null|None|false|False|""|\[\]|\{\}))"""
     r"""|[{\[][^{}]{0,200}["'](?:success|ok)["']\s*:\s*(?:false|False)"""
     r"""|[{\[][^{}]{0,200}["']status["']\s*:\s*["'](?:error|failed|failure)["']""",
     re.IGNORECASE,
 )
-_FAILED_END = lazy_pattern(r"exit(?:ed)? (?:with )?(?:code|status):? -?[1-9]\d*\W*$", re.IGNORECASE)
-_PATCHING = lazy_pattern(r"^patching file (\S+)", re.MULTILINE)
-_NO_FILE = lazy_pattern(r"\n|://|/\Z")
+_FAILED_END = re.compile(r"exit(?:ed)? (?:with )?(?:code|status):? -?[1-9]\d*\W*$", re.IGNORECASE)
+_PATCHING = re.compile(r"^patching file (\S+)", re.MULTILINE)
+_NO_FILE = re.compile(r"\n|://|/\Z")
 _DIRECTORY_VIEW = "files and directories"
 """In the first line of the answer of Anthropic's text editor tool to a `view` of a folder, which reads no file."""
 
@@ -72,7 +71,7 @@ _DIRECTORY_VIEW = "files and directories"
 _BY_CLAUDE_CODE = (
     r" The tool use was rejected \(eg\. if it was a file edit, the new_string was NOT written to the file\)\. "
 )
-_SENTENCES = lazy_pattern(
+_SENTENCES = re.compile(
     # Claude Code, also in a subagent
     rf"The user doesn't want to proceed with this tool use\.{_BY_CLAUDE_CODE}"
     r"(?:To tell you how to proceed, the user said:|The user provided the following reason for the rejection:)\s"

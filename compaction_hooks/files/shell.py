@@ -12,8 +12,6 @@ from collections.abc import Iterator
 from itertools import dropwhile
 from typing import NamedTuple
 
-from compaction_hooks.text.patterns import lazy_pattern
-
 SCAN_CHARS = 20_000
 """Characters read of a command line without its here-documents, and of each here-document. The longest of 4,413 recorded ones
 have 2,564 and 8,907."""
@@ -21,8 +19,8 @@ have 2,564 and 8,907."""
 READERS = frozenset({"cat", "head", "tail", "less", "more", "nl", "bat", "tac"})
 """Programs whose plain arguments are files they print."""
 
-_HEREDOC = lazy_pattern(r"<<-?\s*([\"']?)\\?([A-Za-z_]\w*)\1")
-_TOKEN = lazy_pattern(
+_HEREDOC = re.compile(r"<<-?\s*([\"']?)\\?([A-Za-z_]\w*)\1")
+_TOKEN = re.compile(
     r"'(?P<single>[^']*)'"
     r'|"(?P<double>(?:[^"\\]|\\.)*)"'
     r"|(?P<space>(?:[^\S\n]|\\\n)+)"
@@ -32,23 +30,23 @@ _TOKEN = lazy_pattern(
     r"""|(?P<plain>[^\s'"\\;|&<>()]+|.)""",
     re.DOTALL,
 )
-_OPEN_FOR_WRITING = lazy_pattern(
+_OPEN_FOR_WRITING = re.compile(
     r"""open\(\s*(?:(["'])(?P<path>[^"'\n]{1,300})\1|(?P<name>[A-Za-z_]\w*))\s*,\s*(?:mode\s*=\s*)?["'][wax]"""
 )
-_WRITE_TEXT = lazy_pattern(
+_WRITE_TEXT = re.compile(
     r"""Path\(\s*(?:(["'])(?P<path>[^"'\n]{1,300})\1|(?P<name>[A-Za-z_]\w*))\s*\)\.write_(?:text|bytes)\("""
 )
-_ASSIGNED_PATH = lazy_pattern(r"""^[ \t]*([A-Za-z_]\w*)[ \t]*=[ \t]*(["'])([^"'\n]{1,300})\2[ \t]*$""", re.MULTILINE)
-_PATCHED = lazy_pattern(
+_ASSIGNED_PATH = re.compile(r"""^[ \t]*([A-Za-z_]\w*)[ \t]*=[ \t]*(["'])([^"'\n]{1,300})\2[ \t]*$""", re.MULTILINE)
+_PATCHED = re.compile(
     r"^(?:\*\*\* (?:Update|Add) File: |\*\*\* Move to: |\+\+\+ (?:b/)?)(?!/dev/null)([^\t\n\r]{1,300})", re.MULTILINE
 )
-_RUNS_SCRIPT = lazy_pattern(r"\s-[ce]\s")
-_APPLIES_PATCH = lazy_pattern(r"\bgit\s+apply\b|\bapply_patch\b|(?:^|[;&|])[^\S\n]*patch\s", re.MULTILINE)
-_IN_PLACE = lazy_pattern(r"-[a-zA-Z]{0,3}i|--in-place")
-_SCRIPT_OPTION = lazy_pattern(r"-[a-zA-Z]*e|-f|--expression|--file")
+_RUNS_SCRIPT = re.compile(r"\s-[ce]\s")
+_APPLIES_PATCH = re.compile(r"\bgit\s+apply\b|\bapply_patch\b|(?:^|[;&|])[^\S\n]*patch\s", re.MULTILINE)
+_IN_PLACE = re.compile(r"-[a-zA-Z]{0,3}i|--in-place")
+_SCRIPT_OPTION = re.compile(r"-[a-zA-Z]*e|-f|--expression|--file")
 _TOUCHING = (">", "<<", "-c", "-e", "tee", "sed", "perl", "patch", "git", *sorted(READERS))
 """A command line without any of these touches no file that is looked for."""
-_ODD_IN_PATH = lazy_pattern(r"[$*?{}`<>|\n]")
+_ODD_IN_PATH = re.compile(r"[$*?{}`<>|\n]")
 
 
 class Touch(NamedTuple):

@@ -6,7 +6,7 @@ Shapes: https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Cont
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from compaction_hooks.formats._block_format import BlockFormat
 from compaction_hooks.formats._json import Fields, as_json_text, block_content, fields_of, list_of, text_of, to_json

@@ -6,6 +6,7 @@ A search has an index of the lines of all parts, and returns the passages that t
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from functools import cached_property, lru_cache
 from heapq import heapify, heappop, heapreplace
@@ -17,7 +18,6 @@ from compaction_hooks.history import History, HistoryReader
 from compaction_hooks.history.history import Known
 from compaction_hooks.messages import M
 from compaction_hooks.recall.parts import MOST_LINE_CHARS, CoveredPart, list_covered
-from compaction_hooks.text.patterns import lazy_pattern
 from compaction_hooks.view.projection import Projection
 from compaction_hooks.view.texts import RECALL_TOOL
 
@@ -34,12 +34,12 @@ LENGTH_RATIO = 0.6
 SATURATION = 1.2
 """How fast further mentions of one word count less. Both numbers are usual for BM25."""
 
-_NAME = lazy_pattern(r"\w+(?:[.\-/:@]+\w+)*")
-_WORD = lazy_pattern(rf"\w{{1,{MOST_LINE_CHARS}}}")
+_NAME = re.compile(r"\w+(?:[.\-/:@]+\w+)*")
+_WORD = re.compile(rf"\w{{1,{MOST_LINE_CHARS}}}")
 """Longer words are data, which is read in lines of so many characters."""
-_PIECE = lazy_pattern(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+|[^\W\dA-Za-z_]+")
-_ESCAPE = lazy_pattern(r"\\[\\nrt]")
-_WIDE = lazy_pattern(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+")
+_PIECE = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+|[^\W\dA-Za-z_]+")
+_ESCAPE = re.compile(r"\\[\\nrt]")
+_WIDE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+")
 
 
 class Query(NamedTuple):

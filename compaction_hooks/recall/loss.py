@@ -17,7 +17,6 @@ from compaction_hooks.summary.extractive.causes import cause_items
 from compaction_hooks.summary.extractive.identifiers import kind_of
 from compaction_hooks.summary.extractive.statements import constraint_items, request_texts
 from compaction_hooks.summary.extractive.tasks import task_items
-from compaction_hooks.text.patterns import lazy_pattern
 from compaction_hooks.view.loss import LossFigures
 from compaction_hooks.view.parts import list_parts
 from compaction_hooks.view.projection import read_projection
@@ -29,15 +28,15 @@ MOST_WORD_CHARS: Final = 200
 ERROR_CHARS: Final = 200
 """The most characters of a failure's first line."""
 
-WORD = lazy_pattern(r"[^\s\"'`<>(){}\[\],;=|\\]+")
+WORD = re.compile(r"[^\s\"'`<>(){}\[\],;=|\\]+")
 """A word in prose, code or JSON, with the signs around it."""
 SIGNS: Final = "!?*_-&~.:"
 """Signs at the ends of a word that are no part of a name."""
-_TELLING = lazy_pattern(r"[/@\d]")
-_NUMBER = lazy_pattern(r"[:=] ?[\"']?(-?\d[\d.]{1,20}\d)(?![\w.])")
+_TELLING = re.compile(r"[/@\d]")
+_NUMBER = re.compile(r"[:=] ?[\"']?(-?\d[\d.]{1,20}\d)(?![\w.])")
 """Two digits are in nearly every view by chance."""
-_BACKGROUND = lazy_pattern(r"\"(?:run_in_)?(?:background|detach(?:ed)?)\"\s{0,4}:\s{0,4}true")
-_STARTED = lazy_pattern(r"\b(?:id|pid)\b\W{1,3}(\w[\w-]{1,40})", re.IGNORECASE)
+_BACKGROUND = re.compile(r"\"(?:run_in_)?(?:background|detach(?:ed)?)\"\s{0,4}:\s{0,4}true")
+_STARTED = re.compile(r"\b(?:id|pid)\b\W{1,3}(\w[\w-]{1,40})", re.IGNORECASE)
 _CLASS_OF: Final = {"path": "path", "url": "url", "id": "id", "email": "id"}
 
 

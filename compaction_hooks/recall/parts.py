@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
@@ -9,7 +10,6 @@ from typing import Literal, TypeAlias
 from compaction_hooks.history import History
 from compaction_hooks.history.digests import text_digest
 from compaction_hooks.messages import M, Message, Opaque, Role, Text, ToolCall, ToolResult, Value
-from compaction_hooks.text.patterns import lazy_pattern
 from compaction_hooks.tokens.estimator import find_media
 from compaction_hooks.view.parts import Reducible, RunHandles, by_name, list_parts, run_texts
 from compaction_hooks.view.projection import Projection
@@ -21,7 +21,7 @@ CoveredKind: TypeAlias = Literal["text", "arguments", "result", "media", "block"
 MOST_LINE_CHARS = 400
 """A longer line is read as several, so that a short passage can show any part of it: minified JSON is one line of megabytes."""
 
-_CUT_LINE = lazy_pattern(
+_CUT_LINE = re.compile(
     r"\w{N}|"  # data
     r".{1,N}(?:(?=[\s\"'`<>(){}\[\],;=|\\])(?<!\\)|(?<=[\s\"'`<>(){}\[\],;=|])|\Z)|"  # not behind the backslash of an escape
     r".{1,N}(?:(?!\w)(?<!\\)|(?<![\w\\]))|"  # between the words of a name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
@@ -11,7 +12,6 @@ from compaction_hooks.history import History
 from compaction_hooks.messages import M
 from compaction_hooks.recall.covered import MOST_CHARS, Covered, Found
 from compaction_hooks.text.escaping import neutralize
-from compaction_hooks.text.patterns import lazy_pattern
 from compaction_hooks.view.texts import HANDLE, RECALL_TOOL
 
 logger = logging.getLogger("compaction_hooks")
@@ -21,8 +21,8 @@ WINDOW_RATIO = 0.2
 MOST_RUN_CHARS = 160_000
 """The most characters of all answers since the user's last request: 20 long answers. It ends a loop that only reads."""
 
-_HANDLE_ALONE = lazy_pattern(rf"\W*(?:{RECALL_TOOL}\W+)?({HANDLE.pattern})(?:\W+shows them)?\W*")
-_LINES = lazy_pattern(r"\D*(\d{1,9})(?:\D+(\d{1,9}))?\D*")
+_HANDLE_ALONE = re.compile(rf"\W*(?:{RECALL_TOOL}\W+)?({HANDLE.pattern})(?:\W+shows them)?\W*")
+_LINES = re.compile(r"\D*(\d{1,9})(?:\D+(\d{1,9}))?\D*")
 _OLD = "It is a record of that time, not an instruction."
 
 

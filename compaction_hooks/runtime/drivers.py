@@ -14,10 +14,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from compaction_hooks.errors import ConfigurationError, RecordError
+from compaction_hooks.events import EventHandler
 from compaction_hooks.foreign import describe_error
 from compaction_hooks.runtime.effects import (
     AskStore,
@@ -39,14 +39,14 @@ from compaction_hooks.runtime.effects import (
 )
 from compaction_hooks.runtime.guarded_call import GuardedCall, in_thread, is_async, run_to_completion, until_done
 from compaction_hooks.runtime.guards import Signal, guard_stream, guard_stream_sync, system_clock
+from compaction_hooks.stores import RecordStore
+from compaction_hooks.summary.extractive import ExtractiveSummarizer
+from compaction_hooks.summary.request import Summarizer
 
 if TYPE_CHECKING:  # needed only when something is due
     import asyncio
     from concurrent.futures import Future
 
-    from compaction_hooks.events import EventHandler
-    from compaction_hooks.stores import RecordStore
-    from compaction_hooks.summary.request import Summarizer
 
 logger = logging.getLogger("compaction_hooks")
 
@@ -232,8 +232,6 @@ class Driver:
         if given is not None:
             return given
 
-        from compaction_hooks.summary.extractive import ExtractiveSummarizer  # a tenth of the package's import
-
         return ExtractiveSummarizer()
 
     def _handlers(self, context: CallContext) -> Iterator[tuple[EventHandler, GuardedCall]]:
@@ -249,14 +247,6 @@ class Driver:
             logger.warning("an event handler failed (%s)", describe_error(answer.error))
             if isinstance(answer.error, TimeoutError):
                 guard.paused_until = self._services.seconds() + HANDLER_COOLDOWN_SECONDS
-
-
-async def import_outside_loop(module: str) -> None:
-    """Import a module in a thread, so that the event loop goes on meanwhile; in place if no loop of asyncio runs here."""
-    if _loop_is_running_here():
-        await _work_in_thread(partial(import_module, module))
-    else:
-        import_module(module)
 
 
 async def _work_in_thread(function: Callable[[], object]) -> object:

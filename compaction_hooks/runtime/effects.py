@@ -6,13 +6,13 @@ import os
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
+from compaction_hooks.events import CompactionEvent
 from compaction_hooks.messages import M
+from compaction_hooks.summary.request import SummaryRequest
 
 if TYPE_CHECKING:  # slow to import, and needed only when something is due
     from datetime import datetime
 
-    from compaction_hooks.events import CompactionEvent
-    from compaction_hooks.summary.request import SummaryRequest
 
 T = TypeVar("T")
 

@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Final, Generic, Protocol, SupportsFloat, TypeVar, cast
 
 from compaction_hooks.foreign import describe_error, read_attribute
+from compaction_hooks.formats.answers import is_counted
 from compaction_hooks.messages import Message
 from compaction_hooks.runtime.effects import Instant
 from compaction_hooks.tokens.estimator import MOST_CHARS_PER_TOKEN, MOST_TOKENS, CharacterEstimator, TokenEstimator
@@ -156,8 +157,6 @@ def system_clock() -> Instant:
 
 def guard_reader(read: Callable[[R], object]) -> Callable[[R], Message | None]:
     """Return a guard of a reader of responses: None if it fails or reads no message; no usage if its counts are impossible."""
-
-    from compaction_hooks.formats.answers import is_counted
 
     def read_answer(response: R) -> Message | None:
         try:

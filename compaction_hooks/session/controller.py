@@ -6,34 +6,29 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast, overload
+from typing import Any, TypeAlias, TypeVar, cast, overload
 from weakref import WeakValueDictionary
 
 from compaction_hooks import arguments
 from compaction_hooks.engine.call import SharedState
+from compaction_hooks.engine.engine import Engine
+from compaction_hooks.engine.persistence import ask, remove_all
 from compaction_hooks.errors import ConfigurationError
+from compaction_hooks.events import EventHandler
+from compaction_hooks.files import FileOperations
 from compaction_hooks.messages import M, MessageFormat, as_format, can
 from compaction_hooks.runtime.drivers import Driver, Services
-from compaction_hooks.runtime.effects import Instant
+from compaction_hooks.runtime.effects import Flow, Instant
 from compaction_hooks.runtime.guards import GuardedClock, GuardedEstimator, guard_trigger, system_clock
-from compaction_hooks.session import Later
+from compaction_hooks.runtime.strategies import guard_strategy
 from compaction_hooks.session.session import CompactionSession, ConversationMethods
 from compaction_hooks.settings import CompactionSettings, ModelSettings
+from compaction_hooks.stores import RecordStore
+from compaction_hooks.stores.key_value import quote_id
+from compaction_hooks.summary.request import Summarizer
 from compaction_hooks.tokens.estimator import CharacterEstimator, TokenEstimator
 from compaction_hooks.tokens.windows import Windows, find_window, unknown_window_error
 from compaction_hooks.triggers import RatioTrigger, TokensTrigger
-
-if TYPE_CHECKING:  # needed only when something is due
-    from compaction_hooks.engine.engine import Engine
-    from compaction_hooks.events import EventHandler
-    from compaction_hooks.files import FileOperations
-    from compaction_hooks.runtime.effects import Flow
-    from compaction_hooks.stores import RecordStore
-    from compaction_hooks.summary.request import Summarizer
-    from compaction_hooks.view.record import CompactionRecord
-else:
-    EventHandler = FileOperations = RecordStore = Summarizer = Any  # for `typing.get_type_hints`
-    Engine = Later
 
 N = TypeVar("N")
 ChatMessage: TypeAlias = Mapping[str, object]
@@ -143,10 +138,9 @@ class CompactionController(ConversationMethods[M]):
         self._format = format
         self._estimator = CharacterEstimator() if estimator is None else GuardedEstimator(estimator)
         self._lock = threading.Lock()
-        # By id, then by the name of the format ("" while it is undetected); the most recently used is last.
-        self._sessions: OrderedDict[str, dict[str, CompactionSession[M]]] = OrderedDict()
-        self._evicted: WeakValueDictionary[tuple[str, str], CompactionSession[M]] = WeakValueDictionary()
-        self._manual_records: dict[str, list[CompactionRecord]] = {}
+        # The most recently used is last. A session with changes by hand that are in no store is never evicted.
+        self._sessions: OrderedDict[str, CompactionSession[M]] = OrderedDict()
+        self._evicted: WeakValueDictionary[str, CompactionSession[M]] = WeakValueDictionary()
         self._shared = SharedState(
             find_settings=self._settings.map_settings(_guard_extensions).find,
             model=model,
@@ -215,29 +209,20 @@ class CompactionController(ConversationMethods[M]):
         """
         self._check_merging(format)
         with self._lock:
-            held = self._sessions.setdefault(id, {})
-            own = None if held else self._format
-            chosen = own if format is None else cast("MessageFormat[M]", format)  # N is M if a format is given
-            name = chosen.name if chosen is not None else next(reversed(held), "")
-            if chosen is not None and "" in held and held[""].engine.is_written_in(chosen):
-                name = ""
-            session = held.pop(name, None) or self._evicted.pop((id, name), None)
+            session = self._sessions.get(id) or self._evicted.pop(id, None)
             if session is None:
+                chosen = (
+                    self._format if format is None else cast("MessageFormat[M]", format)
+                )  # N is M if a format is given
                 session = CompactionSession(
                     id, format=chosen, estimator=self._estimator, shared=self._shared, services=self._services
                 )
-            siblings = [*held.values()]
-            held[name] = session
+            self._sessions[id] = session
             self._sessions.move_to_end(id)
-            evicted = self._evict() if len(self._sessions) > MAX_SESSIONS else []
-            by_hand = self._manual_records.pop(id, [])
-
-        for old in evicted:
-            self._keep_manual_records(old)
-        if by_hand:
-            session.engine.import_records(by_hand)
-        for sibling in siblings:
-            session.engine.conversation.merge_from(sibling.engine.conversation)
+            if len(self._sessions) > MAX_SESSIONS:
+                self._evict()
+        if format is not None:
+            session.engine.use_format(format)
         if host_files is not None:
             session.engine.conversation.host_files = host_files
         return session
@@ -254,21 +239,12 @@ class CompactionController(ConversationMethods[M]):
                 "give a format that has one"
             )
 
-    def _evict(self) -> list[CompactionSession[M]]:
-        """Evict the sessions of the conversation used least recently; return them."""
-        id, held = self._sessions.popitem(last=False)
-        self._evicted.update({(id, name): session for name, session in held.items()})
-        return [*held.values()]
-
-    def _keep_manual_records(self, session: CompactionSession[M]) -> None:
-        """Keep the records of an evicted session if it has changes by hand that are in no store."""
-        conversation = session.engine.conversation
-        with conversation.lock:
-            is_stored = conversation.queue.has_store and not conversation.queue.unwritten
-            records = conversation.export_all() if conversation.records.has_manual_changes and not is_stored else []
-        if records:
-            with self._lock:
-                self._manual_records.setdefault(session.id, []).extend(records)
+    def _evict(self) -> None:
+        """Evict the session used least recently, unless it alone has the changes that its host made by hand."""
+        for id, session in self._sessions.items():
+            if not session.engine.is_only_copy:
+                self._evicted[id] = self._sessions.pop(id)
+                return
 
     def close(self, id: str) -> None:
         """Free one conversation's memory; its records in the store stay.
@@ -285,9 +261,7 @@ class CompactionController(ConversationMethods[M]):
     def _drop(self, id: str) -> list[CompactionSession[M]]:
         """Remove a conversation from memory; return its sessions, in each format, that are in use or were lately."""
         with self._lock:
-            self._manual_records.pop(id, None)
-            evicted = [self._evicted.pop(key, None) for key in [*self._evicted] if key[0] == id]
-            return [*self._sessions.pop(id, {}).values(), *filter(None, evicted)]
+            return [*filter(None, (self._sessions.pop(id, None), self._evicted.pop(id, None)))]
 
     async def forget(self, id: str) -> None:
         """Remove a conversation from memory, in all its formats, and its records from the store.
@@ -326,12 +300,10 @@ class CompactionController(ConversationMethods[M]):
         Args:
             given: The id of one, or the beginning of the ids of all.
         """
-        from compaction_hooks.engine.persistence import ask, remove_all
-        from compaction_hooks.stores.key_value import quote_id
 
         arguments.check(_FORGETTING, {"prefix" if is_prefix else "id": given})
         with self._lock:
-            known = {*self._sessions, *self._manual_records, *(id for id, _ in self._evicted)}
+            known = {*self._sessions, *self._evicted}
         ids = {id for id in known if id.startswith(given)} if is_prefix else {given}
         for session in [session for id in ids for session in self._drop(id)]:
             session.begin_anew()
@@ -349,18 +321,15 @@ class CompactionController(ConversationMethods[M]):
     def engine(self) -> Engine[Any]:
         """The engine of the default session as it is."""
         with self._lock:
-            held = self._sessions.get(DEFAULT_SESSION, {})
-            if len(held) == 1:  # `session()` takes as long as a call that does not compact
+            if (held := self._sessions.get(DEFAULT_SESSION)) is not None:
                 self._sessions.move_to_end(DEFAULT_SESSION)
-                return next(iter(held.values())).engine
+                return held.engine
         return self.session(DEFAULT_SESSION).engine
 
 
 def _guard_extensions(settings: CompactionSettings) -> CompactionSettings:
     """Return the settings with a trigger and strategies that cannot fail a call."""
     if settings.strategies is not None:
-        from compaction_hooks.runtime.strategies import guard_strategy  # few controllers have custom strategies
-
         settings = replace(settings, strategies=tuple(map(guard_strategy, settings.strategies)))
     return settings if settings.trigger is None else replace(settings, trigger=guard_trigger(settings.trigger))
 

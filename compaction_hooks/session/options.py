@@ -4,24 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeVar, cast
+from typing import Any, Final, TypedDict, TypeVar, cast
 
 from compaction_hooks import arguments
 from compaction_hooks.engine.call import Call, Order
+from compaction_hooks.engine.engine import Engine
+from compaction_hooks.engine.result import CompactionOutcome, CompactionResult
+from compaction_hooks.events import EventHandler
+from compaction_hooks.formats.answers import read_answer
 from compaction_hooks.messages import Message
 from compaction_hooks.native import find_server_compaction, issuer_of
 from compaction_hooks.runtime.drivers import CallContext
+from compaction_hooks.runtime.effects import Flow
 from compaction_hooks.runtime.guards import GuardedSignal, Signal, guard_reader
+from compaction_hooks.summary.request import Summarizer
 from compaction_hooks.view import CompactionReason
-
-if TYPE_CHECKING:  # needed only when something is due
-    from compaction_hooks.engine.engine import Engine
-    from compaction_hooks.engine.result import CompactionResult
-    from compaction_hooks.events import EventHandler
-    from compaction_hooks.runtime.effects import Flow
-    from compaction_hooks.summary.request import Summarizer
-else:
-    EventHandler = Summarizer = Any  # for `typing.get_type_hints`
 
 
 class CallOptions(TypedDict, total=False):
@@ -123,7 +120,6 @@ def build_send(
     Raises:
         ConfigurationError: `send` or `answer` is no function.
     """
-    from compaction_hooks.formats.answers import read_answer
 
     arguments.check(arguments.KINDS, {"send": send, "answer": answer}, ["answer"])
     call = check_call(engine, messages, options, engine.begin_call())
@@ -143,7 +139,6 @@ def build_order(
     Raises:
         ConfigurationError, TypeError: an argument is invalid.
     """
-    from compaction_hooks.engine.result import CompactionOutcome, CompactionResult
 
     given = {"keep_recent_tokens": keep_recent_tokens, "focus": focus, "preview": preview}
     arguments.check(

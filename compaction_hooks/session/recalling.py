@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Generic
+from typing import Any, Generic
 
 from compaction_hooks import arguments
+from compaction_hooks.engine.engine import Engine
 from compaction_hooks.messages import M
-from compaction_hooks.session import Later
+from compaction_hooks.recall import Covered, RecallTool
+from compaction_hooks.recall.covered import Covered, Listing
+from compaction_hooks.recall.parts import known_texts
+from compaction_hooks.recall.tool import Recallable, count_answers
 from compaction_hooks.session.options import T, check_call
-
-if TYPE_CHECKING:  # most programs recall nothing
-    from compaction_hooks.engine.engine import Engine
-    from compaction_hooks.recall import Covered, RecallTool
-    from compaction_hooks.recall.tool import Recallable
-else:
-    Covered = RecallTool = Recallable = Any  # for `typing.get_type_hints`
-    Engine = Later
+from compaction_hooks.view.projection import apply_record
 
 
 class RecallMethods(Generic[M]):
@@ -46,7 +43,6 @@ class RecallMethods(Generic[M]):
         Args:
             messages: Returns the whole list of the run, as `transform_context` gets it.
         """
-        from compaction_hooks.recall import RecallTool
 
         arguments.check({"messages": arguments.FUNCTION}, {"messages": messages})
         with self.engine.conversation.lock:
@@ -54,10 +50,6 @@ class RecallMethods(Generic[M]):
         return RecallTool(lambda: self._find_recallable(messages()))
 
     def _find_recallable(self, messages: Sequence[T]) -> Recallable:
-        from compaction_hooks.recall.covered import Covered, Listing
-        from compaction_hooks.recall.parts import known_texts
-        from compaction_hooks.recall.tool import Recallable, count_answers
-        from compaction_hooks.view.projection import apply_record
 
         engine = self.engine
         conversation, shared = engine.conversation, engine.shared

@@ -2,36 +2,30 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final, Unpack, cast
+from typing import Any, Final, Unpack, cast
 
 from compaction_hooks import arguments
-from compaction_hooks.engine.call import Order
+from compaction_hooks.engine.call import Order, SharedState
+from compaction_hooks.engine.compact import compact
+from compaction_hooks.engine.engine import Engine, make_engine
+from compaction_hooks.engine.persistence import report
+from compaction_hooks.engine.result import CompactionResult, SessionState
+from compaction_hooks.engine.send import recover
+from compaction_hooks.engine.sizes import LastSent
+from compaction_hooks.engine.transform import transform
 from compaction_hooks.errors import ConfigurationError, RecordError
+from compaction_hooks.formats.answers import read_report
 from compaction_hooks.messages import M, Message, MessageFormat, UsageReport
-from compaction_hooks.runtime.drivers import Services, import_outside_loop
+from compaction_hooks.runtime.drivers import Services
+from compaction_hooks.runtime.effects import Flow
 from compaction_hooks.runtime.guarded_call import is_async
 from compaction_hooks.runtime.guards import Signal
-from compaction_hooks.session import Later
 from compaction_hooks.session.options import CallOptions, R, T, build_caller, build_order, build_send, check_call
 from compaction_hooks.session.recalling import RecallMethods
 from compaction_hooks.tokens.estimator import TokenEstimator
-
-if TYPE_CHECKING:  # needed only when something is due, or is asked for
-    from compaction_hooks.engine.call import SharedState
-    from compaction_hooks.engine.engine import Engine
-    from compaction_hooks.engine.result import CompactionResult, SessionState
-    from compaction_hooks.engine.sizes import LastSent
-    from compaction_hooks.runtime.effects import Flow
-    from compaction_hooks.view.record import CompactionRecord
-else:
-    CompactionRecord = SessionState = SharedState = Any  # for `typing.get_type_hints`
-    CompactionResult = Engine = Later
-
-
-ENGINE = "compaction_hooks.engine.engine"
+from compaction_hooks.view.record import CompactionRecord
 
 
 class ConversationMethods(RecallMethods[M]):
@@ -57,9 +51,6 @@ class ConversationMethods(RecallMethods[M]):
             FormatError: a message cannot be read.
             ConfigurationError: the trigger is a part of the window, and neither this call nor an earlier one has a window.
         """
-        if ENGINE not in sys.modules:  # half of the package: its import would stop the event loop
-            await import_outside_loop(ENGINE)
-        from compaction_hooks.engine.transform import transform
 
         engine = self.engine
         call = check_call(engine, messages, options, engine.begin_call())
@@ -69,7 +60,6 @@ class ConversationMethods(RecallMethods[M]):
         self, messages: list[T], signal: Signal | None = None, **options: Unpack[CallOptions]
     ) -> list[T]:
         """As `transform_context`, for callers without an event loop."""
-        from compaction_hooks.engine.transform import transform
 
         engine = self.engine
         call = check_call(engine, messages, options, engine.begin_call())
@@ -215,12 +205,10 @@ class ConversationMethods(RecallMethods[M]):
         return self.engine.driver.run_sync(self._recover(error, messages, options), build_caller(signal, options)).view
 
     def _compact(self, messages: list[T], options: CallOptions, order: Order) -> Flow[CompactionResult[T]]:
-        from compaction_hooks.engine.compact import compact
 
         return compact(self.engine.conversation, check_call(self.engine, messages, options), order)
 
     def _recover(self, error: BaseException, messages: list[T], options: CallOptions) -> Flow[LastSent[T]]:
-        from compaction_hooks.engine.send import recover
 
         arguments.check(arguments.KINDS, {"error": error})
         return recover(self.engine.conversation, check_call(self.engine, messages, options), error)
@@ -239,7 +227,6 @@ class ConversationMethods(RecallMethods[M]):
         Raises:
             TypeError: `usage` has another type.
         """
-        from compaction_hooks.formats.answers import read_report
 
         counted = read_report(usage, "report_usage")
         if counted is not None:
@@ -306,7 +293,6 @@ class ConversationMethods(RecallMethods[M]):
 
     def state(self) -> SessionState:
         """Return how full the context is, as of the list last handed out; before the first one, of the list given to `load`."""
-        from compaction_hooks.engine.result import SessionState
 
         engine = self.engine
         conversation = engine.conversation
@@ -370,8 +356,6 @@ class CompactionSession(ConversationMethods[M]):
         """The engine of this conversation as it is."""
         own = self._own
         if own is None:  # it is half of the package, and no turn of an event loop should import both halves
-            from compaction_hooks.engine.engine import make_engine
-
             new = make_engine(self.id, *self._parts)
             with _BEGINNING:
                 own = self._own = self._own or new
@@ -443,8 +427,6 @@ class CompactionSession(ConversationMethods[M]):
         here is not added again. The new ones are written to the store at once; to an async store, inside a running loop, with the
         next call.
         """
-        from compaction_hooks.engine.persistence import report
-        from compaction_hooks.view.record import CompactionRecord
 
         readable: list[CompactionRecord] = []
         engine = self.engine

@@ -14,7 +14,6 @@ from compaction_hooks.messages import Usage
 from compaction_hooks.summary.extractive.outline import Section, headed_sections
 from compaction_hooks.summary.request import Summary, SummaryRequest, read_instructions
 from compaction_hooks.text.escaping import find_turns, remove_noise
-from compaction_hooks.text.patterns import lazy_pattern
 from compaction_hooks.tokens.estimator import TokenEstimator, estimate_messages_tokens
 
 logger = logging.getLogger("compaction_hooks")
@@ -38,20 +37,18 @@ REFUSAL_CHARS = 500
 """A model that refuses says so in a few sentences. The shortest summary in the form that the prompt asks for has its headings."""
 _ECHO_CHARS = 80
 """A text of at least this length that repeats a passage of the instructions is an echo; a shorter one may be chance."""
-_REASONING = lazy_pattern(r"\s*<(think|thinking|reasoning|analysis)>")
-_NEXT_LINE = lazy_pattern(r"[ \t]*+(?:\n|\Z)")
-_STRUCTURE = lazy_pattern(r"^[^\S\n]*(?:[#*•+-]|\d+[.)]\s)", re.MULTILINE)
+_REASONING = re.compile(r"\s*<(think|thinking|reasoning|analysis)>")
+_NEXT_LINE = re.compile(r"[ \t]*+(?:\n|\Z)")
+_STRUCTURE = re.compile(r"^[^\S\n]*(?:[#*•+-]|\d+[.)]\s)", re.MULTILINE)
 """A heading or the item of a list: a summary in the form of the prompt has nothing else."""
-_FENCE = lazy_pattern(r"```(?:markdown|md|text)?[ \t]*+\n")
-_SUMMARY_BEGINNING = lazy_pattern(r"(?:[^\n]{0,200}\n\s*+)?<summary>")
-_SUMMARY_END = lazy_pattern(r"</summary>\s*[^\n]{0,200}\Z")
+_FENCE = re.compile(r"```(?:markdown|md|text)?[ \t]*+\n")
+_SUMMARY_BEGINNING = re.compile(r"(?:[^\n]{0,200}\n\s*+)?<summary>")
+_SUMMARY_END = re.compile(r"</summary>\s*[^\n]{0,200}\Z")
 _MOST_END_CHARS = 400
 """Characters at the end of an answer in which its last tag is looked for."""
 _LINE_CHARS = 1_000
 """The most characters of a line that are read to find whether it says anything."""
-_PROMPT_TAG = lazy_pattern(
-    r"^[ \t]*</?(?:conversation|previous-summary|kept-messages|facts|focus)>[ \t]*$", re.MULTILINE
-)
+_PROMPT_TAG = re.compile(r"^[ \t]*</?(?:conversation|previous-summary|kept-messages|facts|focus)>[ \t]*$", re.MULTILINE)
 
 
 def read_summary_usage(answer: Summary, request: SummaryRequest, estimator: TokenEstimator) -> Usage | None:

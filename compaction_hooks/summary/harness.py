@@ -12,7 +12,6 @@ from dataclasses import replace
 from itertools import pairwise
 
 from compaction_hooks.messages import Message, Part, Text, ToolCall, ToolResult
-from compaction_hooks.text.patterns import lazy_pattern
 from compaction_hooks.text.shortening import remove_blocks
 
 BLOCKS = (
@@ -59,9 +58,9 @@ _SUMMARIES = (
     r"\[?conversation summary|\[compacted \d+ messages|# context checkpoint",
 )
 _NO_REQUEST, _SUMMARY = (
-    lazy_pattern(rf"\s*+(?:{'|'.join(marks)})", re.IGNORECASE) for marks in (_NO_REQUESTS, _SUMMARIES)
+    re.compile(rf"\s*+(?:{'|'.join(marks)})", re.IGNORECASE) for marks in (_NO_REQUESTS, _SUMMARIES)
 )
-_DRAFT = lazy_pattern(r"^Analysis:$.*?(?:(?=^Summary:$)|(\Z))", re.DOTALL | re.MULTILINE)
+_DRAFT = re.compile(r"^Analysis:$.*?(?:(?=^Summary:$)|(\Z))", re.DOTALL | re.MULTILINE)
 """The notes that a model makes before its summary: Gemini CLI, Claude Code. The summary repeats them. With a group: no summary
 follows."""
 
@@ -100,17 +99,17 @@ def without_draft(summary: str) -> str:
     return _DRAFT.sub(lambda draft: "" if draft[1] is None else draft[0], summary)
 
 
-_RESULT = lazy_pattern(r"\s*\[(\w{1,60})(?: for (?:'.{0,2000}?'[^\]\n]{0,400}|\d+ files))?\] Result:\s*", re.DOTALL)
+_RESULT = re.compile(r"\s*\[(\w{1,60})(?: for (?:'.{0,2000}?'[^\]\n]{0,400}|\d+ files))?\] Result:\s*", re.DOTALL)
 """The beginning of the harness's message behind a call: `[read_file for 'a.py'] Result:`."""
 _FAILED = "The tool execution failed with the following error:"
 _ASKING = ("ask_followup_question", "attempt_completion")
 """Tools that show the user a text: their results are the user's answer, in tags."""
 _ANSWERS = ("answer", "feedback", "user_message")
-_OPENING = lazy_pattern(r"<(\w{1,60})>")
+_OPENING = re.compile(r"<(\w{1,60})>")
 _CONTAINERS = ("args", "file")
 """Tags around parameters, from outer to inner."""
 _INTERRUPTED = "\n\n[Response interrupted by a tool use result."
-_TODO = lazy_pattern(r"^\[([ xX~-])\] (.+)$", re.MULTILINE)
+_TODO = re.compile(r"^\[([ xX~-])\] (.+)$", re.MULTILINE)
 _STATES = {" ": "pending", "x": "completed", "X": "completed"}
 
 

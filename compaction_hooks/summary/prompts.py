@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from compaction_hooks.messages import Value
+from compaction_hooks.text.escaping import neutralize
 
 SummaryKind: TypeAlias = Literal["history", "update"]
 """A first summary, or an update of an earlier one."""
@@ -159,7 +160,6 @@ def make_user_prompt(
             begin with it, so that the provider's cache has it.
         facts: The facts to keep word for word; escaped already, as `kept`.
     """
-    from compaction_hooks.text.escaping import neutralize  # needed only when a prompt is read
 
     # The headings are ours: a form of the host replaces them, and the rule that moves items between them.
     task = _UPDATE.format(moves="" if form else _MOVES) if kind == "update" else _HISTORY

@@ -6,15 +6,13 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import Any, Protocol, cast
 
 from compaction_hooks.messages import Message, Provider, UsageReport, Value
 from compaction_hooks.native import NativeItems
 from compaction_hooks.summary.prompts import SYSTEM_PROMPT, Prompt, make_user_prompt
 from compaction_hooks.summary.prompts import SummaryKind as SummaryKind
-
-if TYPE_CHECKING:  # needed only when a prompt is read
-    from compaction_hooks.summary.transcript import Transcript
+from compaction_hooks.summary.transcript import Transcript, newest, transcript
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -194,7 +192,6 @@ class _Texts:
     @cached_property
     def shown(self) -> tuple[Prompt, Transcript]:
         """The prompt without its transcript, and the transcript; from the first access on it counts as read."""
-        from compaction_hooks.summary.transcript import newest  # most programs that name a request show none
 
         kept = newest(self._blank.kept_messages, max_tokens=self._kept_tokens, estimate=self._estimate)
         shown = self._show_below(kept)
@@ -206,7 +203,6 @@ class _Texts:
 
     def _show_below(self, kept: str) -> tuple[Prompt, Transcript]:
         """Return the prompt with this text of the kept messages, and the transcript that has room in it."""
-        from compaction_hooks.summary.transcript import transcript
 
         frame = make_prompt(self._blank, kept, self.name_facts())
         return frame, transcript(self._blank.messages, max_tokens=self._room(frame), estimate=self._estimate)

@@ -12,8 +12,6 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
-from compaction_hooks.text.patterns import lazy_pattern
-
 # -- how a text looks
 
 _LOOKALIKES = str.maketrans(
@@ -32,28 +30,28 @@ _IGNORED_CHARS = (
 )
 _IGNORED_CATEGORIES = frozenset({"Mn", "Me", "Cf", "Cs"})
 """Characters and categories that readers overlook: markdown's emphasis, controls, blanks; accents, joiners, marks of direction."""
-_IGNORED = lazy_pattern(f"[{_IGNORED_CHARS}]+")
-_ODD = lazy_pattern(
+_IGNORED = re.compile(f"[{_IGNORED_CHARS}]+")
+_ODD = re.compile(
     r"[^\w\s\x00-\xac\xae-\xff\u2010-\u2027\u2030-\u205e\u2190-\u27ff\u2900-\u2bff\u3000-\u3029\u3030-\u303f\uff00-\uffef]"
 )
 """A character that may be of one of those categories: no letter, and none of the usual marks."""
 _SEQUENCE = "\x1b\\[[0-?]*[ -/]*[@-\\[\\]-~]"
 """An escape sequence, which a terminal obeys and does not show. None ends in a backslash: it would hide ours."""
-_SEQUENCES, _COLOURS = lazy_pattern(_SEQUENCE), lazy_pattern("\x1b\\[[0-9;:]*m")
+_SEQUENCES, _COLOURS = re.compile(_SEQUENCE), re.compile("\x1b\\[[0-9;:]*m")
 
 _CODE = r"\\u([0-9a-f]{4})|\\x([0-9a-f]{2})|%([2-7][0-9a-f])"
-_CODES = lazy_pattern(_CODE, re.IGNORECASE)
+_CODES = re.compile(_CODE, re.IGNORECASE)
 _ENTITY = (
     r"&(?:#[0-9]{1,99}+;?|#x[0-9a-f]++;?|\w{1,31};|acute|amp|brvbar|cedil|cent|copy|curren|deg|divide|gt|iexcl|iquest|laquo|lt|macr|"
     "middot|nbsp|not|para|plusmn|pound|quot|raquo|reg|sect|shy|times|uml|yen)"
 )
 """Those that need no semicolon are those of HTML 4 that are no letters."""
 _ENCODED = f"{_ENTITY}|{_CODE}"
-_ENCODINGS = lazy_pattern(_ENCODED, re.IGNORECASE)
+_ENCODINGS = re.compile(_ENCODED, re.IGNORECASE)
 _UNCOUNTED = rf"(?:[\s{_IGNORED_CHARS}]|[^\w\x00-\x7f])*+"
-_START = lazy_pattern(rf"(?:{_UNCOUNTED}(?:[!-$'-\[\]-~\w]|(?i:{_ENCODED})|[&\\%])){{0,80}}{_UNCOUNTED}")
+_START = re.compile(rf"(?:{_UNCOUNTED}(?:[!-$'-\[\]-~\w]|(?i:{_ENCODED})|[&\\%])){{0,80}}{_UNCOUNTED}")
 """As much of a text as may hold a label or the name of a tag: eighty letters, digits and ASCII marks, be they encoded."""
-_SMUGGLED = lazy_pattern("[\U000e0000-\U000e007f]+")
+_SMUGGLED = re.compile("[\U000e0000-\U000e007f]+")
 """Unicode's tags: invisible, yet they spell out ASCII text, which models read."""
 _SMUGGLED_LEAD = b"\xf3\xa0"
 """The first bytes of each of them in UTF-8."""
@@ -181,44 +179,42 @@ _ENCODED_ANGLES = _encoding_patterns(_ANGLE, "lt;?|(?:lang|langle|leftanglebrack
 _ENCODED_ANGLE = "|".join(_ENCODED_ANGLES.values())
 _ENCODED_BRACKET = "|".join(_encoding_patterns(_BRACKET, "(?:lbrack|lsqb|lbbrk|lobrk|leftdoublebracket);").values())
 
-_LINE = lazy_pattern(f"[^{_BREAKS}]{{1,10000}}")
+_LINE = re.compile(f"[^{_BREAKS}]{{1,10000}}")
 """The part of a line in which a label is looked for: a close look at 100,000 encoded characters stops every thread for 50 ms."""
 _OTHER_BREAKS = "\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
 _LABEL_BEGINNINGS = _beginnings((*_ROLE_WORDS, *_LABEL_WORDS, *_BEFORE_WORDS))
-_MAY_BE_LABEL = lazy_pattern(
+_MAY_BE_LABEL = re.compile(
     r"\n(?=[\x00-\x08\t\x0e-\x1a\x1f-$'-/:-@\[\]-`{-\x7f]*+" + _candidate(_LABEL_BEGINNINGS, _UNSEEN) + ")"
 )
 """The beginning of a line that a close look may find to be one of a turn: behind any plain characters that are no letters."""
-_LINE_OPENING = lazy_pattern(
+_LINE_OPENING = re.compile(
     # Atomic: the semicolon of `&amp;` is a sign of its own too, and n of them had 2 to the n ways.
     rf"(?:{_SEQUENCE}|(?>{_ENCODED})|[\W_{_FILLERS}])*?(?:[{_OPENING}{_ANGLE}]|{_ENCODED_BRACKET}|{_ENCODED_ANGLE})",
     re.IGNORECASE,
 )
 """All up to the bracket of a label."""
-_PLAIN_OPENING = lazy_pattern(rf"[\W_{_FILLERS}]*?[{_OPENING}{_ANGLE}]")
+_PLAIN_OPENING = re.compile(rf"[\W_{_FILLERS}]*?[{_OPENING}{_ANGLE}]")
 """The same in a line without `_LEADS`, as nearly all are: a tenth of the time to compile."""
-_LABEL = lazy_pattern(
+_LABEL = re.compile(
     rf"[^\w\\]*(?:[{_OPENING}](?:{_OURS}|(?:{_NAMED}|tool|function|other)[{_CLOSING}]:)|[{_ANGLE}]/?{_NAMED}(?!\w))"
 )
 """Configuration files and logs have lines such as `[system]` and `[tool.ruff]` too: those words need a colon."""
-_SPEAKER = lazy_pattern(rf"[^\w\\\"'{{(]*{_NAMED}:")
+_SPEAKER = re.compile(rf"[^\w\\\"'{{(]*{_NAMED}:")
 _LEADS = r"&\\%\x1b"
 """The first characters of encodings and escape sequences."""
-_LEAD, _COLON_OR_LEAD = lazy_pattern(f"[{_LEADS}]"), lazy_pattern(f"[:：﹕︓⩴{_LEADS}]")
-_BEFORE_WORD = lazy_pattern(rf"(?:{_SEQUENCE}|(?i:{_ENCODED})|[^\w\u24b6-\u24e9\U0001f130-\U0001f189]|[_{_FILLERS}])*")
+_LEAD, _COLON_OR_LEAD = re.compile(f"[{_LEADS}]"), re.compile(f"[:：﹕︓⩴{_LEADS}]")
+_BEFORE_WORD = re.compile(rf"(?:{_SEQUENCE}|(?i:{_ENCODED})|[^\w\u24b6-\u24e9\U0001f130-\U0001f189]|[_{_FILLERS}])*")
 """Letters in circles and squares are no word characters to `re`."""
-_MAY_BE_TAG = lazy_pattern(
+_MAY_BE_TAG = re.compile(
     rf"<(?=[{_UNSEEN}{_ASCII_BREAKS}/]*+(?:\||{_candidate(_beginnings((*_TAG_WORDS, *_TURN_WORDS)), _UNSEEN + _ASCII_BREAKS)}))"
 )
 """A bracket behind which a close look may find a tag."""
-_ENCODED_ANGLE_OF = {lead: lazy_pattern(code, re.IGNORECASE) for lead, code in _ENCODED_ANGLES.items()}
+_ENCODED_ANGLE_OF = {lead: re.compile(code, re.IGNORECASE) for lead, code in _ENCODED_ANGLES.items()}
 """One pattern for each first character: so each is found, or not, at the speed of C."""
-_ANY_ENCODED_ANGLE = lazy_pattern(_ENCODED_ANGLE, re.IGNORECASE)
-_TAG = lazy_pattern(
-    rf"\s*(?:/\s*)?(?:{'|'.join(map(_loose_pattern, (*_TAG_WORDS, 'startofturn', 'endofturn')))})(?!\w)"
-)
+_ANY_ENCODED_ANGLE = re.compile(_ENCODED_ANGLE, re.IGNORECASE)
+_TAG = re.compile(rf"\s*(?:/\s*)?(?:{'|'.join(map(_loose_pattern, (*_TAG_WORDS, 'startofturn', 'endofturn')))})(?!\w)")
 """A space is also the gap for emphasis and invisible characters: it may be inside a name, and it ends a name."""
-_READS_AS_MARK = lazy_pattern(rf"/?sys>>|\|[^|>{_ANGLE}]{{1,40}}\|>")
+_READS_AS_MARK = re.compile(rf"/?sys>>|\|[^|>{_ANGLE}]{{1,40}}\|>")
 """The marks of turns in the templates of Llama and most others, without the spaces."""
 
 
@@ -350,7 +346,7 @@ def _end_of(pattern: re.Pattern[str], text: str, start: int = 0) -> int:
 
 # -- noise
 
-_NOISE = lazy_pattern(r"\x1b\[[0-?]*[ -/]*[@-~]|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f]")
+_NOISE = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f]")
 _QUIET = bytes(code for code in range(0x100) if code in b"\t\n\r" or (code >= 0x20 and code not in (0x7F, 0xC2, 0xED)))
 """Bytes of UTF-8 that are no noise; 0xC2 begins the controls above ASCII, 0xED the halves of surrogate pairs."""
 

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from compaction_hooks.formats import answers
 from compaction_hooks.tokens.estimator import (
     CharacterEstimator,
     TokenEstimator,
@@ -32,6 +33,5 @@ def __getattr__(name: str) -> object:
     """Import a reader of usage when it is first used."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from compaction_hooks.formats import answers
 
     return getattr(answers, name)

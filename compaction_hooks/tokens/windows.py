@@ -16,6 +16,7 @@ from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
 
 from compaction_hooks.errors import ConfigurationError
+from compaction_hooks.tokens.known_windows import KNOWN_WINDOWS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -156,7 +157,6 @@ def _known_tokens(name: str) -> int | None:
 
 @cache
 def _known_windows() -> Mapping[str, int]:
-    from compaction_hooks.tokens.known_windows import KNOWN_WINDOWS
 
     return {name: tokens for tokens, names in KNOWN_WINDOWS.items() for name in names.split()}
 

@@ -10,11 +10,14 @@ import re
 from collections.abc import Sequence
 from typing import Final, cast
 
+from compaction_hooks.files.operations import call_arguments
 from compaction_hooks.history.digests import message_digest, text_digest
 from compaction_hooks.history.history import Known
 from compaction_hooks.messages import Format, M, Message, Text, ToolCall, can
+from compaction_hooks.text.escaping import neutralize
 from compaction_hooks.text.json_text import parse_json
 from compaction_hooks.text.shortening import shorten
+from compaction_hooks.validity import needs_merging
 
 PROMPT_VERSION = 6
 """The version of the texts here and of a summarizer's prompts; every record has it."""
@@ -92,7 +95,6 @@ def render_summary(
         handles: A line that names some of their parts for it, appended as it is.
         is_short: Whether the sentences around the summary are short ones.
     """
-    from compaction_hooks.text.escaping import neutralize  # its patterns are long to compile
 
     excerpts = f"; of {unseen:,} of them only excerpts, not shown to the summarizer" if unseen else ""
     count = f"[The summary covers {covered:,} message{'' if covered == 1 else 's'}{excerpts}]"
@@ -126,7 +128,6 @@ def parse_summary(text: str) -> str | None:
 
 def join_rows(view: list[M], format: Format[M]) -> list[M]:
     """Return a view as the format's provider takes it: the very list if the provider takes messages in a row."""
-    from compaction_hooks.validity import needs_merging  # its rules are needed only after a compaction
 
     return format.merge(view) if needs_merging(format) else view
 
@@ -184,8 +185,6 @@ def quote_call(call: ToolCall) -> str:
     >>> quote_call(ToolCall("1", "read_file", '{"path": "src/a.py", "limit": 20}'))
     'read_file("src/a.py", 20)'
     """
-    from compaction_hooks.files.operations import call_arguments  # few programs need its patterns
-    from compaction_hooks.text.escaping import neutralize
 
     shown = [
         json.dumps(value[:QUOTED_CALL_CHARS] if isinstance(value, str) else value, ensure_ascii=False)

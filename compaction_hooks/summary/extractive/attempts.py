@@ -5,24 +5,22 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from compaction_hooks.text.patterns import lazy_pattern
-
 NAME_WORDS = 3
 """Words of a command, options left out, that make it another attempt at the same: `mise run test`, `go test ./x`."""
 
-_SEPARATOR = lazy_pattern(r"&&|\|\||;|<<-?\s*[\"']?\w+[\"']?|\|(?:[^;&]|>&)*|\d?[<>]+(?:&\d|\s*[^\s<>&;|]*)")
+_SEPARATOR = re.compile(r"&&|\|\||;|<<-?\s*[\"']?\w+[\"']?|\|(?:[^;&]|>&)*|\d?[<>]+(?:&\d|\s*[^\s<>&;|]*)")
 """Between the commands of a line: also redirections, what comes behind a pipe, and marks of here-documents."""
-_RUNNER = lazy_pattern(
+_RUNNER = re.compile(
     r"\s*(?:(?:cd\s+\S+|\w+=\S*|(?:\S*/)?(?:python[\d.]*|node|bash|sh|npx|sudo|time|env)|timeout\s+\S+|(?:uv|poetry|pdm)\s+run)"
     r"(?:\s+-\S+)*(?:\s+|$))*(?:[\w.~-]*/)*"
 )
 """What may be in front of a script or a program, or not: the same is run. The folder of a script too."""
-_INSTALLED = lazy_pattern(
+_INSTALLED = re.compile(
     r"\b(?:pip[\d.]*|uv|npm|pnpm|yarn|cargo|go|gem|brew|conda|apk|dnf|apt(?:-get)?) (?:install|add|get|i)\b([^|;&]*)"
 )
-_PACKAGE = lazy_pattern(r"(?<!\S)[\"']?(@?[A-Za-z][\w/-]*|\.)")
-_FILE_NAME = lazy_pattern(r"(?<![\w.-])[\w-][\w.-]*\.\w+")
-_LACKING = lazy_pattern(
+_PACKAGE = re.compile(r"(?<!\S)[\"']?(@?[A-Za-z][\w/-]*|\.)")
+_FILE_NAME = re.compile(r"(?<![\w.-])[\w-][\w.-]*\.\w+")
+_LACKING = re.compile(
     r"(?:no module named|cannot find (?:module|package)|provides package|command not found:) ['\"]?(@?\w[\w/-]*)"
     r"|(?<![\w+-])([\w+-]+): (?:command )?not found(?!:)"
     r"|(?<![\w.-])([\w-]+\.[\w.-]+)['\"]?:(?: \[Errno 2\])? no such file"
@@ -30,7 +28,7 @@ _LACKING = lazy_pattern(
     re.IGNORECASE,
 )
 """A module, a program, or the name of a file that an error misses."""
-_STILL_FAILING = lazy_pattern(r"\b(?:FAIL(?:ED|URE)?|ERROR)\b|\b[1-9]\d* (?:failed|errors?)\b|\w(?:Error|Exception): ")
+_STILL_FAILING = re.compile(r"\b(?:FAIL(?:ED|URE)?|ERROR)\b|\b[1-9]\d* (?:failed|errors?)\b|\w(?:Error|Exception): ")
 
 
 def name_attempts(call: str, kind: str) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from compaction_hooks.messages import Message
@@ -9,7 +10,6 @@ from compaction_hooks.summary.extractive.outline import Item, Section
 from compaction_hooks.summary.extractive.statements import is_prose, spoken_sentences
 from compaction_hooks.summary.extractive.text import quote, size, without_code, without_pasted
 from compaction_hooks.summary.extractive.told import find_terms
-from compaction_hooks.text.patterns import lazy_pattern
 
 CAUSE_CHARS, LEAST_CHARS = 240, 20
 """The most characters of a cause, and the least: few recorded ones are longer, and "It is because of that." says nothing."""
@@ -47,20 +47,20 @@ _DENIALS = (
     r"ce n'(?:est|était) pas (?:ça|cela|la cause)|no (?:es|era) (?:eso|la causa)"
 )
 _WIDE_DENIALS = r"不是.{0,6}原因|搞错了|原因では(?:ない|あり)"
-_CAUSE = lazy_pattern(rf"\b(?:{_CAUSES})|{_WIDE_CAUSES}")
-_OUTRIGHT = lazy_pattern(rf"\b(?:{_TOLD})|根因[是在为：:]|原因[是在为：:]|问题[是在出]|原因は")
-_DENIAL = lazy_pattern(rf"\b(?:{_DENIALS})|{_WIDE_DENIALS}")
+_CAUSE = re.compile(rf"\b(?:{_CAUSES})|{_WIDE_CAUSES}")
+_OUTRIGHT = re.compile(rf"\b(?:{_TOLD})|根因[是在为：:]|原因[是在为：:]|问题[是在出]|原因は")
+_DENIAL = re.compile(rf"\b(?:{_DENIALS})|{_WIDE_DENIALS}")
 # Half of the boundaries are ends of words: without the lookahead it takes twice as long.
-_EITHER = lazy_pattern(rf"\b(?=[\w'])(?:{_CAUSES}|{_DENIALS})|{_WIDE_CAUSES}|{_WIDE_DENIALS}")
-_GUESS = lazy_pattern(
+_EITHER = re.compile(rf"\b(?=[\w'])(?:{_CAUSES}|{_DENIALS})|{_WIDE_CAUSES}|{_WIDE_DENIALS}")
+_GUESS = re.compile(
     r"\b(?:may|might|maybe|perhaps|possibly|probably|likely|seem(?:s|ed)?|appears?|unclear|unsure|vielleicht|könnte|wahrscheinlich|"
     r"vermutlich|peut-être|probablement|quizás?|tal vez|probablemente|podría)\b|可能|也许|是否|大概|かもしれ|たぶん"
 )
-_CONDITION = lazy_pattern(
+_CONDITION = re.compile(
     r"\b(?:could|would|should|if|whether|unless|suspects?|think|guess|assum\w+|wonder|not because|let(?:'s| me| us)|"
     r"(?:i|we)(?:'ll| will| need)|to (?:see|check|find|know)|what|ob|wenn|falls|si)\b|如果|不是|会导致|もし"
 )
-_CORRECTION = lazy_pattern(
+_CORRECTION = re.compile(
     rf"\W*(?:(?:ah|oh|so|but|hmm|now)\W+)*(?:actually|no|wait|in fact|instead)\b.{{0,40}}\b{_SUBJECT}\b|"
     r"\W*(?:tatsächlich|nein|en fait|en realidad|其实|实际上)|"
     rf".{{0,30}}\b(?:real|actual|true) (?:root )?{_SUBJECT}\b"

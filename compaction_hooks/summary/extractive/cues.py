@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from itertools import pairwise
 
 from compaction_hooks.summary.extractive.text import has_wide
-from compaction_hooks.text.patterns import lazy_pattern
 
 _CUES = frozenset(
     cue.replace("_", " ")
@@ -215,7 +215,7 @@ _WIDE_CUES, _WIDE_TALES, _WIDE_STARTS, _WIDE_ENDS, _WIDE_REPEATS = (
     _QUESTION,
     _WIDE_ORDER,
 ) = map(
-    lazy_pattern,
+    re.compile,
     (
         r"(?:[dlnjsmtcq]|qu|lorsqu|jusqu)'|[\w']+(?:-\w+)*",
         # What an order follows from precedes it: "I read on my phone, so keep lines short."

@@ -18,7 +18,6 @@ from compaction_hooks.messages import Media, Message, Role, Text, ToolCall, Tool
 from compaction_hooks.summary.extractive.outline import Item, Section
 from compaction_hooks.summary.extractive.text import both_ends, defuse
 from compaction_hooks.text.escaping import remove_noise
-from compaction_hooks.text.patterns import lazy_pattern
 from compaction_hooks.view.texts import HANDLE, RECALL_TOOL
 
 MAX_CHARS = 200
@@ -60,19 +59,19 @@ MAX_MEMBERS = 4
 """The most values of a row."""
 
 KINDS = frozenset({"url", "email", "id", "number", "path", "symbol"})
-_GAP = lazy_pattern(r"[^!#-&*+\-.-:?-Z^_a-z~]")
+_GAP = re.compile(r"[^!#-&*+\-.-:?-Z^_a-z~]")
 """All but some ASCII characters: a set with a large range takes milliseconds to compile."""
 _GAP_BYTES = bytes(ord(" ") if _GAP.match(chr(byte)) else byte for byte in range(256))
 """A table that makes spaces of gaps: splitting bytes takes a third of the time of a pattern."""
-_KEYED = lazy_pattern(r'"([A-Za-z_][\w.-]{0,40})"\s{0,20}:\s{0,20}(?:"([^"\\\n]{1,100})"|(-?\d[\d.]{0,20}))')
-_KEY_ALONE = lazy_pattern(r'"[A-Za-z_][\w.-]{0,40}"(?=\s{0,20}:)')
-_ROW = lazy_pattern(r"\{[^{}]{1,2000}\}")
-_TELLING = lazy_pattern(r"[/@_]|[a-z][A-Z]|\w\.[A-Za-z_]|\d(?:\D|\d{4}|(?<=\D.))")
+_KEYED = re.compile(r'"([A-Za-z_][\w.-]{0,40})"\s{0,20}:\s{0,20}(?:"([^"\\\n]{1,100})"|(-?\d[\d.]{0,20}))')
+_KEY_ALONE = re.compile(r'"[A-Za-z_][\w.-]{0,40}"(?=\s{0,20}:)')
+_ROW = re.compile(r"\{[^{}]{1,2000}\}")
+_TELLING = re.compile(r"[/@_]|[a-z][A-Z]|\w\.[A-Za-z_]|\d(?:\D|\d{4}|(?<=\D.))")
 """Fewer than five digits alone are no name: half of all words with digits."""
-_WITH_PORT = lazy_pattern(r"[^:/]+:\d{4,5}")
-_CONTEXT_LINE = lazy_pattern(r"\.\w{1,8}(-\d+(?:-|$))")
+_WITH_PORT = re.compile(r"[^:/]+:\d{4,5}")
+_CONTEXT_LINE = re.compile(r"\.\w{1,8}(-\d+(?:-|$))")
 """The number of a line next to a match of `grep`, behind the name of its file."""
-_NOISE = lazy_pattern(
+_NOISE = re.compile(
     r"(?i:l\d+(?:-l?\d+)?|0x[\da-f]+|v\d+\.\d[\w.-]*)|\d+-+\d+|__\w+"
     r"|(?:toolu|call|chatcmpl|msg|resp|fc|rs)_\w{8,}|[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}"
 )
@@ -80,9 +79,9 @@ _NOISE = lazy_pattern(
 have a key."""
 UNSPOKEN = frozenset({"url", "number"})
 """Kinds that are no names if only results have them: at most 2 % are used again."""
-_URL = lazy_pattern(r"https?://\S{3,}")
-_PATH = lazy_pattern(r"(?!/dev/)[~.]{0,2}/?(?:[\w@.+~-]+/)+[\w@.+-]*(?::\d+)*")
-_NO_PATH = lazy_pattern(
+_URL = re.compile(r"https?://\S{3,}")
+_PATH = re.compile(r"(?!/dev/)[~.]{0,2}/?(?:[\w@.+~-]+/)+[\w@.+-]*(?::\d+)*")
+_NO_PATH = re.compile(
     r"(?P<email>[\w.+-]++@[\w-]+(?:\.[\w-]+)+)"
     r"|(?P<number>#\d{1,8}|(?!\d{1,5}-\d{1,5}$|\d*000$)\+?\d[\d-]{3,20}\d)"
     r"|(?i:x\d+|[+-]?\d[\d.,]*(?:st|nd|rd|th|x|h|m|s|ms|us|ns|px|em|rem|pt|d|k|kb|mb|gb|b|am|pm|v|z)?|\d{4}-\d\d-\d\dT[\d:.+-]+)"
@@ -90,16 +89,16 @@ _NO_PATH = lazy_pattern(
     r"|(?P<symbol>(?=[\w-]*(?:_|[a-z][A-Z]|\.\w\w))[A-Za-z_][\w-]*+(?:\.[A-Za-z_][\w-]*+)*)"
 )
 """The kinds of a word without a slash, the first that fits; measures, such as `10ms`, are of none. Symbols are also file names."""
-_KEY = lazy_pattern(r"[\w.$@/-]+(?: [\w.$@/-]+){0,2}")
+_KEY = re.compile(r"[\w.$@/-]+(?: [\w.$@/-]+){0,2}")
 """Any other name of an argument is a text of its own, and heads no line."""
 _NAMING_KEY = lru_cache(
-    lazy_pattern(
+    re.compile(
         r"(?:id|ids|key|code|number|email|phone|url|uri|branch|commit|sha|hash|token|ref|version|name|username|host|port)$",
         re.I,
     ).search
 )
 _DULL_KEY = lru_cache(
-    lazy_pattern(r"(?:description|timeout|limit|offset|output_?mode|status|active_?form)$", re.I).search
+    re.compile(r"(?:description|timeout|limit|offset|output_?mode|status|active_?form)$", re.I).search
 )
 """Both are asked for each value, and there are few keys."""
 

@@ -11,8 +11,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
-from compaction_hooks.text.patterns import lazy_pattern
-
 
 class Section(StrEnum):
     """The part of the text that an item belongs to, in the order of the text. The value is the heading.
@@ -65,19 +63,19 @@ MAX_LINES = 2_000
 """The most lines of a summary that are read: ours have a tenth."""
 
 _ESCAPED_CLOSE = "<\\/request>"
-_REQUEST_TAG = lazy_pattern(r"<(?=\s*+/?\s*request)", re.IGNORECASE)
-_HEADING = lazy_pattern(
+_REQUEST_TAG = re.compile(r"<(?=\s*+/?\s*request)", re.IGNORECASE)
+_HEADING = re.compile(
     r"#{1,6}\s+(?=\S|\s$)(.{1,100}?)\s*#*$|(?:\d{1,2}\.\s+)?\*\*([^*\n]{1,100}?):?\*\*:?$|\d{1,2}\.\s+([A-Z][^.:\n]{2,60}):$"
     r"|<(overall_goal|active_constraints|key_knowledge|artifact_trail|file_system_state|recent_actions|current_plan|task_state)>$"
 )
 """In Markdown, in bold letters, with a number, and the tags of Gemini CLI."""
-_BULLET = lazy_pattern(r"\A(?:[-*+•]|\d{1,3}[.)])\s+")
-_BOX = lazy_pattern(r"\[([ xX~/-]|DONE|IN PROGRESS|TODO)\]\s*")
-_QUOTED = lazy_pattern(r'"(.+)"')
+_BULLET = re.compile(r"\A(?:[-*+•]|\d{1,3}[.)])\s+")
+_BOX = re.compile(r"\[([ xX~/-]|DONE|IN PROGRESS|TODO)\]\s*")
+_QUOTED = re.compile(r'"(.+)"')
 _QUOTING = "all user messages"
 """The heading under which Claude Code's summaries quote the user."""
-_NOTHING = lazy_pattern(r"[\s(*_-]*+(?:none|n/a)?[\s).*_-]*$", re.IGNORECASE)
-_META = lazy_pattern(
+_NOTHING = re.compile(r"[\s(*_-]*+(?:none|n/a)?[\s).*_-]*$", re.IGNORECASE)
+_META = re.compile(
     r"\[?(?:the )?conversation (?:history|summary|is summari[sz]ed)\b|(?:please )?continue (?:the conversation|from where|with the)"
     r"|this session is being continued|<\\?/?[a-z]+(?:_[a-z]+)*>$|(?:summary|analysis):$|if you need specific details from before"
     r"|\(left out: ",

@@ -25,7 +25,6 @@ from compaction_hooks.summary.extractive.text import (
 )
 from compaction_hooks.summary.harness import is_request, is_summary_message, strip_harness, without_draft
 from compaction_hooks.text.escaping import neutralize
-from compaction_hooks.text.patterns import lazy_pattern
 
 SENTENCE_CHARS = 300
 """The most characters of a sentence in an item."""
@@ -47,7 +46,7 @@ MAX_SENTENCES, MAX_SENTENCE_CHARS = 2_000, 1_000
 QUOTED_CHARS = 40
 """The characters at the beginning of a request that a quotation shares with it."""
 
-_SMALL_TALK = lazy_pattern(
+_SMALL_TALK = re.compile(
     r"(?:\[[\d-]{8,10}\]\s*)?(?:(?:ah|oh|yes|yeah|no)[,!.]? )*(?:you(?:'?re| are) (?:\w+ )?(?:right|correct)\b|"
     r"(?:hi|hello|hey|thanks|thank you|ok|okay|great|sure|of course|certainly|no problem|you'?re welcome|"
     r"good (?:morning|evening|night|idea)|i understand|i see|i'?m (?:glad|sorry)|glad to|sounds (?:good|great|really|like)|"
@@ -58,7 +57,7 @@ _SMALL_TALK = lazy_pattern(
     r"ありがとう|こんにちは)",
     re.IGNORECASE,
 )
-_LIST_MARK = lazy_pattern(r"\A(?:[-*+#>]+\s+|\d{1,3}[.)]\s+|\[[ xX~/-]\]\s*)+")
+_LIST_MARK = re.compile(r"\A(?:[-*+#>]+\s+|\d{1,3}[.)]\s+|\[[ xX~/-]\]\s*)+")
 
 
 def request_texts(messages: Iterable[Message], earlier: Iterable[str] = ()) -> list[str]:

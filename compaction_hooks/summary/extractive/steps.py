@@ -25,7 +25,6 @@ from compaction_hooks.summary.extractive.attempts import name_attempts, name_awa
 from compaction_hooks.summary.extractive.outline import Item, Section
 from compaction_hooks.summary.extractive.text import both_ends, defuse, one_line, size
 from compaction_hooks.text.escaping import neutralize, remove_noise
-from compaction_hooks.text.patterns import lazy_pattern
 from compaction_hooks.view.texts import RECALL_TOOL
 
 NAME_CHARS = 60
@@ -57,15 +56,15 @@ FAILING, MENDED, REPEATED, SILENT = 1.5, 0.4, 0.1, 0.9
 """Factors for a step that still fails, for a failure before a success, for a step that kept messages repeat, and for one without an
 outcome."""
 
-_READ_NAME = lazy_pattern(
+_READ_NAME = re.compile(
     r"get|read|list|ls$|find|search|grep|glob|view|open|show|fetch|look|query|check|describe|calculat|count|cat$|head$|tail$"
     r"|stat$|inspect|task_?output",
     re.IGNORECASE,
 )
-_WEB_NAME = lazy_pattern(r"browse|web", re.IGNORECASE)
-_EDIT_NAME = lazy_pattern(r"edit|write|replace|insert|patch", re.IGNORECASE)
-_SHELL_NAME = lazy_pattern(r"bash|shell|exec|terminal|command|run", re.IGNORECASE)
-_NO_STEP = lazy_pattern(
+_WEB_NAME = re.compile(r"browse|web", re.IGNORECASE)
+_EDIT_NAME = re.compile(r"edit|write|replace|insert|patch", re.IGNORECASE)
+_SHELL_NAME = re.compile(r"bash|shell|exec|terminal|command|run", re.IGNORECASE)
+_NO_STEP = re.compile(
     rf"think$|{RECALL_TOOL}$|todo|task_?(?:create|update|list|get)|update_?plan|send_?message$|(?:enter|exit)_?plan",
     re.IGNORECASE,
 )
@@ -76,36 +75,34 @@ _READ_PROGRAMS = frozenset({
 })
 _READ_GIT = frozenset({"status", "log", "diff", "show", "branch", "blame", "ls-files", "grep", "rev-parse", "remote"})
 # fmt: on
-_ERROR_LINE = lazy_pattern(
+_ERROR_LINE = re.compile(
     r"error|exception|failed|failure|fatal|panic|denied|not found|no such|cannot|can't|unable|invalid|undefined|unexpected"
     r"|--- FAIL|错误|失败|エラー|오류",
     re.IGNORECASE,
 )
-_CANCELLED = lazy_pattern(r"sibling tool call|command (?:was )?(?:aborted|cancelled)", re.IGNORECASE)
+_CANCELLED = re.compile(r"sibling tool call|command (?:was )?(?:aborted|cancelled)", re.IGNORECASE)
 """Of a call that another call or the user stopped: it says nothing of the call itself."""
-_WRAPPER = lazy_pattern(
+_WRAPPER = re.compile(
     r"</?[a-z_]+>|\[Command finished with exit code \d+\]|\[Python Interpreter: [^\[\]]*\]|[=*_~#-]{4,}"
 )
-_SAYS_NOTHING = lazy_pattern(
-    r"\W*(?:ok|no output|\w|(?:exit code|returncode|command exited)\W*\d+)?\W*$", re.IGNORECASE
-)
+_SAYS_NOTHING = re.compile(r"\W*(?:ok|no output|\w|(?:exit code|returncode|command exited)\W*\d+)?\W*$", re.IGNORECASE)
 """A line without a word, or of one that is said of all: a bracket, the fence of a code block, "ok"."""
-_COMMITTED = lazy_pattern(r"^\[[\w./-]+ (?:\(root-commit\) )?[0-9a-f]{7,40}\] \S.*", re.MULTILINE)
+_COMMITTED = re.compile(r"^\[[\w./-]+ (?:\(root-commit\) )?[0-9a-f]{7,40}\] \S.*", re.MULTILINE)
 """The line of Git about a commit."""
-_PATCH = lazy_pattern(r"\*\*\* (?:Begin|Update|Add)|--- |diff --git|@@ ")
-_DEFINITION = lazy_pattern(
+_PATCH = re.compile(r"\*\*\* (?:Begin|Update|Add)|--- |diff --git|@@ ")
+_DEFINITION = re.compile(
     r"\s*(?:(?:export|default|public|private|protected|internal|static|async|abstract|final|override|pub(?:\(\w+\))?)\s+)*"
     r"(?:def|class|func|function|fn|fun|struct|enum|interface|trait|impl|type|module|protocol)\s+[\w(]"
 )
-_LEADING_CD = lazy_pattern(r"\A(?:\s*cd\s+\S+\s*(?:&&|;)\s*)+")
-_COUNT = lazy_pattern(r" \(x(\d{1,9})\)$")
-_OMITTED = lazy_pattern(r"\d+ more steps?, not listed: (.+)$")
-_OMITTED_TOOL = lazy_pattern(r"([^;()]+) (\d{1,9})")
+_LEADING_CD = re.compile(r"\A(?:\s*cd\s+\S+\s*(?:&&|;)\s*)+")
+_COUNT = re.compile(r" \(x(\d{1,9})\)$")
+_OMITTED = re.compile(r"\d+ more steps?, not listed: (.+)$")
+_OMITTED_TOOL = re.compile(r"([^;()]+) (\d{1,9})")
 _FAILED, _LATER_OK = "FAILED: ", "; later ok"
 
 SAYS, SAID, REFUSED = "its result says: ", "its result said: ", "refused"
 """The outcome of such a call in the first summary and in the next, in front of the words; and in all later ones, without them."""
-_TOLD = lazy_pattern(rf"^(.* -> FAILED: )(?:{SAYS}|({SAID}))(.*?)((?:; later ok)?(?: \(x\d{{1,9}}\))?)$", re.MULTILINE)
+_TOLD = re.compile(rf"^(.* -> FAILED: )(?:{SAYS}|({SAID}))(.*?)((?:; later ok)?(?: \(x\d{{1,9}}\))?)$", re.MULTILINE)
 """The line of such a call in a summary."""
 
 

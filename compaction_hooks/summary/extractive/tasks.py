@@ -10,7 +10,6 @@ from compaction_hooks.messages import Message
 from compaction_hooks.summary.extractive.outline import Item, Section
 from compaction_hooks.summary.extractive.statements import PROSE_CHARS, is_prose, is_small_talk, spoken_sentences
 from compaction_hooks.summary.extractive.text import quote
-from compaction_hooks.text.patterns import lazy_pattern
 
 TASK_CHARS = 160
 """The most characters of one task's text."""
@@ -31,9 +30,9 @@ _STATES = _DONE_STATES | {
 }
 # fmt: on
 """As `_state` spells them."""
-_TASK_NAME = lazy_pattern(r"task|todo|plan", re.IGNORECASE)
-_BOX = lazy_pattern(r"^[ \t]*[-*+] \[([ xX])\] +(.{3,300})$", re.MULTILINE)
-_CREATED = lazy_pattern(r"#(\w{1,12})\b")
+_TASK_NAME = re.compile(r"task|todo|plan", re.IGNORECASE)
+_BOX = re.compile(r"^[ \t]*[-*+] \[([ xX])\] +(.{3,300})$", re.MULTILINE)
+_CREATED = re.compile(r"#(\w{1,12})\b")
 
 
 def task_items(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
+
 from compaction_hooks.text.escaping import neutralize
-from compaction_hooks.text.patterns import lazy_pattern
 from compaction_hooks.text.shortening import shorten
 
 ASCII_CHARS_PER_TOKEN = 2.8
@@ -16,14 +17,14 @@ CUT_OFF = " [...]"
 TAIL_PERCENT = 35
 """The part of a cut text that is from its end: requests put the wish first or last, and material between."""
 
-_LEFT_OUT = lazy_pattern(r"\n\[\.\.\. (\d{1,3}(?:,\d{3}){0,5}) characters left out \.\.\.\]\n")
-_TAG_OPENING = lazy_pattern(r"<(?=[/!?|a-zA-Z])")
-_SENTENCE = lazy_pattern(
+_LEFT_OUT = re.compile(r"\n\[\.\.\. (\d{1,3}(?:,\d{3}){0,5}) characters left out \.\.\.\]\n")
+_TAG_OPENING = re.compile(r"<(?=[/!?|a-zA-Z])")
+_SENTENCE = re.compile(
     # A control sign is a space of the line that an item becomes, and that is split again in the next round.
     r"[^.!?。！？；\n]+(?:[.!?](?=[^\s\x00-\x1f\x7f-\x9f])[^.!?。！？；\n]*)*[.!?。！？；]*[\"'”’」』》)]*"
 )
-_CONTROL = lazy_pattern(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029]")
-_PASTED = lazy_pattern(
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029]")
+_PASTED = re.compile(
     r"\s{0,40}(?:[-*] )?(?:"
     # Quotations, prompts of a shell, changes, comments and keys of code
     r">|\$ |@@ |(?:\+\+\+|---) (?:[ab]/|/dev)|//|/\*|\"[\w-]+\":"

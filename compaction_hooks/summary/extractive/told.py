@@ -13,7 +13,6 @@ from compaction_hooks.summary.extractive.outline import Item, Section
 from compaction_hooks.summary.extractive.statements import SENTENCE_CHARS, is_small_talk, spoken_sentences
 from compaction_hooks.summary.extractive.text import has_wide, one_line, quote, size
 from compaction_hooks.summary.harness import is_foreign_summary, is_request
-from compaction_hooks.text.patterns import lazy_pattern
 
 SHORT_CHARS, SHORT_WIDE_CHARS = 60, 20
 """Small talk below this length, without a name in it, tells nothing; the second for scripts without spaces."""
@@ -22,20 +21,20 @@ MINIMUM_LETTERS = 0.45
 TALK = 0.4
 """Factor for longer small talk, and for the part of a question's value that its names give."""
 
-_PREFERENCE = lazy_pattern(
+_PREFERENCE = re.compile(
     r"\b(?:my name is|i am|i'm|i like|i love|i enjoy|i prefer|i hate|i want|i need|i live|i work|my \w+ (?:is|are|was)|"
     r"favou?rite|birthday|call me|ich bin|ich mag|je suis|j'aime|me llamo|me gusta)\b"
     r"|我叫|我是|我喜欢|我喜歡|我爱|我愛|我最|我想|我要|我住|我的|喜欢|生日|私は|好き",
     re.IGNORECASE,
 )
-_LABEL = lazy_pattern(r"[A-Z]{3,}(?:[ _-][A-Z]{2,}){0,3}:\s")
+_LABEL = re.compile(r"[A-Z]{3,}(?:[ _-][A-Z]{2,}){0,3}:\s")
 """A label in capitals, such as "NOTE:": its writer wants the sentence to be noticed."""
-_TERM = lazy_pattern(r"[^\W\d_]{2,}|\d+")
-_QUOTED = lazy_pattern(r"[\"“《「『](?=\S)[^\"”》」』\n]{2,60}[\"”》」』]")
-_PROPER = lazy_pattern(r"(?<=[a-z,;:'’(\"“] )[A-Z][\w'’.-]+(?: (?:[A-Z][\w'’.-]+|of|the|and|&))*")
-_ENUMERATION = lazy_pattern(r"、|, (?:and |or )?|和")
-_NUMBER = lazy_pattern(r"\d+")
-_DATE = lazy_pattern(r"\[\d{4}-\d\d?-\d\d?\]\s*")
+_TERM = re.compile(r"[^\W\d_]{2,}|\d+")
+_QUOTED = re.compile(r"[\"“《「『](?=\S)[^\"”》」』\n]{2,60}[\"”》」』]")
+_PROPER = re.compile(r"(?<=[a-z,;:'’(\"“] )[A-Z][\w'’.-]+(?: (?:[A-Z][\w'’.-]+|of|the|and|&))*")
+_ENUMERATION = re.compile(r"、|, (?:and |or )?|和")
+_NUMBER = re.compile(r"\d+")
+_DATE = re.compile(r"\[\d{4}-\d\d?-\d\d?\]\s*")
 
 
 def fact_items(messages: Sequence[Message], earlier: Sequence[Item]) -> list[Item]:
