@@ -6,6 +6,7 @@ a table next to it. An argument whose default is None may be None.
 
 from __future__ import annotations
 
+import difflib
 import functools
 import inspect
 import os
@@ -255,8 +256,6 @@ def check_names(
     names = sorted(set(known) - {"self"})
     for name, value in given.items():
         if name not in names:
-            import difflib  # slow to import, and needed only for the error
-
             near = difflib.get_close_matches(name, [*names, *others], n=1, cutoff=NEAR_ENOUGH)
             fix = f"did you mean {others.get(near[0], near[0])}?" if near else f"it takes {', '.join(names)}"
             raise TypeError(f"{function} got an unexpected argument {name}={format_value(value)}: {fix}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import Any, cast, get_args
 
@@ -311,7 +312,6 @@ class ModelSettings:
         return "" if self._is_one else f"settings[{self._find(model)[0]!r}]: "
 
     def _find(self, model: str | None) -> tuple[str, CompactionSettings]:
-        from fnmatch import fnmatchcase
 
         names = [*names_of(model.strip().lower())] if model is not None else [""]
         return next(

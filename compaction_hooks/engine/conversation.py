@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Set
 from typing import Final, Generic, NamedTuple, cast
 
 from compaction_hooks.engine.cooldown import Cooldown, Pause
-from compaction_hooks.engine.reasoning import BoundReasoning
+from compaction_hooks.engine.reasoning import StaleReasoning
 from compaction_hooks.engine.records import Records, StoreQueue
 from compaction_hooks.engine.sizes import KnownModel, LastSent, Sizes
 from compaction_hooks.files import FileOperations
@@ -106,7 +106,7 @@ class Conversation(Generic[M]):
         self.records = Records()
         self.sizes = Sizes()
         self.cooldown = Cooldown()
-        self.reasoning = BoundReasoning()
+        self.reasoning = StaleReasoning()
         self.flight: InFlight | None = None
         self.newest_view: LastSent[M] | None = None
         self.projected: Projected[M] | None = None

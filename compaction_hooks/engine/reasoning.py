@@ -1,4 +1,11 @@
-"""The views that a model made its reasoning behind: models that bind it refuse it behind others."""
+"""Sealed reasoning of a conversation that a model would refuse, because it made it behind other messages.
+
+1. Reasoning is *stale* if the beginning of what is sent is another one than when the model made it.
+2. When that beginning changes (another record, an edit, another system prompt, a refusal), all reasoning so far is stale from then
+   on, also if the former beginning comes back. So one number tells it: reasoning before that run is stale.
+3. A record tells what was stale when it was made, and a note for the store what became stale since, for the next process.
+4. A model whose provider refused reasoning twice gets none any more: something changes in each request that no list shows.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +22,8 @@ from compaction_hooks.view.reasoning import ALL_RUNS, NOT_STALE, newest_reasonin
 from compaction_hooks.view.record import CompactionRecord, StaleRuns, reasoning_note
 
 
-class BoundReasoning:
-    """The reasoning of one conversation that a model would refuse, because it made it behind other messages.
-
-    The rule: when the beginning of what is sent changes (another record, an edit, another system prompt, a refusal), all reasoning so far
-    is stale from then on, also if the former beginning comes back.
+class StaleReasoning:
+    """The stale reasoning of one conversation.
 
     Attributes:
         refusals: How often the provider of each model refused reasoning; None is the controller's own model.
@@ -126,7 +130,7 @@ class BoundReasoning:
         return reasoning_note(None, StaleRuns(0, self.until), self.refusals) if is_of_use else None
 
     def record_undo(self) -> CompactionRecord | None:
-        """Record that the view of a record's parent comes back; return a note for the next process, which may make the next call."""
+        """Record that the view of a record's parent comes back; return a note for the process that makes the next call."""
         history = self.history
         if self._is_useless or (history is not None and newest_reasoning(history, NOT_STALE) < 0):
             return None

@@ -13,11 +13,10 @@ from typing import ClassVar, Final, NamedTuple, cast
 from compaction_hooks import arguments
 from compaction_hooks.errors import ConfigurationError, FormatError
 from compaction_hooks.formats._json import Fields, fields_of, list_of, message_fields, text_of
-from compaction_hooks.formats._reading import content_blocks, foreign_error, recognize
+from compaction_hooks.formats._owners import CHAT_ROLES, Owner, find_owner, foreign_error
+from compaction_hooks.formats._reading import content_blocks
 from compaction_hooks.messages import Format, M, Media, Message, Part, PartAddress, Text, ToolCall, ToolResult
 
-CHAT_ROLES: Final = ("tool", "function")
-"""Roles of OpenAI chat that no other format has."""
 _SAYING: Final = frozenset({"role", "content", "type"})
 
 
@@ -33,7 +32,7 @@ class DictFormat(Format[Fields]):
         ConfigurationError: the fields include role, content or type.
     """
 
-    own_blocks: frozenset[str]
+    owner: ClassVar[Owner]
     _text_type: ClassVar[str] = "text"
     _content: ClassVar[str] = "content"
     _merged_roles: ClassVar[tuple[str, ...]] = ("user",)
@@ -55,30 +54,20 @@ class DictFormat(Format[Fields]):
             pieces: The neutral messages read from the message.
         """
 
-    def wrote(self, fields: Fields, /) -> bool:
-        """Return whether a message is surely in this format. False for plain text, which is the same in all formats."""
-        blocks = map(fields_of, list_of(fields.get(self._content)) or ())
-        return any(block is not None and self._owns(block) for block in blocks)
-
-    def _owns(self, block: Fields) -> bool:
-        return text_of(block.get("type")) in self.own_blocks
-
     def _unreadable(self, fields: Fields, wanted: str) -> FormatError:
         """Return the error for a message without a role; it names the other format if one can read the message."""
-        other = recognize(fields)
-        return (
-            FormatError(wanted) if other is None or isinstance(self, type(other)) else foreign_error("a message", other)
-        )
+        other = find_owner(fields)
+        return FormatError(wanted) if other is None or other is self.owner else foreign_error("a message", other)
 
     def _refuse_chat_message(self, fields: Fields) -> None:
         """Refuse an OpenAI chat message with tool calls, or of a tool, in a conversation of another format."""
-        if (fields.get("tool_calls") or fields.get("role") in CHAT_ROLES) and (other := recognize(fields)):
+        if (fields.get("tool_calls") or fields.get("role") in CHAT_ROLES) and (other := find_owner(fields)):
             raise foreign_error("a message with tool calls or of a tool", other)
         self._refuse_parts(fields)
 
     def _refuse_parts(self, fields: Fields) -> None:
         """Refuse a Gemini content in a conversation of another format, which would read it as empty."""
-        if "parts" in fields and (other := recognize(fields)):
+        if "parts" in fields and (other := find_owner(fields)):
             raise foreign_error("a message with parts", other)
 
     def summary(self, text: str, /) -> Fields:

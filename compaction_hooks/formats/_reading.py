@@ -1,4 +1,4 @@
-"""Readers of providers' blocks, contents and messages into neutral parts; which messages and blocks are of which format.
+"""Readers of providers' blocks, contents and messages into neutral parts.
 
 Media are identified by their content, so that the same image has the same identity in every format.
 
@@ -7,15 +7,15 @@ Reading is lenient: a block whose shape is not the documented one becomes an `Op
 
 from __future__ import annotations
 
+import base64
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
-from importlib import import_module
-from typing import Final, Protocol, TypeAlias, cast
+from typing import Final, TypeAlias
+from urllib.parse import unquote_to_bytes
 
-from compaction_hooks.arguments import package_of
 from compaction_hooks.errors import FormatError
-from compaction_hooks.formats._json import ADAPTERS, Fields, block_content, fields_of, list_of, text_of, to_json
+from compaction_hooks.formats._json import Fields, block_content, fields_of, list_of, text_of, to_json
+from compaction_hooks.formats._owners import find_block_owner, foreign_error
 from compaction_hooks.formats.answers import STOP_REASONS, read_usage
 from compaction_hooks.messages import (
     Media,
@@ -91,8 +91,6 @@ def thinking_block(fields: Fields) -> Thinking | None:
 
 def media_from_base64(data: str, media_type: str, *, name: str = "") -> Media:
     """Return media identified by the hash of its bytes, or of the text itself if that is not base64."""
-    import base64  # few conversations hold media
-
     try:
         raw = base64.b64decode(data)
     except ValueError:
@@ -128,8 +126,6 @@ def media_from_url(url: str, kind: str, *, low_detail: bool = False, name: str =
     if header.endswith(";base64"):
         identity = media_from_base64(body, media_type).identity
     else:
-        from urllib.parse import unquote_to_bytes  # rarely needed, and slow to import
-
         identity = hashlib.sha256(unquote_to_bytes(_bytes(body))).hexdigest()
     return Media(media_type, identity, low_detail=low_detail, name=name, data_chars=len(body))
 
@@ -179,8 +175,7 @@ def _own(fields: Fields) -> Opaque:
         FormatError: another format owns the block.
     """
     kinds = {text_of(fields["type"])} if "type" in fields else fields.keys()
-    owner = next((known for known in map(_known_format, MODULES) if not known.own_blocks.isdisjoint(kinds)), None)
-    if owner is not None:
+    if (owner := find_block_owner(kinds)) is not None:
         raise foreign_error(f"a content block of type {next(iter(kinds))!r}", owner)
     return opaque(fields)
 
@@ -243,61 +238,4 @@ def build_message(role: Role, parts: tuple[Part, ...], fields: Fields) -> Messag
         model=text_of(fields.get("model")) or None,
         stop_reason=STOP_REASONS.get(reason),
         is_summary=is_summary,
-    )
-
-
-# -- whose messages are whose
-
-
-class KnownFormat(Protocol):
-    """A format that can be recognized by its messages.
-
-    Attributes:
-        own_blocks: Types of content blocks of this format alone (calls, results, media), which no other format may ignore; keys
-            of blocks if these have no type.
-    """
-
-    own_blocks: frozenset[str]
-
-    def wrote(self, fields: Fields, /) -> bool:
-        """Return whether a message is surely in this format. False for plain text, which is the same in all formats."""
-        ...
-
-
-MODULES: Final = {
-    "OpenAIChatFormat": "openai_chat",
-    "OpenAIResponsesFormat": "openai_responses",
-    "AnthropicFormat": "anthropic",
-    "GeminiFormat": "gemini",
-    "BedrockConverseFormat": "bedrock_converse",
-}
-"""The formats recognized by their messages, the first match first, each with its module; a new format is added here."""
-
-
-def recognize(message: object) -> KnownFormat | None:
-    """Return the format that a message is surely written in; None for plain text."""
-    fields = None if package_of(message, ADAPTERS) else fields_of(message)
-    if fields is None or _is_plain(fields):
-        return None
-    return next((known for known in map(_known_format, MODULES) if known.wrote(fields)), None)
-
-
-def _is_plain(fields: Fields) -> bool:
-    """Return whether a message is the same in all formats: then none of them is imported for it."""
-    role, content = fields.get("role"), fields.get("content")
-    is_text = role in ("system", "user", "assistant") and isinstance(content, str)
-    return is_text and fields.keys() <= {"role", "content", "name"}
-
-
-@cache
-def _known_format(name: str) -> KnownFormat:
-    """Return the format of a class, which is imported when it is first asked for a message."""
-    return cast("KnownFormat", getattr(import_module(f"compaction_hooks.formats.{MODULES[name]}"), name)())
-
-
-def foreign_error(subject: str, owner: KnownFormat) -> FormatError:
-    """Return the error for a part of another format; it names the `format` to set."""
-    return FormatError(
-        f"{subject} is of another format than its conversation: where all messages are like this one, write "
-        f"format={type(owner).__name__}(), from compaction_hooks.formats; else keep to one format"
     )

@@ -11,6 +11,7 @@ from typing import Final
 from compaction_hooks.formats._block_format import BlockFormat
 from compaction_hooks.formats._dict_format import replace_block_text, replace_result_text
 from compaction_hooks.formats._json import Fields, as_json_text, fields_of, text_of
+from compaction_hooks.formats._owners import ANTHROPIC
 from compaction_hooks.formats._reading import (
     BlockReader,
     media_from_base64,
@@ -35,28 +36,11 @@ class AnthropicFormat(BlockFormat):
 
     name = "anthropic"
     _subject = "an Anthropic message"
-    own_blocks = frozenset(
-        {
-            "tool_use",
-            "tool_result",
-            "server_tool_use",
-            "mcp_tool_use",
-            "mcp_tool_result",
-            "web_search_tool_result",
-            "web_fetch_tool_result",
-            "code_execution_tool_result",
-        }
-    )
+    owner = ANTHROPIC
 
     def native(self, items: Sequence[Mapping[str, object]], /) -> list[Fields]:
         """Return an assistant message of these blocks."""
         return [{"role": "assistant", "content": [*items]}]
-
-    def _owns(self, block: Fields) -> bool:
-        """Return whether a block is Anthropic's own: also images and documents, but only with Anthropic's `source`."""
-        # LiteLLM accepts blocks of these types among chat messages, in another shape.
-        is_source = block.get("type") in ("image", "document") and fields_of(block.get("source")) is not None
-        return is_source or super()._owns(block)
 
     def _read_block(self, block: object, role: Role) -> Part:
         return read_own_block(block, _READERS.get(role, _TEXT_BLOCKS))
@@ -116,7 +100,7 @@ def _result(fields: Fields) -> ToolResult:
 
 _TEXT_BLOCKS: Final[Mapping[str, BlockReader]] = {
     "text": text_block,
-    **dict.fromkeys(AnthropicFormat.own_blocks, opaque),
+    **dict.fromkeys(ANTHROPIC.blocks, opaque),
 }
 _RESULT_BLOCKS: Final[Mapping[str, BlockReader]] = {**_TEXT_BLOCKS, "image": _image, "document": _document}
 _READERS: Final[Mapping[Role, Mapping[str, BlockReader]]] = {

@@ -10,6 +10,7 @@ from typing import Final
 
 from compaction_hooks.formats._block_format import BlockFormat
 from compaction_hooks.formats._json import Fields, as_json_text, block_content, fields_of, list_of, text_of, to_json
+from compaction_hooks.formats._owners import BEDROCK_CONVERSE
 from compaction_hooks.formats._reading import media_from_data, read_own_block
 from compaction_hooks.formats._signatures import sealed_chars
 from compaction_hooks.messages import Media, Opaque, Part, Role, Text, Thinking, ToolCall, ToolResult
@@ -34,15 +35,8 @@ class BedrockConverseFormat(BlockFormat):
     name = "bedrock_converse"
     provider = "bedrock"
     _subject = "a Converse message"
-    own_blocks = frozenset(
-        {"toolUse", "toolResult", "reasoningContent", "cachePoint", "guardContent", "citationsContent"}
-    )
+    owner = BEDROCK_CONVERSE
     _merged_roles = ("user", "assistant")  # the assistant is twice in a row where `repair` dropped a result between
-
-    def wrote(self, fields: Fields, /) -> bool:
-        """Return whether a message is surely in this format: its blocks have no type, but keys of Converse."""
-        blocks = [fields_of(block) or {} for block in list_of(fields.get("content")) or ()]
-        return bool(blocks) and not any("type" in block or _KEYS.isdisjoint(block) for block in blocks)
 
     def request(self, text: str, /) -> Fields:
         """Return a new user message with this text."""
@@ -89,9 +83,6 @@ class BedrockConverseFormat(BlockFormat):
                 return {**block, "toolUse": {**(fields_of(block["toolUse"]) or {}), "input": json_object(text)}}
             case Text() | Media():
                 return {**block, "text": text} if "text" in block else {"text": text}
-
-
-_KEYS: Final = BedrockConverseFormat.own_blocks | {"text", *_MEDIA}
 
 
 def _read_result(result: Fields) -> ToolResult:

@@ -23,6 +23,7 @@ from compaction_hooks.formats._json import (
     text_of,
     to_json,
 )
+from compaction_hooks.formats._owners import GEMINI
 from compaction_hooks.formats._reading import content_blocks, media_from_data, media_from_url
 from compaction_hooks.formats._signatures import PLACEHOLDER, sealed_chars
 from compaction_hooks.messages import (
@@ -65,15 +66,10 @@ class GeminiFormat(BlockFormat):
     """
 
     name = "gemini"
-    own_blocks = frozenset[str]()
+    owner = GEMINI
     _content = "parts"
     _answering_role = "model"
     _merged_roles = ("user", "model", "function")
-
-    def wrote(self, fields: Fields, /) -> bool:
-        """Return whether a message is surely in this format: it has parts, and these have no type."""
-        parts = list_of(fields.get("parts"))
-        return parts is not None and not any("type" in (fields_of(part) or {}) for part in parts)
 
     def request(self, text: str, /) -> Fields:
         """Return a new user content with this text."""

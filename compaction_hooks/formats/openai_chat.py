@@ -10,7 +10,6 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Final, cast
 
 from compaction_hooks.formats._dict_format import (
-    CHAT_ROLES,
     DictFormat,
     Located,
     call_at,
@@ -29,6 +28,7 @@ from compaction_hooks.formats._json import (
     text_of,
     to_json,
 )
+from compaction_hooks.formats._owners import CHAT_ROLES, OPENAI_CHAT
 from compaction_hooks.formats._reading import (
     ROLES,
     BlockReader,
@@ -61,9 +61,6 @@ _ROLES: Final[Mapping[str, Role]] = {**ROLES, **dict.fromkeys(CHAT_ROLES, "tool"
 _REASONING_FIELDS: Final = ("thinking_blocks", "reasoning_details", "reasoning_content", "reasoning")
 _RARE_FIELDS: Final = frozenset({*_REASONING_FIELDS, "audio", "refusal", "function_call", "provider_specific_fields"})
 """Fields of an answer in addition to its content and its tool calls."""
-_OWN_FIELDS: Final = frozenset(
-    {"tool_calls", "tool_call_id", "function_call", "refusal", "audio", "reasoning_content", "reasoning_details"}
-)
 
 
 class OpenAIChatFormat(DictFormat):
@@ -76,7 +73,7 @@ class OpenAIChatFormat(DictFormat):
     """
 
     name = "openai_chat"
-    own_blocks = frozenset({"image_url", "input_audio"})
+    owner = OPENAI_CHAT
 
     def read(self, message: Fields, /) -> tuple[Message, ...]:
         """Read one message; exactly one piece.
@@ -113,10 +110,6 @@ class OpenAIChatFormat(DictFormat):
             return message["role"] == piece.role and holds(message, piece)
         except LookupError:  # a field or a part fewer than before
             return False
-
-    def wrote(self, fields: Fields, /) -> bool:
-        """Return whether a message is surely in this format. False for plain text, which is the same in all formats."""
-        return fields.get("role") in CHAT_ROLES or not _OWN_FIELDS.isdisjoint(fields) or super().wrote(fields)
 
     def answer(self, message: Fields, call: PartAddress, text: str, /) -> Fields:
         """Return a tool message that answers a tool call; a function message if the call is a legacy `function_call`.

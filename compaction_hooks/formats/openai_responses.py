@@ -18,6 +18,7 @@ from compaction_hooks.formats._dict_format import (
     without_items,
 )
 from compaction_hooks.formats._json import Fields, as_json_text, fields_of, list_of, message_fields, text_of
+from compaction_hooks.formats._owners import OPENAI_RESPONSES
 from compaction_hooks.formats._reading import (
     ROLES,
     build_message,
@@ -74,7 +75,7 @@ class OpenAIResponsesFormat(DictFormat):
     """
 
     name = "openai_responses"
-    own_blocks = frozenset({"input_text", "output_text", "input_image", "input_file", "computer_screenshot"})
+    owner = OPENAI_RESPONSES
     _text_type = "input_text"
 
     def read(self, message: Fields, /) -> tuple[Message, ...]:
@@ -100,12 +101,6 @@ class OpenAIResponsesFormat(DictFormat):
             )
         speaker: Role = "tool" if kind in _OUTPUTS else ROLES.get(role, "assistant")
         return (build_message(speaker, (_part(kind, fields),), fields),)
-
-    def wrote(self, fields: Fields, /) -> bool:
-        """Return whether a message is surely in this format. False for plain text, which is the same in all formats."""
-        is_text_message = fields.get("type") == "message" and isinstance(fields.get("content"), str)
-        is_item = "type" in fields if "role" not in fields else is_text_message
-        return is_item or super().wrote(fields)
 
     def request(self, text: str, /) -> Fields:
         """Return a new user message with this text."""

@@ -1,11 +1,11 @@
 """Answer a flow's effects, for async callers and for sync ones. Nothing here decides anything.
 
 A `GuardedCall` calls summarizer, store and event handlers: an error or a time-out comes back to the flow as a `Failure`.
-asyncio is imported where it is first needed, so that a sync program never loads it.
 """
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import logging
 import os
@@ -13,8 +13,9 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 from compaction_hooks.errors import ConfigurationError, RecordError
 from compaction_hooks.events import EventHandler
@@ -42,11 +43,6 @@ from compaction_hooks.runtime.guards import Signal, guard_stream, guard_stream_s
 from compaction_hooks.stores import RecordStore
 from compaction_hooks.summary.extractive import ExtractiveSummarizer
 from compaction_hooks.summary.request import Summarizer
-
-if TYPE_CHECKING:  # needed only when something is due
-    import asyncio
-    from concurrent.futures import Future
-
 
 logger = logging.getLogger("compaction_hooks")
 
@@ -258,7 +254,6 @@ async def _work_in_thread(function: Callable[[], object]) -> object:
 
 
 def _in_loop(future: Future[T]) -> asyncio.Future[T]:
-    import asyncio
 
     return asyncio.wrap_future(future)
 

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Generator
-from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar
+from concurrent.futures import Future
+from datetime import datetime
+from typing import Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
 from compaction_hooks.events import CompactionEvent
 from compaction_hooks.messages import M
 from compaction_hooks.summary.request import SummaryRequest
-
-if TYPE_CHECKING:  # slow to import, and needed only when something is due
-    from datetime import datetime
-
 
 T = TypeVar("T")
 
@@ -57,7 +55,6 @@ class InFlight:
     """
 
     def __init__(self) -> None:
-        from concurrent.futures import Future
 
         self.done: Future[Outcome] = Future()
         self.done.set_running_or_notify_cancel()  # no waiter can cancel it for the others

@@ -6,12 +6,11 @@ with the caller's context variables, for sync callers too: the call can go on wi
 The helper loop runs in a daemon thread: one for a process. A client such as `AsyncOpenAI` keeps its connections for the event loop
 of its first request. In a loop for each call it would find connections of a loop that has ended, fail, and send a request again
 that was paid for.
-
-asyncio is imported where it is first needed, so that a sync program never loads it.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import contextvars
 import inspect
@@ -19,14 +18,11 @@ import math
 import os
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from concurrent.futures import Future, wait
+from typing import Any, TypeAlias, cast
 
 from compaction_hooks.runtime.effects import Aborted, Failure, Success
 from compaction_hooks.runtime.guards import R, Signal
-
-if TYPE_CHECKING:  # slow to import, and needed only when something is due
-    import asyncio
-    from concurrent.futures import Future
 
 AnyFuture: TypeAlias = "asyncio.Future[R] | Future[R]"
 
@@ -123,12 +119,8 @@ async def until_done(future: AnyFuture[Any], seconds: float, signal: Signal | No
     while not future.done() and seconds > 0:
         step = seconds if signal is None else min(seconds, POLL_SECONDS)
         if is_sync:
-            from concurrent.futures import wait
-
             wait((cast("Future[Any]", future),), timeout=step)
         else:
-            import asyncio
-
             await asyncio.wait((cast("asyncio.Future[Any]", future),), timeout=step)
         if signal is not None and signal.is_set():
             return True
@@ -148,7 +140,6 @@ def _begin(
     if is_sync:
         thread = in_thread(lambda: _resolve(function(*arguments), seconds), name=SYNC_HELPER)
         return thread, thread
-    import asyncio
 
     if is_async(function):
         return None, asyncio.ensure_future(_capture(lambda: function(*arguments)))
@@ -157,7 +148,6 @@ def _begin(
 
 
 async def _capture(function: Callable[[], object]) -> Success | Failure:
-    import asyncio
 
     try:
         result = function()
@@ -169,7 +159,6 @@ async def _capture(function: Callable[[], object]) -> Success | Failure:
 
 
 async def _capture_from(thread: Future[Success | Failure]) -> Success | Failure:
-    import asyncio
 
     answer = await asyncio.wrap_future(thread)
     return answer if isinstance(answer, Failure) else await _capture(lambda: answer.value)
@@ -187,7 +176,6 @@ def in_thread(
     function: Callable[..., object], *arguments: object, name: str = "compaction-helper"
 ) -> Future[Success | Failure]:
     """Run a function in a daemon thread: one that hangs must not keep the program from ending."""
-    from concurrent.futures import Future
 
     future: Future[Success | Failure] = Future()
     future.set_running_or_notify_cancel()  # a waiter can no longer cancel it: it ends with the thread
@@ -221,7 +209,6 @@ class HelperLoop:
             TimeoutError: the awaitable had no result in time; it is cancelled.
             RuntimeError: no thread can be started.
         """
-        import asyncio
 
         async def in_time() -> R:
             async with asyncio.timeout(seconds):
@@ -251,7 +238,6 @@ def _answers(loop: asyncio.AbstractEventLoop, patience: float) -> bool:
 
 
 def _start_loop() -> asyncio.AbstractEventLoop:
-    import asyncio
 
     loop = asyncio.new_event_loop()
 

@@ -10,6 +10,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from dataclasses import replace
+from datetime import UTC, datetime
 from types import TracebackType
 from typing import Final, Generic, Protocol, SupportsFloat, TypeVar, cast
 
@@ -150,7 +151,6 @@ class GuardedClock:
 
 def system_clock() -> Instant:
     """Return the time of this machine."""
-    from datetime import UTC, datetime  # needed only when something is due
 
     return Instant(datetime.now(UTC), time.monotonic())
 

@@ -9,7 +9,7 @@ from compaction_hooks import arguments
 from compaction_hooks.engine.engine import Engine
 from compaction_hooks.messages import M
 from compaction_hooks.recall import Covered, RecallTool
-from compaction_hooks.recall.covered import Covered, Listing
+from compaction_hooks.recall.covered import Listing
 from compaction_hooks.recall.parts import known_texts
 from compaction_hooks.recall.tool import Recallable, count_answers
 from compaction_hooks.session.options import T, check_call

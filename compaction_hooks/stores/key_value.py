@@ -7,6 +7,7 @@ import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from hashlib import sha256
 from typing import Any, Final, Protocol, TypeVar
+from urllib.parse import quote, unquote
 
 from compaction_hooks.errors import ConfigurationError, RecordError
 
@@ -93,7 +94,6 @@ class KeyValueStore:
         )
 
     def _read_ids(self, folders: Iterable[str | bytes], prefix: str) -> Sequence[str]:
-        from urllib.parse import unquote
 
         quoted = quote_id(prefix)
         # Checked here too: a store that matches patterns may find more than it was asked for.
@@ -130,7 +130,6 @@ def _make_key(name: str) -> str:
 
 def quote_id(name: str) -> str:
     """Return an id as its key has it, or, of a long one, as its key begins."""
-    from urllib.parse import quote  # slow to import, and few programs have a store
 
     return quote(name, safe="", errors="surrogatepass").replace(".", "%2E").replace("~", "%7E")
 

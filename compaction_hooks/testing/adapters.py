@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import unittest
 from collections.abc import Awaitable
 from dataclasses import dataclass
@@ -94,7 +95,6 @@ def _has(harness: AdapterHarness[M], fact: AdapterFact) -> bool:
 
 
 def _run(check: Awaitable[None], what: str) -> None:
-    import asyncio  # slow to import, so only on use
 
     async def run() -> None:
         async with asyncio.timeout(FACT_SECONDS):

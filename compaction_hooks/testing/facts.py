@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import cast
@@ -182,7 +183,6 @@ async def sync(harness: AdapterHarness[M], provider: ScriptedProvider) -> None:
 
 
 def _in_thread(say: Callable[[str], str]) -> Callable[[str], Awaitable[str]]:
-    import asyncio
 
     return lambda text: asyncio.to_thread(say, text)
 
@@ -230,7 +230,6 @@ async def _other_way(
 
 async def cancellation(harness: AdapterHarness[M], provider: ScriptedProvider) -> None:
     """A run that is cancelled during a summary ends at once; the history stays complete, the next say works."""
-    import asyncio
 
     has_begun, may_end = asyncio.Event(), asyncio.Event()
 
@@ -268,7 +267,6 @@ async def cancellation(harness: AdapterHarness[M], provider: ScriptedProvider) -
 
 async def concurrent_conversations(harness: AdapterHarness[M], provider: ScriptedProvider) -> None:
     """Two concurrent conversations on one controller do not mix."""
-    import asyncio
 
     direction = direct()
     topics = ("ledger", "garden")

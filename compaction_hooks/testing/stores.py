@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -131,7 +132,6 @@ class _Worker:
 
 
 async def _call(method: Callable[..., object], *arguments: str) -> object:
-    import asyncio
 
     if inspect.iscoroutinefunction(method):
         return cast("object", await method(*arguments))
@@ -219,7 +219,6 @@ async def _check_size(one: _Worker, other: _Worker) -> None:
 
 
 async def _check_at_once(workers: Sequence[_Worker]) -> None:
-    import asyncio
 
     async def append(number: int, worker: _Worker) -> None:
         for each in range(RECORDS_EACH):

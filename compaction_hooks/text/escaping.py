@@ -7,6 +7,7 @@ they look, not as they are written.
 
 from __future__ import annotations
 
+import html
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
@@ -60,8 +61,6 @@ _SMUGGLED_LEAD = b"\xf3\xa0"
 def _decode(text: str) -> str:
     """Return the text with its entities and escapes resolved."""
     if "&" in text:
-        import html  # its table of entities is slow to import
-
         text = html.unescape(text)
     return _CODES.sub(lambda code: chr(int(code[1] or code[2] or code[3], 16)), text)
 

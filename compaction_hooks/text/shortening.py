@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import unicodedata
+
 
 def shorten(text: str, head_chars: int, tail_chars: int, unread_chars: int = 0, *, hint: str = "") -> str:
     """Return the head and the tail of a text with a marker between them that counts the characters left out.
@@ -51,7 +53,6 @@ def _find_boundary(text: str, index: int, step: int) -> int:
 
 def _is_joined(before: str, after: str) -> bool:
     """Return whether two characters show as one: accents, emoji joined or modified, surrogate pairs."""
-    import unicodedata  # slow to import, and needed only for texts that are cut
 
     return (
         unicodedata.combining(after) > 0

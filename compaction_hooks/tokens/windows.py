@@ -8,18 +8,18 @@ the network; its table is a JSON file in its wheel.
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import json
 import logging
 import re
 from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
+from pathlib import Path
+from typing import Any, Final, NamedTuple, TypeVar, cast
 
 from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.tokens.known_windows import KNOWN_WINDOWS
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 T = TypeVar("T")
 
@@ -251,8 +251,6 @@ def _input_limit(entry: object) -> int | None:
 
 def package_folder(name: str) -> Path | None:
     """Return the folder of a top-level package, or None if it is not installed. No code of the package runs."""
-    import importlib.util  # slow to import, and so is pathlib
-    from pathlib import Path
 
     try:
         spec = importlib.util.find_spec(name)
@@ -287,7 +285,6 @@ def find_prices(model: str) -> Prices | None:
 
 
 def _prices(entry: Any) -> Prices:
-    from datetime import UTC, datetime  # no call needs it before a trigger asks for prices
 
     listed = entry.get_prices(datetime.now(UTC))
     return Prices(

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from agent_framework import ChatResponse, ChatResponseUpdate, Content, UsageDetails, add_usage_details
 from agent_framework import Message as ChatMessage
 
 from compaction_adapters.agent_framework.clients import Send, find_send
 from compaction_adapters.kit import summary_of
-from compaction_hooks import Message, Usage
+from compaction_hooks import Message, Summarizer, Summary, SummaryRequest, Usage
 from compaction_hooks.formats import read_answer
 from compaction_hooks.messages import Text
-
-if TYPE_CHECKING:  # no quiet call has a summary
-    from compaction_hooks import Summarizer, Summary, SummaryRequest
 
 
 def summarizer(client: Any, model: str | None = None) -> Summarizer:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import aclosing
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from google.adk.models.base_llm import BaseLlm
 from google.adk.models.llm_request import LlmRequest
@@ -14,10 +13,8 @@ from google.genai import types
 from compaction_adapters.google_adk.contents import FORMAT, read_response
 from compaction_adapters.google_adk.planned import Send
 from compaction_adapters.kit import summary_of
+from compaction_hooks import Summarizer, Summary, SummaryRequest
 from compaction_hooks.errors import ConfigurationError
-
-if TYPE_CHECKING:  # no quiet call has a summary
-    from compaction_hooks import Summarizer, Summary, SummaryRequest
 
 
 def summarizer(model: BaseLlm | str) -> Summarizer:

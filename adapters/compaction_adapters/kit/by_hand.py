@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack, cast
+from typing import Any, Generic, TypeVar, Unpack, cast
 
 from compaction_adapters.kit.sessions import Sessions
 from compaction_adapters.kit.twins import Flow, Twin, TwinMethods, awaited, blocking
-from compaction_hooks import CallOptions, CompactionSession
+from compaction_hooks import CallOptions, CompactionRecord, CompactionResult, CompactionSession
 from compaction_hooks.errors import ConfigurationError
-
-if TYPE_CHECKING:  # no quiet call makes one
-    from compaction_hooks import CompactionRecord, CompactionResult
 
 N = TypeVar("N")
 """The type of a framework's messages."""

@@ -5,19 +5,14 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
+from typing import Any, TypeAlias, TypedDict
 
-from compaction_hooks import CompactionController, CompactionSettings, MessageFormat, TokenEstimator
+from compaction_hooks import CompactionController, CompactionSettings, MessageFormat, Summarizer, TokenEstimator
 from compaction_hooks.arguments import check_names
 from compaction_hooks.errors import ConfigurationError
+from compaction_hooks.events import EventHandler
+from compaction_hooks.stores import RecordStore
 from compaction_hooks.triggers import RatioTrigger
-
-if TYPE_CHECKING:  # types only
-    from compaction_hooks import Summarizer
-    from compaction_hooks.events import EventHandler
-    from compaction_hooks.stores import RecordStore
-else:
-    EventHandler = RecordStore = Summarizer = Any  # for `typing.get_type_hints`
 
 Settings: TypeAlias = CompactionSettings | Mapping[str, CompactionSettings]
 """The policy of a controller: one for all models, or one for each model."""

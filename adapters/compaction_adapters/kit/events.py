@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
-if TYPE_CHECKING:  # no quiet call has an event
-    from compaction_hooks.events import CompactionEvent
+from compaction_hooks import events
+from compaction_hooks.events import CompactionEvent
 
 Stage: TypeAlias = Literal["started", "finished", "skipped", "failed"]
 """The step of a compaction that a status line tells."""
@@ -39,7 +39,6 @@ class Status:
 
 def status_of(event: CompactionEvent) -> Status:
     """Return an event in a few words."""
-    from compaction_hooks import events
 
     session = event.session_id
     match event:

@@ -5,16 +5,13 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Any, Final, Protocol
 
 import compaction_hooks
-from compaction_hooks import Usage
+from compaction_hooks import LiveCall, Summary, SummaryRequest, Usage
 from compaction_hooks.errors import SummaryRefusedError
 from compaction_hooks.formats import OpenAIResponsesFormat
 from compaction_hooks.native import Issuer, NativeItems
-
-if TYPE_CHECKING:  # no quiet call has a summary
-    from compaction_hooks import LiveCall, Summary, SummaryRequest
 
 ANTHROPIC_BETA: Final = "compact-2026-09-04"
 """The value of the `anthropic-beta` header for a request that asks Anthropic for its block or has it in its messages

@@ -7,7 +7,8 @@ from typing import Any, Generic, TypeVar
 from weakref import WeakKeyDictionary
 
 from compaction_adapters.kit.openings import opening_key
-from compaction_hooks import CallOptions, CompactionController, CompactionSession, MessageFormat
+from compaction_hooks import CallOptions, CompactionController, CompactionSession, MessageFormat, parse_overflow
+from compaction_hooks.validity import is_reasoning_refusal
 
 N = TypeVar("N")
 """The type of a framework's messages."""
@@ -94,8 +95,6 @@ class Sessions(Generic[N]):
 
         Whether another view could succeed is the controller's decision.
         """
-        from compaction_hooks import parse_overflow
-        from compaction_hooks.validity import is_reasoning_refusal  # both needed only when a call failed
 
         info = parse_overflow(error, patterns=self.controller.settings_for(model).overflow_patterns)
         is_too_large = info is not None and (info.kind == "context_overflow" or info.is_bytes)

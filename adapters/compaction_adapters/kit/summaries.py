@@ -5,13 +5,10 @@ from __future__ import annotations
 import inspect
 import threading
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
-from compaction_hooks import Message
+from compaction_hooks import Message, Summarizer, Summary, SummaryRequest
 from compaction_hooks.errors import SummaryRefusedError
-
-if TYPE_CHECKING:  # no quiet call has a summary
-    from compaction_hooks import Summarizer, Summary, SummaryRequest
 
 A = TypeVar("A")
 """The type of a framework's answers."""
@@ -80,7 +77,6 @@ def summary_of(answer: Message, finish_reason: str | None) -> Summary:
     Args:
         finish_reason: The provider's word for how the answer ended; None if unknown.
     """
-    from compaction_hooks import Summary
 
     calls = tuple({"id": call.id, "name": call.name} for call in answer.calls)
     return Summary(text=answer.text, usage=answer.usage, finish_reason=finish_reason, tool_calls=calls)

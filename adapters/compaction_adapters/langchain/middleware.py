@@ -26,7 +26,7 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph import types
 
 from compaction_adapters.kit import Flow, PolicyKeywords, Twin, controller_from, run, run_async
-from compaction_adapters.langchain.sizes import controller_keywords
+from compaction_adapters.langchain.sizes import Trigger, controller_keywords
 from compaction_adapters.langchain_core import (
     FORMAT,
     Conversations,
@@ -46,8 +46,6 @@ from compaction_hooks.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from langchain.agents.middleware.summarization import ContextSize
-
-    from compaction_adapters.langchain.sizes import Trigger
 
 
 _INTERNAL_CALLS: Final = "langchain.agents.middleware.internal_call_transformer"

@@ -14,12 +14,12 @@ from langchain_core.runnables import RunnableConfig
 from compaction_adapters.kit import Sessions, opening_key
 from compaction_adapters.langchain_core.messages import FORMAT
 from compaction_adapters.langchain_core.tasks import Task
-from compaction_hooks import CompactionController, CompactionSession
+from compaction_hooks import CompactionController, CompactionRecord, CompactionSession, project
+from compaction_hooks.recall import RecallTool
 
 if TYPE_CHECKING:  # no quiet call needs them
     from langchain_core.tools import BaseTool
 
-    from compaction_hooks import CompactionRecord
 
 MAX_SHORT: Final = 64
 """Number of conversations used last that are kept in memory of those that end with a run: the process is not told of the end."""
@@ -121,7 +121,6 @@ class Conversations(Sessions[BaseMessage]):
 
 
 def _is_true(record: CompactionRecord, messages: Sequence[BaseMessage]) -> bool:
-    from compaction_hooks import project
 
     view = project(messages, record, format=FORMAT)
     return len(view) != len(messages) or any(one is not other for one, other in zip(view, messages, strict=True))
@@ -170,8 +169,6 @@ def recall_tool(conversations: Conversations, messages_key: str) -> BaseTool:
         messages_key: The state's key for messages.
     """
     from langchain_core.tools import StructuredTool
-
-    from compaction_hooks.recall import RecallTool
 
     def recall(config: RunnableConfig, **arguments: Any) -> str:
         task = Task(config, is_tool=True)

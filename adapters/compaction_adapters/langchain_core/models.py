@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+from typing import Any, Final, TypeAlias, cast
 
 from langchain_core.language_models import BaseChatModel, LanguageModelInput
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
@@ -14,11 +14,8 @@ from langchain_core.runnables import Runnable, RunnableBinding, RunnableConfig
 from compaction_adapters.kit import asker, positive, require, summary_of
 from compaction_adapters.langchain_core.assistants import finish_reason
 from compaction_adapters.langchain_core.messages import FORMAT, SUMMARY_SOURCE
-from compaction_hooks import CallOptions
+from compaction_hooks import CallOptions, Summarizer, Summary, SummaryRequest
 from compaction_hooks.errors import ConfigurationError
-
-if TYPE_CHECKING:  # no quiet call has a summary
-    from compaction_hooks import Summarizer, Summary, SummaryRequest
 
 ModelLike: TypeAlias = BaseChatModel | Runnable[LanguageModelInput, AIMessage]
 """A chat model, or a binding or other runnable around one."""

@@ -4,7 +4,7 @@ request, and of OpenAI's Responses API through the client of `ChatOpenAI`."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.runnables import RunnableConfig
@@ -31,10 +31,8 @@ from compaction_adapters.langchain_core.models import (
     summary_config,
     unbind,
 )
+from compaction_hooks import Summary, SummaryRequest
 from compaction_hooks.native import Issuer
-
-if TYPE_CHECKING:  # no quiet call has a summary
-    from compaction_hooks import Summary, SummaryRequest
 
 _ANTHROPIC: Final = ("langchain_anthropic.chat_models", "ChatAnthropic")
 _OPENAI: Final = ("langchain_openai.chat_models", "ChatOpenAI")

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 from langchain_core.runnables import RunnableConfig
 
 from compaction_adapters.kit import fields_of
-
-if TYPE_CHECKING:  # no quiet call has an event
-    from compaction_hooks.events import EventHandler
+from compaction_hooks.events import EventHandler
 
 # Names of `langgraph._internal._constants`.
 _READ: Final = "__pregel_read"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack, cast
+from typing import Any, Generic, TypeVar, Unpack, cast
 
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
@@ -11,11 +11,8 @@ from langchain_core.runnables import RunnableConfig
 from compaction_adapters.kit import Flow, Twin, TwinMethods, awaited, blocking
 from compaction_adapters.langchain_core.conversations import Conversation, Conversations, Records
 from compaction_adapters.langchain_core.tasks import NAMESPACE_SEPARATOR, Task
-from compaction_hooks import CallOptions, CompactionController, CompactionSession
+from compaction_hooks import CallOptions, CompactionController, CompactionRecord, CompactionResult, CompactionSession
 from compaction_hooks.errors import ConfigurationError
-
-if TYPE_CHECKING:  # no quiet call makes one
-    from compaction_hooks import CompactionRecord, CompactionResult
 
 S = TypeVar("S", bound=Conversations)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 import compaction_hooks
 from compaction_adapters.kit import (
@@ -28,11 +28,8 @@ from compaction_adapters.litellm.calls import (
     model_entries,
     options_of,
 )
-from compaction_hooks import CallOptions
+from compaction_hooks import CallOptions, LiveCall, Summarizer, Summary, SummaryRequest
 from compaction_hooks.native import Issuer
-
-if TYPE_CHECKING:  # no quiet call has a summary
-    from compaction_hooks import LiveCall, Summarizer, Summary, SummaryRequest
 
 _NAMES: Final = """
     messages functions function_call tools tool_choice parallel_tool_calls web_search_options stream stream_options

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 from agents import Model, ModelResponse, ModelSettings, ModelTracing, MultiProvider
 from agents.exceptions import ModelBehaviorError
@@ -12,11 +12,8 @@ from agents.usage import Usage as SDKUsage
 
 import compaction_hooks
 from compaction_adapters.kit import positive, tool_schema
-from compaction_hooks import CallOptions, Message, Usage
+from compaction_hooks import CallOptions, Message, Summarizer, Summary, SummaryRequest, Usage
 from compaction_hooks.formats import read_answer
-
-if TYPE_CHECKING:  # no quiet call has a summary
-    from compaction_hooks import Summarizer, Summary, SummaryRequest
 
 Item: TypeAlias = Any
 """An item of OpenAI's Responses, as the SDK hands it over: a dict."""

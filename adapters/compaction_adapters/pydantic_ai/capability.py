@@ -63,6 +63,7 @@ from compaction_hooks import (
     SummaryRequest,
 )
 from compaction_hooks.errors import ConfigurationError
+from compaction_hooks.recall import RecallTool
 
 R = TypeVar("R")
 _NOT_PERSISTED: Final = {
@@ -193,7 +194,6 @@ class Compaction(ByHand[ModelMessage, Sessions[ModelMessage]], AbstractCapabilit
         """Return the recall tool, if the agent is to have it."""
         if not self.recall:
             return None
-        from compaction_hooks.recall import RecallTool
 
         tool = Tool[AgentDepsT].from_schema(
             self._recall, RecallTool.name, RecallTool.description, RecallTool.parameters, takes_ctx=True

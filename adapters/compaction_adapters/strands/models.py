@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from strands.event_loop.streaming import process_stream
 from strands.middleware import InvokeModelContext, ModelStopReason
@@ -12,11 +12,8 @@ from strands.models import Model
 
 from compaction_adapters.kit import positive, summary_of
 from compaction_adapters.strands.messages import FORMAT
-from compaction_hooks import CallOptions, Message, Usage
+from compaction_hooks import CallOptions, Message, Summarizer, Summary, SummaryRequest, Usage
 from compaction_hooks.formats import read_answer
-
-if TYPE_CHECKING:  # no quiet call has a summary
-    from compaction_hooks import Summarizer, Summary, SummaryRequest
 
 _LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
 """The names of the output limit in the configurations of Strands' models and in their `params`."""
