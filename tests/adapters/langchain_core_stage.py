@@ -151,8 +151,8 @@ def spoken(turns: int, *, chars: int = 4_000, first: int = 0) -> list[BaseMessag
     """Return turns of plain talk, which nothing but a summary can shorten."""
     talk: list[BaseMessage] = []
     for turn in range(first, first + turns):
-        talk.append(HumanMessage(f"Question {turn}. " + f"Consider case {turn} of the ledger. " * (chars // 32)))
-        talk.append(AIMessage(f"Answer {turn}. " + f"Case {turn} needs a voucher check. " * (chars // 32)))
+        talk.append(HumanMessage(f"Question {turn}. " + f"Consider case {turn} of the ledger, " * (chars // 32)))
+        talk.append(AIMessage(f"Answer {turn}. " + f"Case {turn} needs a voucher check, " * (chars // 32)))
     return talk
 
 
