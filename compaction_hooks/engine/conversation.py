@@ -239,7 +239,7 @@ class Conversation(Generic[M]):
         self.sizes.drop_other_lists(snapshot.key)
         sent = self.newest_view = LastSent(snapshot, merged, stored)
         record = snapshot.shown_record
-        notes = self.records.find_reasoning(None)
+        notes = self.records.find_reasoning()
         self._keep_note(self.reasoning.record_sent(snapshot.history, record, notes))
         if snapshot.model is not None:
             self.sizes.models.setdefault(snapshot.model, KnownModel())
