@@ -88,7 +88,9 @@ class StaleReasoning:
 
         if record is None or record.stale_runs is None or self.shown != (record.parent,):
             return True
-        return run_count > record.seen_runs  # until then it takes the place of the view before without any cost of reasoning
+        return (
+            run_count > record.seen_runs
+        )  # until then it takes the place of the view before without any cost of reasoning
 
     def has_answer_of_another(self, history: History[Any], sent_runs: int) -> bool:
         """Return whether a list has reasoning that this process did not ask for: another worker may have made a record before.
@@ -163,7 +165,7 @@ def _name(record: CompactionRecord | None) -> str | None:
 def _told_by(record: CompactionRecord | None) -> int:
     """Return the end of the stale runs that another process reads from a record alone.
 
-    Nothing, if the text was sent in place of native items: that process may send the items, and later reasoning is not behind these.
+    Nothing, if the text was sent in place of native items: that process may send the items, and reasoning is not behind these.
     """
     is_text_of_items = record is not None and record.native is not None and not record.id.endswith(NATIVE_MARK)
     return 0 if is_text_of_items else stale_runs_of(record).end

@@ -129,7 +129,7 @@ class Records:
 
     def find_reasoning(self) -> list[CompactionRecord]:
         """Return the notes of stale reasoning."""
-        return [old for old in self.all if old.is_note and old.stale_runs is not None]
+        return [old for old in self.all if old.stale_runs is not None and old.is_note]
 
     @property
     def issuers(self) -> dict[str | None, str]:

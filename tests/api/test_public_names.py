@@ -54,7 +54,7 @@ def test_settings_may_be_a_field_of_a_pydantic_model() -> None:
     assert model(settings={"trigger": RatioTrigger(0.5)}).settings == given
 
 
-FOR_THE_PACKAGE = {"engine", "quiet_engine", "begin_anew"}
+FOR_THE_PACKAGE = {"engine", "begin_anew"}
 """Attributes that the package itself uses."""
 FOLDERS = ("api", "faults", "overflow", "view")
 
