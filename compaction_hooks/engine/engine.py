@@ -1,4 +1,4 @@
-"""One conversation with the driver that runs its flows, and what needs no flow: the quiet way, records, budgets, undo."""
+"""One conversation with the driver that runs its flows, and what needs no flow: records, budgets, undo."""
 
 from __future__ import annotations
 

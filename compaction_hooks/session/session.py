@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import partial
 from typing import Any, Final, Unpack, cast
 
 from compaction_hooks import arguments
@@ -316,10 +316,6 @@ class ConversationMethods(RecallMethods[M]):
             )
 
 
-_BEGINNING = threading.Lock()
-"""Held while a session gets its engine: two threads get the same."""
-
-
 class CompactionSession(ConversationMethods[M]):
     """One conversation of a controller. Safe to use from several threads and event loops at once.
 
@@ -339,8 +335,8 @@ class CompactionSession(ConversationMethods[M]):
         services: Services,
     ) -> None:
         self.id: Final = id
-        self._parts = format, estimator, shared, services
-        self._own: Engine[M] | None = None
+        self._make_engine = partial(make_engine, id, format, estimator, shared, services)
+        self._engine = self._make_engine()
 
     def __repr__(self) -> str:
         """Return the id and how full the context is."""
@@ -353,20 +349,16 @@ class CompactionSession(ConversationMethods[M]):
 
     @property
     def engine(self) -> Engine[Any]:
-        """The engine of this conversation as it is."""
-        own = self._own
-        if own is None:  # it is half of the package, and no turn of an event loop should import both halves
-            new = make_engine(self.id, *self._parts)
-            with _BEGINNING:
-                own = self._own = self._own or new
-        return own
+        """The engine of this conversation; no part of it is public."""
+        return self._engine
 
     def begin_anew(self) -> None:
         """Discard all state, for `CompactionController.forget`; calls under way write nothing more."""
         old = self.engine.conversation
         with old.lock:
             old.queue.state = "none"
-        self._own = None
+
+        self._engine = self._make_engine()
         self.engine.conversation.has_recall = old.has_recall
 
     # -- records and views, for adapters and stores of the host's own
@@ -377,15 +369,14 @@ class CompactionSession(ConversationMethods[M]):
 
         Before the first list, the record made last, of the loaded ones: see `load`.
         """
-        conversation = self.engine.conversation  # no message of a quiet call makes another record true
+        conversation = self.engine.conversation
         with conversation.lock:
             return conversation.find_current()
 
     @property
     def records(self) -> list[CompactionRecord]:
         """All loaded records, of every branch, with the notes of pins and of undone compactions."""
-        engine = self.engine
-        conversation = engine.conversation
+        conversation = self.engine.conversation
         with conversation.lock:
             return conversation.export_all()
 

@@ -165,3 +165,13 @@ def test_words_are_the_last_thing_to_be_shortened() -> None:
     view = controller(8_192).transform_context_sync(messages)
     assert size(view) <= 8_192
     assert view[2]["content"] == words
+
+
+def test_tools_that_the_host_adds_in_place_count() -> None:
+    session, messages = controller(100_000).session("one"), [system(), user("go"), *steps(3, 100)]
+    tools: list[Chat] = []
+    session.transform_context_sync(messages, tools=tools)
+    before = session.state().context_tokens or 0
+    tools.append({"name": "read", "description": prose(200)})
+    session.transform_context_sync(messages, tools=tools)
+    assert (session.state().context_tokens or 0) > before + 200
