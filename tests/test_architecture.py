@@ -2,7 +2,7 @@
 
     foreign  errors
     messages  arguments  text
-    deprecation  formats  files  history  native  overflow  reasoning  stores  validity
+    formats  files  history  native  overflow  reasoning  stores  validity
     tokens  repair
     triggers  view  tiktoken_estimator
     events  recall  summary
@@ -43,12 +43,11 @@ SOURCES = {"compaction_hooks": ROOT, "compaction_adapters": ROOT / "adapters"}
 PUBLIC_MODULES = public_modules(ROOT)
 PUBLIC_IN_CORE = {name for name in PUBLIC_MODULES if name.startswith("compaction_hooks")}
 SHARED_BY_ADAPTERS = {
-    "compaction_hooks.deprecation",
     "compaction_adapters.kit",
     "compaction_adapters.langchain_core",
     "compaction_adapters.langchain_core.channels",
 }
-"""What several adapters need: the kit, langchain-core's messages for LangChain and LangGraph, and warnings of what will go."""
+"""What several adapters need: the kit, and langchain-core's messages for LangChain and LangGraph."""
 PLUGINS = {"compaction_hooks.testing.plugin": {"pytest"}}
 """Modules that a host loads only with the package they extend."""
 OF_THE_COMMAND = ("compaction_hooks.replay", "compaction_adapters.postgres", "compaction_adapters.redis")

@@ -32,7 +32,7 @@ from compaction_hooks.summary.request import (
     halve,
     summary_request,
 )
-from compaction_hooks.tokens.budget import LEDGER_TOKENS, Budget
+from compaction_hooks.tokens.budget import IDENTIFIER_TOKENS, Budget
 from compaction_hooks.view.snapshot import Snapshot
 
 OVERFLOW_TRIES = 3
@@ -155,8 +155,8 @@ def _build_request(
 
 
 def _name_facts(snapshot: Snapshot[M], plan: SummaryPlan) -> str:
-    ledger = LEDGER_TOKENS if plan.ledger_tokens is None else plan.ledger_tokens
-    return name_facts(plan.facts, ledger, plan.allowance, snapshot.estimator.estimate_tokens)
+    tokens = IDENTIFIER_TOKENS if plan.identifier_tokens is None else plan.identifier_tokens
+    return name_facts(plan.facts, tokens, plan.allowance, snapshot.estimator.estimate_tokens)
 
 
 def _ask(snapshot: Snapshot[M], asked: SummaryRequest, seconds: float) -> Flow[Summarized | SummaryFailed | Aborted]:

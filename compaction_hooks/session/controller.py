@@ -19,7 +19,7 @@ from compaction_hooks.files import FileOperations
 from compaction_hooks.messages import M, MessageFormat, as_format, can
 from compaction_hooks.runtime.drivers import Driver, Services
 from compaction_hooks.runtime.effects import Flow, Instant
-from compaction_hooks.runtime.guards import GuardedClock, GuardedEstimator, guard_trigger, system_clock
+from compaction_hooks.runtime.guards import GuardedEstimator, guard_trigger, system_clock
 from compaction_hooks.runtime.strategies import guard_strategy
 from compaction_hooks.session.session import CompactionSession, ConversationMethods
 from compaction_hooks.settings import CompactionSettings, ModelSettings
@@ -77,7 +77,7 @@ class CompactionController(ConversationMethods[M]):
             function.
         estimator: Sizes texts and messages; the default counts characters by class.
         host_files: Returns the files that the host itself keeps track of; they are added to those found in tool calls.
-        clock: Returns the time, for tests.
+        clock: Returns the time, for tests. It must not fail, and its monotonic seconds must not go back.
 
     Raises:
         ConfigurationError: an argument is of the wrong type or out of its bounds, two contradict one another, or the settings'
@@ -154,7 +154,7 @@ class CompactionController(ConversationMethods[M]):
             summarizer=summarizer,
             store=store,
             handlers=_list_handlers(on_event),
-            clock=GuardedClock(clock) if clock else system_clock,
+            clock=clock or system_clock,
             summary_timeout_seconds=max(each.summary_timeout_seconds for each in self._settings.all),
         )
 

@@ -210,13 +210,13 @@ class CompactionRecord(Value):
 
     @staticmethod
     def from_dict(fields: Mapping[str, object]) -> CompactionRecord:
-        """Read a dict of `to_dict`, also of an earlier version; absent optional fields get their defaults.
+        """Read a dict of `to_dict`; absent optional fields get their defaults.
 
         Raises:
             RecordError: a field is missing or of the wrong type, or the version is newer than this reader.
         """
         fields = _mapping(fields, "a record")
-        version = _read(int, fields.get("version", 1), "version", "a record")
+        version = _read(int, fields.get("version"), "version", "a record")
         if version > RECORD_VERSION:
             raise RecordError(
                 f"version={format_value(version)} is newer than {RECORD_VERSION}: update compaction-hooks to read it"

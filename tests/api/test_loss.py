@@ -35,7 +35,7 @@ from tests.conversations import (
 )
 
 OPENING: list[Chat] = [user("Port the parser."), assistant("I begin.")]
-BARE = CompactionSettings(ledger_tokens=0)
+BARE = CompactionSettings(identifier_tokens=0)
 TODO = [{"content": "port the lexer", "status": "pending"}, {"content": "port the tables", "status": "completed"}]
 FACTS: Mapping[str, tuple[list[Chat], str]] = {
     "constraint": ([user("Never touch the public API."), assistant("Yes.")], "Never touch the public API."),
@@ -89,7 +89,9 @@ def test_two_digits_are_no_fact_since_nearly_every_view_has_them_by_chance() -> 
 
 def test_facts_of_a_summary_whose_messages_are_gone_are_lost() -> None:
     summarizer = Scripted("- the ticket is TX-48213", "- nothing")
-    session = controller(200_000, summarizer=summarizer, settings=CompactionSettings(ledger_tokens=0)).session("thread")
+    session = controller(200_000, summarizer=summarizer, settings=CompactionSettings(identifier_tokens=0)).session(
+        "thread"
+    )
     stored = session.compact_sync([*OPENING, user("Go on."), *steps(12, 200)], keep_recent_tokens=600).messages
     loss = session.compact_sync([*stored, *steps(12, 200, first=20)], keep_recent_tokens=600).loss
     assert loss["id"] == (0, 0, 1)
@@ -236,7 +238,7 @@ LONG = prose(2_000)
 def test_it_counts_the_parts_and_shows_the_summary_whole() -> None:
     messages = above_threshold()
     summarizer = Scripted("## Goal\n- the vault")
-    settings = CompactionSettings(ledger_tokens=0)
+    settings = CompactionSettings(identifier_tokens=0)
     view = controller(8_192, summarizer=summarizer, settings=settings).transform_context_sync(messages)
     counts, *lines = diff(messages, view).splitlines()
     left_out = len(messages) - len(view) + 1

@@ -1,6 +1,6 @@
 """The public names can be imported and read; each method, argument, setting, option and event has a file of tests that names it.
 
-`docs/versions.md` says which modules are public; in them, `__all__` is the list. `nox -s api` compares it with the newest release.
+`docs/versions.md` says which modules are public; in them, `__all__` is the list.
 """
 
 import ast

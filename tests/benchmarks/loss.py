@@ -1,9 +1,9 @@
-"""The share of a compaction's time that the ledger of its summary takes, and the time to read its loss report, in the same unit.
+"""The share of a compaction's time that the identifiers added to its summary take, and the time to read its loss report.
 
     python -m tests.benchmarks.loss [--data FOLDER] [--windows 64000 200000] [--rounds 3]
 
 Plays conversations call by call: one that is generated, or the recorded ones of a folder. Once with the default summarizer, whose
-summaries need no ledger; once with one that answers at once, for the time of a ledger. Times are processor time, the least of
+summaries need none; once with one that answers at once, for their time. Times are processor time, the least of
 several alternated rounds, and shares are of the compactions with the default summarizer.
 """
 
@@ -28,11 +28,11 @@ ANSWER = "\n".join(f"{section.value}\n- Nothing to add." for section in Section)
 
 
 class Times(NamedTuple):
-    """Seconds of all compactions, of their loss reports, read afterwards, and of the ledgers in them."""
+    """Seconds of all compactions, of their loss reports, read afterwards, and of the identifiers added in them."""
 
     compactions: float = 0.0
     loss: float = 0.0
-    ledger: float = 0.0
+    identifiers: float = 0.0
     number: float = 0
 
 
@@ -46,7 +46,7 @@ def play(messages: list[Chat], window: int, **more: Any) -> Times:
 
     hooks = CompactionController(context_window=window, on_event=take_event, **more)
     spent = reading = 0.0
-    with _clock(summarize, "_fill") as ledger:
+    with _clock(summarize, "_fill") as identifiers:
         for index, message in enumerate(messages):
             if message["role"] == "assistant" and index:
                 known, start = len(finished), process_time()
@@ -54,7 +54,7 @@ def play(messages: list[Chat], window: int, **more: Any) -> Times:
                 end = process_time()
                 if any(event.loss for event in finished[known:]):
                     spent, reading = spent + end - start, reading + process_time() - end
-    return Times(spent, reading, sum(ledger), len(finished))
+    return Times(spent, reading, sum(identifiers), len(finished))
 
 
 @contextmanager
@@ -74,10 +74,10 @@ def _clock(module: object, name: str) -> Iterator[list[float]]:
 
 
 def measure(messages: list[Chat], window: int, rounds: int) -> Times:
-    """Return the least times of several rounds: compactions and reports by default, the ledger with an instant summarizer."""
+    """Return the least times of several rounds: compactions and reports by default, identifiers with an instant summarizer."""
     pairs = [(play(messages, window), play(messages, window, summarizer=lambda _: ANSWER)) for _ in range(rounds)]
     default, instant = (Times(*map(min, zip(*times, strict=True))) for times in zip(*pairs, strict=True))
-    return default._replace(ledger=instant.ledger)
+    return default._replace(identifiers=instant.identifiers)
 
 
 def print_shares(played: Iterable[list[Chat]], windows: Sequence[int], rounds: int) -> None:
@@ -86,11 +86,13 @@ def print_shares(played: Iterable[list[Chat]], windows: Sequence[int], rounds: i
     rows: list[list[object]] = []
     for window in windows:
         total = Times(*map(sum, zip(*(measure(messages, window, rounds) for messages in listed), strict=True)))
-        shares = [f"{part / total.compactions:.1%}" if total.number else "-" for part in (total.loss, total.ledger)]
+        shares = [
+            f"{part / total.compactions:.1%}" if total.number else "-" for part in (total.loss, total.identifiers)
+        ]
         rows.append(
             [f"{window:,}", f"{total.number:.0f}", digits(total.compactions / max(total.number, 1), 1e-3), *shares]
         )
-    print_table(("window", "compactions", "milliseconds each", "loss report", "ledger"), rows)
+    print_table(("window", "compactions", "milliseconds each", "loss report", "identifiers"), rows)
 
 
 def main() -> None:

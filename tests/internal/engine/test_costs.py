@@ -207,9 +207,9 @@ def test_a_covered_message_takes_no_more() -> None:
 
 
 @pytest.mark.parametrize(
-    ("read", "ledger_tokens", "most"), [("prompt", 0, 2.5), ("transcript", 0, 2.5), ("prompt", None, 6.0)]
+    ("read", "identifier_tokens", "most"), [("prompt", 0, 2.5), ("transcript", 0, 2.5), ("prompt", None, 6.0)]
 )
-def test_the_memory_of_a_compaction_is_some_transcripts(read: str, ledger_tokens: int | None, most: float) -> None:
+def test_the_memory_of_a_compaction_is_some_transcripts(read: str, identifier_tokens: int | None, most: float) -> None:
     """Those of one summarizer's request, the calls that are covered, and the words of all texts if a summary is filled."""
     lengths: list[int] = []
     # An answer in our form needs no sections by rule.
@@ -224,7 +224,7 @@ def test_the_memory_of_a_compaction_is_some_transcripts(read: str, ledger_tokens
         hooks.transform_context_sync(messages)
         return hooks
 
-    settings = CompactionSettings(ledger_tokens=ledger_tokens)
+    settings = CompactionSettings(identifier_tokens=identifier_tokens)
     messages: list[Chat] = [*grow(400)]
     open_controller().compact_sync(messages)  # objects made once per process do not count
     hooks = open_controller()
