@@ -35,7 +35,6 @@ from compaction_hooks.view.loss import LossFigures, LossReport
 from compaction_hooks.view.projection import is_true
 from compaction_hooks.view.record import CompactionRecord
 from compaction_hooks.view.snapshot import Snapshot
-from compaction_hooks.view.texts import join_rows
 
 logger = logging.getLogger("compaction_hooks")
 
@@ -308,8 +307,7 @@ class Attempt(Generic[M]):
             return (yield from self._skip_outdated(start))
         if now is not self._snapshot:
             candidate = Candidate(snapshot=now, record=record)
-        view = join_rows(candidate.projection.view(now.messages), now.format)
-        return self._build_result(view, CompactionOutcome.PREVIEWED, record)
+        return self._build_result(candidate.projection.portable(now.messages), CompactionOutcome.PREVIEWED, record)
 
     @property
     def _may_get_answer(self) -> bool:
@@ -403,7 +401,7 @@ class Attempt(Generic[M]):
         conversation = self._conversation
         sent = conversation.hand_out(self._renew(snapshot))._replace(is_by_hand=is_by_hand)
         self.last_sent = conversation.newest_view = sent
-        return sent.unmerged
+        return sent.to_store
 
     def _take_snapshot(self) -> Snapshot[M]:
         return take_snapshot(self._conversation, self._call).freeze(self._call.messages)

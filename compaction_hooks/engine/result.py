@@ -29,7 +29,8 @@ class CompactionResult(Value, Generic[M]):
     """The result of an attempt to compact.
 
     Attributes:
-        messages: A new list to store or send; the view as before if nothing was compacted.
+        messages: A new list to store, with each message by itself; the view as before if nothing was compacted. To send it, give
+            it to `transform_context` or `call`.
         record: The record that is active now, or None; of a preview, the record that would be.
         outcome: How it ended; only "compacted" changed anything.
         reason: The occasion of the attempt.

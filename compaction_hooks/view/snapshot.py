@@ -19,7 +19,6 @@ from compaction_hooks.view.parts import Reduction
 from compaction_hooks.view.projection import Projection
 from compaction_hooks.view.reasoning import NOT_STALE
 from compaction_hooks.view.record import CompactionRecord, StaleRuns
-from compaction_hooks.view.texts import join_rows
 
 
 class ViewKey(NamedTuple):
@@ -135,9 +134,8 @@ class Snapshot(NamedTuple, Generic[M]):
 
     @property
     def stored_view(self) -> list[M]:
-        """The view for any store and provider: with the text of the summary in place of native items, merged if it must be."""
-        view = self.view if self.projection.native is None else self.projection.portable(self.messages)
-        return join_rows(view, self.format) if self.merges_user_messages else view
+        """The view for any store and provider: with the text of the summary in place of native items."""
+        return self.view if self.projection.native is None else self.projection.portable(self.messages)
 
     @property
     def window(self) -> int:
