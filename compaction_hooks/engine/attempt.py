@@ -21,8 +21,7 @@ from compaction_hooks.engine.summarizing import SummaryFailed, complete, summari
 from compaction_hooks.errors import ContextOverflowError
 from compaction_hooks.events import CompactionFailed, CompactionFinished, CompactionSkipped
 from compaction_hooks.foreign import describe_error
-from compaction_hooks.messages import M, MessageFormat, Usage
-from compaction_hooks.recall.loss import loss_of
+from compaction_hooks.messages import M, Usage
 from compaction_hooks.runtime.effects import Aborted, Emit, Flow, Instant, Now, Work
 from compaction_hooks.strategies import AnyStrategy, Candidate, Goal, ShortenParts, SummaryStrategy
 from compaction_hooks.strategies.candidate import broken_rule, largest_fixed_part, rejection
@@ -31,7 +30,6 @@ from compaction_hooks.strategies.summary_plan import Summarized, SummaryPlan
 from compaction_hooks.tokens.budget import MINIMUM_GROWTH_RATIO, Budget
 from compaction_hooks.view import CompactionReason
 from compaction_hooks.view.head import MOST_REFUSALS, covered_pieces
-from compaction_hooks.view.loss import LossFigures, LossReport
 from compaction_hooks.view.projection import is_true
 from compaction_hooks.view.record import CompactionRecord
 from compaction_hooks.view.snapshot import Snapshot
@@ -421,12 +419,7 @@ class Attempt(Generic[M]):
             reason=self._order.reason,
             tokens_before=before,
             tokens_after=record.tokens_after if record else before,
-            loss_report=self._report_loss(record) if record else LossReport(),
         )
-
-    def _report_loss(self, record: CompactionRecord) -> LossReport:
-        """Return a report that is counted when it is read, and holds the list until then."""
-        return LossReport(partial(_count_loss, self._snapshot.given, record, self._snapshot.format))
 
     def _build_finished_event(self, record: CompactionRecord, after: Snapshot[M], seconds: float) -> CompactionFinished:
         return CompactionFinished(
@@ -446,7 +439,6 @@ class Attempt(Generic[M]):
             native_summaries=self._count_natives(after),
             left_out=sum(item.kind == "media" for item in after.projection.reductions),
             record=record,
-            loss_report=self._report_loss(record),
         )
 
     def _count_natives(self, after: Snapshot[M]) -> int:
@@ -479,8 +471,3 @@ class Attempt(Generic[M]):
         if self._order.must_fit and not self._can_wait:
             raise cause
         return self._build_result(self._hand_out_unchanged(), CompactionOutcome.FAILED, None)
-
-
-def _count_loss(messages: list[M], record: CompactionRecord, format: MessageFormat[M]) -> dict[str, LossFigures]:
-
-    return loss_of(messages, record, format=format)

@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:  # a compaction needs some of the modules, not these
     from compaction_hooks.recall.comparison import diff
     from compaction_hooks.recall.covered import Covered, Found
-    from compaction_hooks.recall.loss import find_facts, loss_of
+    from compaction_hooks.recall.loss import LossFigures, find_facts, loss_of
     from compaction_hooks.recall.parts import CoveredKind, CoveredPart
     from compaction_hooks.recall.tool import RecallTool
-    from compaction_hooks.view.loss import LossFigures
 
 __all__ = [
     "Covered",
@@ -28,7 +27,7 @@ _MODULE_OF = {
     "CoveredKind": "recall.parts",
     "CoveredPart": "recall.parts",
     "Found": "recall.covered",
-    "LossFigures": "view.loss",
+    "LossFigures": "recall.loss",
     "RecallTool": "recall.tool",
     "diff": "recall.comparison",
     "find_facts": "recall.loss",

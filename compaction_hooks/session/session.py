@@ -158,7 +158,7 @@ class ConversationMethods(RecallMethods[M]):
         signal: Signal | None = None,
         **options: Unpack[CallOptions],
     ) -> CompactionResult[T]:
-        """Return the result that `compact` would have: its record, its view and its loss. Nothing is stored, and no event told.
+        """Return the result that `compact` would have: its record and its view. Nothing is stored, and no event told.
 
         The views of later calls stay as they are, until `compact(messages, preview=result)`. A summary is paid for here.
 

@@ -118,12 +118,10 @@ class Snapshot(NamedTuple, Generic[M]):
 
     @property
     def view(self) -> list[M]:
-        """The view, before user messages are merged: the host's own list while nothing is compacted."""
-        return self.given if self.projection.is_identity else self.projection.view(self.messages)
+        """The view, before user messages are merged: the host's own list while nothing is compacted or repaired."""
+        if not self.projection.is_identity:
+            return self.projection.view(self.messages)
 
-    @property
-    def given(self) -> list[M]:
-        """The host's own list; with `repair`, the repaired list."""
         given, copied = self.frozen or (self.messages, self.messages)
         return given if self.messages is copied else self.messages
 
