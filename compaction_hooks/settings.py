@@ -145,8 +145,8 @@ class CompactionSettings(Value):
         repair: Whether the view repairs a broken history (a tool call without a result, a result without its call). This reads the
             whole list in every call.
         merge_user_messages: Whether user messages in a row (a summary, pins and the next request among them) are sent as one, for
-            servers with a chat template that wants user and assistant in turn. Only in views to send, not in the list that
-            `compact()` returns to be stored. This reads the whole list in every call.
+            servers with a chat template that wants user and assistant in turn. Only in views to send: to store one, store
+            `session.to_store(view)`. This reads the whole list in every call.
         sealed_reasoning: Whether a view leaves out reasoning that the model made behind other messages: "auto" for models that
             are known to refuse it, and those that refused it once; "drop" for all models, except reasoning that a model needs
             (DeepSeek, manual thinking); "keep" never, and a refusal is raised.
