@@ -3,7 +3,8 @@
     python -m tests.benchmarks.loss [--data FOLDER] [--windows 64000 200000] [--rounds 3]
 
 Plays conversations call by call: one that is generated, or the recorded ones of a folder. Once with the default summarizer, whose
-summaries need none; once with one that answers at once, for their time. Times are processor time, the least of several alternated rounds, and shares are of the compactions with the default summarizer.
+summaries need none; once with one that answers at once, for their time. Times are processor time, the least of several
+alternated rounds, and shares are of the compactions with the default summarizer.
 """
 
 import argparse
