@@ -262,7 +262,7 @@ def typing(session: nox.Session) -> None:
     """mypy and pyright, both strict: packages, tests, programs on the providers' clients and of README.md; mypy: those of docs/."""
     # The groups of pydantic-ai have a client of OpenAI that only very old versions of litellm take next to strands.
     groups = groups_of(*(extra for extra in ADAPTERS if extra != "pydantic-ai"))
-    install(session, "test", "property", "typing", "provider", "browser", "api", "deepagents", *groups, extras=EXTRAS)
+    install(session, "test", "property", "typing", "provider", "browser", "deepagents", *groups, extras=EXTRAS)
     session.run("mypy")
     session.run("pyright")
     with tempfile.TemporaryDirectory() as folder:
@@ -313,14 +313,6 @@ def lint(session: nox.Session) -> None:
     session.run("zizmor", "--offline", "--quiet", "--persona", "pedantic", ".github")
     for kind, pattern in HOSTED.items():
         session.run("check-jsonschema", "--builtin-schema", f"vendor.{kind}", *_files(f".github/{pattern}"))
-
-
-@nox.session(tags=["full"])
-def api(session: nox.Session) -> None:
-    """Public names and signatures, compared with those of the newest release: fails if one goes without having warned."""
-    install(session, "test", "api")
-    session.run("pytest", "tests/test_api_changes.py", *session.posargs)
-    session.run("python", "-m", "tests.api_changes")
 
 
 @nox.session(tags=["full"])

@@ -194,18 +194,13 @@ def validate(kinds: Mapping[str, Kind]) -> Callable[[C], C]:
     Args:
         kinds: The kind of each argument to check.
     """
-    return decorator_of(lambda function: _wrap(function, kinds))
-
-
-def decorator_of(wrap: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Callable[[C], C]:
-    """Return a decorator that wraps a function, or the constructor of a class."""
 
     def decorate(target: C) -> C:
         made: Any = target
         if isinstance(target, type):
-            made.__init__ = wrap(made.__init__)
+            made.__init__ = _wrap(made.__init__, kinds)
         else:
-            made = wrap(made)
+            made = _wrap(made, kinds)
         return cast("C", made)
 
     return decorate

@@ -9,13 +9,12 @@ seconds, from the start of the attempt.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import ClassVar, Final, Literal, TypeAlias
 
 from compaction_hooks.messages import Usage, Value
 from compaction_hooks.view import CompactionReason
-from compaction_hooks.view.loss import LossFigures, LossReport
 from compaction_hooks.view.record import CompactionRecord
 
 __all__ = [
@@ -113,7 +112,6 @@ class CompactionFinished(_EndOfCompaction):
             the provider can read stay in front of ours.
         left_out: Images, documents and sounds that the view replaces by a line with their names.
         record: The record. Its summary quotes the conversation; `repr` leaves it out.
-        loss_report: Counts `loss` when it is first read, and holds the list until then.
     """
 
     tokens_before: int
@@ -128,12 +126,6 @@ class CompactionFinished(_EndOfCompaction):
     native_summaries: int = 0
     left_out: int = 0
     fallback_reason: str = ""
-    loss_report: LossReport = field(default_factory=LossReport, repr=False, compare=False)
-
-    @property
-    def loss(self) -> Mapping[str, LossFigures]:
-        """The same as `CompactionResult.loss`, counted when it is first read."""
-        return self.loss_report.figures
 
     def __str__(self) -> str:
         tokens = f"{self.tokens_before:,} to {self.tokens_after:,} tokens"

@@ -321,7 +321,7 @@ class Format(ABC, Generic[M]):
     """The way in which one framework writes its messages. Implementations hold no state and never change a message.
 
     Required are `name` and the abstract methods. Everything else is optional: what a format does not define, it cannot do.
-    A class that replaces only `name` or `read` of its parent loses what the parent declared for these: `provider`; `is_read_as`.
+    A class that replaces only `name` or `read` of its parent loses what the parent declared for these: `provider` and `is_read_as`.
 
     One host message may hold several speakers (Anthropic: tool results and the user's next words in one user message). `read`
     then returns one `Message` for each, in their order, and `take` builds a message with some of them.

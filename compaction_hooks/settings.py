@@ -61,7 +61,6 @@ _KINDS = {
     "auto_compact": arguments.SWITCH,
     "compact_on_overflow": arguments.SWITCH,
     "overflow_patterns": arguments.Kind(_are_texts, "be several texts, such as a tuple of them"),
-    "is_subagent": arguments.SWITCH,
     "clear_tool_results": arguments.SWITCH,
     "tool_rules": arguments.Kind(lambda value: isinstance(value, Mapping), "be a dict of rules by tool name"),
     "max_result_tokens": arguments.TOKENS,
@@ -70,7 +69,7 @@ _KINDS = {
     "summary_timeout_seconds": arguments.SECONDS,
     "merge_user_messages": arguments.SWITCH,
     "add_continuation": arguments.SWITCH,
-    "ledger_tokens": arguments.whole("tokens", least=0),
+    "identifier_tokens": arguments.whole("tokens", least=0),
     "breaker_failures": arguments.whole("failures"),
     "breaker_cooldown_seconds": arguments.SECONDS,
     "keep_recent_ratio": arguments.Kind(
@@ -100,7 +99,7 @@ _SHORTHAND = {
     "trigger_tokens": ("trigger", "write trigger=... | TokensTrigger(...)"),
     "clear_tool_results": ("strategies", "leave ClearToolResults() out of the strategies"),
     "add_continuation": ("strategies", "give it to Summarize(...)"),
-    "ledger_tokens": ("strategies", "give it to Summarize(...)"),
+    "identifier_tokens": ("strategies", "give it to Summarize(...)"),
 }
 """Fields that are short for a part of another field: the other field, and how to write the same there."""
 
@@ -124,11 +123,10 @@ class CompactionSettings(Value):
         max_output_tokens: The output tokens that the host asks the model for. If the known window is for input and output
             together, the reserve is at least this.
         default_context_window: The window of models that the package does not know. None: no threshold compaction for them.
-        auto_compact: Whether the threshold triggers a compaction.
+        auto_compact: Whether the threshold triggers a compaction. False suits a sub-agent: it still recovers from overflows.
         compact_on_overflow: Whether a provider's overflow error triggers one, independently of `auto_compact`.
         overflow_patterns: Texts that mark an error as an overflow of the context, in addition to the built-in ones;
             upper and lower case are alike.
-        is_subagent: Do not compact at the threshold, because the parent agent does (klaude-code); still recover from overflows.
         clear_tool_results: Whether old tool results may be cleared before a summarizer is called.
         strategies: The ways to make a view smaller, in the order in which they are tried. None: clear tool results (with
             `clear_tool_results`), summarize, shorten parts, drop the oldest messages, and shorten parts of the remaining ones.
@@ -147,14 +145,14 @@ class CompactionSettings(Value):
         repair: Whether the view repairs a broken history (a tool call without a result, a result without its call). This reads the
             whole list in every call.
         merge_user_messages: Whether user messages in a row (a summary, pins and the next request among them) are sent as one, for
-            servers with a chat template that wants user and assistant in turn. Only in views to send, not in the list that
-            `compact()` returns to be stored. This reads the whole list in every call.
+            servers with a chat template that wants user and assistant in turn. Only in views to send: to store one, store
+            `session.to_store(view)`. This reads the whole list in every call.
         sealed_reasoning: Whether a view leaves out reasoning that the model made behind other messages: "auto" for models that
             are known to refuse it, and those that refused it once; "drop" for all models, except reasoning that a model needs
             (DeepSeek, manual thinking); "keep" never, and a refusal is raised.
         add_continuation: Whether the summary ends with a line telling the model to go on, where no user message follows.
-        ledger_tokens: The most tokens of identifiers that are added to a summary which lacks them, as far as the view stays at the
-            target; 0: none. None: what a summary leaves of `max_summary_tokens` is filled with the user's requests, steps,
+        identifier_tokens: The most tokens of identifiers that are added to a summary which lacks them, as far as the view stays at
+            the target; 0: none. None: what a summary leaves of `max_summary_tokens` is filled with the user's requests, steps,
             findings and identifiers; with `summary_prompt`, 200 tokens of identifiers.
         breaker_failures: Failures of the summarizer in a row that open the circuit breaker (Claude Code).
         breaker_cooldown_seconds: The time after which an open breaker lets one attempt through.
@@ -172,7 +170,6 @@ class CompactionSettings(Value):
     auto_compact: bool = True
     compact_on_overflow: bool = True
     overflow_patterns: tuple[str, ...] = ()
-    is_subagent: bool = False
     clear_tool_results: bool = True
     strategies: Sequence[AnyStrategy] | None = None
     tool_rules: Mapping[str, ToolRule] = field(default_factory=dict[str, ToolRule])
@@ -185,7 +182,7 @@ class CompactionSettings(Value):
     merge_user_messages: bool = False
     sealed_reasoning: SealedReasoning = "auto"
     add_continuation: bool = True
-    ledger_tokens: int | None = None
+    identifier_tokens: int | None = None
     breaker_failures: int = 3
     breaker_cooldown_seconds: float = 300.0
 
@@ -219,7 +216,7 @@ class CompactionSettings(Value):
         if self.strategies is not None:
             return tuple(self.strategies)
 
-        summarize = Summarize(self.add_continuation, self.ledger_tokens)
+        summarize = Summarize(self.add_continuation, self.identifier_tokens)
         clear = [ClearToolResults()] if self.clear_tool_results else []
         return (*clear, summarize, ShortenParts(), DropOldest(self.add_continuation), ShortenParts())
 

@@ -18,7 +18,7 @@ Chat = Mapping[str, Any]
 
 PLAIN = CompactionSettings(clear_tool_results=False)
 """Settings by which a view is summarized at once: no result is cleared before."""
-UNFILLED = CompactionSettings(clear_tool_results=False, ledger_tokens=0)
+UNFILLED = CompactionSettings(clear_tool_results=False, identifier_tokens=0)
 """The same, and no more than the user's own constraints is added to a summary."""
 WORDS = "the parser reads every line of the file and keeps what it found in a table for the next pass over it "
 

@@ -2,7 +2,7 @@
 
     foreign  errors
     messages  arguments  text
-    deprecation  formats  files  history  native  overflow  reasoning  stores  validity
+    formats  files  history  native  overflow  reasoning  stores  validity
     tokens  repair
     triggers  view  tiktoken_estimator
     events  recall  summary
@@ -25,7 +25,6 @@ import ast
 import graphlib
 import inspect
 import re
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -44,12 +43,11 @@ SOURCES = {"compaction_hooks": ROOT, "compaction_adapters": ROOT / "adapters"}
 PUBLIC_MODULES = public_modules(ROOT)
 PUBLIC_IN_CORE = {name for name in PUBLIC_MODULES if name.startswith("compaction_hooks")}
 SHARED_BY_ADAPTERS = {
-    "compaction_hooks.deprecation",
     "compaction_adapters.kit",
     "compaction_adapters.langchain_core",
     "compaction_adapters.langchain_core.channels",
 }
-"""What several adapters need: the kit, langchain-core's messages for LangChain and LangGraph, and warnings of what will go."""
+"""What several adapters need: the kit, and langchain-core's messages for LangChain and LangGraph."""
 PLUGINS = {"compaction_hooks.testing.plugin": {"pytest"}}
 """Modules that a host loads only with the package they extend."""
 OF_THE_COMMAND = ("compaction_hooks.replay", "compaction_adapters.postgres", "compaction_adapters.redis")
@@ -177,36 +175,6 @@ def test_adapters_reach_into_no_session_and_no_controller(module: str) -> None:
 def test_core_imports_the_standard_library_only(module: str) -> None:
     names = {name.split(".")[0] for name in _imports_at_import_time(module) if not _is_ours(name)}
     assert names - PLUGINS.get(module, set()) <= sys.stdlib_module_names
-
-
-@core_module
-def test_core_imports_asyncio_only_when_it_is_used(module: str) -> None:
-    assert "asyncio" not in {name.split(".")[0] for name in _imports_at_import_time(module)}
-
-
-QUIET_CALL = """
-import sys
-before = set(sys.modules)
-from compaction_hooks import CompactionController
-session = CompactionController(context_window=200_000).session("one")
-assert not {"compaction_hooks.engine.engine", "compaction_hooks.view.projection"} & set(sys.modules)
-session.transform_context_sync([{"role": "user", "content": "Please fix the bug."}])
-print(*sorted(set(sys.modules) - before))
-"""
-
-
-def test_a_call_with_nothing_to_do_loads_only_modules_that_every_program_needs() -> None:
-    run = subprocess.run([sys.executable, "-c", QUIET_CALL], cwd=ROOT, capture_output=True, text=True, check=True)
-    loaded = set(run.stdout.split())
-    assert {name.split(".")[0] for name in loaded} - {"compaction_hooks"} <= sys.stdlib_module_names
-    assert not {"asyncio", "sqlite3", "urllib.request"} & loaded
-    rare = (
-        "engine.attempt", "engine.compact", "engine.result", "engine.send", "events", "files.operations",
-        "formats.anthropic", "formats.bedrock_converse", "formats.gemini",
-        "formats.openai_responses", "overflow", "recall", "repair", "stores", "strategies", "summary", "text.escaping", "validity",
-    )  # fmt: skip
-    assert not {f"compaction_hooks.{module}" for module in rare} & loaded
-    assert sum(map(_is_ours, loaded)) <= 65
 
 
 @folded("module", sorted(PUBLIC_MODULES))

@@ -13,7 +13,6 @@ from tests.conversations import Chat, Scripted, controller, steps, user
 
 Figures: TypeAlias = Mapping[str, LossFigures]
 
-COUNTS = ("compaction_hooks.recall.loss.loss_of", "tests.checked_session.loss_of")
 MESSAGES = [
     user("Port the parser. Never touch the public API."),
     *steps(6),
@@ -42,8 +41,7 @@ def test_figures_that_differ_from_the_texts_are_reported(lie: str, monkeypatch: 
     def count(*given: Any, **options: Any) -> Figures:
         return LIES[lie](loss_of(*given, **options))
 
-    for name in COUNTS:
-        monkeypatch.setattr(name, count)
+    monkeypatch.setattr("tests.checked_session.loss_of", count)
     session = controller(200_000, summarizer=Scripted("- facts")).session("thread")
     checked: CheckedSession[Chat] = CheckedSession(session, OpenAIChatFormat())
     with pytest.raises(BrokenPromise) as caught:

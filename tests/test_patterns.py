@@ -16,7 +16,6 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 import pytest
-from compaction_hooks.text.patterns import LazyPattern
 
 import compaction_hooks
 from compaction_hooks.reasoning import REFUSALS
@@ -61,11 +60,8 @@ class Use(NamedTuple):
 
 
 def patterns_in(value: object, depth: int = 0) -> Iterator[re.Pattern[str]]:
-    """Yield the patterns in a module's value: also in tables, in fields, behind a cached method, and compiled at a first call."""
-    cached = None if isinstance(value, LazyPattern) else getattr(value, "__wrapped__", None)
-    if inspect.isfunction(cached) and "re.Pattern" in str(cached.__annotations__.get("return")):
-        value = cached()
-    value = value.match.__self__ if isinstance(value, LazyPattern) else getattr(value, "__wrapped__", value)
+    """Yield the patterns in a module's value: also in tables, in fields, and behind a cached method."""
+    value = getattr(value, "__wrapped__", value)
     value = value if isinstance(value, re.Pattern) else getattr(value, "__self__", value)
     if isinstance(value, re.Pattern):
         yield value
@@ -126,7 +122,7 @@ def all_uses() -> Iterator[Use]:
         yield from written_patterns(path.name, ast.parse(path.read_text(encoding="utf-8")), {*METHODS, "compile"})
     for module in modules():
         source = inspect.getsource(module)
-        if "import re\n" not in source and "lazy_pattern(" not in source:
+        if "import re\n" not in source:
             continue
         tree = ast.parse(source)
         yield from written_patterns(module.__name__, tree, METHODS)

@@ -21,8 +21,7 @@ from compaction_hooks.engine.summarizing import SummaryFailed, complete, summari
 from compaction_hooks.errors import ContextOverflowError
 from compaction_hooks.events import CompactionFailed, CompactionFinished, CompactionSkipped
 from compaction_hooks.foreign import describe_error
-from compaction_hooks.messages import M, MessageFormat, Usage
-from compaction_hooks.recall.loss import loss_of
+from compaction_hooks.messages import M, Usage
 from compaction_hooks.runtime.effects import Aborted, Emit, Flow, Instant, Now, Work
 from compaction_hooks.strategies import AnyStrategy, Candidate, Goal, ShortenParts, SummaryStrategy
 from compaction_hooks.strategies.candidate import broken_rule, largest_fixed_part, rejection
@@ -31,11 +30,9 @@ from compaction_hooks.strategies.summary_plan import Summarized, SummaryPlan
 from compaction_hooks.tokens.budget import MINIMUM_GROWTH_RATIO, Budget
 from compaction_hooks.view import CompactionReason
 from compaction_hooks.view.head import MOST_REFUSALS, covered_pieces
-from compaction_hooks.view.loss import LossFigures, LossReport
 from compaction_hooks.view.projection import is_true
 from compaction_hooks.view.record import CompactionRecord
 from compaction_hooks.view.snapshot import Snapshot
-from compaction_hooks.view.texts import join_rows
 
 logger = logging.getLogger("compaction_hooks")
 
@@ -308,8 +305,7 @@ class Attempt(Generic[M]):
             return (yield from self._skip_outdated(start))
         if now is not self._snapshot:
             candidate = Candidate(snapshot=now, record=record)
-        view = join_rows(candidate.projection.view(now.messages), now.format)
-        return self._build_result(view, CompactionOutcome.PREVIEWED, record)
+        return self._build_result(candidate.projection.portable(now.messages), CompactionOutcome.PREVIEWED, record)
 
     @property
     def _may_get_answer(self) -> bool:
@@ -403,7 +399,7 @@ class Attempt(Generic[M]):
         conversation = self._conversation
         sent = conversation.hand_out(self._renew(snapshot))._replace(is_by_hand=is_by_hand)
         self.last_sent = conversation.newest_view = sent
-        return sent.unmerged
+        return sent.to_store
 
     def _take_snapshot(self) -> Snapshot[M]:
         return take_snapshot(self._conversation, self._call).freeze(self._call.messages)
@@ -423,12 +419,7 @@ class Attempt(Generic[M]):
             reason=self._order.reason,
             tokens_before=before,
             tokens_after=record.tokens_after if record else before,
-            loss_report=self._report_loss(record) if record else LossReport(),
         )
-
-    def _report_loss(self, record: CompactionRecord) -> LossReport:
-        """Return a report that is counted when it is read, and holds the list until then."""
-        return LossReport(partial(_count_loss, self._snapshot.given, record, self._snapshot.format))
 
     def _build_finished_event(self, record: CompactionRecord, after: Snapshot[M], seconds: float) -> CompactionFinished:
         return CompactionFinished(
@@ -448,7 +439,6 @@ class Attempt(Generic[M]):
             native_summaries=self._count_natives(after),
             left_out=sum(item.kind == "media" for item in after.projection.reductions),
             record=record,
-            loss_report=self._report_loss(record),
         )
 
     def _count_natives(self, after: Snapshot[M]) -> int:
@@ -481,8 +471,3 @@ class Attempt(Generic[M]):
         if self._order.must_fit and not self._can_wait:
             raise cause
         return self._build_result(self._hand_out_unchanged(), CompactionOutcome.FAILED, None)
-
-
-def _count_loss(messages: list[M], record: CompactionRecord, format: MessageFormat[M]) -> dict[str, LossFigures]:
-
-    return loss_of(messages, record, format=format)

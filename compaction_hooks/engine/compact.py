@@ -140,7 +140,7 @@ def _report_unchanged(
     record = snapshot.record
     is_new = outcome is CompactionOutcome.COMPACTED and record is not None
     return CompactionResult(
-        messages=snapshot.stored_view if order.is_preview else conversation.hand_out(snapshot).unmerged,
+        messages=snapshot.stored_view if order.is_preview else conversation.hand_out(snapshot).to_store,
         record=record,
         outcome=outcome,
         reason=CompactionReason.MANUAL,

@@ -15,7 +15,7 @@ from compaction_hooks.engine.sizes import KnownModel, LastSent, Sizes
 from compaction_hooks.files import FileOperations
 from compaction_hooks.foreign import are_equal
 from compaction_hooks.formats import OpenAIChatFormat, format_of
-from compaction_hooks.history import History, HistoryReader, Known
+from compaction_hooks.history import History, HistoryReader
 from compaction_hooks.history.digests import message_digest
 from compaction_hooks.history.history import Log, has_atoms
 from compaction_hooks.messages import Format, M, Media, MessageFormat, Usage, as_format
@@ -25,7 +25,6 @@ from compaction_hooks.repair import repaired
 from compaction_hooks.runtime.effects import InFlight
 from compaction_hooks.settings import CompactionSettings
 from compaction_hooks.tokens.estimator import LearnedMedia
-from compaction_hooks.validity import needs_merging
 from compaction_hooks.view.head import NativeStart, find_native_start, native_name, native_of, note_issuers
 from compaction_hooks.view.parts import Reduction, shorten_large_results
 from compaction_hooks.view.projection import Projection, apply_record, find_unpinned_runs
@@ -37,7 +36,7 @@ from compaction_hooks.view.record import (
     undo_note,
 )
 from compaction_hooks.view.snapshot import Snapshot
-from compaction_hooks.view.texts import SUMMARY_MARKER, join_rows, part_row
+from compaction_hooks.view.texts import SUMMARY_MARKER
 
 logger = logging.getLogger("compaction_hooks")
 
@@ -116,7 +115,6 @@ class Conversation(Generic[M]):
         self.server_compaction: str | None = None
         self.has_recall = False
         self.listing: Listing[M] | None = None
-        self._head: tuple[M, Known, list[M]] | None = None
 
     @property
     def reader(self) -> HistoryReader[M]:
@@ -145,7 +143,7 @@ class Conversation(Generic[M]):
         is_other = format.name != self.format.name
         self.format = format
         if is_other:
-            self.history = self.listing = self._head = None
+            self.history = self.listing = None
             if self.last_sent is None:  # the records were read for another format, which gives the ratio only
                 for model in self.sizes.models:
                     self.sizes.learn(model, None)
@@ -230,16 +228,16 @@ class Conversation(Generic[M]):
     def hand_out(self, snapshot: Snapshot[M]) -> LastSent[M]:
         """Return the view of a snapshot, and remember it, to compare it with the provider's count."""
         view, last = snapshot.view, self.last_sent
-        # The size is that of the unmerged messages: a merge saves a few tokens each, so if they fit, the merged view fits.
+        # The size is that of the messages apart: a merge saves a few tokens each, so if they fit, the merged view fits.
         merged = self.format.merge(view) if snapshot.merges_user_messages else view
         start = snapshot.key.start
         if start is not None and start.left_out and (last is None or last.snapshot.key.start != start):
             logger.warning("session %s: a summary that only another provider or model can read is left out", self.id)
-        stored = snapshot.stored_view if snapshot.key.has_native or merged is not view else view
+        to_store = snapshot.stored_view if snapshot.key.has_native else view
         self.sizes.drop_other_lists(snapshot.key)
-        sent = self.newest_view = LastSent(snapshot, merged, stored)
+        sent = self.newest_view = LastSent(snapshot, merged, to_store)
         record = snapshot.shown_record
-        notes = self.records.find_reasoning(None)
+        notes = self.records.find_reasoning()
         self._keep_note(self.reasoning.record_sent(snapshot.history, record, notes))
         if snapshot.model is not None:
             self.sizes.models.setdefault(snapshot.model, KnownModel())
@@ -253,27 +251,6 @@ class Conversation(Generic[M]):
                 self.queue.save(note)
                 for old in replaced:
                     self.queue.remove(old.id)
-
-    def needs_merging(self) -> bool:
-        """Return whether a list that was changed here must be sent with user messages in a row as one."""
-
-        return needs_merging(self.format)
-
-    def part_head(self, messages: list[M]) -> list[M]:
-        """Return the list with the stored row at its head apart again (`part_row`); the very list if there is none."""
-        if not messages or not self.needs_merging():
-            return messages
-        known = self.records.known
-        head, made_with, parts = self._head or (None, None, [])
-        if (
-            messages[0] is not head
-            or made_with is not known
-            or not are_equal(join_rows(parts, self.format), messages[:1])
-        ):
-            parts = part_row(messages[0], self.format, known)
-            if len(parts) > 1:
-                self._head = messages[0], known, parts
-        return [*parts, *messages[1:]] if len(parts) > 1 else messages
 
     def repair(self, messages: list[M], model: str | None) -> list[M]:
         """Return a list with its broken parts repaired for a model; the very list if it is valid.
@@ -298,17 +275,13 @@ class Conversation(Generic[M]):
             return self.records.find_newest()
         return self.records.find(self.records.active_id)
 
-    def read(self, messages: list[M]) -> tuple[list[M], History[M], CompactionRecord | None]:
-        """Read the new messages of a list, and find the active record. Return the list that was read: see `part_head`.
+    def read(self, messages: list[M]) -> tuple[History[M], CompactionRecord | None]:
+        """Read the new messages of a list, and find the active record.
 
         Before another record becomes active, the messages that it covers are read again: a message that the host changed in place
         is noticed here at the latest.
         """
-        messages = messages if self._head is None else self.part_head(messages)
         history = self.history = self.reader.sync(self.history, messages, self.records.known)
-        if history.has_summary and history.origin is None and self._head is None:
-            messages = self.part_head(messages)
-            history = self.history = self.reader.sync(self.history, messages, self.records.known)
         record = self.records.find_active(history)
 
         if record is not None and record.id != self.records.active_id:
@@ -325,7 +298,7 @@ class Conversation(Generic[M]):
             self.projected = None
 
         self.records.active_id = record.id if record else None
-        return messages, history, record
+        return history, record
 
     def check_covered(self, snapshot: Snapshot[M], count: int) -> bool:
         """Read so many of the messages that the active record covers again, in turn; return whether they are unchanged.
@@ -432,17 +405,17 @@ class Conversation(Generic[M]):
         self.records.undo(names)
         return undo_note(names, 0, 0)
 
-    def pin(self, message: M) -> CompactionRecord | None:
-        """Keep a message word for word for good; if several are equal, this one.
+    def pin(self, message: M, *, store: bool) -> None:
+        """Keep a message word for word; if several are equal, this one.
 
-        Returns:
-            The note that keeps the pin until a compaction does, and after an undo; None if it is here already.
+        Args:
+            store: Whether a note keeps the pin until a compaction does, and after an undo.
         """
-        return self.records.add_pins(self._make_pins(message))
-
-    def keep(self, message: M) -> None:
-        """Keep a message word for word in the views of this process, until a record holds the pin."""
-        self.records.keep_pins(self._make_pins(message))
+        pins = self._make_pins(message)
+        if not store:
+            self.records.keep_pins(pins)
+        elif (note := self.records.add_pins(pins)) is not None:
+            self.queue.save(note)
 
     def _make_pins(self, message: M) -> list[Pin]:
         """Return the pins of a message; none of reasoning alone, whose digest would be that of all reasoning of the list."""

@@ -1,4 +1,4 @@
-"""One conversation with the driver that runs its flows, and what needs no flow: the quiet way, records, budgets, undo."""
+"""One conversation with the driver that runs its flows, and what needs no flow: records, budgets, undo."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Engine(Generic[M]):
         """Learn from a usage report; ignore that of a list other than the one last handed out."""
         with self.conversation.lock:
             last = self.conversation.last_sent
-            if view is None or (last is not None and (view is last.view or view is last.unmerged)):
+            if view is None or (last is not None and (view is last.view or view is last.to_store)):
                 report_usage(self.conversation, self.shared, usage, last and last.snapshot, model)
 
     def use_format(self, format: MessageFormat[Any]) -> None:

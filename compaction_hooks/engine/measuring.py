@@ -27,6 +27,7 @@ from compaction_hooks.tokens.budget import MINIMUM_GAIN_RATIO, TARGET_RATIO, Bud
 from compaction_hooks.tokens.calibration import MAXIMUM_RATIO, UNTAUGHT, Calibration
 from compaction_hooks.tokens.estimator import OTHER_MEDIA_TOKENS, find_media
 from compaction_hooks.tokens.windows import same_model
+from compaction_hooks.validity import needs_merging
 from compaction_hooks.view.head import NativeStart
 from compaction_hooks.view.projection import Projection
 from compaction_hooks.view.reasoning import NOT_STALE, spare_open_turn
@@ -45,7 +46,7 @@ def take_snapshot(conversation: Conversation[M], call: Call[M]) -> Snapshot[M]:
     model = call.model or shared.model
     is_mended = settings.repair if call.repair is None else call.repair
     messages = conversation.repair(call.messages, model) if is_mended else call.messages
-    messages, history, record = conversation.read(messages)
+    history, record = conversation.read(messages)
     system, tools, has_changed = _measure_fixed(conversation, call)
     conversation.reasoning.compare_list(history, is_other_prefix=has_changed)
 
@@ -84,7 +85,7 @@ def take_snapshot(conversation: Conversation[M], call: Call[M]) -> Snapshot[M]:
         binds_reasoning=is_bound,
         has_recall=conversation.has_recall,
         issuer=issuer,
-        merges_user_messages=settings.merge_user_messages or (is_changed and conversation.needs_merging()),
+        merges_user_messages=settings.merge_user_messages or (is_changed and needs_merging(conversation.format)),
     )
 
 

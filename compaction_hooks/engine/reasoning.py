@@ -19,7 +19,7 @@ from compaction_hooks.messages import Format, M, Message, Part, can
 from compaction_hooks.reasoning import binds_reasoning, find_family, is_reasoning
 from compaction_hooks.view import SealedReasoning
 from compaction_hooks.view.reasoning import ALL_RUNS, NOT_STALE, newest_reasoning, stale_runs_of
-from compaction_hooks.view.record import CompactionRecord, StaleRuns, reasoning_note
+from compaction_hooks.view.record import NATIVE_MARK, CompactionRecord, StaleRuns, other_view, reasoning_note
 
 
 class StaleReasoning:
@@ -31,6 +31,7 @@ class StaleReasoning:
             refused for its reasoning, so that all of it is stale in the next one; else empty.
         until: Reasoning before this run is stale, whatever the record tells.
         shown: The record of the view last sent, in a tuple, since that may be None; None while this process has sent none.
+        told: The same of the process that wrote the newest note.
         history: The last list.
     """
 
@@ -39,6 +40,7 @@ class StaleReasoning:
         self.pending: Literal["", "answer", "refused"] = ""
         self.until = 0
         self.shown: tuple[str | None] | None = None
+        self.told: tuple[str | None] | None = None
         self.history: History[Any] | None = None
 
     @property
@@ -71,19 +73,24 @@ class StaleReasoning:
         """Return the runs whose reasoning the model made behind other views than a record's."""
         if self._is_useless:
             return ALL_RUNS
-        count = history.run_count
-        told = stale_runs_of(record).end
-        is_other = self.shown is not None and self.shown != (_name(record),) and not self._goes_on_with(record, count)
-        if self.pending or is_other:
+        count, is_shown = history.run_count, self.shown == (_name(record),)
+        if self.pending or (not is_shown and self._is_another(record, count)):
             return StaleRuns(0, count + (self.pending == "answer"))
-        end = max(self.until, told)
+
+        # What the record tells is known since its view was first sent.
+        end = self.until if is_shown else max(self.until, stale_runs_of(record).end)
         return StaleRuns(0, end if end <= count + 1 else count)  # longer: the host went back since
 
-    def _goes_on_with(self, record: CompactionRecord | None, run_count: int) -> bool:
-        """Return whether a record takes the place of the view last sent without any cost of reasoning."""
-        if record is None or record.stale_runs is None:
-            return False
-        return self.shown == (record.parent,) and run_count <= record.seen_runs
+    def _is_another(self, record: CompactionRecord | None, run_count: int) -> bool:
+        """Return whether reasoning so far was surely made behind another view than a record's, which was not sent last."""
+        if self.shown is None:  # by this process; another one may have told that it sent the text, or the items
+            return record is not None and self.told == (other_view(record.id),)
+
+        if record is None or record.stale_runs is None or self.shown != (record.parent,):
+            return True
+        return (
+            run_count > record.seen_runs
+        )  # until then it takes the place of the view before without any cost of reasoning
 
     def has_answer_of_another(self, history: History[Any], sent_runs: int) -> bool:
         """Return whether a list has reasoning that this process did not ask for: another worker may have made a record before.
@@ -119,15 +126,16 @@ class StaleReasoning:
         if self.shown != (_name(record),) or self.pending == "refused":
             stale = self.stale_runs(history, record)
             self.until, self.shown, self.pending = stale.end, (_name(record),), ""
+        if self.until == _UNTIL_NEXT_LIST:  # told by a process that undid a compaction: this is the next list
+            self.until = history.run_count
+
+        notes = [*notes]
+        told_end = max([_told_by(record), *((note.stale_runs or NOT_STALE).end for note in notes)])
         models = {model or "" for model in self.refusals}
-        told = (
-            {(note.stale_runs or NOT_STALE).end for note in notes},
-            {name for note in notes for name in note.binding_models},
-        )
-        if self.until <= max(told[0] | {stale_runs_of(record).end}) and models <= told[1]:
+        if self.until <= told_end and models <= {name for note in notes for name in note.binding_models}:
             return None
-        is_of_use = told[0] or models or newest_reasoning(history, NOT_STALE) >= 0
-        return reasoning_note(None, StaleRuns(0, self.until), self.refusals) if is_of_use else None
+        is_of_use = notes or models or newest_reasoning(history, NOT_STALE) >= 0
+        return reasoning_note(_name(record), StaleRuns(0, self.until), self.refusals) if is_of_use else None
 
     def record_undo(self) -> CompactionRecord | None:
         """Record that the view of a record's parent comes back; return a note for the process that makes the next call."""
@@ -139,10 +147,11 @@ class StaleReasoning:
 
     def learn_from_note(self, note: CompactionRecord) -> None:
         """Learn from a note of another process."""
-        told = note.stale_runs or NOT_STALE
+        stale = note.stale_runs or NOT_STALE
         for model in note.binding_models:
-            self.refusals[model or None] = max(self.refusals[model or None], 2 if told == ALL_RUNS else 1)
-        self.until = max(self.until, told.end)
+            self.refusals[model or None] = max(self.refusals[model or None], 2 if stale == ALL_RUNS else 1)
+        self.until = max(self.until, stale.end)
+        self.told = (note.parent,)
 
     def add_unpinned(self, runs: StaleRuns) -> None:
         """Record that answers in these runs are to another view: it had the request that was current then."""
@@ -151,6 +160,15 @@ class StaleReasoning:
 
 def _name(record: CompactionRecord | None) -> str | None:
     return record.id if record else None
+
+
+def _told_by(record: CompactionRecord | None) -> int:
+    """Return the end of the stale runs that another process reads from a record alone.
+
+    Nothing, if the text was sent in place of native items: that process may send the items, and reasoning is not behind these.
+    """
+    is_text_of_items = record is not None and record.native is not None and not record.id.endswith(NATIVE_MARK)
+    return 0 if is_text_of_items else stale_runs_of(record).end
 
 
 _UNTIL_NEXT_LIST: Final = sys.maxsize - 1

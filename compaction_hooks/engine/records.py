@@ -122,14 +122,14 @@ class Records:
         self.all = [note, *(old for old in self.all if old.id not in gone)]
 
     def add_reasoning(self, note: CompactionRecord) -> list[CompactionRecord]:
-        """Add a note of stale reasoning; return the earlier ones of the same record, which it replaces."""
-        earlier = self.find_reasoning(note.parent)
+        """Add a note of stale reasoning; return the earlier ones, which it replaces."""
+        earlier = self.find_reasoning()
         self.add_note(note, earlier)
         return [old for old in earlier if old.id != note.id]
 
-    def find_reasoning(self, record_id: str | None) -> list[CompactionRecord]:
-        """Return the notes of stale reasoning of a record; None is the host's own list."""
-        return [old for old in self.all if old.parent == record_id and old.is_note and old.stale_runs is not None]
+    def find_reasoning(self) -> list[CompactionRecord]:
+        """Return the notes of stale reasoning."""
+        return [old for old in self.all if old.stale_runs is not None and old.is_note]
 
     @property
     def issuers(self) -> dict[str | None, str]:

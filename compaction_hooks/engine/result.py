@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Generic
 
 from compaction_hooks.messages import M, Usage, Value
 from compaction_hooks.view import CompactionReason
-from compaction_hooks.view.loss import LossFigures, LossReport
 from compaction_hooks.view.record import CompactionRecord
 
 
@@ -29,12 +27,12 @@ class CompactionResult(Value, Generic[M]):
     """The result of an attempt to compact.
 
     Attributes:
-        messages: A new list to store or send; the view as before if nothing was compacted.
+        messages: A new list to store, with each message by itself; the view as before if nothing was compacted. To send it, give
+            it to `transform_context` or `call`.
         record: The record that is active now, or None; of a preview, the record that would be.
         outcome: How it ended; only "compacted" changed anything.
         reason: The occasion of the attempt.
         tokens_before, tokens_after: Size of the context in tokens, by estimate.
-        loss_report: Counts `loss` when it is first read, and holds the list until then.
     """
 
     messages: list[M]
@@ -43,15 +41,6 @@ class CompactionResult(Value, Generic[M]):
     reason: CompactionReason
     tokens_before: int
     tokens_after: int
-    loss_report: LossReport = field(default_factory=LossReport, repr=False, compare=False)
-
-    @property
-    def loss(self) -> Mapping[str, LossFigures]:
-        """By class of facts (constraint, request, path, url, id, number, error, task, file, process), the figures of `loss_of`.
-
-        They are counted of the list as it is when they are first read; empty if nothing was compacted.
-        """
-        return self.loss_report.figures
 
     def __repr__(self) -> str:
         """Return the outcome and the sizes, without text of the conversation."""

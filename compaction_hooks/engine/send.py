@@ -170,7 +170,7 @@ def _drop_reasoning(
     conversation: Conversation[M], call: Call[M], refused: LastSent[M] | None
 ) -> Flow[LastSent[M] | None]:
     """Leave out all reasoning so far, from now on. Return the view, or None if the refused one held no reasoning."""
-    before = refused.unmerged if refused else take_snapshot(conversation, call).stored_view
+    before = refused.to_store if refused else take_snapshot(conversation, call).stored_view
     conversation.reasoning.record_refusal(call.model or call.shared.model)
     snapshot = take_snapshot(conversation, call)
     if snapshot.stored_view == before and not (refused and refused.is_by_hand):

@@ -17,15 +17,15 @@ class LastSent(NamedTuple, Generic[M]):
     Attributes:
         snapshot: The snapshot it is the view of.
         view: The list to send.
-        unmerged: The same list for hosts to store: with the text in place of native items, and without merging user messages unless
-            the provider refuses them in a row; `view` itself if it has neither.
+        to_store: The same list for hosts to store: with the text in place of native items, and user messages not merged; `view`
+            itself if it has neither.
         is_sent: Whether it was sent; if not, it is that of the list given to `load`.
         is_by_hand: Whether a compaction by hand made it: the host may have sent the view before it instead.
     """
 
     snapshot: Snapshot[M]
     view: list[M]
-    unmerged: list[M]
+    to_store: list[M]
     is_by_hand: bool = False
     is_sent: bool = True
 

@@ -23,16 +23,8 @@ from compaction_hooks.summary.answers import has_our_headings, read_summary_usag
 from compaction_hooks.summary.extractive import summarize_by_rule
 from compaction_hooks.summary.extractive.findings import Findings
 from compaction_hooks.summary.facts import disown_refusals, name_facts
-from compaction_hooks.summary.request import (
-    LiveCall,
-    Summary,
-    SummaryKind,
-    SummaryRequest,
-    count_shown_messages,
-    halve,
-    summary_request,
-)
-from compaction_hooks.tokens.budget import LEDGER_TOKENS, Budget
+from compaction_hooks.summary.request import LazyRequest, LiveCall, Summary, SummaryKind
+from compaction_hooks.tokens.budget import IDENTIFIER_TOKENS, Budget
 from compaction_hooks.view.snapshot import Snapshot
 
 OVERFLOW_TRIES = 3
@@ -127,11 +119,11 @@ def _build_request(
     done: int,
     deadline: float,
     facts: Callable[[], str],
-) -> SummaryRequest:
+) -> LazyRequest:
     """Return the request for the messages of a plan from `done` on."""
     kind: SummaryKind = "update" if text else "history"
     window = call.settings.summarizer_window or budget.window
-    return summary_request(
+    return LazyRequest(
         plan.messages[done:],
         kind=kind,
         previous_summary=text if kind == "update" else None,
@@ -144,7 +136,7 @@ def _build_request(
         form=call.settings.summary_prompt,
         kept_messages=plan.kept,
         name_facts=facts,
-        live=lambda: LiveCall(
+        find_live=lambda: LiveCall(
             messages=snapshot.view_before(plan.cut),
             provider=snapshot.format.provider,
             model=snapshot.model,
@@ -155,17 +147,17 @@ def _build_request(
 
 
 def _name_facts(snapshot: Snapshot[M], plan: SummaryPlan) -> str:
-    ledger = LEDGER_TOKENS if plan.ledger_tokens is None else plan.ledger_tokens
-    return name_facts(plan.facts, ledger, plan.allowance, snapshot.estimator.estimate_tokens)
+    tokens = IDENTIFIER_TOKENS if plan.identifier_tokens is None else plan.identifier_tokens
+    return name_facts(plan.facts, tokens, plan.allowance, snapshot.estimator.estimate_tokens)
 
 
-def _ask(snapshot: Snapshot[M], asked: SummaryRequest, seconds: float) -> Flow[Summarized | SummaryFailed | Aborted]:
+def _ask(snapshot: Snapshot[M], asked: LazyRequest, seconds: float) -> Flow[Summarized | SummaryFailed | Aborted]:
     """Send one request, with `seconds` as time-out; halve the transcript while it overflows the summarizer's own window."""
     answer: Success | Failure | Aborted = yield Summarize(asked, seconds)
     for _ in range(OVERFLOW_TRIES - 1):
         if not isinstance(answer, Failure):
             break
-        smaller: SummaryRequest | None = yield Work(partial(_make_smaller, asked, answer.error, snapshot))
+        smaller: LazyRequest | None = yield Work(partial(_make_smaller, asked, answer.error))
         if smaller is None:
             break
         asked = smaller
@@ -176,18 +168,17 @@ def _ask(snapshot: Snapshot[M], asked: SummaryRequest, seconds: float) -> Flow[S
     return answer if isinstance(answer, Aborted) else SummaryFailed(answer.error, None)
 
 
-def _make_smaller(asked: SummaryRequest, error: BaseException, snapshot: Snapshot[M]) -> SummaryRequest | None:
+def _make_smaller(asked: LazyRequest, error: BaseException) -> LazyRequest | None:
     """Return a request with half of the transcript if the error says that it overflowed; else None."""
+    return asked.halve() if is_context_overflow(error) else None
 
-    return halve(asked, snapshot.estimator.estimate_tokens) if is_context_overflow(error) else None
 
-
-def _check_answer(value: object, request: SummaryRequest, snapshot: Snapshot[M]) -> Summarized | SummaryFailed:
+def _check_answer(value: object, request: LazyRequest, snapshot: Snapshot[M]) -> Summarized | SummaryFailed:
     if inspect.iscoroutine(value):
         value.close()  # it is refused; without this Python warns that it was never awaited
     summary = unwrap_answer(value)
     usage = read_summary_usage(summary, request, snapshot.estimator)
-    seen = count_shown_messages(request)
+    seen = request.seen_messages
     why = refusal(value, request, snapshot.estimator.estimate_tokens)
     if why is None and not seen:
         why = "the summarizer's window has no room for a single message"

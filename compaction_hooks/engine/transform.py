@@ -116,7 +116,7 @@ def _find_reason(
     settings = call.settings
     if conversation.cooldown.has_overflowed and settings.compact_on_overflow:
         return CompactionReason.OVERFLOW, None
-    if not settings.auto_compact or settings.is_subagent:
+    if not settings.auto_compact:
         return None, None
     if snapshot.budget is None:
         _check_trigger(conversation, call)

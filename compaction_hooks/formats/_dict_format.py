@@ -32,7 +32,7 @@ class DictFormat(Format[Fields]):
         ConfigurationError: the fields include role, content or type.
     """
 
-    owner: ClassVar[Owner]
+    _owner: ClassVar[Owner]
     _text_type: ClassVar[str] = "text"
     _content: ClassVar[str] = "content"
     _merged_roles: ClassVar[tuple[str, ...]] = ("user",)
@@ -57,7 +57,7 @@ class DictFormat(Format[Fields]):
     def _unreadable(self, fields: Fields, wanted: str) -> FormatError:
         """Return the error for a message without a role; it names the other format if one can read the message."""
         other = find_owner(fields)
-        return FormatError(wanted) if other is None or other is self.owner else foreign_error("a message", other)
+        return FormatError(wanted) if other is None or other is self._owner else foreign_error("a message", other)
 
     def _refuse_chat_message(self, fields: Fields) -> None:
         """Refuse an OpenAI chat message with tool calls, or of a tool, in a conversation of another format."""

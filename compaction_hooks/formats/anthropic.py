@@ -36,7 +36,7 @@ class AnthropicFormat(BlockFormat):
 
     name = "anthropic"
     _subject = "an Anthropic message"
-    owner = ANTHROPIC
+    _owner = ANTHROPIC
 
     def native(self, items: Sequence[Mapping[str, object]], /) -> list[Fields]:
         """Return an assistant message of these blocks."""

@@ -35,7 +35,7 @@ class BedrockConverseFormat(BlockFormat):
     name = "bedrock_converse"
     provider = "bedrock"
     _subject = "a Converse message"
-    owner = BEDROCK_CONVERSE
+    _owner = BEDROCK_CONVERSE
     _merged_roles = ("user", "assistant")  # the assistant is twice in a row where `repair` dropped a result between
 
     def request(self, text: str, /) -> Fields:

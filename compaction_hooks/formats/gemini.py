@@ -66,7 +66,7 @@ class GeminiFormat(BlockFormat):
     """
 
     name = "gemini"
-    owner = GEMINI
+    _owner = GEMINI
     _content = "parts"
     _answering_role = "model"
     _merged_roles = ("user", "model", "function")

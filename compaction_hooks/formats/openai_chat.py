@@ -73,7 +73,7 @@ class OpenAIChatFormat(DictFormat):
     """
 
     name = "openai_chat"
-    owner = OPENAI_CHAT
+    _owner = OPENAI_CHAT
 
     def read(self, message: Fields, /) -> tuple[Message, ...]:
         """Read one message; exactly one piece.

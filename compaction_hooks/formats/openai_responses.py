@@ -75,7 +75,7 @@ class OpenAIResponsesFormat(DictFormat):
     """
 
     name = "openai_responses"
-    owner = OPENAI_RESPONSES
+    _owner = OPENAI_RESPONSES
     _text_type = "input_text"
 
     def read(self, message: Fields, /) -> tuple[Message, ...]:

@@ -2,10 +2,9 @@
 
 from compaction_hooks.recall.comparison import diff
 from compaction_hooks.recall.covered import Covered, Found
-from compaction_hooks.recall.loss import find_facts, loss_of
+from compaction_hooks.recall.loss import LossFigures, find_facts, loss_of
 from compaction_hooks.recall.parts import CoveredKind, CoveredPart
 from compaction_hooks.recall.tool import RecallTool
-from compaction_hooks.view.loss import LossFigures
 
 __all__ = [
     "Covered",

@@ -1,11 +1,11 @@
-"""The loss report: the facts of messages, found by rule, and how many of them a compaction keeps in the view."""
+"""The loss of a compaction: the facts of messages, found by rule, and how many of them its view keeps."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 from compaction_hooks.files.operations import find_touched_files, is_failure, read_calls
 from compaction_hooks.formats import OpenAIChatFormat, format_of
@@ -17,7 +17,6 @@ from compaction_hooks.summary.extractive.causes import cause_items
 from compaction_hooks.summary.extractive.identifiers import kind_of
 from compaction_hooks.summary.extractive.statements import constraint_items, request_texts
 from compaction_hooks.summary.extractive.tasks import task_items
-from compaction_hooks.view.loss import LossFigures
 from compaction_hooks.view.parts import list_parts
 from compaction_hooks.view.projection import read_projection
 from compaction_hooks.view.record import CompactionRecord
@@ -38,6 +37,20 @@ _NUMBER = re.compile(r"[:=] ?[\"']?(-?\d[\d.]{1,20}\d)(?![\w.])")
 _BACKGROUND = re.compile(r"\"(?:run_in_)?(?:background|detach(?:ed)?)\"\s{0,4}:\s{0,4}true")
 _STARTED = re.compile(r"\b(?:id|pid)\b\W{1,3}(\w[\w-]{1,40})", re.IGNORECASE)
 _CLASS_OF: Final = {"path": "path", "url": "url", "id": "id", "email": "id"}
+
+
+class LossFigures(NamedTuple):
+    """How many facts of one class a view has kept, and left out.
+
+    Attributes:
+        kept: Facts that the view still shows, word for word.
+        recallable: Facts that it does not show, and the list has: recall reads them again.
+        lost: Facts of an earlier summary whose messages the list no longer has.
+    """
+
+    kept: int
+    recallable: int
+    lost: int
 
 
 def find_facts(messages: Sequence[M], *, format: MessageFormat[M] | None = None) -> dict[str, list[str]]:
@@ -136,11 +149,11 @@ def loss_of(
 ) -> dict[str, LossFigures]:
     """Return how many facts of a list its view under a record keeps and leaves out, by class. Nothing is changed.
 
-    The facts are those of `find_facts` in the messages that the view does not show whole, and the files touched so far, if there is
-    a summary. A fact is kept if the view has it word for word: the user's words in a message of the user, such as the summary's; a
-    file there or in a tool call; any other fact anywhere. If the list begins with a view that the host stored, facts that only its
-    summary and its shortened results tell are lost if this view lacks them. The figures are those of `CompactionResult.loss`, empty
-    if the record is not true of the list.
+    The list is that of the compaction, or has grown since; the figures are empty if the record is not true of it. Its facts are
+    those of `find_facts` in the messages that the view does not show whole, and the files touched so far, if there is a summary. A
+    fact is kept if the view has it word for word: the user's words in a message of the user, such as the summary's; a file there or
+    in a tool call; any other fact anywhere. If the list begins with a view that the host stored, facts that only its summary and
+    its shortened results tell are lost if this view lacks them.
 
     Every text is read from end to end, in the calling thread: 0.1 to 0.2 s of processor time for a million characters, 1.6 s for a
     recorded list of 10,000 messages. Nothing is kept for the next time.

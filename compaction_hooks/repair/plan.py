@@ -24,7 +24,10 @@ _ID_DIGITS: Final = 24
 """Hexadecimal digits of an id that we make. With its prefix it has 29 characters, as many as OpenAI's own ids, all of them
 accepted by every provider."""
 
-INTERRUPTED: Final = "[No result: the run was interrupted before this tool answered. Whether it did its work, in part or in full, is not known.]"
+INTERRUPTED: Final = (
+    "[No result: the run was interrupted before this tool answered. "
+    "Whether it did its work, in part or in full, is not known.]"
+)
 """The result that the model reads for a tool call without one."""
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import logging
 import math
-import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
@@ -115,38 +114,6 @@ class GuardedEstimator:
         except Exception as error:  # noqa: BLE001 - a host's estimator may raise anything
             self._warn(f"raised {describe_error(error)}")
         return instead(content)
-
-
-class GuardedClock:
-    """A clock of the host that cannot fail a call. Its monotonic seconds never go back: a step back counts as no time.
-
-    If it raises or returns no `Instant`, the system's clock is used from then on.
-    """
-
-    def __init__(self, clock: Callable[[], Instant]) -> None:
-        self._clock = clock
-        self._lock = threading.Lock()
-        self._last = -math.inf
-        self._behind = 0.0
-
-    def __call__(self) -> Instant:
-        with self._lock:
-            now = self._read()
-            self._behind += max(0.0, self._last - now.monotonic)
-            self._last = now.monotonic
-            return now._replace(monotonic=now.monotonic + self._behind)
-
-    def _read(self) -> Instant:
-        try:
-            now = cast(object, self._clock())
-            if isinstance(now, Instant) and math.isfinite(now.monotonic):
-                return now
-            why = f"it gave {now!r:.100}"
-        except Exception as error:  # noqa: BLE001 - a host's clock may raise anything
-            why = describe_error(error)
-        logger.warning("the clock failed (%s): the system's is used", why)
-        self._clock = system_clock
-        return system_clock()
 
 
 def system_clock() -> Instant:

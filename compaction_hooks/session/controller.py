@@ -19,7 +19,7 @@ from compaction_hooks.files import FileOperations
 from compaction_hooks.messages import M, MessageFormat, as_format, can
 from compaction_hooks.runtime.drivers import Driver, Services
 from compaction_hooks.runtime.effects import Flow, Instant
-from compaction_hooks.runtime.guards import GuardedClock, GuardedEstimator, guard_trigger, system_clock
+from compaction_hooks.runtime.guards import GuardedEstimator, guard_trigger, system_clock
 from compaction_hooks.runtime.strategies import guard_strategy
 from compaction_hooks.session.session import CompactionSession, ConversationMethods
 from compaction_hooks.settings import CompactionSettings, ModelSettings
@@ -77,7 +77,7 @@ class CompactionController(ConversationMethods[M]):
             function.
         estimator: Sizes texts and messages; the default counts characters by class.
         host_files: Returns the files that the host itself keeps track of; they are added to those found in tool calls.
-        clock: Returns the time, for tests.
+        clock: Returns the time, for tests. It must not fail, and its monotonic seconds must not go back.
 
     Raises:
         ConfigurationError: an argument is of the wrong type or out of its bounds, two contradict one another, or the settings'
@@ -154,7 +154,7 @@ class CompactionController(ConversationMethods[M]):
             summarizer=summarizer,
             store=store,
             handlers=_list_handlers(on_event),
-            clock=GuardedClock(clock) if clock else system_clock,
+            clock=clock or system_clock,
             summary_timeout_seconds=max(each.summary_timeout_seconds for each in self._settings.all),
         )
 
@@ -197,11 +197,11 @@ class CompactionController(ConversationMethods[M]):
 
         Args:
             id: Names the conversation; records in the store are kept under it.
-            format: How this conversation's messages are written, if not in the controller's format. A conversation may have
-                several formats: each has a session of its own, which takes over the records and undos of the others whenever
-                it is opened here. None: the format last used; if there is none, it is detected from the first list.
+            format: How this conversation's messages are written, if not in the controller's format. Another one than before: the
+                next list is read in this format, and records and pins stay. None: the format last used; if there is none, it is
+                detected from the first list.
             host_files: Returns the files that the host keeps track of in this conversation; they are added to the controller's and
-                to those found in tool calls. None: the function given last, with whatever format.
+                to those found in tool calls. None: the function given last.
 
         Raises:
             ConfigurationError: the id is no text, the format is no `MessageFormat` or cannot merge messages as the settings
@@ -211,9 +211,7 @@ class CompactionController(ConversationMethods[M]):
         with self._lock:
             session = self._sessions.get(id) or self._evicted.pop(id, None)
             if session is None:
-                chosen = (
-                    self._format if format is None else cast("MessageFormat[M]", format)
-                )  # N is M if a format is given
+                chosen = self._format if format is None else cast("MessageFormat[M]", format)  # then N is M
                 session = CompactionSession(
                     id, format=chosen, estimator=self._estimator, shared=self._shared, services=self._services
                 )
@@ -241,10 +239,9 @@ class CompactionController(ConversationMethods[M]):
 
     def _evict(self) -> None:
         """Evict the session used least recently, unless it alone has the changes that its host made by hand."""
-        for id, session in self._sessions.items():
-            if not session.engine.is_only_copy:
-                self._evicted[id] = self._sessions.pop(id)
-                return
+        oldest = next((id for id, session in self._sessions.items() if not session.engine.is_only_copy), None)
+        if oldest is not None:
+            self._evicted[oldest] = self._sessions.pop(oldest)
 
     def close(self, id: str) -> None:
         """Free one conversation's memory; its records in the store stay.
@@ -258,13 +255,13 @@ class CompactionController(ConversationMethods[M]):
         arguments.check(arguments.KINDS, {"id": id})
         self._drop(id)
 
-    def _drop(self, id: str) -> list[CompactionSession[M]]:
-        """Remove a conversation from memory; return its sessions, in each format, that are in use or were lately."""
+    def _drop(self, id: str) -> CompactionSession[M] | None:
+        """Remove a conversation from memory; return its session, if there is one or the host holds it."""
         with self._lock:
-            return [*filter(None, (self._sessions.pop(id, None), self._evicted.pop(id, None)))]
+            return self._sessions.pop(id, None) or self._evicted.pop(id, None)
 
     async def forget(self, id: str) -> None:
-        """Remove a conversation from memory, in all its formats, and its records from the store.
+        """Remove a conversation from memory, and its records from the store.
 
         Sessions that you hold, and later calls with this id, begin anew. Another worker with the conversation in its memory does
         not write it back: its next summary is made from the messages of its next call.
@@ -305,7 +302,7 @@ class CompactionController(ConversationMethods[M]):
         with self._lock:
             known = {*self._sessions, *self._evicted}
         ids = {id for id in known if id.startswith(given)} if is_prefix else {given}
-        for session in [session for id in ids for session in self._drop(id)]:
+        for session in filter(None, map(self._drop, ids)):
             session.begin_anew()
 
         if self._services.store is not None:

@@ -58,7 +58,6 @@ class RecallMethods(Generic[M]):
         call = check_call(engine, [*messages], {"model": model} if model else {})
         with conversation.lock:
             listed = conversation.repair(call.messages, model) if call.settings.repair else call.messages
-            listed = conversation.part_head(listed)
             listing = conversation.listing
             if listing is None:
                 # A reading of its own: the session's reading is that of the list to send.

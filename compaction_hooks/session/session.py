@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import partial
 from typing import Any, Final, Unpack, cast
 
 from compaction_hooks import arguments
@@ -45,7 +45,7 @@ class ConversationMethods(RecallMethods[M]):
 
         Returns:
             The very list that came in, before the first compaction; then a new list of system messages, summary, pins and recent
-            messages, which are the same objects.
+            messages, which are the same objects. To keep it in place of your list, store `to_store(view)`.
 
         Raises:
             FormatError: a message cannot be read.
@@ -158,7 +158,7 @@ class ConversationMethods(RecallMethods[M]):
         signal: Signal | None = None,
         **options: Unpack[CallOptions],
     ) -> CompactionResult[T]:
-        """Return the result that `compact` would have: its record, its view and its loss. Nothing is stored, and no event told.
+        """Return the result that `compact` would have: its record and its view. Nothing is stored, and no event told.
 
         The views of later calls stay as they are, until `compact(messages, preview=result)`. A summary is paid for here.
 
@@ -254,20 +254,24 @@ class ConversationMethods(RecallMethods[M]):
     def _load(self, messages: list[T] | None, options: CallOptions) -> Flow[None]:
         return self.engine.load(None if messages is None else check_call(self.engine, messages, options))
 
-    def pin(self, message: object) -> None:
+    def pin(self, message: object, *, store: bool = True) -> None:
         """Keep a message word for word in every view from the next summary on; with a tool call, its results too.
 
         A message that is in no list so far is kept as soon as a list has it; if the next list does not, a `PinMissing` event says
         so. The pin is written to the store at once; to an async store, inside a running loop, with the next call.
 
         A pin of reasoning alone, or of an empty message, keeps nothing: pin the answer, whose items of reasoning stay with it.
+
+        Args:
+            message: The message, as it is in the list.
+            store: Whether the pin has a record of its own. False: none before the next compaction, whose record has it; for
+                messages that the program pins again in each process, such as those that are in every list.
         """
         engine = self.engine
         with engine.conversation.lock:
-            note = engine.conversation.pin(message)
-            if note is not None:
-                engine.conversation.queue.save(note)
-        engine.save_in_this_thread()
+            engine.conversation.pin(message, store=store)
+        if store:
+            engine.save_in_this_thread()
 
     def undo(self) -> CompactionRecord | None:
         """Undo the newest compaction of the list last seen and return its record; None if there is none.
@@ -316,10 +320,6 @@ class ConversationMethods(RecallMethods[M]):
             )
 
 
-_BEGINNING = threading.Lock()
-"""Held while a session gets its engine: two threads get the same."""
-
-
 class CompactionSession(ConversationMethods[M]):
     """One conversation of a controller. Safe to use from several threads and event loops at once.
 
@@ -339,8 +339,8 @@ class CompactionSession(ConversationMethods[M]):
         services: Services,
     ) -> None:
         self.id: Final = id
-        self._parts = format, estimator, shared, services
-        self._own: Engine[M] | None = None
+        self._make_engine = partial(make_engine, id, format, estimator, shared, services)
+        self._engine = self._make_engine()
 
     def __repr__(self) -> str:
         """Return the id and how full the context is."""
@@ -353,20 +353,16 @@ class CompactionSession(ConversationMethods[M]):
 
     @property
     def engine(self) -> Engine[Any]:
-        """The engine of this conversation as it is."""
-        own = self._own
-        if own is None:  # it is half of the package, and no turn of an event loop should import both halves
-            new = make_engine(self.id, *self._parts)
-            with _BEGINNING:
-                own = self._own = self._own or new
-        return own
+        """The engine of this conversation; no part of it is public."""
+        return self._engine
 
     def begin_anew(self) -> None:
         """Discard all state, for `CompactionController.forget`; calls under way write nothing more."""
         old = self.engine.conversation
         with old.lock:
             old.queue.state = "none"
-        self._own = None
+
+        self._engine = self._make_engine()
         self.engine.conversation.has_recall = old.has_recall
 
     # -- records and views, for adapters and stores of the host's own
@@ -377,35 +373,25 @@ class CompactionSession(ConversationMethods[M]):
 
         Before the first list, the record made last, of the loaded ones: see `load`.
         """
-        conversation = self.engine.conversation  # no message of a quiet call makes another record true
+        conversation = self.engine.conversation
         with conversation.lock:
             return conversation.find_current()
 
     @property
     def records(self) -> list[CompactionRecord]:
         """All loaded records, of every branch, with the notes of pins and of undone compactions."""
-        engine = self.engine
-        conversation = engine.conversation
+        conversation = self.engine.conversation
         with conversation.lock:
             return conversation.export_all()
 
-    def unmerged(self, view: list[T]) -> list[T]:
-        """Return the view last handed out as a host should store it; any other list as it is.
+    def to_store(self, view: list[T]) -> list[T]:
+        """Return the view last handed out as a host should store it in place of its list; any other list as it is.
 
-        With `settings.merge_user_messages`, a view has adjacent user messages as one. A summary is only recognized later if it is
-        stored apart from the words of the user.
+        A summary is recognized only in a message of its own, as text. A view may have it as the provider's own items, or in one
+        message with the user's words: with `settings.merge_user_messages`, and for Bedrock.
         """
         last = self.engine.conversation.last_sent
-        return cast("list[T]", last.unmerged) if last is not None and last.view is view else view
-
-    def keep(self, message: object) -> None:
-        """Keep a message word for word like `pin`, but without a record of the pin until the next compaction.
-
-        For messages that the host itself keeps in every list.
-        """
-        conversation = self.engine.conversation
-        with conversation.lock:
-            conversation.keep(message)
+        return cast("list[T]", last.to_store) if last is not None and last.view is view else view
 
     def export_records(self) -> list[dict[str, object]]:
         """Return all records of this conversation as plain JSON, with its pins and undos.

@@ -6,7 +6,7 @@ import math
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Generic, Protocol
+from typing import Generic, Protocol, runtime_checkable
 
 from compaction_hooks.files import FileOperations
 from compaction_hooks.history import History
@@ -126,6 +126,7 @@ class Goal(Value, Generic[M]):
     limit_bytes: int | None = None
 
 
+@runtime_checkable
 class Strategy(Protocol):
     """One way to make a view smaller. It may be asked at the same time for several conversations: it keeps no state."""
 

@@ -39,7 +39,7 @@ from compaction_hooks.summary.extractive.statements import constraint_items, req
 from compaction_hooks.summary.extractive.steps import Failures, read_steps, refused_items
 from compaction_hooks.summary.extractive.text import one_line
 from compaction_hooks.summary.facts import LINE_TOKENS, correct_failures, first_fitting, newest_fitting
-from compaction_hooks.tokens.budget import LEDGER_TOKENS
+from compaction_hooks.tokens.budget import IDENTIFIER_TOKENS
 from compaction_hooks.tokens.estimator import name_media
 from compaction_hooks.view.parts import find_handle
 from compaction_hooks.view.snapshot import Snapshot
@@ -94,7 +94,7 @@ class SummaryStrategy(Protocol):
 @arguments.validate(
     {
         "add_continuation": arguments.SWITCH,
-        "ledger_tokens": arguments.whole("tokens", least=0),  # None too: it is the default
+        "identifier_tokens": arguments.whole("tokens", least=0),  # None too: it is the default
     }
 )
 @dataclass(frozen=True, eq=False, repr=False)
@@ -104,19 +104,19 @@ class Summarize(Value):
     It begins at the active view: messages that it covers need not be cleared or shortened before.
 
     Attributes:
-        ledger_tokens: The most tokens of identifiers that are added to a summary which lacks them; 0: none. None: what a
+        identifier_tokens: The most tokens of identifiers that are added to a summary which lacks them; 0: none. None: what a
             summary leaves of its allowance is filled with the user's requests, steps, findings and identifiers; with
             `summary_prompt`, 200 tokens of identifiers.
         add_continuation: Whether the summary ends with a line telling the model to go on, if no user message follows.
     """
 
     add_continuation: bool = True
-    ledger_tokens: int | None = None
+    identifier_tokens: int | None = None
 
     def propose(self, snapshot: Snapshot[M], goal: Goal[M], /) -> SummaryPlan | None:
         """Return the plan of a summary; None if no message before the recent ones may be left out."""
         plan = plan_summary(snapshot, goal)
-        return plan and replace(plan, ledger_tokens=self.ledger_tokens)
+        return plan and replace(plan, identifier_tokens=self.identifier_tokens)
 
     def from_summary(
         self, snapshot: Snapshot[M], goal: Goal[M], plan: SummaryPlan, summary: Summarized, /
@@ -287,17 +287,17 @@ def _fill(repair: _Repair, plan: SummaryPlan, summary: Summarized, size: Callabl
 
     In a form of its own, a text gets identifiers, or what the user told if there are no tools and the host gave no form.
     """
-    ledger, sections = plan.ledger_tokens, set[Section]()
+    identifier_tokens, sections = plan.identifier_tokens, set[Section]()
     if summary.has_our_headings:
         headed = headed_sections(summary.text)
         sections = OUR_SECTIONS - headed
-        if ledger is None:
+        if identifier_tokens is None:
             sections |= FILLED
         if Section.GOAL not in headed:
             sections |= {*REQUESTS}
-    elif ledger is None:
-        ledger = LEDGER_TOKENS
-    if not sections and ledger == 0:
+    elif identifier_tokens is None:
+        identifier_tokens = IDENTIFIER_TOKENS
+    if not sections and identifier_tokens == 0:
         return
     found = plan.facts
     shown = plan.tags + repair.text
@@ -311,8 +311,8 @@ def _fill(repair: _Repair, plan: SummaryPlan, summary: Summarized, size: Callabl
     ]
     listed = Section.USER_FACTS if found.is_chat and not summary.has_form else Section.IDENTIFIERS
     names = [item for item in lacking if item.section is listed]
-    if ledger is not None:
-        names = first_fitting(sorted(names, key=lambda item: -item.value), ledger, size)
+    if identifier_tokens is not None:
+        names = first_fitting(sorted(names, key=lambda item: -item.value), identifier_tokens, size)
     items = [*(item for item in lacking if item.section in sections - {listed}), *names]
     repair.add(lambda room: select(items, (room + HEADING_TOKENS) * SLACK, found.shares))
 

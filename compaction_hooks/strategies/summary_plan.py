@@ -71,7 +71,7 @@ class SummaryPlan(Value):
         host_messages: Host messages covered in all.
         ends_with_user: Whether the last message is a user's: then the summary need not tell the model to go on.
         needs_model: Whether to call a summarizer; otherwise the summary is made by rule.
-        ledger_tokens: The most tokens of identifiers that are added to a summary which lacks them; None: all that is left.
+        identifier_tokens: The most tokens of identifiers that are added to a summary which lacks them; None: all that is left.
     """
 
     cut: int
@@ -89,7 +89,7 @@ class SummaryPlan(Value):
     host_messages: int
     ends_with_user: bool
     needs_model: bool = True
-    ledger_tokens: int | None = 0
+    identifier_tokens: int | None = 0
     facts: Findings = field(compare=False)
 
     def host_count(self, newest: int) -> int:

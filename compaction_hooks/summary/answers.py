@@ -12,7 +12,7 @@ from compaction_hooks.foreign import describe_error
 from compaction_hooks.formats.answers import is_counted, read_report
 from compaction_hooks.messages import Usage
 from compaction_hooks.summary.extractive.outline import Section, headed_sections
-from compaction_hooks.summary.request import Summary, SummaryRequest, read_instructions
+from compaction_hooks.summary.request import LazyRequest, Summary
 from compaction_hooks.text.escaping import find_turns, remove_noise
 from compaction_hooks.tokens.estimator import TokenEstimator, estimate_messages_tokens
 
@@ -51,7 +51,7 @@ _LINE_CHARS = 1_000
 _PROMPT_TAG = re.compile(r"^[ \t]*</?(?:conversation|previous-summary|kept-messages|facts|focus)>[ \t]*$", re.MULTILINE)
 
 
-def read_summary_usage(answer: Summary, request: SummaryRequest, estimator: TokenEstimator) -> Usage | None:
+def read_summary_usage(answer: Summary, request: LazyRequest, estimator: TokenEstimator) -> Usage | None:
     """Return the cost of an answer; None if it names none and code wrote it, or it tells why there is no summary.
 
     The cost of any other answer is estimated, by the texts of the request that the summarizer read, or else by the messages.
@@ -67,9 +67,8 @@ def read_summary_usage(answer: Summary, request: SummaryRequest, estimator: Toke
     elif usage is not None or answer.is_by_rule or answer.fallback_reason:
         return usage
 
-    made = vars(request)  # a text that was never made was not read
-    if prompt := made.get("prompt") or made.get("transcript"):
-        tokens = estimator.estimate_tokens(request.system) + estimator.estimate_tokens(prompt)
+    if request.text_read:
+        tokens = estimator.estimate_tokens(request.system) + estimator.estimate_tokens(request.text_read)
     else:
         tokens = estimator.estimate_tokens(request.previous_summary or "") + estimate_messages_tokens(
             request.messages, estimator
@@ -128,7 +127,7 @@ def _remove_reasoning(text: str) -> str:
     return text[start:]
 
 
-def refusal(answer: object, request: SummaryRequest, estimate: Callable[[str], int]) -> str | None:
+def refusal(answer: object, request: LazyRequest, estimate: Callable[[str], int]) -> str | None:
     """Return why an answer must not be used, in words without its text; None when it may be.
 
     Args:
@@ -163,7 +162,7 @@ def refusal(answer: object, request: SummaryRequest, estimate: Callable[[str], i
     return None
 
 
-def _unreadable(answer: object, request: SummaryRequest) -> str | None:
+def _unreadable(answer: object, request: LazyRequest) -> str | None:
     """Return why an answer cannot be read, or is too long to be; None when it can."""
     if not isinstance(answer, str | Summary):
         return f"the summarizer returned {type(answer).__name__}, not str or Summary"
@@ -177,16 +176,16 @@ def _unreadable(answer: object, request: SummaryRequest) -> str | None:
     return _too_long(text, request) if is_long else None
 
 
-def _too_long(text: str, request: SummaryRequest) -> str:
+def _too_long(text: str, request: LazyRequest) -> str:
     return f"the summary has {len(text):,} characters, at most {request.max_tokens} tokens are accepted"
 
 
-def asks_for_headings(request: SummaryRequest) -> bool:
+def asks_for_headings(request: LazyRequest) -> bool:
     """Return whether the summarizer was asked for our headings: it read the prompt, and the host gave no form of its own."""
-    return request.form is None and bool(vars(request).get("prompt"))  # one that was never made was not read
+    return request.form is None and request.has_read_prompt
 
 
-def has_our_headings(text: str, request: SummaryRequest) -> bool:
+def has_our_headings(text: str, request: LazyRequest) -> bool:
     """Return whether an answer was asked for with our headings, or has some of them without a form of the host."""
     return asks_for_headings(request) or (request.form is None and bool(headed_sections(text) - {Section.NOTES}))
 
@@ -196,7 +195,7 @@ def _says_nothing(line: str) -> bool:
     return line.lstrip().startswith("#") or re.sub(r"[\W_]+", "", line[:_LINE_CHARS]).casefold() in ("", "none", "na")
 
 
-def _is_echo(text: str, request: SummaryRequest) -> bool:
+def _is_echo(text: str, request: LazyRequest) -> bool:
     """Return whether a text repeats the prompt's own parts. One quoted label is no echo."""
-    repeats_instructions = len(text) >= _ECHO_CHARS and text in read_instructions(request)
+    repeats_instructions = len(text) >= _ECHO_CHARS and text in request.instructions_read
     return repeats_instructions or _PROMPT_TAG.search(text) is not None or len(find_turns(text)) > 1

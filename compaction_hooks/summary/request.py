@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
-from functools import cached_property
-from operator import attrgetter
-from typing import Any, Protocol, cast
+from dataclasses import KW_ONLY, dataclass
+from functools import partial
+from inspect import signature
+from typing import Any, Final, NamedTuple, Protocol
 
 from compaction_hooks.messages import Message, Provider, UsageReport, Value
 from compaction_hooks.native import NativeItems
@@ -34,12 +34,11 @@ class LiveCall(Value):
     tools: object
 
 
-@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class SummaryRequest(Value):
+class SummaryRequest:
     """One question to a summarizer. A model needs `system`, `prompt` and `max_tokens` only.
 
     `prompt`, `transcript`, `omitted_items` and `live` are made at their first access: never for a summarizer that is no model and
-    reads `messages`.
+    reads `messages`. Two requests with equal values are equal.
 
     Attributes:
         system: The system prompt that makes the model a summarizer.
@@ -47,34 +46,90 @@ class SummaryRequest(Value):
         transcript: The transcript alone: labelled, escaped, bounded.
         previous_summary: The summary to update, or None the first time.
         focus: The subject the caller asked to pay attention to, or None.
-        kind: Which of the three kinds of summary is asked for.
+        kind: Which of the two kinds of summary is asked for.
         max_tokens: The most the answer may hold, in tokens.
         deadline: `time.monotonic()` value after which the answer is no longer awaited, or None.
         messages: The messages to summarize, uncut, oldest first; for summarizers that are not models.
         form: Says how the summary is written, in place of our headings; None: with them.
         kept_messages: The messages that stay in the context next to the summary: pinned ones, then the newest. Not to be
             summarized: they show what is done by now, and need not be repeated.
-        omitted_items: Of those messages, the newest ones that are not in `transcript`, because it is bounded: if it was read, a
+        omitted_items: The number of the newest `messages` that are not in `transcript`, because it is bounded: if it was read, a
             later request brings them.
         live: The call whose older messages are summarized: all that this compaction covers, also if `messages` are a part of them.
     """
 
-    system: str
-    prompt: str
-    transcript: str
-    previous_summary: str | None
-    focus: str | None
-    kind: SummaryKind
-    max_tokens: int
-    deadline: float | None = None
-    messages: tuple[Message, ...] = ()
-    form: str | None = None
-    kept_messages: tuple[Message, ...] = ()
-    omitted_items: int = 0
-    live: LiveCall | None = None
+    def __init__(
+        self,
+        *,
+        system: str,
+        prompt: str,
+        transcript: str,
+        previous_summary: str | None,
+        focus: str | None,
+        kind: SummaryKind,
+        max_tokens: int,
+        deadline: float | None = None,
+        messages: tuple[Message, ...] = (),
+        form: str | None = None,
+        kept_messages: tuple[Message, ...] = (),
+        omitted_items: int = 0,
+        live: LiveCall | None = None,
+    ) -> None:
+        self.system: Final = system
+        self.previous_summary: Final = previous_summary
+        self.focus: Final = focus
+        self.kind: Final = kind
+        self.max_tokens: Final = max_tokens
+        self.deadline: Final = deadline
+        self.messages: Final = messages
+        self.form: Final = form
+        self.kept_messages: Final = kept_messages
+        self._prompt, self._transcript, self._omitted_items = prompt, transcript, omitted_items
+        self._live: LiveCall | None = live
 
-    def __getstate__(self) -> dict[str, object]:
-        return {name: getattr(self, name) for name in SummaryRequest.__dataclass_fields__}
+    @property
+    def prompt(self) -> str:
+        """The whole user prompt."""
+        return self._prompt
+
+    @property
+    def transcript(self) -> str:
+        """The transcript alone."""
+        return self._transcript
+
+    @property
+    def omitted_items(self) -> int:
+        """The number of the newest messages that are not in the transcript."""
+        return self._omitted_items
+
+    @property
+    def live(self) -> LiveCall | None:
+        """The call whose older messages are summarized."""
+        return self._live
+
+    def replace(self, **changes: Any) -> SummaryRequest:
+        """Return a copy with other values, such as a shorter prompt for the summarizer inside your own."""
+        return SummaryRequest(**self._values() | changes)
+
+    def _values(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in _NAMES}
+
+    def __eq__(self, other: object) -> bool:
+        return self._values() == other._values() if isinstance(other, SummaryRequest) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash((*self._values().values(),))
+
+    def __repr__(self) -> str:
+        return f"SummaryRequest({', '.join(f'{name}={value!r}' for name, value in self._values().items())})"
+
+    def __reduce__(self) -> tuple[partial[SummaryRequest], tuple[()]]:
+        """Copy and pickle the values, not what makes them."""
+        return partial(SummaryRequest, **self._values()), ()
+
+
+_NAMES: Final = tuple(signature(SummaryRequest).parameters)
+"""The names of a request's values."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -116,173 +171,164 @@ KEPT_TOKENS, KEPT_RATIO = 2_000, 0.125
 """The most that a prompt shows of the kept messages, and the part of its room: enough for the calls of the last 20 to 40 steps."""
 
 
-def summary_request(
-    messages: Sequence[Message],
-    *,
-    kind: SummaryKind,
-    previous_summary: str | None,
-    focus: str | None,
-    max_tokens: int,
-    request_tokens: int,
-    estimate: Callable[[str], int],
-    deadline: float | None = None,
-    form: str | None = None,
-    kept_messages: tuple[Message, ...] = (),
-    name_facts: Callable[[], str] = str,
-    live: Callable[[], LiveCall] | None = None,
-) -> SummaryRequest:
-    """Return the question that asks for a summary of these messages.
+class Texts(NamedTuple):
+    """The texts that a summarizer is shown: the prompt without its transcript, and the transcript."""
+
+    frame: Prompt
+    transcript: Transcript
+
+
+class LazyRequest(SummaryRequest):
+    """A request of ours: its texts and its call are made when they are first read, and it knows which were.
 
     Args:
-        previous_summary: The summary that one of kind "update" replaces; not shown for the other kinds.
+        previous_summary: The summary that one of kind "update" replaces; not shown for the other kind.
         max_tokens: The most the summary may hold.
         request_tokens: The most that system prompt and prompt may take together. The transcript gets the tokens that
             the rest of them leaves, and at least `MINIMUM_TRANSCRIPT_TOKENS`.
+        transcript_tokens: The most that the transcript alone may take, in a prompt without the kept messages; None: see above.
         estimate: Size of a text in tokens.
-        form: Says how the summary is written, in place of our headings.
-        kept_messages: The messages that stay in the context next to the summary.
         name_facts: Returns the facts that the prompt asks to keep word for word.
-        live: Returns the call whose older messages these are.
-    """
-    blank = SummaryRequest(
-        system=SYSTEM_PROMPT,
-        prompt="",
-        transcript="",
-        previous_summary=previous_summary,
-        focus=focus,
-        kind=kind,
-        max_tokens=max_tokens,
-        deadline=deadline,
-        messages=tuple(messages),
-        form=form,
-        kept_messages=kept_messages,
-    )
-
-    def room(prompt: Prompt) -> int:
-        taken = estimate(SYSTEM_PROMPT) + estimate(prompt.fill_with(()))
-        return max(request_tokens - taken, MINIMUM_TRANSCRIPT_TOKENS)
-
-    kept_tokens = min(KEPT_TOKENS, int(request_tokens * KEPT_RATIO))
-    return _leave_open(blank, _Texts(blank, room, estimate, kept_tokens, name_facts, live))
-
-
-class _Texts:
-    """The texts of a request, made when they are first read: one transcript for prompt and transcript.
-
-    Args:
-        blank: The request without these texts.
-        room: Returns the most tokens a transcript in this prompt may have.
-        kept_tokens: The most tokens that the prompt may show of the kept messages.
-        name_facts: Returns the facts that the prompt names.
-        make_live: Returns the call whose older messages are summarized; None if there is none.
+        find_live: Returns the call whose older messages these are.
     """
 
     def __init__(
         self,
-        blank: SummaryRequest,
-        room: Callable[[Prompt], int],
+        messages: Sequence[Message],
+        *,
+        kind: SummaryKind,
+        previous_summary: str | None,
+        focus: str | None,
+        max_tokens: int,
+        request_tokens: int = 0,
+        transcript_tokens: int | None = None,
         estimate: Callable[[str], int],
-        kept_tokens: int = 0,
+        deadline: float | None = None,
+        form: str | None = None,
+        kept_messages: tuple[Message, ...] = (),
         name_facts: Callable[[], str] = str,
-        make_live: Callable[[], LiveCall] | None = None,
+        find_live: Callable[[], LiveCall] | None = None,
     ) -> None:
-        self._blank, self._room, self._estimate, self._kept_tokens = blank, room, estimate, kept_tokens
-        self.name_facts, self._make_live = name_facts, make_live
-
-    @cached_property
-    def shown(self) -> tuple[Prompt, Transcript]:
-        """The prompt without its transcript, and the transcript; from the first access on it counts as read."""
-
-        kept = newest(self._blank.kept_messages, max_tokens=self._kept_tokens, estimate=self._estimate)
-        shown = self._show_below(kept)
-        if kept and shown[1].shown_messages < len(self._blank.messages):
-            # Messages that fit without the kept ones would cost one more request.
-            without = self._show_below("")
-            return without if without[1].shown_messages == len(self._blank.messages) else shown
-        return shown
-
-    def _show_below(self, kept: str) -> tuple[Prompt, Transcript]:
-        """Return the prompt with this text of the kept messages, and the transcript that has room in it."""
-
-        frame = make_prompt(self._blank, kept, self.name_facts())
-        return frame, transcript(self._blank.messages, max_tokens=self._room(frame), estimate=self._estimate)
-
-    @property
-    def was_read(self) -> bool:
-        return "shown" in vars(self)
+        super().__init__(
+            system=SYSTEM_PROMPT,
+            prompt="",
+            transcript="",
+            previous_summary=previous_summary,
+            focus=focus,
+            kind=kind,
+            max_tokens=max_tokens,
+            deadline=deadline,
+            messages=tuple(messages),
+            form=form,
+            kept_messages=kept_messages,
+        )
+        self._request_tokens, self._transcript_tokens = request_tokens, transcript_tokens
+        self._estimate, self._name_facts, self._find_live = estimate, name_facts, find_live
+        self._texts: Texts | None = None
 
     @property
     def prompt(self) -> str:
-        return self.shown[0].fill_with(self.shown[1].pieces)
+        """The whole user prompt."""
+        if not self._prompt:
+            frame, shown = self._show()
+            self._prompt = frame.fill_with(shown.pieces)
+        return self._prompt
 
     @property
     def transcript(self) -> str:
-        return self.shown[1].text
+        """The transcript alone."""
+        if not self._transcript:
+            self._transcript = self._show().transcript.text
+        return self._transcript
 
     @property
     def omitted_items(self) -> int:
-        return len(self._blank.messages) - self.shown[1].shown_messages
+        """The number of the newest messages that are not in the transcript."""
+        return len(self.messages) - self._show().transcript.shown_messages
 
     @property
     def live(self) -> LiveCall | None:
-        return self._make_live() if self._make_live else None
+        """The call whose older messages are summarized."""
+        if self._live is None and self._find_live is not None:
+            self._live = self._find_live()
+        return self._live
 
+    # -- what the summarizer has read of it
 
-_MADE = ("prompt", "transcript", "omitted_items", "live")
-for _name in _MADE:
-    # Of use to a request that was left open alone: a value that is set goes before a cached property.
-    _made = cached_property(attrgetter(f"_texts.{_name}"))
-    _made.__set_name__(SummaryRequest, _name)
-    setattr(SummaryRequest, _name, _made)
+    @property
+    def has_read_prompt(self) -> bool:
+        """Whether the summarizer read the prompt."""
+        return bool(self._prompt)
 
+    @property
+    def text_read(self) -> str:
+        """The text that the summarizer read: the prompt, else the transcript; empty if it read neither."""
+        return self._prompt or self._transcript
 
-def _leave_open(blank: SummaryRequest, texts: _Texts) -> SummaryRequest:
-    """Return the request with the fields of texts open, to be made at their first access."""
-    request = replace(blank)
-    for name in _MADE:
-        del vars(request)[name]
-    vars(request)["_texts"] = texts
-    return request
+    @property
+    def instructions_read(self) -> str:
+        """The end of the prompt, with our instructions; empty if the summarizer read neither prompt nor transcript."""
+        return self._texts.frame.behind if self._texts is not None else ""
 
+    @property
+    def seen_messages(self) -> int:
+        """The number of messages, from the oldest on, that the summarizer saw: all if it read no transcript."""
+        return self._texts.transcript.shown_messages if self._texts is not None else len(self.messages)
 
-def _texts_of(request: SummaryRequest) -> _Texts:
-    """Return the maker of a request's texts."""
-    return cast("_Texts", vars(request)["_texts"])
+    def halve(self) -> LazyRequest | None:
+        """Return the same question with a transcript of half the size, for a summarizer whose own window overflowed.
 
+        The kept messages are no longer shown. Results are cut harder first, then the newest items go, a call with its results.
+        None when nothing would be left.
+        """
+        smaller = LazyRequest(
+            self.messages,
+            kind=self.kind,
+            previous_summary=self.previous_summary,
+            focus=self.focus,
+            max_tokens=self.max_tokens,
+            transcript_tokens=self._estimate(self.transcript) // 2,
+            estimate=self._estimate,
+            deadline=self.deadline,
+            form=self.form,
+            kept_messages=self.kept_messages,
+            name_facts=self._name_facts,
+        )
+        return smaller if smaller._show().transcript.pieces else None
 
-def halve(request: SummaryRequest, estimate: Callable[[str], int]) -> SummaryRequest | None:
-    """Return the same question with a transcript of half the size, for a summarizer whose own window overflowed.
+    # -- the texts
 
-    The kept messages are no longer shown. Results are cut harder first, then the newest items go, a call with its results. None
-    when nothing would be left.
-    """
-    tokens = estimate(request.transcript) // 2
-    blank = replace(
-        request, prompt="", transcript="", omitted_items=0, live=None
-    )  # else it would hold the text that overflowed
-    smaller = _Texts(blank, lambda _: tokens, estimate, name_facts=_texts_of(request).name_facts)
-    return _leave_open(blank, smaller) if smaller.shown[1].pieces else None
+    def _show(self) -> Texts:
+        if self._texts is None:
+            self._texts = self._make_texts()
+        return self._texts
 
+    def _make_texts(self) -> Texts:
+        if self._transcript_tokens is not None:
+            return self._make_texts_with("")
 
-def count_shown_messages(request: SummaryRequest) -> int:
-    """Return the number of messages, from the oldest on, that a request's summarizer saw: all if it read no transcript."""
-    return len(request.messages) - (request.omitted_items if _texts_of(request).was_read else 0)
+        most = min(KEPT_TOKENS, int(self._request_tokens * KEPT_RATIO))
+        kept = newest(self.kept_messages, max_tokens=most, estimate=self._estimate)
+        texts = self._make_texts_with(kept)
+        if kept and texts.transcript.shown_messages < len(self.messages):
+            # Messages that fit without the kept ones would cost one more request.
+            without = self._make_texts_with("")
+            return without if without.transcript.shown_messages == len(self.messages) else texts
+        return texts
 
-
-def read_instructions(request: SummaryRequest) -> str:
-    """Return the end of the prompt, with our instructions; nothing if the summarizer read neither prompt nor transcript."""
-    texts = _texts_of(request)
-    return texts.shown[0].behind if texts.was_read else ""
-
-
-def make_prompt(request: SummaryRequest, kept: str = "", facts: str = "") -> Prompt:
-    """Return the user prompt for this kind of summary."""
-    return make_user_prompt(
-        request.kind,
-        previous_summary=request.previous_summary,
-        focus=request.focus,
-        max_tokens=request.max_tokens,
-        form=request.form,
-        kept=kept,
-        facts=facts,
-    )
+    def _make_texts_with(self, kept: str) -> Texts:
+        """Return the prompt with this text of the kept messages, and the transcript that has room in it."""
+        frame = make_user_prompt(
+            self.kind,
+            previous_summary=self.previous_summary,
+            focus=self.focus,
+            max_tokens=self.max_tokens,
+            form=self.form,
+            kept=kept,
+            facts=self._name_facts(),
+        )
+        room = self._transcript_tokens
+        if room is None:
+            taken = self._estimate(self.system) + self._estimate(frame.fill_with(()))
+            room = max(self._request_tokens - taken, MINIMUM_TRANSCRIPT_TOKENS)
+        return Texts(frame, transcript(self.messages, max_tokens=room, estimate=self._estimate))

@@ -40,7 +40,7 @@ SUMMARY_SUMMARIZER_RATIO = 0.20
 SUMMARY_LARGE_STEP_RATIO = 0.25
 """A second summary's share of what the target leaves next to a present step that is larger than what is kept: the rest is for
 the markers of the next such steps, so that not each of them pays for a summary."""
-LEDGER_TOKENS = 200
+IDENTIFIER_TOKENS = 200
 """The most tokens of identifiers that are added to a summary which lacks them: about 25 paths and ids."""
 MINIMUM_GAIN_RATIO = 0.10
 """A compaction that saves less than this part of the replaced messages is thrown away."""

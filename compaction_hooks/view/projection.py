@@ -16,11 +16,12 @@ from compaction_hooks.history import History, HistoryReader
 from compaction_hooks.messages import Format, M, Message, MessageFormat, NativeSummary, as_format, can
 from compaction_hooks.native import Issuer, NativeItems
 from compaction_hooks.reasoning import binds_reasoning
+from compaction_hooks.validity import needs_merging
 from compaction_hooks.view.head import Head, NativeStart, find_head, find_start, native_of, pin_pieces
 from compaction_hooks.view.parts import OF_A_REQUEST, Reduction, Rewritten, by_name, rewrite_parts
 from compaction_hooks.view.reasoning import NOT_STALE, StaleReasoning, stale_runs_of
 from compaction_hooks.view.record import CompactionRecord, Pin, StaleRuns, collect_products
-from compaction_hooks.view.texts import SUMMARY_MARKER, join_rows, part_row
+from compaction_hooks.view.texts import SUMMARY_MARKER
 
 
 def is_true(history: History[M], record: CompactionRecord) -> bool:
@@ -338,7 +339,9 @@ def project(
 ) -> list[M]:
     """Return the view of a list under a record: system messages, summary, pins, then the recent messages.
 
-    A sealed summary of the provider's own is in front, as if it were this request's: the record does not tell who made it.
+    It is to be sent, not stored: for a provider that refuses user messages in a row they are one. A sealed summary of the
+    provider's own is in front, as if it were this request's: the record does not tell who made it.
+
     Kept messages are the same objects; the input is not changed. Without a record, or with one that is not true of these
     messages (a rewind before the cut, an edit of a covered message), the view is a copy of the list as it came.
 
@@ -355,7 +358,8 @@ def project(
     if found is None:
         return list(messages)
     history, shown, chosen = found
-    return join_rows(shown.view(history.hosts()), chosen)
+    view = shown.view(history.hosts())
+    return chosen.merge(view) if needs_merging(chosen) else view
 
 
 def read_projection(
@@ -376,8 +380,7 @@ def read_projection(
     arguments.check(_KINDS, given, given)
     chosen = as_format(cast("MessageFormat[M]", format or format_of(messages) or OpenAIChatFormat()))  # it reads these
     known = collect_products([] if record is None else [record])
-    listed = [part for message in messages[:1] for part in part_row(message, chosen, known)] + [*messages[1:]]
-    history = HistoryReader(chosen, lambda _: 0, SUMMARY_MARKER).read(listed, known)
+    history = HistoryReader(chosen, lambda _: 0, SUMMARY_MARKER).read(messages, known)
     if record is None or not is_true(history, record):
         return None
     stale_runs = stale_runs_of(record) if binds_reasoning(model) and can(chosen, "drop") else NOT_STALE

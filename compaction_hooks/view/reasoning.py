@@ -27,11 +27,11 @@ def stale_runs_of(record: CompactionRecord | None) -> StaleRuns:
     """Return the runs whose reasoning a record's view leaves out for a model that binds it; without a record none.
 
     All reasoning of before is stale, even that before the first changed message, unless the record tells that it changed only
-    messages behind all reasoning. If the record does not tell when it was made (an older version), all reasoning is.
+    messages behind all reasoning.
     """
     if record is None:
         return NOT_STALE
-    return record.stale_runs or (StaleRuns(0, record.seen_runs) if record.seen_runs else ALL_RUNS)
+    return record.stale_runs or StaleRuns(0, record.seen_runs)
 
 
 def newest_reasoning(history: History[Any], stale: StaleRuns) -> int:

@@ -110,8 +110,8 @@ class CompactionRecord(Value):
         calibration: The calibration learned from usage when it was made: `Calibration.to_dict()`, with the names of its
             estimator, format and model; empty if nothing was learned.
         takes_back: Ids of records that were undone; only a note has them.
-        stale_runs: The runs whose reasoning was made behind other views: of the record `parent` if this is a note. None:
-            all runs before `seen_runs`.
+        stale_runs: The runs whose reasoning was made behind other views. If this is a note, `parent` names the view that was sent
+            last. None: all runs before `seen_runs`.
         binding_models: Models whose provider refused reasoning in this conversation, "" is the controller's own; as above.
             If this is a note without `stale_runs`: the model that made the sealed summary with the name `parent`.
         native: The provider's own summary of the covered messages, or None. Its issuer is shown it in place of `rendered`.
@@ -210,13 +210,13 @@ class CompactionRecord(Value):
 
     @staticmethod
     def from_dict(fields: Mapping[str, object]) -> CompactionRecord:
-        """Read a dict of `to_dict`, also of an earlier version; absent optional fields get their defaults.
+        """Read a dict of `to_dict`; absent optional fields get their defaults.
 
         Raises:
             RecordError: a field is missing or of the wrong type, or the version is newer than this reader.
         """
         fields = _mapping(fields, "a record")
-        version = _read(int, fields.get("version", 1), "version", "a record")
+        version = _read(int, fields.get("version"), "version", "a record")
         if version > RECORD_VERSION:
             raise RecordError(
                 f"version={format_value(version)} is newer than {RECORD_VERSION}: update compaction-hooks to read it"
@@ -346,7 +346,7 @@ def undo_note(record_ids: Iterable[str], cooldown_tokens: int, cooldown_window: 
 
 
 def reasoning_note(record_id: str | None, stale: StaleRuns, models: Iterable[str | None]) -> CompactionRecord:
-    """Return a note of the reasoning that was made behind other views than a record's, and of the models that refused such."""
+    """Return a note of the reasoning that is stale, of the record whose view was sent last, and of the models that refused such."""
     names = tuple(sorted(model or "" for model in models))
     return _note([record_id, stale, names], parent=record_id, stale_runs=stale, binding_models=names)
 

@@ -19,7 +19,6 @@ from compaction_hooks.view.parts import Reduction
 from compaction_hooks.view.projection import Projection
 from compaction_hooks.view.reasoning import NOT_STALE
 from compaction_hooks.view.record import CompactionRecord, StaleRuns
-from compaction_hooks.view.texts import join_rows
 
 
 class ViewKey(NamedTuple):
@@ -119,12 +118,10 @@ class Snapshot(NamedTuple, Generic[M]):
 
     @property
     def view(self) -> list[M]:
-        """The view, before user messages are merged: the host's own list while nothing is compacted."""
-        return self.given if self.projection.is_identity else self.projection.view(self.messages)
+        """The view, before user messages are merged: the host's own list while nothing is compacted or repaired."""
+        if not self.projection.is_identity:
+            return self.projection.view(self.messages)
 
-    @property
-    def given(self) -> list[M]:
-        """The host's own list; with `repair`, the repaired list."""
         given, copied = self.frozen or (self.messages, self.messages)
         return given if self.messages is copied else self.messages
 
@@ -135,9 +132,8 @@ class Snapshot(NamedTuple, Generic[M]):
 
     @property
     def stored_view(self) -> list[M]:
-        """The view for any store and provider: with the text of the summary in place of native items, merged if it must be."""
-        view = self.view if self.projection.native is None else self.projection.portable(self.messages)
-        return join_rows(view, self.format) if self.merges_user_messages else view
+        """The view for any store and provider: with the text of the summary in place of native items."""
+        return self.view if self.projection.native is None else self.projection.portable(self.messages)
 
     @property
     def window(self) -> int:

@@ -30,7 +30,6 @@ from compaction_hooks.messages import Media, NativeSummary, Opaque, Text, Thinki
 from compaction_hooks.testing import check_format
 from tests.cases import folded
 from tests.conversations import prose
-from tests.formats.plain import check_plain
 
 FORMAT = LangChainFormat()
 PIXELS = base64.b64encode(b"pixels").decode()
@@ -260,26 +259,6 @@ def test_arguments_that_are_no_object_are_put_under_a_key() -> None:
 def test_the_result_of_a_tool() -> None:
     assert parts(SAMPLES[4]) == (ToolResult("call_1", "import b", "read", is_error=True),)
     assert parts(SAMPLES[5]) == (ToolResult("call_2", "no such file", media=(Media("image/png", PIXELS_HASH),)),)
-
-
-def test_plain_messages_are_texts_calls_and_results_without_anything_else() -> None:
-    call = tool_call(name="read", args={"path": "ü.py"}, id="1")
-    plain = [
-        HumanMessage("Go."),
-        AIMessage("", tool_calls=[call, call]),
-        ToolMessage("found", tool_call_id="1", name="read", status="error"),
-    ]
-    assert all(check_plain(FORMAT, message) for message in plain)
-    usage: Any = {"input_tokens": 7, "output_tokens": 1, "total_tokens": 8}
-    others = [
-        SystemMessage("Be kind."),
-        HumanMessage([{"type": "text", "text": "Go.", "cache_control": {"type": "ephemeral"}}]),
-        HumanMessage("Go.", additional_kwargs={"lc_source": "summarization"}),
-        AIMessage("Done.", usage_metadata=usage),
-        AIMessage("Done.", response_metadata={"model_name": "gpt-5"}),
-        AIMessage("", invalid_tool_calls=[invalid_tool_call(name="read", args="{", id="1")]),
-    ]
-    assert not any(check_plain(FORMAT, message) for message in others)
 
 
 def test_a_rewritten_result_keeps_its_id_its_status_and_its_artifact() -> None:

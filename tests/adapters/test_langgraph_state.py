@@ -3,6 +3,7 @@
 import operator
 import re
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from typing import Annotated, Any
 
 import pytest
@@ -14,6 +15,7 @@ from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.types import Command, interrupt
 from typing_extensions import TypedDict
 
+from compaction_hooks import CompactionSettings
 from compaction_hooks.events import CompactionEvent
 from tests.adapters.langchain_core_stage import (
     LONG,
@@ -197,6 +199,19 @@ def test_trimming_keeps_checkpoints_small_across_a_restart(kind: str) -> None:
     assert sum(map(is_summary, result["messages"])) == 1
     ids = [message.id for message in result["messages"]]
     assert len(set(ids)) == len(ids)
+
+
+def test_a_trimmed_state_has_the_summary_in_a_message_of_its_own() -> None:
+    summarizer, model, settings = CountingSummarizer(), Model(), CompactionSettings(merge_user_messages=True)
+    node = node_of(summarizer, trim=True, settings=settings)
+    graph = chat_graph(node, model, MessagesState, CompactionState, checkpointer=InMemorySaver())
+    results = [graph.invoke(question(number), thread()) for number in range(20)]
+    first, *later = summarizer.asked
+    assert first.previous_summary is None
+    assert later
+    assert all(SECRET in str(request.previous_summary) for request in later)
+    assert sum(map(is_summary, results[-1]["messages"])) == 1
+    assert not any(one == other == "human" for one, other in pairwise(message.type for message in model.sent[-1]))
 
 
 class Plain(TypedDict):

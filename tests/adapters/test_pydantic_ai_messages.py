@@ -21,7 +21,6 @@ from tests.adapters.pydantic_ai_messages import stored
 from tests.adapters.repair_dialects import check_broken_histories, check_same_chain, check_whole_histories
 from tests.adapters.same_chain import HOSTED, HOSTED_CALLS, chain
 from tests.cases import folded
-from tests.formats.plain import check_plain
 from tests.repairs import Dialect
 
 FORMAT = PydanticAIFormat()
@@ -116,19 +115,6 @@ def test_a_cleared_result_of_a_typed_tool_is_a_plain_one() -> None:
 
 
 # -- requests
-
-
-def test_plain_messages_are_requests_of_texts() -> None:
-    texts: list[ai.ModelRequestPart] = [
-        ai.ToolReturnPart("read", "fünd", "1", outcome="failed"),
-        UserPromptPart("Go on."),
-    ]
-    assert check_plain(FORMAT, ModelRequest(parts=texts))
-    assert check_plain(FORMAT, ModelRequest(parts=[ai.ToolReturnPart("read", {"found": 1}, "1")]))
-    others: list[ai.ModelRequestPart] = [ai.SystemPromptPart("Be kind."), UserPromptPart(["See.", PIXELS])]
-    assert not any(check_plain(FORMAT, ModelRequest(parts=[part])) for part in others)
-    assert not check_plain(FORMAT, FORMAT.summary("so far"))
-    assert not check_plain(FORMAT, ModelResponse(parts=[ai.TextPart("Done.")], usage=RequestUsage(input_tokens=7)))
 
 
 def test_each_part_of_a_request_is_a_piece() -> None:

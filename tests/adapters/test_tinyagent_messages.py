@@ -26,7 +26,6 @@ from tests.adapters import repair_dialects
 from tests.adapters.repair_dialects import check_broken_histories, check_same_chain, check_whole_histories
 from tests.adapters.tinyagent_stage import Stage, turns
 from tests.cases import folded
-from tests.formats.plain import check_plain
 from tests.provider import LoopbackProvider
 from tests.repairs import Dialect
 
@@ -77,25 +76,6 @@ def test_a_message_of_another_class_is_not_changed() -> None:
     note = CustomAgentMessage(role="note")
     assert FORMAT.drop(note, [(0, 0)]) is note
     assert FORMAT.rename(note, {(0, 0): "b"}) is note
-
-
-def test_plain_messages_are_texts_calls_and_results_without_anything_else() -> None:
-    text, call = TextContent(text="Gö."), ToolCallContent(id="1", name="read", arguments={"path": "a"})
-    plain = [
-        UserMessage(content=[text, text]),
-        AssistantMessage(content=[text, call]),
-        ToolResultMessage(tool_call_id="1", tool_name="read", content=[text, text], is_error=True),
-    ]
-    assert all(check_plain(FORMAT, message) for message in plain)
-    marked: Any = {"type": "ephemeral"}
-    others: list[Any] = [
-        UserMessage(content=[TextContent(text="Go.", cache_control=marked)]),
-        UserMessage(content=[ImageContent(url="https://example.org/a.png")]),
-        AssistantMessage(content=[ThinkingContent(thinking="hm"), text]),
-        AssistantMessage(content=[text], usage={"input": 7}),
-        AssistantMessage(content=[text], model="gpt-5"),
-    ]
-    assert not any(check_plain(FORMAT, message) for message in others)
 
 
 def test_wrong_use_is_told() -> None:

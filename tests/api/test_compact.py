@@ -17,6 +17,7 @@ from compaction_hooks import (
 )
 from compaction_hooks.events import CompactionEvent, CompactionFinished
 from compaction_hooks.formats import BedrockConverseFormat, OpenAIChatFormat
+from compaction_hooks.recall import loss_of
 from compaction_hooks.stores import MemoryStore
 from compaction_hooks.strategies import Summarize
 from compaction_hooks.tokens import CharacterEstimator, estimate_messages_tokens
@@ -199,7 +200,7 @@ def test_a_preview_shows_the_record_and_the_view_and_changes_nothing() -> None:
     assert preview.outcome is CompactionOutcome.PREVIEWED
     assert preview.record is not None
     assert "summary number 1" in json.dumps(preview.messages)
-    assert preview.loss
+    assert loss_of(MESSAGES, preview.record)["request"]
     assert preview.tokens_after < preview.tokens_before
     assert (events, session.record, session.history(), store.load("thread")) == ([], None, [], [])
     assert session.transform_context_sync(MESSAGES) is MESSAGES

@@ -1,6 +1,7 @@
 """`session.export_records()` and `session.import_records()`: records that a host keeps itself.
 
-`session.load()`: the stored ones, in a new process; `record`, `records`, `keep`, `unmerged`: for adapters, and for such hosts.
+`session.load()`: the stored ones, in a new process. For adapters, and for such hosts: `record`, `records`, `to_store`,
+`pin(store=False)`.
 """
 
 import json
@@ -145,21 +146,21 @@ def test_the_records_are_those_of_every_branch_with_the_notes() -> None:
     assert sorted(record.is_note for record in session.records) == [False, False, True]
 
 
-def test_a_kept_message_stays_in_the_view_without_a_record_of_its_own() -> None:
+def test_a_pin_that_is_not_stored_stays_in_the_view_without_a_record_of_its_own() -> None:
     messages = [*talk(3), RULE, assistant("Understood."), *talk(6, first=3)]
     session = controller(200_000, summarizer=Scripted("- facts")).session("thread")
-    session.keep(RULE)
+    session.pin(RULE, store=False)
     assert session.records == []
     assert RULE in session.compact_sync(messages, keep_recent_tokens=300).messages
 
 
-def test_a_merged_view_is_stored_unmerged() -> None:
+def test_a_merged_view_is_stored_with_its_summary_in_a_message_of_its_own() -> None:
     settings = CompactionSettings(merge_user_messages=True)
     session = controller(100_000, summarizer=Scripted("- kept"), settings=settings).session("thread")
     session.compact_sync(MESSAGES, keep_recent_tokens=300)
     view = session.transform_context_sync(MESSAGES)
-    stored = session.unmerged(view)
+    stored = session.to_store(view)
     assert len(stored) == len(view) + 1
     assert "- kept" in texts(stored)
-    assert session.unmerged(MESSAGES) is MESSAGES
+    assert session.to_store(MESSAGES) is MESSAGES
     assert session.transform_context_sync([*stored, assistant("Go on.")])[: len(view)] == view

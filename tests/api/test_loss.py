@@ -1,28 +1,21 @@
-"""`CompactionResult.loss`, also of events, and `loss_of(messages, record)`: how many facts a view keeps, by class.
+"""`loss_of(messages, record)`: how many facts a view keeps, by class.
 
 Also `compaction_hooks.recall.diff(messages, view)`, for people to read, and `find_facts(messages)`, what a loss counts.
 """
 
-import copy
-import gc
 import json
-import logging
-import pickle
-import weakref
 from collections.abc import Mapping
-from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 
-from compaction_hooks import CompactionRecord, CompactionResult, CompactionSettings
+from compaction_hooks import CompactionRecord, CompactionSettings
 from compaction_hooks.events import CompactionEvent, CompactionFinished
-from compaction_hooks.formats import OpenAIChatFormat
-from compaction_hooks.recall import diff, find_facts, loss_of
+from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat
+from compaction_hooks.recall import LossFigures, diff, find_facts, loss_of
 from compaction_hooks.testing import as_anthropic
 from tests.conversations import (
     Chat,
-    CountingFormat,
     Scripted,
     above_threshold,
     assistant,
@@ -35,7 +28,7 @@ from tests.conversations import (
 )
 
 OPENING: list[Chat] = [user("Port the parser."), assistant("I begin.")]
-BARE = CompactionSettings(ledger_tokens=0)
+BARE = CompactionSettings(identifier_tokens=0)
 TODO = [{"content": "port the lexer", "status": "pending"}, {"content": "port the tables", "status": "completed"}]
 FACTS: Mapping[str, tuple[list[Chat], str]] = {
     "constraint": ([user("Never touch the public API."), assistant("Yes.")], "Never touch the public API."),
@@ -58,16 +51,23 @@ FACTS: Mapping[str, tuple[list[Chat], str]] = {
 }
 
 
-def compacted(middle: list[Chat], summary: str, **more: Any) -> CompactionResult[Chat]:
-    messages = [*OPENING, *middle, user("Go on."), *steps(12, 200)]
-    hooks = controller(200_000, summarizer=Scripted(summary), settings=BARE, **more)
-    return hooks.compact_sync(messages, keep_recent_tokens=600)
+Figures: TypeAlias = Mapping[str, LossFigures]
+
+
+def compact(hooks: Any, messages: list[Chat]) -> Figures:
+    """Compact by hand, and return the loss."""
+    return loss_of(messages, hooks.compact_sync(messages, keep_recent_tokens=600).record)
+
+
+def compacted(middle: list[Chat], summary: str) -> Figures:
+    hooks = controller(200_000, summarizer=Scripted(summary), settings=BARE)
+    return compact(hooks, [*OPENING, *middle, user("Go on."), *steps(12, 200)])
 
 
 @pytest.mark.parametrize("kind", FACTS)
 def test_a_fact_is_kept_if_the_view_has_it_and_recallable_if_not(kind: str) -> None:
     middle, fact = FACTS[kind]
-    without, with_it = (compacted(middle, text).loss for text in ("- nothing", f"- nothing but {fact}"))
+    without, with_it = (compacted(middle, text) for text in ("- nothing", f"- nothing but {fact}"))
     is_carried = kind in ("constraint", "file")  # every summary has them
     assert with_it[kind].kept == without[kind].kept + (not is_carried)
     assert with_it[kind].recallable == without[kind].recallable - (not is_carried)
@@ -75,23 +75,23 @@ def test_a_fact_is_kept_if_the_view_has_it_and_recallable_if_not(kind: str) -> N
 
 
 def test_a_finished_task_and_a_successful_result_are_no_facts() -> None:
-    loss = compacted([assistant(None, call("t", "todo_write", todos=TODO[1:])), tool("t", "ok")], "- nothing").loss
+    loss = compacted([assistant(None, call("t", "todo_write", todos=TODO[1:])), tool("t", "ok")], "- nothing")
     assert "task" not in loss
     assert "error" not in loss
 
 
 def test_two_digits_are_no_fact_since_nearly_every_view_has_them_by_chance() -> None:
-    figures = [
-        compacted([assistant(f"It is at step: {step} now.")], "- nothing").loss.get("number") for step in (42, 427)
-    ]
+    figures = [compacted([assistant(f"It is at step: {step} now.")], "- nothing").get("number") for step in (42, 427)]
     assert figures == [None, (0, 1, 0)]
 
 
 def test_facts_of_a_summary_whose_messages_are_gone_are_lost() -> None:
     summarizer = Scripted("- the ticket is TX-48213", "- nothing")
-    session = controller(200_000, summarizer=summarizer, settings=CompactionSettings(ledger_tokens=0)).session("thread")
+    session = controller(200_000, summarizer=summarizer, settings=CompactionSettings(identifier_tokens=0)).session(
+        "thread"
+    )
     stored = session.compact_sync([*OPENING, user("Go on."), *steps(12, 200)], keep_recent_tokens=600).messages
-    loss = session.compact_sync([*stored, *steps(12, 200, first=20)], keep_recent_tokens=600).loss
+    loss = compact(session, [*stored, *steps(12, 200, first=20)])
     assert loss["id"] == (0, 0, 1)
 
 
@@ -100,7 +100,7 @@ def test_a_whole_list_loses_nothing_however_often_it_is_compacted() -> None:
     session = controller(200_000, summarizer=Scripted("- the ticket is TX-48213", "- nothing")).session("thread")
     messages = [*OPENING, user("Go on."), *steps(12, 200)]
     session.compact_sync(messages, keep_recent_tokens=600)
-    loss = session.compact_sync([*messages, *steps(12, 200, first=20)], keep_recent_tokens=600).loss
+    loss = compact(session, [*messages, *steps(12, 200, first=20)])
     assert "id" not in loss
     assert sum(figures.lost for figures in loss.values()) == 0
 
@@ -109,15 +109,13 @@ def test_facts_of_messages_that_stay_are_not_counted() -> None:
     said = user("The ticket TX-48213 must stay open.")
     hooks = controller(200_000, summarizer=Scripted("- nothing"))
     hooks.pin(said)
-    loss = hooks.compact_sync([*OPENING, said, assistant("Yes."), *steps(12, 200)], keep_recent_tokens=600).loss
+    loss = compact(hooks, [*OPENING, said, assistant("Yes."), *steps(12, 200)])
     assert "id" not in loss
     assert "constraint" not in loss
 
 
 def test_a_file_that_a_summary_names_in_a_sentence_is_kept() -> None:
-    files, none = (
-        compacted(*given).loss["file"] for given in ((FACTS["file"][0], "- see `src/zebra.py`."), ([], "- no"))
-    )
+    files, none = (compacted(*given)["file"] for given in ((FACTS["file"][0], "- see `src/zebra.py`."), ([], "- no")))
     assert files == (none.kept + 1, none.recallable, 0)
 
 
@@ -139,7 +137,7 @@ def test_files_that_only_a_stored_summary_knew_are_lost_if_it_is_replaced() -> N
     many = [step for n in range(300) for step in (assistant(None, call("f", path=f"src/part_{n}.py")), tool("f", "ok"))]
     session = controller(200_000, summarizer=Scripted("- nothing")).session("thread")
     stored = session.compact_sync([*OPENING, *many, *steps(12, 200)], keep_recent_tokens=600).messages
-    loss = session.compact_sync([*stored, *steps(12, 200, first=20)], keep_recent_tokens=600).loss["file"]
+    loss = compact(session, [*stored, *steps(12, 200, first=20)])["file"]
     assert loss.lost > 100
     assert loss.recallable < 12
 
@@ -150,84 +148,43 @@ def test_names_are_counted_from_end_to_end_of_all_texts() -> None:
     names = [*paths, *ids]
     told = [assistant(f"{prose(900)} It is {name} now. {prose(900)}") for name in names]
     middle = [message for said in told for message in (said, user("Go on."))]
-    loss = compacted(middle, f"- see {paths[3]}, {paths[4]} and {ids[7]}").loss
-    others = compacted([], "- nothing").loss["path"].kept  # in the file lists
+    loss = compacted(middle, f"- see {paths[3]}, {paths[4]} and {ids[7]}")
+    others = compacted([], "- nothing")["path"].kept  # in the file lists
     assert (loss["path"], loss["id"]) == ((others + 2, 58, 0), (1, 9, 0))
 
 
-def test_result_event_and_stored_record_have_the_same_figures() -> None:
+def test_the_records_of_a_result_an_event_and_a_store_have_the_same_figures_in_a_list_that_grows() -> None:
     events: list[CompactionEvent] = []
     hooks = controller(200_000, summarizer=Scripted("- nothing", "- nothing"), events=events, settings=BARE)
     session = hooks.session("thread")
     messages = [*OPENING, *FACTS["id"][0], *FACTS["path"][0], user("Go on."), *steps(12, 200)]
     for first in (20, 40):
-        result = session.compact_sync(messages, keep_recent_tokens=600)
+        record = session.compact_sync(messages, keep_recent_tokens=600).record
         finished = [event for event in events if isinstance(event, CompactionFinished)][-1]
-        assert result.record is not None
-        stored = CompactionRecord.from_json(result.record.to_json())
-        assert result.loss == finished.loss == loss_of(messages, stored)
-        assert result.loss["id"] == (0, 1, 0)  # of all that the view leaves out, by whichever compaction
+        assert record is not None
+        stored = CompactionRecord.from_json(record.to_json())
+        loss = loss_of(messages, record)
+        assert loss["id"] == (0, 1, 0)  # of all that the view leaves out, by whichever compaction
         messages += steps(12, 200, first=first)
+        assert loss == loss_of(messages, finished.record) == loss_of(messages, stored)
+
+
+def test_a_format_may_be_named() -> None:
+    messages = [*OPENING, *FACTS["id"][0], *FACTS["path"][0], user("Go on."), *steps(12, 200)]
+    hooks = controller(200_000, summarizer=Scripted("- nothing"), settings=BARE)
+    record = hooks.compact_sync(messages, keep_recent_tokens=600).record
+    assert record is not None
+    elsewhere: list[Any] = as_anthropic(piece for message in messages for piece in OpenAIChatFormat().read(message))
+    loss = loss_of(messages, record, format=OpenAIChatFormat())
+    assert loss["id"] == (0, 1, 0)
+    assert loss == loss_of(messages, record) == loss_of(elsewhere, record, format=AnthropicFormat())
 
 
 def test_a_record_that_is_not_true_of_a_list_leaves_nothing_out() -> None:
-    record = compacted(FACTS["id"][0], "- nothing").record
+    hooks = controller(200_000, summarizer=Scripted("- nothing"))
+    record = hooks.compact_sync([*OPENING, user("Go on."), *steps(12, 200)], keep_recent_tokens=600).record
     assert record is not None
     assert loss_of([user("Something else."), *steps(12, 200)], record) == {}
-
-
-def test_figures_are_counted_when_they_are_first_read_and_kept(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.DEBUG)
-    events: list[CompactionEvent] = []
-    format, messages = CountingFormat(), [*OPENING, *FACTS["id"][0], user("Go on."), *steps(12, 200)]
-    hooks = controller(200_000, summarizer=Scripted("- nothing"), events=events, format=format, settings=BARE)
-    result = hooks.compact_sync(messages, keep_recent_tokens=600)
-    [finished] = [event for event in events if isinstance(event, CompactionFinished)]
-    read = format.reads
-    assert f"{result!r}{finished!r}{finished}"
-    assert (result, finished) == (replace(result), replace(finished))
-    assert format.reads == read
-    messages.insert(
-        2, assistant("The other one is TX-48214.")
-    )  # the list is read as it is now: not the one of the record
-    assert (result.loss, format.reads > read) == ({}, True)
-    messages.pop(2)
-    read = format.reads
-    assert (result.loss, format.reads) == ({}, read)
-    assert finished.loss["id"] == (0, 1, 0)
-    assert copy.deepcopy(finished).loss == pickle.loads(pickle.dumps(finished)).loss == finished.loss
-
-
-class Held(dict[str, Any]):
-    """A message that can be referred to weakly."""
-
-
-def test_a_result_alone_holds_the_messages_until_it_is_read() -> None:
-    messages: list[Chat] = [Held(user("Port the parser.")), *OPENING[1:], user("Go on."), *steps(12, 200)]
-    hooks = controller(200_000, summarizer=Scripted("- nothing"))
-    result = hooks.compact_sync(messages, keep_recent_tokens=600)
-    message, freed = weakref.ref(messages[0]), weakref.ref(hooks)
-    del messages, hooks
-    gc.collect()
-    assert (freed(), message() is not None) == (None, True)
-    assert result.loss["request"]
-    gc.collect()
-    assert message() is None
-
-
-def test_nothing_of_the_conversation_holds_the_messages_for_the_figures() -> None:
-    hooks = controller(200_000, summarizer=Scripted("- nothing"))
-    first = hooks.compact_sync(
-        [Held(user("Port the parser.")), *OPENING[1:], user("Go on."), *steps(12, 200)], keep_recent_tokens=600
-    )
-    held = weakref.ref(first.loss_report)
-    del first
-    gc.collect()
-    assert held() is None
-
-
-def test_nothing_compacted_loses_nothing() -> None:
-    assert controller().compact_sync([user("hi")]).loss == {}
 
 
 LONG = prose(2_000)
@@ -236,7 +193,7 @@ LONG = prose(2_000)
 def test_it_counts_the_parts_and_shows_the_summary_whole() -> None:
     messages = above_threshold()
     summarizer = Scripted("## Goal\n- the vault")
-    settings = CompactionSettings(ledger_tokens=0)
+    settings = CompactionSettings(identifier_tokens=0)
     view = controller(8_192, summarizer=summarizer, settings=settings).transform_context_sync(messages)
     counts, *lines = diff(messages, view).splitlines()
     left_out = len(messages) - len(view) + 1

@@ -20,7 +20,7 @@ FORMATS: list[Any] = [OpenAIChatFormat, AnthropicFormat, OpenAIResponsesFormat]
 
 
 def hooks_for(*, merges: bool = True, **keywords: Any) -> CompactionController[Any]:
-    settings = CompactionSettings(merge_user_messages=merges, ledger_tokens=0)
+    settings = CompactionSettings(merge_user_messages=merges, identifier_tokens=0)
     return CompactionController[Any](context_window=WINDOW, settings=settings, summarizer=Scripted(), **keywords)
 
 
@@ -63,7 +63,7 @@ def test_a_provider_that_refuses_user_messages_in_a_row_gets_them_as_one_without
     assert text_of(messages[2]) in text_of(view[0])
 
 
-def test_a_list_to_store_is_merged_for_a_provider_that_refuses_rows_and_known_again() -> None:
+def test_a_list_to_store_has_its_messages_apart_and_is_known_again_and_sent_as_one() -> None:
     """The pin has more than one block, and the cache point behind it goes with it."""
     messages: list[Any] = [{**message, "content": [{"text": message["content"]}]} for message in talk(20)]
     image = {"image": {"format": "png", "source": {"bytes": b"abc"}}}
@@ -71,19 +71,21 @@ def test_a_list_to_store_is_merged_for_a_provider_that_refuses_rows_and_known_ag
     messages[2:] = [pinned, *messages[3:-1]]  # it ends with a request
     hooks = hooks_for(merges=False, format=BedrockConverseFormat())
     hooks.pin(pinned)
+    session = hooks.session("default")
     preview = hooks.preview_sync(messages, keep_recent_tokens=0)
     result = hooks.compact_sync(messages, keep_recent_tokens=0)
-    stored = result.messages
-    assert preview.messages == stored
-    assert rows(stored) == 0
-    assert stored[0]["content"][1:] == [*pinned["content"], *messages[-1]["content"]]
-    assert project(messages, result.record) == project(stored, result.record) == stored
+    stored, sent = result.messages, hooks.transform_context_sync(messages)
+    assert preview.messages == stored == session.to_store(sent)
+    assert stored[1:] == [pinned, messages[-1]]
+    assert (rows(stored), rows(sent)) == (2, 0)
+    assert sent[0]["content"][1:] == [*pinned["content"], *messages[-1]["content"]]
+    assert project(messages, result.record) == project(stored, result.record) == sent
 
     restarted = hooks_for(merges=False, format=BedrockConverseFormat())
-    restarted.session("default").import_records(hooks.session("default").export_records())
+    restarted.session("default").import_records(session.export_records())
     without_records = hooks_for(merges=False, format=BedrockConverseFormat())
     for each in (hooks, hooks, restarted, without_records):
-        assert each.transform_context_sync(stored) == stored
+        assert each.transform_context_sync(stored) == sent
     assert restarted.session("default").record == result.record
 
     answer = {"role": "assistant", "content": [{"text": "Done."}]}

@@ -141,7 +141,7 @@ CORE = {
     "CompactionSettings(strategies=[Summarize(), ClearToolResults])": "strategies[1]=ClearToolResults is a class: write ",
     "CompactionSettings(strategies=[print])": " must be a strategy with propose(snapshot, goal)",
     "CompactionSettings(strategies=[DropOldest()], clear_tool_results=False)": "exclude one another: leave ClearToolResults",
-    "CompactionSettings(strategies=[Summarize()], ledger_tokens=9)": "exclude one another: give it to Summarize(",
+    "CompactionSettings(strategies=[Summarize()], identifier_tokens=9)": "exclude one another: give it to Summarize(",
     "CompactionSettings(strategies=[Summarize()], add_continuation=False)": "exclude one another: give it to Summarize(",
     "ClearToolResults(protect_tokens=-1)": "protect_tokens=-1 must be a whole number of tokens",
     "ClearToolResults(minimum_gain_tokens=0.5)": "minimum_gain_tokens=0.5 must be a whole number",

@@ -121,7 +121,7 @@ def test_a_mended_failure_that_a_summary_reports_is_corrected(
 ) -> None:
     messages = [user("go"), *calls, *steps(6, 150), user("well?")]
     given = HEADED.format(answer)
-    summary, _ = compacted(messages, given, settings=CompactionSettings(ledger_tokens=0))
+    summary, _ = compacted(messages, given, settings=CompactionSettings(identifier_tokens=0))
     assert (summary.count(LINE) > given.count(LINE)) is is_corrected
 
 
@@ -173,13 +173,13 @@ def test_a_heading_over_nothing_counts_as_an_answer() -> None:
 
 
 def test_a_prompt_of_your_own_and_a_function_of_your_own_keep_their_form() -> None:
-    settings = CompactionSettings(summary_prompt="One sentence, in French.", ledger_tokens=0)
+    settings = CompactionSettings(summary_prompt="One sentence, in French.", identifier_tokens=0)
     summary, (asked, *_) = compacted(WORK, "Le portage continue.", keep=1, settings=settings)
     assert summary == "Le portage continue."
     assert "<facts>\n" in asked.prompt  # the facts help in any form
     hooks = CompactionController(
         context_window=64_000,
-        settings=CompactionSettings(ledger_tokens=0),
+        settings=CompactionSettings(identifier_tokens=0),
         summarizer=lambda request: f"{len(request.messages)} messages, {len(request.transcript) > 0}",
     )
     record = hooks.compact_sync(WORK, keep_recent_tokens=200).record
@@ -214,7 +214,7 @@ def test_a_constraint_over_two_lines_of_a_summary_is_not_said_twice() -> None:
     summary, _ = compacted(
         messages,
         HEADED.format("(none)") + "\n- Never touch\n  the public API.",
-        settings=CompactionSettings(ledger_tokens=0),
+        settings=CompactionSettings(identifier_tokens=0),
     )
     assert RULE not in summary
 

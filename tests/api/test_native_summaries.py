@@ -144,9 +144,10 @@ def test_the_summarizer_gets_the_older_part_of_the_view_last_sent_and_the_rest_o
 
 def test_a_compaction_by_hand_returns_a_list_for_any_provider() -> None:
     hooks, messages = controller(Native()), conversation()
-    result = hooks.compact_sync(messages)
+    preview = hooks.preview_sync(messages)
+    result = hooks.compact_sync(messages, preview=preview)
     assert result.record is not None
-    assert result.messages == project(messages, result.record)
+    assert preview.messages == result.messages == project(messages, result.record)
     assert hooks.transform_context_sync(messages)[0] == HEAD
 
 

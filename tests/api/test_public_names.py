@@ -1,6 +1,6 @@
 """The public names can be imported and read; each method, argument, setting, option and event has a file of tests that names it.
 
-`docs/versions.md` says which modules are public; in them, `__all__` is the list. `nox -s api` compares it with the newest release.
+`docs/versions.md` says which modules are public; in them, `__all__` is the list.
 """
 
 import ast
@@ -54,7 +54,7 @@ def test_settings_may_be_a_field_of_a_pydantic_model() -> None:
     assert model(settings={"trigger": RatioTrigger(0.5)}).settings == given
 
 
-FOR_THE_PACKAGE = {"engine", "quiet_engine", "begin_anew"}
+FOR_THE_PACKAGE = {"engine", "begin_anew"}
 """Attributes that the package itself uses."""
 FOLDERS = ("api", "faults", "overflow", "view")
 

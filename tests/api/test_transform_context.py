@@ -1,11 +1,6 @@
 """`transform_context` and `transform_context_sync`: when a list is compacted, and the guarantees about every view."""
 
 import json
-import subprocess
-import sys
-from pathlib import Path
-
-import pytest
 
 from compaction_hooks import CompactionFinished, CompactionSettings
 from compaction_hooks.events import CompactionEvent, CompactionFailed
@@ -172,33 +167,11 @@ def test_words_are_the_last_thing_to_be_shortened() -> None:
     assert view[2]["content"] == words
 
 
-FIRST_CALL = """
-import asyncio, sys, threading
-from importlib.abc import MetaPathFinder
-from compaction_hooks import CompactionController
-
-threads = []
-
-class Watch(MetaPathFinder):
-    def find_spec(self, name, path, target=None):
-        if name.startswith("compaction_hooks."):
-            threads.append(threading.current_thread())
-
-sys.meta_path.insert(0, Watch())
-call = CompactionController(context_window=8_192).transform_context([{"role": "user", "content": "go"}])
-if sys.argv[1] == "in a loop":
-    asyncio.run(call)
-else:
-    try:
-        call.send(None)
-    except StopIteration:
-        pass
-print(len(threads) > 10 and threading.main_thread() not in threads)
-"""
-
-
-@pytest.mark.parametrize(("where", "is_outside"), [("in a loop", "True"), ("without a loop", "False")])
-def test_the_first_call_of_a_process_imports_nothing_in_the_turn_of_a_loop(where: str, is_outside: str) -> None:
-    command = [sys.executable, "-c", FIRST_CALL, where]
-    done = subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == is_outside
+def test_tools_that_the_host_adds_in_place_count() -> None:
+    session, messages = controller(100_000).session("one"), [system(), user("go"), *steps(3, 100)]
+    tools: list[Chat] = []
+    session.transform_context_sync(messages, tools=tools)
+    before = session.state().context_tokens or 0
+    tools.append({"name": "read", "description": prose(200)})
+    session.transform_context_sync(messages, tools=tools)
+    assert (session.state().context_tokens or 0) > before + 200

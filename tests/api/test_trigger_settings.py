@@ -1,4 +1,4 @@
-"""The threshold: `reserve_tokens`, `trigger_tokens`, `trigger_ratio`, also of one call; `auto_compact`, `is_subagent`.
+"""The threshold: `reserve_tokens`, `trigger_tokens`, `trigger_ratio`, also of one call; `auto_compact`.
 
 How much is kept word for word: `keep_recent_tokens`, `keep_recent_ratio`, `keep_turns`.
 """
@@ -67,11 +67,8 @@ def test_a_ratio_needs_the_window_of_the_first_call(options: dict[str, Any]) -> 
 
 
 def test_a_ratio_that_is_not_used_needs_no_window() -> None:
-    for settings in (
-        CompactionSettings(trigger_ratio=0.8, auto_compact=False),
-        CompactionSettings(trigger_ratio=0.8, is_subagent=True),
-    ):
-        assert CompactionController(settings=settings).transform_context_sync(MESSAGES) is MESSAGES
+    settings = CompactionSettings(trigger_ratio=0.8, auto_compact=False)
+    assert CompactionController(settings=settings).transform_context_sync(MESSAGES) is MESSAGES
     hooks, by_server = CompactionController(settings=CompactionSettings(trigger_ratio=0.8)), {"truncation": "auto"}
     assert hooks.transform_context_sync(MESSAGES, request=by_server) is MESSAGES
 
@@ -103,16 +100,15 @@ def test_the_next_call_goes_by_the_settings_again() -> None:
     assert controller.transform_context_sync(messages) is messages
 
 
-@pytest.mark.parametrize("setting", [{"auto_compact": False}, {"is_subagent": True}], ids=str)
-def test_without_automatic_compaction_and_in_a_subagent_the_list_is_left_alone(setting: dict[str, Any]) -> None:
+def test_without_automatic_compaction_the_list_is_left_alone() -> None:
     messages = [user("go"), *steps(30, 400)]
-    hooks = controller(8_192, settings=CompactionSettings(**setting))
+    hooks = controller(8_192, settings=CompactionSettings(auto_compact=False))
     assert hooks.transform_context_sync(messages) is messages
 
 
-def test_a_subagent_still_recovers() -> None:
+def test_without_automatic_compaction_an_overflow_is_recovered_from() -> None:
     provider = Provider(20_000, TooLongError(9_000, 8_000))
-    hooks = controller(None, settings=CompactionSettings(is_subagent=True))
+    hooks = controller(None, settings=CompactionSettings(auto_compact=False))
     assert hooks.call_sync([user("go"), *steps(30, 300)], provider) == "answer"
 
 

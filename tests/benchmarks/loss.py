@@ -1,10 +1,10 @@
-"""The share of a compaction's time that the ledger of its summary takes, and the time to read its loss report, in the same unit.
+"""The share of a compaction's time that the identifiers in its summary take, and the time to count its loss, in the same unit.
 
     python -m tests.benchmarks.loss [--data FOLDER] [--windows 64000 200000] [--rounds 3]
 
 Plays conversations call by call: one that is generated, or the recorded ones of a folder. Once with the default summarizer, whose
-summaries need no ledger; once with one that answers at once, for the time of a ledger. Times are processor time, the least of
-several alternated rounds, and shares are of the compactions with the default summarizer.
+summaries need none; once with one that answers at once, for their time. Times are processor time, the least of several
+alternated rounds, and shares are of the compactions with the default summarizer.
 """
 
 import argparse
@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from unittest.mock import patch
 
 from compaction_hooks import CompactionController, CompactionEvent, CompactionFinished
+from compaction_hooks.recall import loss_of
 from compaction_hooks.strategies import summarize
 from compaction_hooks.summary.extractive.outline import Section
 from tests.benchmarks.history import Chat, grow
@@ -28,11 +29,11 @@ ANSWER = "\n".join(f"{section.value}\n- Nothing to add." for section in Section)
 
 
 class Times(NamedTuple):
-    """Seconds of all compactions, of their loss reports, read afterwards, and of the ledgers in them."""
+    """Seconds of all compactions, of counting their losses afterwards, and of the identifiers added in them."""
 
     compactions: float = 0.0
     loss: float = 0.0
-    ledger: float = 0.0
+    identifiers: float = 0.0
     number: float = 0
 
 
@@ -45,16 +46,16 @@ def play(messages: list[Chat], window: int, **more: Any) -> Times:
             finished.append(event)
 
     hooks = CompactionController(context_window=window, on_event=take_event, **more)
-    spent = reading = 0.0
-    with _clock(summarize, "_fill") as ledger:
+    spent = counting = 0.0
+    with _clock(summarize, "_fill") as identifiers:
         for index, message in enumerate(messages):
             if message["role"] == "assistant" and index:
-                known, start = len(finished), process_time()
-                hooks.transform_context_sync(messages[:index])
+                listed, known, start = messages[:index], len(finished), process_time()
+                hooks.transform_context_sync(listed)
                 end = process_time()
-                if any(event.loss for event in finished[known:]):
-                    spent, reading = spent + end - start, reading + process_time() - end
-    return Times(spent, reading, sum(ledger), len(finished))
+                if any(loss_of(listed, event.record) for event in finished[known:]):
+                    spent, counting = spent + end - start, counting + process_time() - end
+    return Times(spent, counting, sum(identifiers), len(finished))
 
 
 @contextmanager
@@ -74,10 +75,10 @@ def _clock(module: object, name: str) -> Iterator[list[float]]:
 
 
 def measure(messages: list[Chat], window: int, rounds: int) -> Times:
-    """Return the least times of several rounds: compactions and reports by default, the ledger with an instant summarizer."""
+    """Return the least times of several rounds: compactions and losses by default, the identifiers with an instant summarizer."""
     pairs = [(play(messages, window), play(messages, window, summarizer=lambda _: ANSWER)) for _ in range(rounds)]
     default, instant = (Times(*map(min, zip(*times, strict=True))) for times in zip(*pairs, strict=True))
-    return default._replace(ledger=instant.ledger)
+    return default._replace(identifiers=instant.identifiers)
 
 
 def print_shares(played: Iterable[list[Chat]], windows: Sequence[int], rounds: int) -> None:
@@ -86,11 +87,13 @@ def print_shares(played: Iterable[list[Chat]], windows: Sequence[int], rounds: i
     rows: list[list[object]] = []
     for window in windows:
         total = Times(*map(sum, zip(*(measure(messages, window, rounds) for messages in listed), strict=True)))
-        shares = [f"{part / total.compactions:.1%}" if total.number else "-" for part in (total.loss, total.ledger)]
+        shares = [
+            f"{part / total.compactions:.1%}" if total.number else "-" for part in (total.loss, total.identifiers)
+        ]
         rows.append(
             [f"{window:,}", f"{total.number:.0f}", digits(total.compactions / max(total.number, 1), 1e-3), *shares]
         )
-    print_table(("window", "compactions", "milliseconds each", "loss report", "ledger"), rows)
+    print_table(("window", "compactions", "milliseconds each", "loss", "identifiers"), rows)
 
 
 def main() -> None:

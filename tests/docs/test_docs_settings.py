@@ -62,7 +62,7 @@ def test_every_option_of_a_call_is_listed() -> None:
 def test_every_constant_is_listed_with_its_value() -> None:
     """Those that are the default of a field are listed with the field."""
     constants = {name: value for name, value in vars(budget).items() if name.isupper() and not name.startswith("_")}
-    of_fields = {"LEDGER_TOKENS", "RESERVE_TOKENS", "SUMMARY_TOKENS", "SPLIT_TURN_MIN_PREFIX"}
+    of_fields = {"IDENTIFIER_TOKENS", "RESERVE_TOKENS", "SUMMARY_TOKENS", "SPLIT_TURN_MIN_PREFIX"}
     table = {code(name): float(value) for name, _, value, _ in rows("Constants", "constant")}
     assert table == {name: value for name, value in constants.items() if name not in of_fields}
 

@@ -379,6 +379,19 @@ def test_a_rewind_to_before_the_first_compaction_gives_the_hosts_own_list() -> N
     assert hooks.history() == []
 
 
+def test_a_rewound_list_that_grows_again_has_its_summary_as_soon_as_the_record_is_true_of_it() -> None:
+    messages = [user("go"), *steps(6, 100), assistant("ok"), user("next"), *steps(8, 100)]
+    hooks = controller(100_000, summarizer=Scripted())
+    result = hooks.compact_sync(messages, keep_recent_tokens=300)
+    assert result.record is not None
+    views = [
+        hooks.transform_context_sync(messages[:end])
+        for end in range(result.record.compacted_message_count - 6, len(messages) + 1)
+    ]
+    assert views[0] == messages[: len(views[0])]
+    assert views[-1] == result.messages
+
+
 def test_a_rewind_to_an_older_record_reads_its_messages_again() -> None:
     hooks = summarizing()
     messages, writable = mutable()

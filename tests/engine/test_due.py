@@ -74,7 +74,6 @@ def with_usage() -> tuple[Controller, list[Chat]]:
         pytest.param(view_as_list, id="a list that begins with a summary"),
         pytest.param(lambda: (plain(store=MemoryStore()), conversation()), id="a store that was asked"),
         pytest.param(lambda: beyond(CompactionSettings(auto_compact=False)), id="no automatic compaction"),
-        pytest.param(lambda: beyond(CompactionSettings(is_subagent=True)), id="a subagent"),
         pytest.param(lambda: (controller(None), conversation()), id="an unknown window"),
         pytest.param(with_usage, id="an answer that carries usage"),
         pytest.param(lambda: (plain(), [user("go")]), id="one message"),

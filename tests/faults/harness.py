@@ -71,8 +71,8 @@ class Clock:
         return Instant(self.utc, self.seconds)
 
     def jump(self, seconds: float) -> None:
-        """Move both clocks, back if below zero."""
-        self.seconds += seconds
+        """Set the wall clock, back if below zero; the monotonic one goes ahead with it, but never back."""
+        self.seconds += max(seconds, 0.0)
         self.utc += timedelta(seconds=seconds)
 
 

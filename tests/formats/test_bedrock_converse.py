@@ -6,7 +6,7 @@ import pytest
 
 from compaction_hooks.formats import BedrockConverseFormat, read_answer
 from compaction_hooks.messages import Message, Thinking, Usage
-from tests.formats.plain import BEDROCK, IMAGE
+from tests.formats.samples import BEDROCK, IMAGE
 
 FORMAT = BedrockConverseFormat()
 POINT = {"cachePoint": {"type": "default"}}

@@ -19,7 +19,7 @@ from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat, OpenAIRe
 from compaction_hooks.messages import Text, Thinking, ToolCall
 from compaction_hooks.testing import check_format
 from tests.cases import folded
-from tests.formats.plain import CASES, FORMATS, samples
+from tests.formats.samples import CASES, FORMATS, samples
 
 CHAT_FORMAT, ANTHROPIC_FORMAT, RESPONSES_FORMAT = (
     FORMATS[name] for name in ("openai_chat", "anthropic", "openai_responses")

@@ -9,7 +9,7 @@ from compaction_hooks import CompactionController
 from compaction_hooks.formats import GeminiFormat, read_answer
 from compaction_hooks.messages import Thinking, Usage
 from compaction_hooks.repair import INTERRUPTED, repaired
-from tests.formats.plain import GEMINI
+from tests.formats.samples import GEMINI
 
 FORMAT = GeminiFormat()
 CALLS, RESPONSES = GEMINI[2], GEMINI[3]

@@ -100,7 +100,7 @@ def test_an_agent_on_boto3(provider: LoopbackProvider, side: Side, window: int, 
     assert too_long == (0 if window == WINDOW else compactions(events))
 
 
-def test_bedrock_takes_what_is_to_be_stored(provider: LoopbackProvider) -> None:
+def test_bedrock_takes_the_view_of_a_stored_result(provider: LoopbackProvider) -> None:
     provider.conversation("key", window=WINDOW)
     messages: list[Any] = [
         {"role": role, "content": [{"text": f"{step} {RESULT}"}]} for step in range(5) for role in ("user", "assistant")
@@ -110,7 +110,7 @@ def test_bedrock_takes_what_is_to_be_stored(provider: LoopbackProvider) -> None:
     for compact in (hooks.preview_sync, hooks.compact_sync):
         result = compact(messages, keep_recent_tokens=0)
         assert len(result.messages) < len(messages)
-        client.converse(modelId="any", messages=result.messages)
+        client.converse(modelId="any", messages=hooks_for(WINDOW, []).transform_context_sync(result.messages))
     client.close()
 
 

@@ -232,7 +232,7 @@ def test_an_identifier_at_the_beginning_of_a_line_of_an_argument_has_a_handle_to
     written = assistant(None, call("c1", name="write", text=f"{prose(300)}\n{OLD_ORDER}\n{prose(300)}"))
     noted = [user("Note it."), written, tool("c1", "Written."), assistant("Noted.")]
     messages = [*noted, user("Read all."), *steps(9, 600), assistant(f"It was {OLD_ORDER}.")]
-    settings = CompactionSettings(clear_tool_results=False, ledger_tokens=0)
+    settings = CompactionSettings(clear_tool_results=False, identifier_tokens=0)
     recorded = session(messages)
     done = replay(recorded, window=WINDOW, settings=settings, summarizer=lambda _: "## Goal\n- note", details=True)
     compactions = read_report([("f", recorded, done)])["sessions"][0]["compactions"]

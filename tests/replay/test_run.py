@@ -33,7 +33,7 @@ from tests.replay.samples import (
     short_conversation,
 )
 
-SUMMARIZING = CompactionSettings(clear_tool_results=False, ledger_tokens=0)
+SUMMARIZING = CompactionSettings(clear_tool_results=False, identifier_tokens=0)
 """Makes the first compaction a summary."""
 
 

@@ -184,15 +184,6 @@ def test_a_view_for_a_binding_model_holds_the_reasoning_made_behind_it_and_no_ot
     assert view[-4:] == messages[-4:]
 
 
-def test_a_record_that_does_not_tell_when_it_was_made_leaves_no_reasoning() -> None:
-    messages = conversation(anthropic_thoughts, anthropic_result, 12)
-    fields = compact(messages[:-4], AnthropicFormat()).to_dict()
-    old = CompactionRecord.from_dict(
-        {key: value for key, value in fields.items() if key not in ("seen_runs", "fresh_from")}
-    )
-    assert words(project(messages, old, format=AnthropicFormat(), model=BINDING), "sealed") == []
-
-
 def test_a_message_of_reasoning_alone_goes_with_it() -> None:
     messages = conversation(anthropic_thoughts, anthropic_result, 12)
     lone = {"role": "assistant", "content": [{"type": "thinking", "thinking": "", "signature": "sealed lone"}]}

@@ -7,7 +7,7 @@
     ModelCalls              the conversations of an adapter that sends the model calls itself: their sessions, streams and recall
     opening_key             name a conversation by its beginning
     ByHand                  compact, undo, pin, forget and load for adapters whose conversations have an id, async and sync
-    PartsFormat, plain_of   the writing half of a message format: a subclass reads, and changes one part; the texts of a reading
+    PartsFormat             the writing half of a message format: a subclass reads, and changes one part
     tool_schema, positive   a tool and a limit, as the options of a call take them
     asker, summary_of       ask a model for a summary, sync or async as the caller is, and read the answer
     ask_client              the same by a provider's client, sync or async as the client is; `REASONING_TOKENS` of its answer

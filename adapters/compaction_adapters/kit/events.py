@@ -73,7 +73,7 @@ _NAMES: Final[Mapping[str, str]] = {
 
 def fields_of(event: CompactionEvent) -> dict[str, object]:
     """Return an event as plain JSON, with all its figures and without its record."""
-    # What `repr` leaves out is no figure: the record, and the report that counts the loss.
+    # What `repr` leaves out is no figure: the record.
     values = {one.name: getattr(event, one.name) for one in fields(event) if one.repr and one.name != "usage"}
     found: dict[str, object] = {"type": "compaction", "status": _NAMES[type(event).__name__], **values}
     if "reason" in found:

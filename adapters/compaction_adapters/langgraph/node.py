@@ -188,8 +188,10 @@ class CompactionNode(ThreadMethods[NodeConversations], Runnable[Any, dict[str, A
             )
         return self._sessions.of(Task(ensure_config(config)), cast("list[BaseMessage]", messages), state)
 
-    def _make_view(self, conversation: Conversation, state: Mapping[str, Any]) -> Flow[list[BaseMessage]]:
-        """Return the view for the model node."""
+    def _make_view(
+        self, conversation: Conversation, state: Mapping[str, Any]
+    ) -> Flow[tuple[list[BaseMessage], list[BaseMessage]]]:
+        """Return the view for the model node, and the list to store in place of the messages; each may be these themselves."""
         session, messages, task = conversation.session, conversation.messages, conversation.task
         options = self._thread_options(session, task.config, CallOptions(on_event=task.on_event))
         if self._pick_model is not None:
@@ -197,29 +199,33 @@ class CompactionNode(ThreadMethods[NodeConversations], Runnable[Any, dict[str, A
             options = {**model_options(picked), **options}
         view: list[BaseMessage]
         view = yield Twin(session.transform_context_sync, session.transform_context, messages, **options)
+        to_store = session.to_store(view)
+        if to_store is not messages:
+            to_store = without_response_ids(to_store)
         if view is not messages:
             view = without_response_ids(view)
-            _hide_from_stream(task, view)
+            _hide_from_stream(task, [*view, *to_store])
         self._sessions.remember_view(conversation, view)
-        return view
+        return view, to_store
 
     def _make_update(self, state: Mapping[str, Any], config: RunnableConfig | None) -> Flow[dict[str, Any]]:
         conversation, key = self._conversation(state, config), self._output_key
         task = conversation.task
         is_found = self._trim or self._wrapped is not None or self._pick_model is not None
         puts_view = takes_view(task, key, is_found=is_found)
-        view = yield from self._make_view(conversation, state)
+        view, to_store = yield from self._make_view(conversation, state)
         update = self._sessions.keep(conversation)
         if key is not None and (puts_view or task.get(key)):
             # An earlier view, in a checkpoint of `create_react_agent`, would be read again.
             update[key] = view if puts_view else []
-        if self._trim and view is not conversation.messages:
-            update[self._messages_key] = Overwrite(view) if has_reducer(task, self._messages_key) is not False else view
+        if self._trim and to_store is not conversation.messages:
+            is_reduced = has_reducer(task, self._messages_key) is not False
+            update[self._messages_key] = Overwrite(to_store) if is_reduced else to_store
         return update
 
     def _view_state(self, state: Mapping[str, Any], config: RunnableConfig | None) -> Flow[list[BaseMessage]]:
         conversation = self._conversation(state, config)
-        view = yield from self._make_view(conversation, state)
+        view, _ = yield from self._make_view(conversation, state)
         conversation.task.write(self._sessions.keep(conversation))
         return view
 

@@ -137,10 +137,10 @@ def pin_evidence(session: Session, messages: Sequence[ai.ModelMessage]) -> None:
         results = [part for part in message.parts if isinstance(part, ai.ToolReturnPart | ai.NativeToolReturnPart)]
         found: list[Any] = [part for part in results if part.tool_kind in ("tool-search", "capability-load")]
         if found and isinstance(message, ai.ModelRequest):
-            session.keep(replace(message, parts=found))
+            session.pin(replace(message, parts=found), store=False)
         elif found and any(isinstance(part, ai.TextPart | ai.ToolCallPart) for part in message.parts):
             # A digest leaves out the provider's own tool results: other parts identify the response.
-            session.keep(message)
+            session.pin(message, store=False)
 
 
 # -- recovery
@@ -169,8 +169,7 @@ class Turn:
     def persist_view(self, view: list[ai.ModelMessage]) -> None:
         """Replace the run's messages with this view, if they are to be replaced."""
         if self.is_persisted:
-            # Unmerged: the core recognizes a summary only in a message of its own.
-            self.messages[:] = self.session.unmerged(view)
+            self.messages[:] = self.session.to_store(view)
 
     def prepare(
         self, view: list[ai.ModelMessage], model: Model[Any], parameters: ModelRequestParameters

@@ -93,7 +93,7 @@ class PricedSummarizer:
 
     def __call__(self, request: SummaryRequest, /) -> Summary:
         shown = tuple(replace(message, parts=tuple(map(_shorten, message.parts))) for message in request.messages)
-        summary = self.summarize(replace(request, messages=shown))
+        summary = self.summarize(request.replace(messages=shown))
         prompt = _CONTEXT.sub("", request.prompt) if self.is_brief else request.prompt
         self.calls.append(SummaryCall(tokens_of(request.system) + tokens_of(prompt), tokens_of(summary.text)))
         return summary

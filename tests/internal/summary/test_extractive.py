@@ -6,7 +6,6 @@ import json
 import time
 import tracemalloc
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
 import pytest
 
@@ -16,7 +15,7 @@ from compaction_hooks.summary.extractive import ExtractiveSummarizer
 from compaction_hooks.summary.extractive.identifiers import kind_of
 from compaction_hooks.summary.extractive.outline import REQUESTS, Section, parse
 from compaction_hooks.summary.extractive.steps import CHANGE_CHARS, Failures, read_steps
-from compaction_hooks.summary.request import SummaryKind, SummaryRequest, summary_request
+from compaction_hooks.summary.request import LazyRequest, SummaryKind
 from compaction_hooks.tokens import CharacterEstimator
 from compaction_hooks.view.texts import render_summary
 from tests.standing_orders import NO_ORDERS, STANDING_ORDERS
@@ -31,8 +30,8 @@ def request(
     max_tokens: int = 1_500,
     focus: str | None = None,
     kind: SummaryKind = "history",
-) -> SummaryRequest:
-    return summary_request(
+) -> LazyRequest:
+    return LazyRequest(
         [*messages],
         kind=kind,
         previous_summary=previous,
@@ -59,7 +58,7 @@ def summarize(
 
 def after(messages: Iterable[Message], *, kept: Iterable[Message]) -> str:
     """Return the summary of messages before kept ones."""
-    return ExtractiveSummarizer()(replace(request(messages), kept_messages=tuple(kept))).text
+    return ExtractiveSummarizer()(request(messages).replace(kept_messages=tuple(kept))).text
 
 
 def say(role: Role, text: str, *, is_summary: bool = False) -> Message:
@@ -196,7 +195,7 @@ def test_the_present_request_is_named_until_there_is_a_newer_one(newest: str) ->
     later = summarize([user("And the cart."), *bash("make cart")], first)
     assert under(later, Section.GOAL) == [*asked, "And the cart."]
     assert later.rpartition(f"{Section.PRESENT}\n- ")[2].startswith("And the cart.\n")
-    in_kept = ExtractiveSummarizer()(replace(request(bash("ls"), first), kept_messages=(user("And the cart."),))).text
+    in_kept = ExtractiveSummarizer()(request(bash("ls"), first).replace(kept_messages=(user("And the cart."),))).text
     assert under(in_kept, Section.GOAL) == asked
     assert in_kept.count(Section.PRESENT) == newest.count(Section.PRESENT)
 
@@ -912,7 +911,7 @@ def test_a_name_that_is_in_the_kept_messages_or_in_the_summary_itself_is_not_lis
     messages = [user("go"), *step("open", {"target": "pkg.First", "note": "pkg.Second"})]
     kept = (assistant("Now pkg.Second."),)
     text = ExtractiveSummarizer()(
-        replace(request(messages, "## Key Decisions\n- Call is_open"), kept_messages=kept)
+        request(messages, "## Key Decisions\n- Call is_open").replace(kept_messages=kept)
     ).text
     listed = text.partition(Section.IDENTIFIERS.value)[2]
     assert "pkg.First" not in listed  # the step names it

@@ -6,7 +6,6 @@ import json
 import math
 import pickle
 from collections.abc import Callable
-from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -14,14 +13,7 @@ import pytest
 from compaction_hooks.messages import Message, Text, ToolCall, ToolResult
 from compaction_hooks.summary.answers import refusal, unwrap_answer
 from compaction_hooks.summary.prompts import SYSTEM_PROMPT
-from compaction_hooks.summary.request import (
-    Summary,
-    SummaryKind,
-    SummaryRequest,
-    count_shown_messages,
-    halve,
-    summary_request,
-)
+from compaction_hooks.summary.request import LazyRequest, Summary, SummaryKind, SummaryRequest
 
 
 def quarter(text: str) -> int:
@@ -43,8 +35,8 @@ def ask(
     previous_summary: str | None = None,
     focus: str | None = None,
     request_tokens: int = 100_000,
-) -> SummaryRequest:
-    return summary_request(
+) -> LazyRequest:
+    return LazyRequest(
         conversation() if messages is None else messages,
         kind=kind,
         previous_summary=previous_summary,
@@ -69,8 +61,8 @@ def counted(seen: list[str]) -> Callable[[str], int]:
     return estimate
 
 
-def lazily(seen: list[str]) -> SummaryRequest:
-    return summary_request(
+def lazily(seen: list[str]) -> LazyRequest:
+    return LazyRequest(
         conversation(),
         kind="update",
         previous_summary="- earlier",
@@ -86,7 +78,7 @@ def test_a_transcript_is_made_at_its_first_use_and_once() -> None:
     seen: list[str] = []
     request = lazily(seen)
     assert refusal(Summary(text="- a fact " * 12), request, quarter) is None
-    assert count_shown_messages(request) == 7
+    assert request.seen_messages == 7
     assert not seen
     assert "result 2" in request.prompt
     count = len(seen)
@@ -95,7 +87,7 @@ def test_a_transcript_is_made_at_its_first_use_and_once() -> None:
 
 
 def replaced(request: SummaryRequest) -> SummaryRequest:
-    return replace(request, focus=None)
+    return request.replace(focus=None)
 
 
 def pickled(request: SummaryRequest) -> SummaryRequest:
@@ -142,12 +134,12 @@ def test_the_whole_request_keeps_the_bound(request_tokens: int, previous_summary
     )
     size = quarter(request.system) + quarter(request.prompt)
     assert request_tokens * 0.85 < size <= request_tokens
-    assert request.omitted_items == 801 - count_shown_messages(request) > 0
+    assert request.omitted_items == 801 - request.seen_messages > 0
 
 
 def test_halves_the_transcript_until_nothing_is_left() -> None:
     """For a summarizer that overflows although the estimate said it would not; it ends."""
-    request: SummaryRequest | None = ask(conversation(400, 300))
+    request: LazyRequest | None = ask(conversation(400, 300))
     sizes, omitted = [], []
     while request is not None:
         sizes.append(quarter(request.transcript))
@@ -155,7 +147,7 @@ def test_halves_the_transcript_until_nothing_is_left() -> None:
         assert "[User]: The task." in request.transcript
         assert f"<conversation>\n{request.transcript}\n</conversation>" in request.prompt
         assert len(request.messages) == 801
-        request = halve(request, quarter)
+        request = request.halve()
     assert all(after <= before // 2 for before, after in pairwise(sizes))
     assert omitted == sorted(omitted)
     assert omitted[0] == 0 < omitted[3]
@@ -167,7 +159,7 @@ def test_halves_the_transcript_until_nothing_is_left() -> None:
 GOOD = "## Goal\nFix the bug.\n\n## Progress\n### Done\n- [x] Found it in a.py."
 
 
-def why(answer: object, request: SummaryRequest | None = None) -> str | None:
+def why(answer: object, request: LazyRequest | None = None) -> str | None:
     return refusal(answer, request or ask(), quarter)
 
 

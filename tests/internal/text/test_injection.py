@@ -23,7 +23,7 @@ from compaction_hooks.summary.extractive.outline import REQUESTS
 from compaction_hooks.summary.facts import name_facts
 from compaction_hooks.summary.harness import is_foreign_summary
 from compaction_hooks.summary.prompts import SYSTEM_PROMPT
-from compaction_hooks.summary.request import SummaryKind, SummaryRequest, summary_request
+from compaction_hooks.summary.request import LazyRequest, SummaryKind
 from compaction_hooks.text.escaping import neutralize
 from compaction_hooks.tokens import CharacterEstimator
 from compaction_hooks.view.texts import SUMMARY_MARKER, parse_summary, render_summary
@@ -109,8 +109,8 @@ def request(
     previous_summary: str | None = "## Goal\n- begin",
     focus: str | None = "the tests",
     request_tokens: int = 30_000,
-) -> SummaryRequest:
-    return summary_request(
+) -> LazyRequest:
+    return LazyRequest(
         messages,
         kind=kind,
         previous_summary=previous_summary,

@@ -1,4 +1,4 @@
-"""`CompactionSettings(ledger_tokens=...)`, and the constraints of the user: a summary gets back what it lacks."""
+"""`CompactionSettings(identifier_tokens=...)`, and the constraints of the user: a summary gets back what it lacks."""
 
 import re
 from itertools import cycle
@@ -27,9 +27,9 @@ def conversation(rounds: int = 1) -> list[Chat]:
     return [user("Port the parser."), *opening, *ORDER, *(one for n in range(rounds) for one in round_of(n))]
 
 
-def summary_of(rounds: int, summarizer: Summarizer | None, window: int = 200_000, ledger: int = 200) -> str:
+def summary_of(rounds: int, summarizer: Summarizer | None, window: int = 200_000, identifier_tokens: int = 200) -> str:
     """Return the summary after so many compactions."""
-    hooks = controller(window, summarizer=summarizer, settings=CompactionSettings(ledger_tokens=ledger))
+    hooks = controller(window, summarizer=summarizer, settings=CompactionSettings(identifier_tokens=identifier_tokens))
     for n in range(1, rounds + 1):
         result = hooks.compact_sync(conversation(n), keep_recent_tokens=300)
     assert result.record is not None
@@ -105,11 +105,11 @@ def test_constraints_that_have_no_room_even_for_their_names_are_counted() -> Non
 
 def test_identifiers_that_a_summary_lacks_are_added_up_to_the_setting() -> None:
     size = CharacterEstimator().estimate_tokens
-    bare, short, long = (summary_of(1, Scripted("- facts"), ledger=tokens) for tokens in (0, 60, 400))
+    bare, short, long = (summary_of(1, Scripted("- facts"), identifier_tokens=tokens) for tokens in (0, 60, 400))
     assert "TX-48213" not in bare
     assert "order_id: TX-48213" in long
     assert size(bare) < size(short) <= size(bare) + 100
-    assert "TX-48213" in summary_of(1, None, ledger=0)  # the default summarizer has its own
+    assert "TX-48213" in summary_of(1, None, identifier_tokens=0)  # the default summarizer has its own
     assert summary_of(1, Scripted("- order TX-48213", "- rest")).count("TX-48213") == 1
 
 
