@@ -13,6 +13,7 @@ import shutil
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import nox
@@ -66,6 +67,24 @@ PAGES = "tests/adapters/test_page_programs.py"
 
 EXAMPLES = "tests/adapters/test_examples.py"
 """Runs the same, and the programs in examples/, with the latest versions."""
+
+CLIENTS = (
+    "tests/adapters/test_overflow_clients.py",
+    "tests/api/test_report_usage.py",
+    "tests/api/test_summary_settings.py",
+    "tests/docs/test_readme.py",
+    "tests/formats/test_formats.py",
+    "tests/formats/test_gemini.py",
+    "tests/provider/test_format_told.py",
+    "tests/provider/test_gemini_and_bedrock.py",
+    "tests/provider/test_merge_user_messages.py",
+    "tests/provider/test_model_summaries.py",
+    "tests/provider/test_preserved_thinking.py",
+    "tests/provider/test_sealed_compaction.py",
+    "tests/provider/test_sealed_reasoning.py",
+)
+"""Of the core's tests, those that need the clients of providers. In the fast suite they run in the environment "langchain", which has
+these clients anyway: they take seconds to import."""
 
 BARE = (
     "test_architecture.py",
@@ -135,11 +154,11 @@ def bare(session: nox.Session) -> None:
 
 @nox.session
 def core(session: nox.Session) -> None:
-    """All tests of the core: with generated examples, the replay command, tokenizers, and a provider on loopback."""
+    """The tests of the core: with generated examples, the replay command, tokenizers, and a provider on loopback."""
     session.log(
-        "The fast suite takes about three minutes on two free cores. It uses servers that are installed, and installs none."
+        "The fast suite takes about six minutes on two free cores. It uses servers that are installed, and installs none."
     )
-    _run_core(session)
+    _run_core(session, groups=())
 
 
 @nox.session(python=[version for version in PYTHONS if version != THIS_PYTHON])
@@ -156,8 +175,8 @@ def tests(session: nox.Session) -> None:
     _run_core(session, "--full")
 
 
-def _run_core(session: nox.Session, *options: str) -> None:
-    install(session, "test", "property", "provider", "clients", extras="cli,report,tiktoken")
+def _run_core(session: nox.Session, *options: str, groups: Sequence[str] = ("clients",)) -> None:
+    install(session, "test", "property", "provider", *groups, extras="cli,report,tiktoken")
     install_rank_files(session)
     files = ("--ignore=tests/adapters", "tests", "tests/adapters/test_overflow_clients.py")
     session.run("pytest", "-n", "auto", *options, *files, *session.posargs)
@@ -171,7 +190,8 @@ def frameworks(session: nox.Session, environment: str) -> None:
     more = ["deepagents", "recipes"] if environment == "langchain" else []
     install(session, "test", "provider", *groups_of(*extras), *more, extras=",".join(extras))
     install_rank_files(session)
-    files = _files(*(pattern for extra in extras for pattern in ADAPTERS[extra]), EVERYWHERE, EXAMPLES)
+    clients = CLIENTS if environment == "langchain" else ()
+    files = _files(*(pattern for extra in extras for pattern in ADAPTERS[extra]), EVERYWHERE, EXAMPLES, *clients)
     session.run("pytest", "-n", "auto", *files, *session.posargs)
 
 
