@@ -11,7 +11,7 @@ from tests.cases import crossed, folded
 from tests.conversations import assistant, talk, user
 from tests.faults.harness import OVERFLOW, SIDES, WINDOW, Chat, Rig, Side, fallback_settings, rig, tokens, works
 
-CALLS = 40
+CALLS = 24
 Report = Callable[[int, int], dict[str, Any] | None]
 """From the true size of the view, and the sum of all sizes so far, to the provider's usage for a call."""
 

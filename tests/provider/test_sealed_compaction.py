@@ -97,16 +97,18 @@ class Run:
         return [wanted - names for names in read[2:] if wanted - names]
 
 
-@pytest.fixture(params=["billed", "dropped"])
-def mode(request: pytest.FixtureRequest) -> str:
-    """Return whether OpenAI reads and bills messages before an item: sources differ."""
-    return str(request.param)
-
-
-@pytest.fixture(params=[INLINE, {}], ids=["the server compacts", "both compact"])
-def run(provider: LoopbackProvider, request: pytest.FixtureRequest, mode: str) -> Iterator[Run]:
+@pytest.fixture(
+    params=[
+        pytest.param((INLINE, "billed"), id="the server compacts, billed"),
+        pytest.param((INLINE, "dropped"), id="the server compacts, dropped", marks=pytest.mark.full),
+        pytest.param(({}, "billed"), id="both compact, billed", marks=pytest.mark.full),
+        pytest.param(({}, "dropped"), id="both compact, dropped"),
+    ]
+)
+def run(provider: LoopbackProvider, request: pytest.FixtureRequest) -> Iterator[Run]:
+    """A run in which the server compacts, or the session too; OpenAI bills messages before an item, or not: sources differ."""
     with ExitStack() as stack:
-        yield Run(provider, stack, request.param, mode)
+        yield Run(provider, stack, *request.param)
 
 
 def test_a_run_on_one_account_sends_one_item_each_time_and_is_never_refused(run: Run) -> None:

@@ -17,6 +17,7 @@ from compaction_hooks.replay.page.texts import visible
 from tests.conversations import assistant, call, prose, steps, system, tool, user
 from tests.replay.samples import session
 from tests.replay.test_page import Page, report
+from tests.strategies import examples
 
 HOSTILE = [
     "<script>alert(1)</script>",
@@ -72,6 +73,7 @@ COMPACTED_TWICE = "\U0001514a" * 80
 
 @given(hostile)
 @example(COMPACTED_TWICE)
+@examples(50)
 def test_a_text_makes_no_element_and_no_attribute_and_is_shown_as_it_is(text: str) -> None:
     page, conversation = page_with(text)
     found = Page(page)

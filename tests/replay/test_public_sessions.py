@@ -55,9 +55,8 @@ def test_all_sessions_together_are_small() -> None:
     assert sum(path.stat().st_size for path in PUBLIC.iterdir()) < MOST_BYTES
 
 
-@pytest.mark.parametrize(
-    "names", [sorted({*NAMES} - NEED_HISTORY), pytest.param(sorted(NEED_HISTORY), marks=pytest.mark.full)]
-)
+@pytest.mark.full
+@pytest.mark.parametrize("names", [sorted({*NAMES} - NEED_HISTORY), sorted(NEED_HISTORY)])
 def test_recording_again_gives_the_same_sessions(names: list[str], tmp_path: Path) -> None:
     if NEED_HISTORY & {*names} and subprocess.run(["git", "cat-file", "-e", SOURCE], cwd=ROOT, check=False).returncode:
         pytest.skip("needs a clone with its history")

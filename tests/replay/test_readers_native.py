@@ -23,6 +23,7 @@ from tests.replay.samples import assert_calls_are_answered, blocks, read_one
 
 NATIVE = DATA / "native"
 WINDOW = 16_000
+LONG_BYTES = 600_000
 
 KNOWN: dict[str, Any] = json.loads(
     (Path(__file__).resolve().parents[1] / "fixtures" / "native_sessions.json").read_text(encoding="utf-8")
@@ -68,7 +69,13 @@ def test_every_real_file_is_recognised_and_read_as_a_valid_conversation(path: Pa
         assert all(0 <= compaction.index <= len(session.messages) for compaction in session.compactions)
 
 
-@each_file
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(path, id=name(path), marks=pytest.mark.full if path.stat().st_size > LONG_BYTES else ())
+        for path in FILES
+    ],
+)
 def test_every_view_of_every_real_file_fits_and_is_no_less_valid_than_the_recording(path: Path) -> None:
     """Otherwise an event says that the newest messages alone are larger than the window."""
     for session in _read(path):
