@@ -11,7 +11,7 @@ from typing import Generic
 
 from compaction_hooks.engine.call import Call, Order
 from compaction_hooks.engine.conversation import Conversation
-from compaction_hooks.engine.cooldown import Breaker, KnownOverflow, Pause
+from compaction_hooks.engine.cooldown import Breaker, Pause, UnfitList
 from compaction_hooks.engine.measuring import take_snapshot
 from compaction_hooks.engine.persistence import reload, write
 from compaction_hooks.engine.records import warn_if_paid_again
@@ -26,7 +26,7 @@ from compaction_hooks.runtime.effects import Aborted, Emit, Flow, Instant, Now, 
 from compaction_hooks.strategies import AnyStrategy, Candidate, Goal, ShortenParts, SummaryStrategy
 from compaction_hooks.strategies.candidate import broken_rule, largest_fixed_part, rejection
 from compaction_hooks.strategies.reduce_parts import DropMedia, last_resort
-from compaction_hooks.strategies.summary_plan import Summarized, SummaryPlan
+from compaction_hooks.strategies.summary_plan import JudgedSummary, SummaryPlan
 from compaction_hooks.tokens.budget import MINIMUM_GROWTH_RATIO, Budget
 from compaction_hooks.view import CompactionReason
 from compaction_hooks.view.head import MOST_REFUSALS, covered_pieces
@@ -154,11 +154,11 @@ class Attempt(Generic[M]):
     @property
     def _can_wait(self) -> bool:
         """Whether the view may be sent unchanged, so that only a good candidate is worth it."""
-        return self._snapshot.surely_fits_window and self._order.reason is not CompactionReason.OVERFLOW
+        return self._snapshot.fits_at_worst and self._order.reason is not CompactionReason.OVERFLOW
 
     def _may_ask(self, now: Instant) -> bool:
         is_allowed = self._cooldown.breaker.allows(now.monotonic, self._call.settings.breaker_cooldown_seconds)
-        known = self._cooldown.known_overflow
+        known = self._cooldown.unfit_list
         is_unfit = known is not None and known.is_of(self._snapshot, self._budget.window)
         return self._order.may_ask and (self._is_manual or (is_allowed and not is_unfit))
 
@@ -176,14 +176,14 @@ class Attempt(Generic[M]):
             self.is_outdated = True  # the earlier summary is no longer true: do not pay for its update
             return (yield from self._skip_outdated(start))
 
-        refusals = self._conversation.sizes.known_model(self._snapshot.model).native_refusals
+        refusals = self._conversation.sizes.counts_of(self._snapshot.model).native_refusals
         if refusals >= MOST_REFUSALS and self._snapshot.issuer is not None:
             self._fallback_reason = "the provider refuses its own summaries"
             plan = replace(plan, needs_model=False)
 
         if not plan.needs_model:
             made: Candidate[M] | None = yield Work(
-                lambda: strategy.from_summary(self._snapshot, goal, plan, complete(plan, Summarized("", None)))
+                lambda: strategy.from_summary(self._snapshot, goal, plan, complete(plan, JudgedSummary("", None)))
             )
             return made
 
@@ -216,7 +216,7 @@ class Attempt(Generic[M]):
             self._spent = self._spent + usage if self._spent else usage
             self._conversation.summary_usage += usage
 
-    def _record_answer(self, answer: Summarized | SummaryFailed, now: Instant) -> None:
+    def _record_answer(self, answer: JudgedSummary | SummaryFailed, now: Instant) -> None:
         """Record a success or a failure of the summarizer."""
         cooldown = self._cooldown
         if isinstance(answer, SummaryFailed):
@@ -346,7 +346,7 @@ class Attempt(Generic[M]):
                 if rejection(self._snapshot, candidate, limit=window, window=window) is None:
                     return (yield from self._commit(candidate, start))
             if not self._snapshot.fits_window or self._order.reason is CompactionReason.OVERFLOW:
-                self._cooldown.known_overflow = KnownOverflow(self._snapshot.history.log, until, window)
+                self._cooldown.unfit_list = UnfitList(self._snapshot.history.log, until, window)
                 return (yield from self._fail(start, self.overflow_error()))
 
         self._cooldown.pause = Pause(until, "no gain", window)
@@ -397,7 +397,7 @@ class Attempt(Generic[M]):
     def _hand_out(self, snapshot: Snapshot[M], *, is_by_hand: bool = False) -> list[M]:
         """Return the view for hosts to store, and remember the one to send."""
         conversation = self._conversation
-        sent = conversation.hand_out(self._renew(snapshot))._replace(is_by_hand=is_by_hand)
+        sent = conversation.remember_sent(self._renew(snapshot))._replace(is_by_hand=is_by_hand)
         self.last_sent = conversation.newest_view = sent
         return sent.to_store
 

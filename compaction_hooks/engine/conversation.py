@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable, Set
 from typing import Final, Generic, NamedTuple, cast
 
 from compaction_hooks.engine.cooldown import Cooldown, Pause
-from compaction_hooks.engine.reasoning import StaleReasoning
+from compaction_hooks.engine.reasoning import ReasoningState
 from compaction_hooks.engine.records import Records, StoreQueue
-from compaction_hooks.engine.sizes import KnownModel, LastSent, Sizes
+from compaction_hooks.engine.sizes import LastSent, ModelCounts, Sizes
 from compaction_hooks.files import FileOperations
 from compaction_hooks.foreign import are_equal
 from compaction_hooks.formats import OpenAIChatFormat, format_of
@@ -22,7 +22,7 @@ from compaction_hooks.messages import Format, M, Media, MessageFormat, Usage, as
 from compaction_hooks.native import Issuer
 from compaction_hooks.recall.covered import Listing
 from compaction_hooks.repair import repaired
-from compaction_hooks.runtime.effects import InFlight
+from compaction_hooks.runtime.effects import RunningCompaction
 from compaction_hooks.settings import CompactionSettings
 from compaction_hooks.tokens.estimator import LearnedMedia
 from compaction_hooks.view.head import NativeStart, find_native_start, native_name, native_of, note_issuers
@@ -82,7 +82,7 @@ class Conversation(Generic[M]):
     Attributes:
         format: How its messages are written.
         estimator: Sizes them, and learns the sizes of media.
-        flight: The compaction under way, or None.
+        running: The compaction under way, or None.
         newest_view: The view last sent; before the first one that of the list given to `load`, or None.
         projected: The newest projection.
         called_at: When the last call began, in monotonic seconds.
@@ -105,8 +105,8 @@ class Conversation(Generic[M]):
         self.records = Records()
         self.sizes = Sizes()
         self.cooldown = Cooldown()
-        self.reasoning = StaleReasoning()
-        self.flight: InFlight | None = None
+        self.reasoning = ReasoningState()
+        self.running: RunningCompaction | None = None
         self.newest_view: LastSent[M] | None = None
         self.projected: Projected[M] | None = None
         self.called_at: float | None = None
@@ -225,7 +225,7 @@ class Conversation(Generic[M]):
         self.history = self.projected = None
         self.sizes.baseline = self.sizes.last_checked = None
 
-    def hand_out(self, snapshot: Snapshot[M]) -> LastSent[M]:
+    def remember_sent(self, snapshot: Snapshot[M]) -> LastSent[M]:
         """Return the view of a snapshot, and remember it, to compare it with the provider's count."""
         view, last = snapshot.view, self.last_sent
         # The size is that of the messages apart: a merge saves a few tokens each, so if they fit, the merged view fits.
@@ -240,7 +240,7 @@ class Conversation(Generic[M]):
         notes = self.records.find_reasoning()
         self._keep_note(self.reasoning.record_sent(snapshot.history, record, notes))
         if snapshot.model is not None:
-            self.sizes.models.setdefault(snapshot.model, KnownModel())
+            self.sizes.models.setdefault(snapshot.model, ModelCounts())
         return sent
 
     def _keep_note(self, note: CompactionRecord | None) -> None:
@@ -281,7 +281,7 @@ class Conversation(Generic[M]):
         Before another record becomes active, the messages that it covers are read again: a message that the host changed in place
         is noticed here at the latest.
         """
-        history = self.history = self.reader.sync(self.history, messages, self.records.known)
+        history = self.history = self.reader.sync(self.history, messages, self.records.own_texts)
         record = self.records.find_active(history)
 
         if record is not None and record.id != self.records.active_id:
@@ -435,4 +435,4 @@ class Conversation(Generic[M]):
 
 def first_uncovered(history: History[M], record: CompactionRecord) -> int:
     """Return the index of the first host message that a record does not cover."""
-    return history.host_of(history.run_start(max(record.covered_runs, history.base)))
+    return history.host_of(history.run_start(max(record.covered_runs, history.runs_before_list)))

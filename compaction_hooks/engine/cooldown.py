@@ -23,7 +23,7 @@ class Pause(NamedTuple):
     window: int
 
 
-class KnownOverflow(NamedTuple):
+class UnfitList(NamedTuple):
     """A history that no strategy made fit. Another summary would cost money and not fit either.
 
     Attributes:
@@ -65,7 +65,7 @@ class Cooldown:
     Attributes:
         pause: The newest pause, or None: nothing was compacted in this process.
         breaker: Prevents calls to a failing summarizer.
-        known_overflow: A history that could not be made to fit, or None.
+        unfit_list: A history that could not be made to fit, or None.
         has_overflowed: The provider accepted more than the window silently: compact before the next call.
         max_chars: The most characters in the messages of a request that the provider does not refuse for its bytes, learned from a
             refusal; None: unknown.
@@ -74,14 +74,14 @@ class Cooldown:
     def __init__(self) -> None:
         self.pause: Pause | None = None
         self.breaker = Breaker()
-        self.known_overflow: KnownOverflow | None = None
+        self.unfit_list: UnfitList | None = None
         self.has_overflowed = False
         self.max_chars: int | None = None
 
     def reason_to_wait(self, snapshot: Snapshot[M]) -> str:
         """Return why a due threshold compaction is skipped for now, or an empty string."""
         pause = self.pause
-        if not snapshot.surely_fits_window:
+        if not snapshot.fits_at_worst:
             return ""
         if pause is None:  # continue the pause that the record tells of
             settled = int(snapshot.record.tokens_after * (1 + MINIMUM_GROWTH_RATIO)) if snapshot.record else 0

@@ -12,7 +12,7 @@ from compaction_hooks.engine.cooldown import Pause
 from compaction_hooks.engine.measuring import report_usage, take_snapshot
 from compaction_hooks.engine.persistence import load, write
 from compaction_hooks.engine.records import StoreQueue
-from compaction_hooks.engine.send import go_on
+from compaction_hooks.engine.send import handle_answer
 from compaction_hooks.engine.sizes import LastSent
 from compaction_hooks.engine.transform import transform
 from compaction_hooks.history import History
@@ -51,7 +51,7 @@ class Engine(Generic[M]):
 
         sent = yield from transform(self.conversation, call)
         answer: Success | Failure = yield Send(sent.view)
-        return (yield from go_on(self.conversation, call, read, sent, answer))
+        return (yield from handle_answer(self.conversation, call, read, sent, answer))
 
     def report_usage(self, usage: Usage, view: list[M] | None, model: str | None) -> None:
         """Learn from a usage report; ignore that of a list other than the one last handed out."""

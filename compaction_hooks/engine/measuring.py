@@ -11,7 +11,7 @@ from typing import Any
 
 from compaction_hooks.engine.call import SMALLEST_WINDOW, Call, SharedState, budget_for
 from compaction_hooks.engine.conversation import Conversation
-from compaction_hooks.engine.sizes import KnownModel, UsageBaseline
+from compaction_hooks.engine.sizes import ModelCounts, UsageBaseline
 from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.events import PinMissing
 from compaction_hooks.foreign import describe_error
@@ -140,7 +140,7 @@ def _name_view(
 
 def _oldest_run(history: History[Any], record: CompactionRecord | None, start: NativeStart | None) -> int:
     """Return the first run whose answer may carry a count of the present view; earlier ones counted other views."""
-    oldest = record.seen_runs if record else history.base
+    oldest = record.seen_runs if record else history.runs_before_list
     if start is not None and start.is_newer(history, record):
         return max(oldest, history.run_of(start.piece) + 1)
     return oldest
@@ -319,11 +319,11 @@ def _observe(conversation: Conversation[M], shared: SharedState, baseline: Usage
             estimated=estimated - previous.key.estimated, counted=baseline.input_tokens - previous.input_tokens
         )
 
-    known = conversation.sizes.known_model(model)
+    known = conversation.sizes.counts_of(model)
     observed = calibration.observe(estimated=estimated, counted=baseline.input_tokens)
     refusals = 0 if baseline.key.has_native else known.native_refusals  # it accepted them
     conversation.sizes.baseline = baseline
-    conversation.sizes.models[model] = KnownModel(observed, refusals)
+    conversation.sizes.models[model] = ModelCounts(observed, refusals)
     shared.calibrations[model] = observed.for_another_conversation()
 
 
@@ -392,7 +392,7 @@ def _read_counts(
     for index in history.counted_answers():
         message = history.piece(index).message
         # Reasoning alone before the first run belongs to that run, once there is one.
-        if index <= known_until or max(history.run_of(index), history.base) < oldest_run:
+        if index <= known_until or max(history.run_of(index), history.runs_before_list) < oldest_run:
             return
         usage = message.usage
         if usage is None or not is_usable(usage, message.stop_reason):

@@ -13,7 +13,7 @@ from compaction_hooks.engine.measuring import learn_from_answer, learn_from_over
 from compaction_hooks.engine.persistence import flush, sync_store
 from compaction_hooks.engine.result import CompactionOutcome
 from compaction_hooks.engine.sizes import LastSent
-from compaction_hooks.engine.transform import hand_out, transform
+from compaction_hooks.engine.transform import send_view, transform
 from compaction_hooks.errors import ContextOverflowError
 from compaction_hooks.foreign import read_attribute
 from compaction_hooks.formats.answers import ENDINGS, context_tokens, is_cut_by_window, sealed_items
@@ -38,7 +38,7 @@ from compaction_hooks.view.snapshot import Snapshot, ViewKey
 logger = logging.getLogger("compaction_hooks")
 
 
-def go_on(
+def handle_answer(
     conversation: Conversation[M],
     call: Call[M],
     read: Callable[[object], Message | None],
@@ -176,7 +176,7 @@ def _drop_reasoning(
     if snapshot.stored_view == before and not (refused and refused.is_by_hand):
         return None
     logger.warning("session %s: the provider refused the reasoning that was sent: going on without it", conversation.id)
-    return (yield from hand_out(conversation, call, snapshot))
+    return (yield from send_view(conversation, call, snapshot))
 
 
 def _recover_view(
@@ -203,7 +203,7 @@ def _recover_view(
     snapshot = take_snapshot(conversation, call)
     budget = find_budget(call, snapshot)
     if (others_end == "settled" or _is_another_view(snapshot, sent)) and snapshot.tokens <= budget.trigger:
-        return (yield from hand_out(conversation, call, snapshot))
+        return (yield from send_view(conversation, call, snapshot))
 
     snapshot = snapshot.freeze(call.messages)
     unfit: ContextOverflowError | None = None
@@ -215,7 +215,7 @@ def _recover_view(
         return compacted
     now = take_snapshot(conversation, call)
     if not snapshot.is_current and now.tokens <= budget.trigger:  # the host went back meanwhile
-        return (yield from hand_out(conversation, call, now))
+        return (yield from send_view(conversation, call, now))
     if unfit is not None:
         raise unfit from error
     raise error
@@ -232,7 +232,7 @@ def _send_without_media(
 
     snapshot = take_snapshot(conversation, call)
     if _is_another_view(snapshot, sent):
-        return (yield from hand_out(conversation, call, snapshot))
+        return (yield from send_view(conversation, call, snapshot))
 
     refused = view_chars(snapshot)
     order = Order(reason=CompactionReason.OVERFLOW, only_media=True, limit_bytes=limit_bytes)

@@ -41,11 +41,11 @@ def transform(conversation: Conversation[M], call: Call[M]) -> Flow[LastSent[M]]
         if only_media:
             reason = CompactionReason.OVERFLOW
         if reason is None:
-            return (yield from hand_out(conversation, call, snapshot))
+            return (yield from send_view(conversation, call, snapshot))
 
         if reason is CompactionReason.THRESHOLD and call.server_compaction:
             yield from _leave_to_server(conversation, snapshot, call.server_compaction)
-            return (yield from hand_out(conversation, call, take_snapshot(conversation, call)))
+            return (yield from send_view(conversation, call, take_snapshot(conversation, call)))
 
         is_aborted: bool = yield IsAborted()
         why = "aborted" if is_aborted else ""
@@ -53,13 +53,13 @@ def transform(conversation: Conversation[M], call: Call[M]) -> Flow[LastSent[M]]
             why = conversation.cooldown.reason_to_wait(snapshot)
         if why:
             yield from _skip(conversation, snapshot, reason, why)
-            return (yield from hand_out(conversation, call, take_snapshot(conversation, call)))
+            return (yield from send_view(conversation, call, take_snapshot(conversation, call)))
 
-        flight = conversation.flight
-        if flight is not None and may_wait:
-            end: Outcome = yield Wait(flight)
+        running = conversation.running
+        if running is not None and may_wait:
+            end: Outcome = yield Wait(running)
             may_ask = may_ask and end != "failed"
-            may_wait = flight.done.done()
+            may_wait = running.done.done()
             continue
 
         # Only now, since most calls do not compact: another worker may have paid for this summary already.
@@ -70,13 +70,13 @@ def transform(conversation: Conversation[M], call: Call[M]) -> Flow[LastSent[M]]
         order = Order(reason=reason, may_ask=may_ask, due=due, only_media=only_media)
         attempt, _ = yield from run_compaction(conversation, call, order)
         conversation.cooldown.has_overflowed = False
-        return attempt.last_sent or (yield from hand_out(conversation, call, take_snapshot(conversation, call)))
+        return attempt.last_sent or (yield from send_view(conversation, call, take_snapshot(conversation, call)))
 
 
-def hand_out(conversation: Conversation[M], call: Call[M], snapshot: Snapshot[M]) -> Flow[LastSent[M]]:
+def send_view(conversation: Conversation[M], call: Call[M], snapshot: Snapshot[M]) -> Flow[LastSent[M]]:
     """Return the view to send of a snapshot just taken, and store the notes about it."""
     while True:
-        sent = conversation.hand_out(snapshot)
+        sent = conversation.remember_sent(snapshot)
         if not conversation.queue.unwritten:
             return sent
         snapshot = snapshot.freeze(call.messages)

@@ -15,7 +15,7 @@ from math import fsum
 from typing import Generic, NamedTuple, overload
 
 from compaction_hooks.history import History, HistoryReader
-from compaction_hooks.history.history import Known
+from compaction_hooks.history.history import OwnTexts
 from compaction_hooks.messages import M
 from compaction_hooks.recall.parts import MOST_LINE_CHARS, CoveredPart, list_covered
 from compaction_hooks.view.projection import Projection
@@ -317,13 +317,13 @@ class Listing(Generic[M]):
         self._history: History[M] | None = None
         self._kept: tuple[object, Index] = None, Index()
 
-    def read(self, messages: Sequence[M], known: Known) -> History[M]:
+    def read(self, messages: Sequence[M], own_texts: OwnTexts) -> History[M]:
         """Read a list: only its new messages, if the others are unchanged and no record came since."""
         last = self._history
-        if last is None or last.known is not known:
-            history = self.reader.read(messages, known)
+        if last is None or last.own_texts is not own_texts:
+            history = self.reader.read(messages, own_texts)
         else:
-            history = self.reader.verify(self.reader.sync(last, messages, known), messages)
+            history = self.reader.verify(self.reader.sync(last, messages, own_texts), messages)
         self._history = history
         return history
 

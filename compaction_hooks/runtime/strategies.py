@@ -14,10 +14,10 @@ from compaction_hooks.strategies import (
     ClearToolResults,
     DropOldest,
     Goal,
+    JudgedSummary,
     ShortenParts,
     Snapshot,
     Summarize,
-    Summarized,
     SummaryPlan,
     SummaryStrategy,
 )
@@ -65,7 +65,7 @@ class GuardedSummaryStrategy(GuardedStrategy):
     wanted = SummaryPlan
 
     def from_summary(
-        self, snapshot: Snapshot[M], goal: Goal[M], plan: SummaryPlan, summary: Summarized, /
+        self, snapshot: Snapshot[M], goal: Goal[M], plan: SummaryPlan, summary: JudgedSummary, /
     ) -> Candidate[M] | None:
         """Return the candidate of the host's strategy, made anew from its record, or None."""
         made: Candidate[M] | None = self._ask(
@@ -90,7 +90,7 @@ def _renew(snapshot: Snapshot[M], candidate: Candidate[Any]) -> Candidate[M]:
     record = CompactionRecord.from_json(candidate.record.to_json())
     active = snapshot.record.id if snapshot.record else None
     if record.parent != active or record.seen_runs != snapshot.history.run_count:
-        raise ValueError("its record does not follow the active one: make it with reduce(snapshot, goal, ...)")
+        raise ValueError("its record does not follow the active one: make it with shrink(snapshot, goal, ...)")
     if not is_true(snapshot.history, record):
         raise ValueError("its record is not true of this conversation")
     renewed = Candidate(snapshot=snapshot, record=with_reductions(record, ()), is_enough=candidate.is_enough)

@@ -62,7 +62,7 @@ class RecallMethods(Generic[M]):
             if listing is None:
                 # A reading of its own: the session's reading is that of the list to send.
                 listing = conversation.listing = Listing(conversation.reader)
-            history = listing.read(listed, conversation.records.known)
+            history = listing.read(listed, conversation.records.own_texts)
             record = conversation.records.find_active(history)
             start = conversation.find_native_start(history, model)
             large = conversation.find_large(history, record, call.settings)

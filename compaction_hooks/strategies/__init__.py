@@ -6,10 +6,10 @@ reaches the target is used, else the best of those that may be sent. One check d
 
 from typing import TypeAlias
 
-from compaction_hooks.strategies.candidate import Candidate, Goal, Strategy, reduce, unpinned_parts
+from compaction_hooks.strategies.candidate import Candidate, Goal, Strategy, shrink, shrinkable_parts
 from compaction_hooks.strategies.reduce_parts import ClearToolResults, ShortenParts
 from compaction_hooks.strategies.summarize import DropOldest, Summarize, SummaryStrategy
-from compaction_hooks.strategies.summary_plan import Summarized, SummaryPlan, plan_summary
+from compaction_hooks.strategies.summary_plan import JudgedSummary, SummaryPlan, plan_summary
 from compaction_hooks.view.parts import Reducible, Reduction
 from compaction_hooks.view.snapshot import Snapshot
 
@@ -19,18 +19,18 @@ __all__ = [
     "ClearToolResults",
     "DropOldest",
     "Goal",
+    "JudgedSummary",
     "Reducible",
     "Reduction",
     "ShortenParts",
     "Snapshot",
     "Strategy",
     "Summarize",
-    "Summarized",
     "SummaryPlan",
     "SummaryStrategy",
     "plan_summary",
-    "reduce",
-    "unpinned_parts",
+    "shrink",
+    "shrinkable_parts",
 ]
 
 AnyStrategy: TypeAlias = Strategy | SummaryStrategy

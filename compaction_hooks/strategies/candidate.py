@@ -62,7 +62,7 @@ class Candidate(Generic[M]):
     def costs_no_reasoning(self) -> bool:
         """Whether it only reduces parts behind the newest reasoning of the active view."""
         now, record, active = self.snapshot, self.record, self.snapshot.record
-        head = (active.rendered, active.covered_runs) if active else ("", now.history.base)
+        head = (active.rendered, active.covered_runs) if active else ("", now.history.runs_before_list)
         newest = newest_reasoning(now.history, now.projection.stale)
         changed = {*record.reductions} ^ {*now.reductions}
         return head == (record.rendered, record.covered_runs) and all(item.run > newest for item in changed)
@@ -138,7 +138,7 @@ class Strategy(Protocol):
         ...
 
 
-def reduce(
+def shrink(
     snapshot: Snapshot[M], goal: Goal[M], reductions: Iterable[Reduction], *, most_saved: int | None = None
 ) -> Candidate[M] | None:
     """Return the candidate so far, or the active view, with more of its parts shown smaller; None without reductions.
@@ -156,7 +156,7 @@ def reduce(
     return Candidate(snapshot=snapshot, record=record, least_tokens=least)
 
 
-def unpinned_parts(snapshot: Snapshot[M], goal: Goal[M], *, results_only: bool = False) -> list[Reducible]:
+def shrinkable_parts(snapshot: Snapshot[M], goal: Goal[M], *, results_only: bool = False) -> list[Reducible]:
     """Return the tool results and call arguments that may be shown smaller, oldest first, as `goal.start` shows them.
 
     Parts that the host pinned are left out, and so are the signed calls of the turn under way, which Gemini checks.
@@ -165,7 +165,7 @@ def unpinned_parts(snapshot: Snapshot[M], goal: Goal[M], *, results_only: bool =
 
 
 def find_parts(snapshot: Snapshot[M], goal: Goal[M], kinds: Collection[PartKind]) -> list[Reducible]:
-    """Return the parts of these kinds that may be shown smaller, as `unpinned_parts` does; of media those of users and tools.
+    """Return the parts of these kinds that may be shown smaller, as `shrinkable_parts` does; of media those of users and tools.
 
     Texts and media of the current request are left out too.
     """
@@ -209,8 +209,8 @@ def next_record(snapshot: Snapshot[M], goal: Goal[M]) -> CompactionRecord:
             summary="",
             rendered="",
             compacted_message_count=0,
-            covered_runs=history.base,
-            covered_digest=history.digest_before(history.base) or "",
+            covered_runs=history.runs_before_list,
+            covered_digest=history.digest_before(history.runs_before_list) or "",
             seen_runs=0,
             tokens_before=0,
             tokens_after=0,

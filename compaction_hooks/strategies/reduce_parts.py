@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from compaction_hooks import arguments
 from compaction_hooks.messages import M, ToolCall, Value
-from compaction_hooks.strategies.candidate import Candidate, Goal, find_parts, list_whole, reduce, unpinned_parts
+from compaction_hooks.strategies.candidate import Candidate, Goal, find_parts, list_whole, shrink, shrinkable_parts
 from compaction_hooks.tokens.estimator import find_media
 from compaction_hooks.view import ToolRule
 from compaction_hooks.view.parts import MEDIA, OF_TOOLS, TEXTS, Reducible, Reduction
@@ -48,7 +48,7 @@ class ClearToolResults(Value):
         protect = goal.budget.protect_results if self.protect_tokens is None else self.protect_tokens
         minimum = goal.budget.minimum_clear if self.minimum_gain_tokens is None else self.minimum_gain_tokens
         chosen = results_to_clear(
-            unpinned_parts(snapshot, goal, results_only=True),
+            shrinkable_parts(snapshot, goal, results_only=True),
             protect_tokens=int(protect / snapshot.ratio),
             rules=goal.tool_rules,
             last_run=snapshot.history.run_count - 1,
@@ -57,7 +57,7 @@ class ClearToolResults(Value):
         if _saved(chosen, snapshot) < minimum:
             return None
         most_saved = sum(part.tokens + 1 for part in chosen)  # estimates of parts are rounded up
-        return reduce(snapshot, goal, [part.reduction() for part in chosen], most_saved=most_saved)
+        return shrink(snapshot, goal, [part.reduction() for part in chosen], most_saved=most_saved)
 
 
 def _saved(parts: Iterable[Reducible], snapshot: Snapshot[M]) -> float:
@@ -114,7 +114,7 @@ class ShortenParts(Value):
 
     def propose(self, snapshot: Snapshot[M], goal: Goal[M], /) -> Candidate[M] | None:
         """Return the candidate so far, or the active view, with its largest parts shortened; None if none can be shortened."""
-        return _shorten(snapshot, goal, unpinned_parts(snapshot, goal), goal.budget.target, self.least_chars)
+        return _shorten(snapshot, goal, shrinkable_parts(snapshot, goal), goal.budget.target, self.least_chars)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -150,7 +150,7 @@ class DropMedia(Value):
             if excess > 0 and saved > 0:
                 chosen.append(part.reduction())
                 excess -= saved
-        return reduce(snapshot, goal, chosen)
+        return shrink(snapshot, goal, chosen)
 
 
 def chars_within(limit_bytes: int) -> int:
@@ -190,20 +190,20 @@ def _shorten(
 ) -> Candidate[M] | None:
     excess = _excess(snapshot, goal, limit)
     chosen = choose_shortened(parts, excess_tokens=excess, rules=goal.tool_rules, least_chars=least_chars)
-    return reduce(snapshot, goal, chosen)
+    return shrink(snapshot, goal, chosen)
 
 
 def most_gain(snapshot: Snapshot[M], goal: Goal[M], cut: int) -> int:
     """Return about how many tokens less `ShortenParts` can make the messages from run `cut` on, if need be."""
     parts = list_whole(snapshot, cut)
     able = [part for part in parts if part.ordinal >= 0 and goal.tool_rules.get(part.tool) != "never"]
-    return max(_gain(able, MINIMUM_KEPT_CHARS) - int(snapshot.room(goal.budget.target) * SHORTENING_SLACK), 0)
+    return max(_gain(able, MINIMUM_KEPT_CHARS) - int(snapshot.as_estimate(goal.budget.target) * SHORTENING_SLACK), 0)
 
 
 def _excess(snapshot: Snapshot[M], goal: Goal[M], limit: int) -> int:
     """Return the tokens that the candidate so far, or the active view, must lose to fit, by estimate before calibration."""
     estimated = goal.start.projection.tokens(snapshot.history) if goal.start else snapshot.estimated
-    room = snapshot.room(limit)
+    room = snapshot.as_estimate(limit)
     return estimated - room + max(0, int(room * SHORTENING_SLACK))
 
 

@@ -98,7 +98,7 @@ class SummaryPlan(Value):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Summarized(Value):
+class JudgedSummary(Value):
     """The summary of a plan, all its parts merged, and its cost.
 
     Attributes:
@@ -127,7 +127,7 @@ def plan_summary(snapshot: Snapshot[M], goal: Goal[M]) -> SummaryPlan | None:
         return None
 
     history, record = snapshot.history, snapshot.record
-    covered_runs = max(history.base, record.covered_runs if record else 0)
+    covered_runs = max(history.runs_before_list, record.covered_runs if record else 0)
     start, first = history.run_start(cut.run), history.run_start(covered_runs) if covered_runs else 0
     pinned = snapshot.pinned_pieces(start)
     foreign, previous = _find_earlier(snapshot)
@@ -162,7 +162,7 @@ def plan_summary(snapshot: Snapshot[M], goal: Goal[M]) -> SummaryPlan | None:
     tags = file_tags(files, max_chars=int(cut.allowance * FILE_TAGS_RATIO * TAG_CHARS_PER_TOKEN))
     handles = _name_parts(snapshot, calls, range(covered_runs, cut.run), pinned, room=cut.allowance * HANDLES_RATIO)
     # Of a stored view only those after the earlier cut: that summary, and the messages next to it, are counted already.
-    uncounted = history.piece(first).host - record.compacted_message_count if record and history.base else 0
+    uncounted = history.piece(first).host - record.compacted_message_count if record and history.runs_before_list else 0
     return SummaryPlan(
         cut=cut.run,
         reaches_target=cut.reaches_target,
@@ -243,7 +243,7 @@ def _find_earlier(snapshot: Snapshot[M]) -> tuple[int | None, str | None]:
     """Return the piece at the head of the list that is a summary without a record here, and the summary to update, or None."""
     history, record = snapshot.history, snapshot.record
     summary = record.summary if record else ""
-    is_ours = history.base > 0 or (record is not None and record.rendered != "")
+    is_ours = history.runs_before_list > 0 or (record is not None and record.rendered != "")
     foreign = None if is_ours else find_head_summary(history)
     if foreign is not None and not summary:
         text = history.piece(foreign).message.text
@@ -292,7 +292,7 @@ def choose_cut(snapshot: Snapshot[M], goal: Goal[M]) -> Cut | None:
     wrapper = snapshot.text_tokens(
         render_summary("", file_tags="", continuation=True, covered=0, unseen=0, has_recall=snapshot.has_recall)
     )
-    target, trigger = snapshot.room(budget.target) - wrapper, snapshot.room(budget.trigger)
+    target, trigger = snapshot.as_estimate(budget.target) - wrapper, snapshot.as_estimate(budget.trigger)
 
     def stays(run: int) -> int:
         start = history.run_start(run)
@@ -310,7 +310,7 @@ def choose_cut(snapshot: Snapshot[M], goal: Goal[M]) -> Cut | None:
     if spare < full + wrapper:  # otherwise there is room without shrinking any part
         spare += sum(part.tokens for part in list_whole(snapshot, run))
         if spare < MINIMUM_SUMMARY_TOKENS:
-            spare = int((spare + snapshot.room(budget.window) - trigger) * CRAMPED_RATIO)
+            spare = int((spare + snapshot.as_estimate(budget.window) - trigger) * CRAMPED_RATIO)
 
     left = target - stays(run)
     is_large_step = (
@@ -318,7 +318,9 @@ def choose_cut(snapshot: Snapshot[M], goal: Goal[M]) -> Cut | None:
     )
     share = int(left * SUMMARY_LARGE_STEP_RATIO)
     if is_large_step and share >= MINIMUM_SUMMARY_TOKENS:
-        follows_another = history.base < snapshot.covered_runs and run - snapshot.covered_runs <= LARGE_STEP_RUNS
+        follows_another = (
+            history.runs_before_list < snapshot.covered_runs and run - snapshot.covered_runs <= LARGE_STEP_RUNS
+        )
         spare = min(spare, (share if follows_another else left) + wrapper)
     allowance = min(full, max(spare - wrapper, MINIMUM_SUMMARY_TOKENS))
     logger.debug("the cut is before run %d of %d: at most %d tokens of summary", run, history.run_count, allowance)
@@ -341,7 +343,7 @@ def find_cut(history: History[M], *, after: int, keep_tokens: int, fits: Callabl
     Returns:
         The run; None if nothing can be summarized: no run above `after` may begin a context.
     """
-    runs = range(max(after, history.base) + 1, history.run_count)
+    runs = range(max(after, history.runs_before_list) + 1, history.run_count)
     newest = bisect_left(range(1, history.piece_count + 1), True, key=lambda piece: history.tokens(piece) < keep_tokens)
     first = bisect_left(runs, newest, key=history.run_start)
     # Search only the kept messages: the covered ones may be many times more.
@@ -378,6 +380,6 @@ def turns_tokens(history: History[M], turns: int) -> int:
     if not begins:
         return 0
     run = history.run_of(begins[-turns:][0])
-    while run > history.base and not history.is_boundary(run):  # the user spoke right after a tool's result
+    while run > history.runs_before_list and not history.is_boundary(run):  # the user spoke right after a tool's result
         run -= 1
     return history.tokens(history.run_start(run))

@@ -24,9 +24,9 @@ from compaction_hooks.strategies import (
     ClearToolResults,
     DropOldest,
     Goal,
+    JudgedSummary,
     ShortenParts,
     Snapshot,
-    Summarized,
     SummaryPlan,
     SummaryStrategy,
 )
@@ -181,7 +181,7 @@ class _SummarySpy(_Spy):
         """Return the strategy's plan, unless it broke the contract."""
         return self._ask("propose", SummaryPlan, snapshot, goal)
 
-    def from_summary(self, snapshot: Snapshot[M], goal: Goal[M], plan: SummaryPlan, summary: Summarized, /) -> Any:
+    def from_summary(self, snapshot: Snapshot[M], goal: Goal[M], plan: SummaryPlan, summary: JudgedSummary, /) -> Any:
         """Return the strategy's candidate, unless it broke the contract."""
         return self._ask("from_summary", Candidate, snapshot, goal, plan, summary)
 
@@ -200,7 +200,7 @@ def _same(one: object, other: object) -> bool:
 def _check_candidate(snapshot: Snapshot[Any], candidate: Any) -> None:
     record, messages = candidate.record, snapshot.messages
     active = snapshot.record.id if snapshot.record else None
-    assert record.parent == active, "its record must follow the active one: make it with reduce(snapshot, goal, ...)"
+    assert record.parent == active, "its record must follow the active one: make it with shrink(snapshot, goal, ...)"
     shown = candidate.projection.view(messages)
     loaded = CompactionRecord.from_json(record.to_json())
     assert project(messages, loaded, format=snapshot.format) == shown, "its record must give its view, also after JSON"

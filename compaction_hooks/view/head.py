@@ -64,7 +64,7 @@ class NativeStart(NamedTuple):
 
 def covered_pieces(history: History[Any], runs: int) -> int:
     """Return how many pieces of the list are before this run; 0 if the summary at the head of the list covers it."""
-    return history.run_start(runs) if runs > history.base else 0
+    return history.run_start(runs) if runs > history.runs_before_list else 0
 
 
 def native_of(message: Message) -> NativeSummary:
@@ -163,7 +163,11 @@ def pin_pieces(history: History[M], pins: Iterable[Pin], cut: int) -> list[int]:
     """
     found: set[int] = set()
     for pin in pins:
-        within = history.run_pieces(pin.run) if pin.run >= history.base else range(history.run_start(history.base))
+        within = (
+            history.run_pieces(pin.run)
+            if pin.run >= history.runs_before_list
+            else range(history.run_start(history.runs_before_list))
+        )
         matches = [i for i in within if i < cut and pin.digest == message_digest(history.piece(i).message)]
         found.update(i for match in matches[-1:] for i in whole_step(history, match) if i < cut)
     return sorted(found)
@@ -215,10 +219,14 @@ def _result_ids(message: Message) -> set[str]:
 
 def _answer_items(history: History[M], index: int) -> list[int]:
     run = history.run_of(index)
-    if run >= history.base and history.run_side(run) != "assistant":
+    if run >= history.runs_before_list and history.run_side(run) != "assistant":
         return []
     # In a stored view the pins behind the summary are in no run: all of them stay.
-    within = history.run_pieces(run) if run >= history.base else range(history.run_start(history.base))
+    within = (
+        history.run_pieces(run)
+        if run >= history.runs_before_list
+        else range(history.run_start(history.runs_before_list))
+    )
     items = [item for item in within if history.piece(item).message.role == "assistant"]
     return items if any(is_only_reasoning(history.piece(item).message) for item in items) else []
 

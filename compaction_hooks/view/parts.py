@@ -175,7 +175,7 @@ def list_parts(
         has_recall: Whether the model has the recall tool, so that the parts have handles.
     """
     last, start, before = -1, 0, dict[str, tuple[int, ToolCall]]()
-    known = range(history.base, history.run_count)
+    known = range(history.runs_before_list, history.run_count)
     for run in sorted(run for run in runs if run in known):
         if last != run - 1:
             start, before = history.run_start(run), history.run_calls(run - 1)
@@ -291,7 +291,7 @@ class RunHandles:
         for part in list_parts(history, [run]):
             digest = said if part.kind == "text" else part.digest
             # A part that the list has in our shortened form keeps the handle of its original.
-            digest = history.known.originals.get((*part.name, digest), digest)
+            digest = history.own_texts.originals.get((*part.name, digest), digest)
             handles[part.kind, part.piece, part.part] = make_handle(part.kind, run, digest, taken)
         return handles, taken
 

@@ -20,7 +20,7 @@ from compaction_hooks.validity import needs_merging
 from compaction_hooks.view.head import Head, NativeStart, find_head, find_start, native_of, pin_pieces
 from compaction_hooks.view.parts import OF_A_REQUEST, Reduction, Rewritten, by_name, rewrite_parts
 from compaction_hooks.view.reasoning import NOT_STALE, StaleReasoning, stale_runs_of
-from compaction_hooks.view.record import CompactionRecord, Pin, StaleRuns, collect_products
+from compaction_hooks.view.record import CompactionRecord, Pin, StaleRuns, collect_own_texts
 from compaction_hooks.view.texts import SUMMARY_MARKER
 
 
@@ -29,7 +29,7 @@ def is_true(history: History[M], record: CompactionRecord) -> bool:
     if history.digest_before(record.covered_runs) != record.covered_digest:
         return False
     # A late result after the cut that answers a call before it would be an orphan.
-    return record.covered_runs == history.base or history.is_boundary(record.covered_runs)
+    return record.covered_runs == history.runs_before_list or history.is_boundary(record.covered_runs)
 
 
 class MovedMark(NamedTuple, Generic[M]):
@@ -379,7 +379,7 @@ def read_projection(
     given = {"record": record, "format": format, "model": model}
     arguments.check(_KINDS, given, given)
     chosen = as_format(cast("MessageFormat[M]", format or format_of(messages) or OpenAIChatFormat()))  # it reads these
-    known = collect_products([] if record is None else [record])
+    known = collect_own_texts([] if record is None else [record])
     history = HistoryReader(chosen, lambda _: 0, SUMMARY_MARKER).read(messages, known)
     if record is None or not is_true(history, record):
         return None

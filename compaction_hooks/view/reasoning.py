@@ -127,8 +127,8 @@ class StaleReasoning(NamedTuple, Generic[M]):
     def _pieces(self) -> range:
         """The pieces whose reasoning is stale; those before the first run go with it."""
         (first, end), history = self.runs, self.history
-        start = history.run_start(first) if first > history.base else 0
-        return range(start, history.run_start(max(end, history.base)) if end else 0)
+        start = history.run_start(first) if first > history.runs_before_list else 0
+        return range(start, history.run_start(max(end, history.runs_before_list)) if end else 0)
 
     def _tokens_saved(self, index: int, *, is_stale: bool) -> int:
         """Return the tokens that a piece saves without these parts."""

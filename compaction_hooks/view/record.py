@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple, cast, get_args, get_origin, get_typ
 
 from compaction_hooks.arguments import format_value
 from compaction_hooks.errors import RecordError
-from compaction_hooks.history import Known, Origin
+from compaction_hooks.history import Origin, OwnTexts
 from compaction_hooks.history.digests import text_digest
 from compaction_hooks.messages import Usage, Value
 from compaction_hooks.native import Issuer, NativeItems
@@ -309,7 +309,7 @@ def precedence(record: CompactionRecord) -> tuple[int, int, str, str]:
     return record.covered_runs, record.compaction_count, record.last_compacted_at, record.id
 
 
-def collect_products(records: Iterable[CompactionRecord], onto: Known | None = None) -> Known:
+def collect_own_texts(records: Iterable[CompactionRecord], onto: OwnTexts | None = None) -> OwnTexts:
     """Collect the digests by which a reader recognizes the summaries and reduced texts of these records in a list.
 
     Args:
@@ -325,7 +325,7 @@ def collect_products(records: Iterable[CompactionRecord], onto: Known | None = N
             origins.setdefault(base.text_digest, Origin(base.runs, base.digest, base.pins))
         for item in (*record.reductions, *(base.reductions if base else ())):
             originals[item.kind, item.run, item.ordinal, item.shown_digest] = item.digest
-    return Known(origins, originals)
+    return OwnTexts(origins, originals)
 
 
 def pin_note(pins: Sequence[Pin]) -> CompactionRecord:

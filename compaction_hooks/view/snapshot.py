@@ -166,7 +166,7 @@ class Snapshot(NamedTuple, Generic[M]):
         return self.budget is None or self.tokens <= self.budget.window
 
     @property
-    def surely_fits_window(self) -> bool:
+    def fits_at_worst(self) -> bool:
         """Whether even `most_tokens` fit the model's window, so that a compaction that is due may wait."""
         return self.budget is None or self.most_tokens <= self.budget.window
 
@@ -174,7 +174,7 @@ class Snapshot(NamedTuple, Generic[M]):
         """Return the model's tokens for a view of `estimated` tokens, rounded up."""
         return self.overhead_tokens + math.ceil(self.ratio * (estimated + self.fixed_tokens))
 
-    def room(self, tokens: int) -> int:
+    def as_estimate(self, tokens: int) -> int:
         """Return the largest estimate whose view takes at most `tokens` of the model; may be negative."""
         return math.floor((tokens - self.overhead_tokens) / self.ratio) - self.fixed_tokens
 
@@ -201,7 +201,7 @@ class Snapshot(NamedTuple, Generic[M]):
     def covered_runs(self) -> int:
         """Runs at the beginning that are no longer in the view, or weigh nothing in it."""
         native, runs = self.native, self.record.covered_runs if self.record else 0
-        return max(self.history.base, runs, 0 if native is None else self.history.run_of(native.piece))
+        return max(self.history.runs_before_list, runs, 0 if native is None else self.history.run_of(native.piece))
 
     @property
     def native(self) -> NativeStart | None:
@@ -231,7 +231,7 @@ class Snapshot(NamedTuple, Generic[M]):
         for digest, run in self.user_pins.items():
             here = [index for index in places[digest] if index < history.piece_count]
             # After a summary at the head of a list, or after an edit, runs have other numbers: there the content alone decides.
-            found.update([index for index in here if history.base <= run == history.run_of(index)] or here)
+            found.update([index for index in here if history.runs_before_list <= run == history.run_of(index)] or here)
         return found
 
     def pinned_pieces(self, start: int) -> list[int]:

@@ -18,14 +18,14 @@ from compaction_hooks.strategies import (
     ClearToolResults,
     DropOldest,
     Goal,
+    JudgedSummary,
     ShortenParts,
     Snapshot,
     Summarize,
-    Summarized,
     SummaryPlan,
     plan_summary,
-    reduce,
-    unpinned_parts,
+    shrink,
+    shrinkable_parts,
 )
 from compaction_hooks.tokens import CharacterEstimator
 from tests.conversations import (
@@ -246,8 +246,8 @@ class KeepNewest:
     tool: str
 
     def propose(self, snapshot: Snapshot[M], goal: Goal[M], /) -> Candidate[M] | None:
-        results = [part for part in unpinned_parts(snapshot, goal, results_only=True) if part.tool == self.tool]
-        return reduce(snapshot, goal, [part.reduction() for part in results[:-1]])
+        results = [part for part in shrinkable_parts(snapshot, goal, results_only=True) if part.tool == self.tool]
+        return shrink(snapshot, goal, [part.reduction() for part in results[:-1]])
 
 
 class SummarizeMore:
@@ -261,7 +261,7 @@ class SummarizeMore:
         return plan_summary(snapshot, replace(goal, keep_tokens=goal.keep_tokens // 2))
 
     def from_summary(
-        self, snapshot: Snapshot[M], goal: Goal[M], plan: SummaryPlan, summary: Summarized, /
+        self, snapshot: Snapshot[M], goal: Goal[M], plan: SummaryPlan, summary: JudgedSummary, /
     ) -> Candidate[M] | None:
         self.threads.append(threading.current_thread())
         return Summarize().from_summary(snapshot, goal, plan, summary)
