@@ -55,6 +55,7 @@ class Attempt(Generic[M]):
         self._keep_tokens = order.keep_tokens(snapshot, budget)
         self._budget = budget.with_keep(self._keep_tokens).with_target(order.due.target_tokens if order.due else None)
         self._order = order
+
         self._has_waited = False
         self._fallback_reason = ""
         self._spent: Usage | None = None
@@ -379,6 +380,7 @@ class Attempt(Generic[M]):
             part = "strategies"
             why = " after all strategies"
             fix = "add ShortenParts() to the strategies"
+
         return ContextOverflowError(
             f"the conversation cannot be made to fit {window:,} tokens: the smallest valid request has about "
             f"{smallest:,}{why}; {fix} or use a model with a larger window",
@@ -470,4 +472,5 @@ class Attempt(Generic[M]):
             yield Emit(event)
         if self._order.must_fit and not self._can_wait:
             raise cause
+
         return self._build_result(self._hand_out_unchanged(), CompactionOutcome.FAILED, None)

@@ -122,7 +122,6 @@ def new_attempt(
     conversation: Conversation[M], call: Call[M], snapshot: Snapshot[M], budget: Budget, order: Order
 ) -> Attempt[M]:
     """Return an attempt to compact that has not begun; the messages of the view are read again for changes in place."""
-
     start = first_uncovered(snapshot.history, snapshot.record) if snapshot.record else 0
     if not (snapshot.is_current and conversation.verify(snapshot, start)):
         snapshot = take_snapshot(conversation, call).freeze(call.messages)
@@ -160,7 +159,6 @@ def wait_for_others(conversation: Conversation[M]) -> Flow[Outcome | None]:
 
 
 def _build_started_event(session_id: str, snapshot: Snapshot[M], order: Order) -> CompactionStarted:
-
     budget = snapshot.budget
     return CompactionStarted(
         session_id=session_id,

@@ -1,4 +1,11 @@
-"""The state of one conversation between calls, in memory; changed only between effects, under its lock."""
+"""The state of one conversation between calls, in memory.
+
+1. It changes only under its lock, between two effects of a flow: while a flow waits for the world, another call may change it.
+2. Each list is read once, by `read`: the reading and the active record change there, and with them the newest view.
+3. A record is active because it is true of the list last read. An undo, a foreign record and a changed message end that.
+4. What must outlive the process (a record, a pin, an undo, a note) is queued for the store by the step that changes it.
+5. Records, sizes, cooldown and reasoning have owners (`records`, `sizes`, `cooldown`, `reasoning`), which hold their rules.
+"""
 
 from __future__ import annotations
 
@@ -101,6 +108,7 @@ class Conversation(Generic[M]):
         self.estimator = estimator
         self.queue = queue
         self.lock = threading.RLock()
+
         self.history: History[M] | None = None
         self.records = Records()
         self.sizes = Sizes()
@@ -233,9 +241,11 @@ class Conversation(Generic[M]):
         start = snapshot.key.start
         if start is not None and start.left_out and (last is None or last.snapshot.key.start != start):
             logger.warning("session %s: a summary that only another provider or model can read is left out", self.id)
+
         to_store = snapshot.stored_view if snapshot.key.has_native else view
         self.sizes.drop_other_lists(snapshot.key)
         sent = self.newest_view = LastSent(snapshot, merged, to_store)
+
         record = snapshot.shown_record
         notes = self.records.find_reasoning()
         self._keep_note(self.reasoning.record_sent(snapshot.history, record, notes))
@@ -257,7 +267,6 @@ class Conversation(Generic[M]):
 
         A repaired message is the same object as last time if it is equal, so that only new messages are read again.
         """
-
         result = repaired(messages, self.format, model=model)
         known = self.history
         if result is not messages and known is not None:
@@ -357,6 +366,7 @@ class Conversation(Generic[M]):
                 large=large.reductions,
             )
             earlier = projection._replace(unpinned_runs=find_unpinned_runs(history, projection))
+
         self.projected = Projected(record_id, history.log, large, earlier)
         return earlier
 
@@ -372,11 +382,13 @@ class Conversation(Generic[M]):
         """
         if settings.max_result_tokens is None:
             return Large()
+
         pins = frozenset(self.records.find_settled_pins(record))
         made_for = (history.log, settings.max_result_tokens, self.has_recall, pins)
         known = self.projected.large if self.projected is not None else Large()
         if known.made_for != made_for or known.piece_count > history.piece_count:
             known = Large()
+
         new = shorten_large_results(
             history,
             known.piece_count,
@@ -423,9 +435,11 @@ class Conversation(Generic[M]):
         history = self.history
         hosts = history.hosts() if history else []
         place = next((index for index, host in enumerate(hosts) if host is message), None)
+
         pieces = self.format.read(message)
         unknown = [UNKNOWN_RUN] * len(pieces)
         runs = unknown if history is None or place is None else map(history.run_of, history.host_pieces(place))
+
         return [
             Pin(run=run, digest=message_digest(piece), is_users=True)
             for piece, run in zip(pieces, runs, strict=True)

@@ -1,4 +1,10 @@
-"""When a conversation may be compacted again: the pause, the circuit breaker, and what the provider taught about its limits."""
+"""When a conversation may be compacted again: the pause, the circuit breaker, and what the provider taught about its limits.
+
+1. After a compaction the threshold is ignored until the context has grown (`Pause`); a view that may not fit ends that.
+2. A summarizer that failed several times in a row is not asked for some time (`Breaker`); a compaction by hand asks it.
+3. A list that no strategy made fit is not paid for again until it has changed (`UnfitList`).
+4. An overflow that nobody reported (`has_overflowed`) is cured before the next call; only a compaction resets it.
+"""
 
 from __future__ import annotations
 

@@ -48,7 +48,6 @@ class Engine(Generic[M]):
         Args:
             read: Reads a response into an assistant message, for its usage and how it ended.
         """
-
         sent = yield from transform(self.conversation, call)
         answer: Success | Failure = yield Send(sent.view)
         return (yield from handle_answer(self.conversation, call, read, sent, answer))
@@ -88,6 +87,7 @@ class Engine(Generic[M]):
         conversation = self.conversation
         with conversation.lock:
             new = conversation.add_records(records)
+
             for record in new:
                 for record_id in record.takes_back:
                     if record_id.endswith(NATIVE_MARK):  # refused items: their record stays in the store

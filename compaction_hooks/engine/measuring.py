@@ -108,11 +108,13 @@ def _project(
     large = conversation.find_large(history, record, settings)
     if not is_bound:
         return conversation.update_projection(history, record, NOT_STALE, issuer, start, large)
+
     shown = record.as_shown_to(issuer, history.run_count) if record else None
     stale = spare_open_turn(conversation.reasoning.stale_runs(history, shown), history, model)
     projection = conversation.update_projection(history, record, stale, issuer, start, large)
     if projection.unpinned_runs.end <= stale.end:
         return projection
+
     conversation.reasoning.add_unpinned(projection.unpinned_runs)
     stale = spare_open_turn(conversation.reasoning.stale_runs(history, shown), history, model)
     return conversation.update_projection(history, record, stale, issuer, start, large)
@@ -219,6 +221,7 @@ def report_usage(
         conversation.sizes.baseline = conversation.sizes.last_checked = None
         conversation.sizes.learn(sent.key.model, None)
         return
+
     _observe(conversation, shared, UsageBaseline(sent.key, usage.input_tokens, usage.cache_read_tokens))
     # Only a compaction resets this: the answer itself may have reported an overflow before its usage came. If the view was replaced
     # meanwhile, its overflow is cured already.
@@ -291,6 +294,7 @@ def _find_unseen_documents(conversation: Conversation[M], snapshot: Snapshot[M],
     baseline = conversation.sizes.baseline_of(sent.key)
     counted = baseline.key.piece_count if baseline is not None else 0
     kept = (*projection.pinned, *range(projection.cut, history.piece_count))
+
     found: list[Media] = []
     for index in kept:
         piece = history.piece(index)
@@ -394,6 +398,7 @@ def _read_counts(
         # Reasoning alone before the first run belongs to that run, once there is one.
         if index <= known_until or max(history.run_of(index), history.runs_before_list) < oldest_run:
             return
+
         usage = message.usage
         if usage is None or not is_usable(usage, message.stop_reason):
             continue

@@ -183,11 +183,13 @@ def _first_changed_run(before: History[Any], after: History[Any]) -> int | None:
     known, count = before.piece_count, after.piece_count
     if before.runs_before_list != after.runs_before_list:
         return None
+
     if before.log is not after.log or known > count:
         pairs = zip(before.pieces(), after.pieces(), strict=False)
         first = next((at for at, (old, new) in enumerate(pairs) if not _is_same(old.message, new.message)), count)
     else:
         first = known
+
     if first == known and (first == count or after.piece(first).message.role == "assistant"):
         return None
     return max(after.run_of(first), after.runs_before_list) if first < count else after.run_count

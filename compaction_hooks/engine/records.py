@@ -1,4 +1,10 @@
-"""The records of one conversation, in memory, and the changes of them that wait for the store."""
+"""The records of one conversation, in memory, and the changes of them that wait for the store.
+
+1. Parents come before children, notes of pins first: the last record that is true of a list is its active one.
+2. A record that was undone never comes back from elsewhere.
+3. A pin of the host stays until its conversation is forgotten: a record or a note carries it.
+4. A change waits in `StoreQueue` until the store has taken it, in the order of the changes; what was forgotten is not written.
+"""
 
 from __future__ import annotations
 

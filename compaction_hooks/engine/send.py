@@ -150,6 +150,7 @@ def _drop_native(
     """
     if not refused.has_native and (refused.start is None or not refused.start.is_sent):
         return None
+
     snapshot = take_snapshot(conversation, call)
     record = snapshot.record
     notes: list[CompactionRecord] = []
@@ -158,6 +159,7 @@ def _drop_native(
     elif record is not None and record.native is not None:  # another caller may have been refused too
         notes = [conversation.records.refuse_natives(record.native.issuer)]
         conversation.sizes.count_native_refusal(refused.model)
+
     if with_reasoning:
         conversation.reasoning.record_refusal(call.model or call.shared.model)
     for note in notes:
@@ -229,7 +231,6 @@ def _send_without_media(
     limit_bytes: int | None,
 ) -> Flow[LastSent[M]]:
     """Leave media out after `error` rejected a request for its bytes, and remember its size; raise `error` without media."""
-
     snapshot = take_snapshot(conversation, call)
     if _is_another_view(snapshot, sent):
         return (yield from send_view(conversation, call, snapshot))
@@ -319,10 +320,12 @@ def _record_response(
     if isinstance(response, GuardedStream | GuardedAsyncStream):
         response.on_chunk = lambda chunk: _record_chunk(conversation, call, chunk, sent, read)
         return None
+
     answer = read(response)
     if answer is not None and answer.usage is not None and answer.stop_reason not in ("error", "aborted"):
         report_usage(conversation, call.shared, answer.usage, sent.snapshot, answer.model)
         learn_from_answer(call.shared, sent.snapshot.model, answer, sent.snapshot.budget)
+
     # A plain text is the model's own, and may speak of overflows without being one; an answer that ended by itself is none.
     has_ended = answer is not None and answer.stop_reason in ENDINGS
     if not isinstance(response, str) and not has_ended and _find_overflow(call, response, sent.snapshot.model):
@@ -359,7 +362,6 @@ def _overflow_order(others_end: Outcome | None, *, must_fit: bool) -> Order:
 
 
 def _parse(evidence: object, patterns: Sequence[str]) -> OverflowInfo | None:
-
     return parse_overflow(evidence, patterns=patterns)
 
 

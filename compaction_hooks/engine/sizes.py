@@ -1,4 +1,10 @@
-"""The sizes of views: the view last sent, and the usage that the provider reported."""
+"""The sizes of views: the view last sent, and the usage that the provider reported.
+
+1. A count of the provider is believed for the view that it counted, and for that view with more messages at its end.
+2. Everything else is an estimate, times the ratio that the model's counts taught (`Calibration`).
+3. A calibration outlives the process in the records; a count does not.
+4. What is known of a list goes with the list: no key of another log stays.
+"""
 
 from __future__ import annotations
 

@@ -162,6 +162,7 @@ def _ask(snapshot: Snapshot[M], asked: LazyRequest, seconds: float) -> Flow[Judg
             break
         asked = smaller
         answer = yield AskSummarizer(asked, seconds)
+
     if isinstance(answer, Success):
         judged: JudgedSummary | SummaryFailed = yield Work(partial(_check_answer, answer.value, asked, snapshot))
         return judged
@@ -176,6 +177,7 @@ def _make_smaller(asked: LazyRequest, error: BaseException) -> LazyRequest | Non
 def _check_answer(value: object, request: LazyRequest, snapshot: Snapshot[M]) -> JudgedSummary | SummaryFailed:
     if inspect.iscoroutine(value):
         value.close()  # it is refused; without this Python warns that it was never awaited
+
     summary = unwrap_answer(value)
     usage = read_summary_usage(summary, request, snapshot.estimator)
     seen = request.seen_messages
@@ -185,10 +187,12 @@ def _check_answer(value: object, request: LazyRequest, snapshot: Snapshot[M]) ->
     native = _read_native(summary, snapshot)
     if why is not None and native is None and not summary.fallback_reason:
         return SummaryFailed(SummaryRefusedError(why), usage)
+
     unseen = len(request.messages) - seen
     text = summary.text
     if not summary.is_by_rule and native is None:
         text = disown_refusals(text, request.messages, request.previous_summary or "")
+
     return JudgedSummary(
         "" if why else text,
         usage,

@@ -98,15 +98,16 @@ def _take_informed_snapshot(
     while True:
         snapshot = take_snapshot(conversation, call)
         if reasoning.record_call(snapshot.history, snapshot.shown_record):
-            pass  # other reasoning is stale now
-        elif (
+            continue  # other reasoning is stale now
+
+        needs_notes = (
             snapshot.binds_reasoning
             and not is_fresh
             and reasoning.has_answer_of_another(snapshot.history, conversation.sent_runs)
-        ):
-            is_fresh = yield from sync_store(conversation, before_paying=True)
-        else:
+        )
+        if not needs_notes:
             return snapshot, is_fresh
+        is_fresh = yield from sync_store(conversation, before_paying=True)
 
 
 def _find_reason(
@@ -121,9 +122,11 @@ def _find_reason(
     if snapshot.budget is None:
         _check_trigger(conversation, call)
         return None, None
+
     due = settings.effective_trigger.due(snapshot)
-    told = conversation.id, snapshot.tokens, snapshot.budget.trigger, due.reason if due else "not due"
-    logger.debug("session %s: %d tokens for a trigger of %d: %s", *told)
+    sizes, answer = (snapshot.tokens, snapshot.budget.trigger), due.reason if due else "not due"
+    logger.debug("session %s: %d tokens for a trigger of %d: %s", conversation.id, *sizes, answer)
+
     # A trigger decides when, not whether the answer has room.
     if due is None and snapshot.tokens > snapshot.input_limit:
         due = Due(f"above {snapshot.input_limit:,} tokens")
@@ -161,5 +164,4 @@ def _exceeds_byte_limit(conversation: Conversation[M], snapshot: Snapshot[M]) ->
 
 
 def _skip(conversation: Conversation[M], snapshot: Snapshot[M], reason: CompactionReason, why: str) -> Flow[None]:
-
     yield Emit(CompactionSkipped(session_id=conversation.id, reason=reason, why=why, tokens=snapshot.tokens))

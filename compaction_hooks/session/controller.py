@@ -134,6 +134,7 @@ class CompactionController(ConversationMethods[M]):
         self._merges = any(each.merge_user_messages for each in self._settings.all)
         self._check_merging(format)
         _check_windows(model, context_window, self._settings)
+
         self._model = model
         self._format = format
         self._estimator = CharacterEstimator() if estimator is None else GuardedEstimator(estimator)
@@ -141,6 +142,7 @@ class CompactionController(ConversationMethods[M]):
         # The most recently used is last. A session with changes by hand that are in no store is never evicted.
         self._sessions: OrderedDict[str, CompactionSession[M]] = OrderedDict()
         self._evicted: WeakValueDictionary[str, CompactionSession[M]] = WeakValueDictionary()
+
         self._shared = SharedState(
             find_settings=self._settings.map_settings(_guard_extensions).find,
             model=model,
@@ -219,6 +221,7 @@ class CompactionController(ConversationMethods[M]):
             self._sessions.move_to_end(id)
             if len(self._sessions) > MAX_SESSIONS:
                 self._evict()
+
         if format is not None:
             session.engine.use_format(format)
         if host_files is not None:
@@ -297,7 +300,6 @@ class CompactionController(ConversationMethods[M]):
         Args:
             given: The id of one, or the beginning of the ids of all.
         """
-
         arguments.check(_FORGETTING, {"prefix" if is_prefix else "id": given})
         with self._lock:
             known = {*self._sessions, *self._evicted}
@@ -349,6 +351,7 @@ def _check_windows(model: str | None, context_window: int | None, of_models: Mod
         raise ConfigurationError(
             f"{where}keep_recent_tokens={keep} is above context_window={context_window}: keep less"
         )
+
     for written, part in settings.triggers.items():
         if context_window is not None and isinstance(part, TokensTrigger) and part.tokens > context_window:
             raise ConfigurationError(f"{where}{written} is above context_window={context_window}: lower the trigger")
