@@ -1,4 +1,10 @@
-"""One attempt to compact, as a flow: the strategies in turn, until a candidate is accepted or none is left."""
+"""One attempt to compact, as a flow: the strategies in turn, until a candidate is accepted or none is left.
+
+1. A candidate changes nothing: only `_commit` makes a record active, and it does so once an attempt, at its end.
+2. What a summarizer answered is paid for and counted, whatever becomes of it; a failure counts for the breaker.
+3. A preview commits nothing, and its failures close no breaker: it works on a copy of the cooldown.
+4. If the host changed what is covered meanwhile, nothing is committed (`is_outdated`), and the attempt is made again.
+"""
 
 from __future__ import annotations
 

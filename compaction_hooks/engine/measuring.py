@@ -1,4 +1,10 @@
-"""The size of the view: counted as far as the provider counted it, estimated beyond, and what its counts and errors teach."""
+"""The size of the view, and what the provider's counts and errors teach.
+
+1. A view is counted as far as the provider counted it, and estimated beyond.
+2. `take_snapshot` reads the list and learns the counts in its answers; `report_usage` and the errors teach the rest.
+3. A count that the view cannot have (a sum of calls, another model's) teaches nothing, and ends what such counts taught before.
+4. A refusal teaches first the window that it names, then the size of documents that no count included, then the model's ratio.
+"""
 
 from __future__ import annotations
 

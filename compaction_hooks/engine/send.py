@@ -1,4 +1,10 @@
-"""A model call with recovery: if the provider rejects a view, or cuts the answer short, compact and send once more."""
+"""A model call with recovery: if the provider rejects a view, or cuts the answer short, compact and send once more.
+
+1. What the provider refuses in a view (its own items, reasoning) is left out, and the view is sent again until it is accepted.
+2. An overflow is compacted and sent once more; a second one teaches the window and is raised.
+3. A refusal for bytes leaves media out, and pays for nothing.
+4. A second try never loses the first answer: if it fails, the short answer is returned.
+"""
 
 from __future__ import annotations
 

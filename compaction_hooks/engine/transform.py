@@ -1,7 +1,10 @@
 """The view of one call: read what is new, ask the trigger, compact if it is due, and hand the view out.
 
-A flow is a generator that yields effects to the async or the sync driver. Between two effects it runs under the lock of the
-conversation; while it waits for an answer, it holds no lock.
+1. A flow is a generator that yields effects to the async or the sync driver. Between two effects it runs under the lock of the
+   conversation; while it waits for an answer, it holds no lock.
+2. So after each effect the snapshot is taken anew: another call may have compacted, and the host may have changed its list.
+3. Only one caller of a conversation compacts at a time; the others wait, and use its result.
+4. A silent overflow is reset by the compaction that cures it, and by nothing else.
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""Reads a host's list into a history, without reading known messages again."""
+"""Reads a host's list into a history, without reading known messages again.
+
+1. A log only grows at its end: a shorter history over it stays valid. A list that differs gets a log of its own.
+2. The same objects are trusted, but for those from the last answer on, which hosts may still change.
+3. An equal copy keeps the facts of its original, until a record depends on what was read.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""CompactionController: the settings, and the state shared by its conversations."""
+"""CompactionController: the settings, and the state shared by its conversations.
+
+1. A session of one id is one object while anybody holds it, and has one format at a time.
+2. Of the sessions that nobody holds, those used least recently are evicted; changes by hand that are in no store never are.
+3. `forget` begins every known session anew before the store is asked: calls under way write nothing back.
+"""
 
 from __future__ import annotations
 

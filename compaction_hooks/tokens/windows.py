@@ -1,4 +1,4 @@
-"""What is known of a model by its name: the size of its context window, and its prices.
+"""What is known of a model by its name: the size of its context window, and its prices. A provider's error corrects a window.
 
 A window is given by the host, told by a provider's error, or from tables. genai-prices and litellm each hold one, and a small one
 of current models is part of this package. Nothing is downloaded, and litellm is not imported, for that takes seconds and goes to
