@@ -32,7 +32,7 @@ from compaction_hooks.runtime.effects import Aborted, Emit, Flow, Instant, Now, 
 from compaction_hooks.strategies import AnyStrategy, Candidate, Goal, ShortenParts, SummaryStrategy
 from compaction_hooks.strategies.candidate import broken_rule, largest_fixed_part, rejection
 from compaction_hooks.strategies.reduce_parts import DropMedia, last_resort
-from compaction_hooks.strategies.summary_plan import JudgedSummary, SummaryPlan
+from compaction_hooks.strategies.summary_plan import Summarized, SummaryPlan
 from compaction_hooks.tokens.budget import MINIMUM_GROWTH_RATIO, Budget
 from compaction_hooks.view import CompactionReason
 from compaction_hooks.view.head import MOST_REFUSALS, covered_pieces
@@ -161,7 +161,7 @@ class Attempt(Generic[M]):
     @property
     def _can_wait(self) -> bool:
         """Whether the view may be sent unchanged, so that only a good candidate is worth it."""
-        return self._snapshot.fits_at_worst and self._order.reason is not CompactionReason.OVERFLOW
+        return self._snapshot.surely_fits_window and self._order.reason is not CompactionReason.OVERFLOW
 
     def _may_ask(self, now: Instant) -> bool:
         is_allowed = self._cooldown.breaker.allows(now.monotonic, self._call.settings.breaker_cooldown_seconds)
@@ -190,7 +190,7 @@ class Attempt(Generic[M]):
 
         if not plan.needs_model:
             made: Candidate[M] | None = yield Work(
-                lambda: strategy.from_summary(self._snapshot, goal, plan, complete(plan, JudgedSummary("", None)))
+                lambda: strategy.from_summary(self._snapshot, goal, plan, complete(plan, Summarized("", None)))
             )
             return made
 
@@ -223,7 +223,7 @@ class Attempt(Generic[M]):
             self._spent = self._spent + usage if self._spent else usage
             self._conversation.summary_usage += usage
 
-    def _record_answer(self, answer: JudgedSummary | SummaryFailed, now: Instant) -> None:
+    def _record_answer(self, answer: Summarized | SummaryFailed, now: Instant) -> None:
         """Record a success or a failure of the summarizer."""
         cooldown = self._cooldown
         if isinstance(answer, SummaryFailed):

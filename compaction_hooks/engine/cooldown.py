@@ -87,7 +87,7 @@ class Cooldown:
     def reason_to_wait(self, snapshot: Snapshot[M]) -> str:
         """Return why a due threshold compaction is skipped for now, or an empty string."""
         pause = self.pause
-        if not snapshot.fits_at_worst:
+        if not snapshot.surely_fits_window:
             return ""
         if pause is None:  # continue the pause that the record tells of
             settled = int(snapshot.record.tokens_after * (1 + MINIMUM_GROWTH_RATIO)) if snapshot.record else 0

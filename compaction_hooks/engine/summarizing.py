@@ -18,7 +18,7 @@ from compaction_hooks.messages import M, Usage
 from compaction_hooks.native import NativeItems
 from compaction_hooks.overflow import is_context_overflow
 from compaction_hooks.runtime.effects import Aborted, AskSummarizer, Failure, Flow, Instant, Now, Success, Work
-from compaction_hooks.strategies.summary_plan import JudgedSummary, SummaryPlan
+from compaction_hooks.strategies.summary_plan import Summarized, SummaryPlan
 from compaction_hooks.summary.answers import has_our_headings, read_summary_usage, refusal, unwrap_answer
 from compaction_hooks.summary.extractive import summarize_by_rule
 from compaction_hooks.summary.extractive.findings import Findings
@@ -49,7 +49,7 @@ def summarize(
     plan: SummaryPlan,
     focus: str | None,
     spend: Callable[[Usage | None], None],
-) -> Flow[JudgedSummary | SummaryFailed | Aborted]:
+) -> Flow[Summarized | SummaryFailed | Aborted]:
     """Request a summary of the messages of a plan.
 
     If they do not fit the summarizer's window, further requests update the summary so far. Messages left after `MAX_PARTS`,
@@ -61,7 +61,7 @@ def summarize(
     left = min(call.settings.summary_timeout_seconds, threading.TIMEOUT_MAX)
     messages = plan.messages
     usage: Usage | None = None
-    last = JudgedSummary(plan.previous_summary or "", None)
+    last = Summarized(plan.previous_summary or "", None)
     done = 0
     facts = cache(partial(_name_facts, snapshot, plan))  # the same in all parts
     for _ in range(MAX_PARTS):
@@ -83,7 +83,7 @@ def summarize(
             break
 
         if answer.native is not None or not answer.text:
-            whole: JudgedSummary = yield Work(partial(complete, plan, answer))
+            whole: Summarized = yield Work(partial(complete, plan, answer))
             return replace(whole, usage=usage)
 
         last = answer
@@ -101,7 +101,7 @@ def summarize(
     return replace(last, usage=usage, unseen=unseen)
 
 
-def complete(plan: SummaryPlan, answer: JudgedSummary) -> JudgedSummary:
+def complete(plan: SummaryPlan, answer: Summarized) -> Summarized:
     """Return an answer about all messages of a plan with a text, by rule if it has none: native items, or the reason for none."""
     messages = plan.messages
     found = Findings(messages, plan.previous_summary, plan.kept)
@@ -151,7 +151,7 @@ def _name_facts(snapshot: Snapshot[M], plan: SummaryPlan) -> str:
     return name_facts(plan.facts, tokens, plan.allowance, snapshot.estimator.estimate_tokens)
 
 
-def _ask(snapshot: Snapshot[M], asked: LazyRequest, seconds: float) -> Flow[JudgedSummary | SummaryFailed | Aborted]:
+def _ask(snapshot: Snapshot[M], asked: LazyRequest, seconds: float) -> Flow[Summarized | SummaryFailed | Aborted]:
     """Send one request, with `seconds` as time-out; halve the transcript while it overflows the summarizer's own window."""
     answer: Success | Failure | Aborted = yield AskSummarizer(asked, seconds)
     for _ in range(OVERFLOW_TRIES - 1):
@@ -164,7 +164,7 @@ def _ask(snapshot: Snapshot[M], asked: LazyRequest, seconds: float) -> Flow[Judg
         answer = yield AskSummarizer(asked, seconds)
 
     if isinstance(answer, Success):
-        judged: JudgedSummary | SummaryFailed = yield Work(partial(_check_answer, answer.value, asked, snapshot))
+        judged: Summarized | SummaryFailed = yield Work(partial(_check_answer, answer.value, asked, snapshot))
         return judged
     return answer if isinstance(answer, Aborted) else SummaryFailed(answer.error, None)
 
@@ -174,7 +174,7 @@ def _make_smaller(asked: LazyRequest, error: BaseException) -> LazyRequest | Non
     return asked.halve() if is_context_overflow(error) else None
 
 
-def _check_answer(value: object, request: LazyRequest, snapshot: Snapshot[M]) -> JudgedSummary | SummaryFailed:
+def _check_answer(value: object, request: LazyRequest, snapshot: Snapshot[M]) -> Summarized | SummaryFailed:
     if inspect.iscoroutine(value):
         value.close()  # it is refused; without this Python warns that it was never awaited
 
@@ -193,7 +193,7 @@ def _check_answer(value: object, request: LazyRequest, snapshot: Snapshot[M]) ->
     if not summary.is_by_rule and native is None:
         text = disown_refusals(text, request.messages, request.previous_summary or "")
 
-    return JudgedSummary(
+    return Summarized(
         "" if why else text,
         usage,
         unseen,

@@ -149,21 +149,28 @@ def loss_of(
 ) -> dict[str, LossFigures]:
     """Return how many facts of a list its view under a record keeps and leaves out, by class. Nothing is changed.
 
-    The list is that of the compaction, or has grown since; the figures are empty if the record is not true of it. Its facts are
-    those of `find_facts` in the messages that the view does not show whole, and the files touched so far, if there is a summary. A
-    fact is kept if the view has it word for word: the user's words in a message of the user, such as the summary's; a file there or
-    in a tool call; any other fact anywhere. If the list begins with a view that the host stored, facts that only its summary and
-    its shortened results tell are lost if this view lacks them.
+        The list is that of the compaction, or has grown since; the figures are empty if the record is not true of it. Its facts are
+    <<<<<<< HEAD
+        those of `find_facts` in the messages that the view does not show whole, and the files touched so far, if there is a summary. A
+        fact is kept if the view has it word for word: the user's words in a message of the user, such as the summary's; a file there or
+        in a tool call; any other fact anywhere. If the list begins with a view that the host stored, facts that only its summary and
+        its shortened results tell are lost if this view lacks them.
+    =======
+        those of `find_facts` in the messages that the view does not show whole, and the files touched so far, if there is a summary.
+        A fact is kept if the view has it word for word: the user's words in a message of the user, such as the summary's; a file
+        there or in a tool call; any other fact anywhere. If the list begins with a view that the host stored, facts that only its
+        summary and its shortened results tell are lost if this view lacks them.
+    >>>>>>> loss
 
-    Every text is read from end to end, in the calling thread: 0.1 to 0.2 s of processor time for a million characters, 1.6 s for a
-    recorded list of 10,000 messages. Nothing is kept for the next time.
+        Every text is read from end to end, in the calling thread: 0.1 to 0.2 s of processor time for a million characters, 1.6 s for a
+        recorded list of 10,000 messages. Nothing is kept for the next time.
 
-    Args:
-        format: The format of the messages; None: found by their parts, among those of `compaction_hooks.formats`.
+        Args:
+            format: The format of the messages; None: found by their parts, among those of `compaction_hooks.formats`.
 
-    Raises:
-        ConfigurationError: an argument is of the wrong kind.
-        FormatError: a message cannot be read.
+        Raises:
+            ConfigurationError: an argument is of the wrong kind.
+            FormatError: a message cannot be read.
     """
     read = read_projection(messages, record, format=format)
     if read is None:

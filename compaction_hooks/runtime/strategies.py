@@ -14,10 +14,10 @@ from compaction_hooks.strategies import (
     ClearToolResults,
     DropOldest,
     Goal,
-    JudgedSummary,
     ShortenParts,
     Snapshot,
     Summarize,
+    Summarized,
     SummaryPlan,
     SummaryStrategy,
 )
@@ -65,7 +65,7 @@ class GuardedSummaryStrategy(GuardedStrategy):
     wanted = SummaryPlan
 
     def from_summary(
-        self, snapshot: Snapshot[M], goal: Goal[M], plan: SummaryPlan, summary: JudgedSummary, /
+        self, snapshot: Snapshot[M], goal: Goal[M], plan: SummaryPlan, summary: Summarized, /
     ) -> Candidate[M] | None:
         """Return the candidate of the host's strategy, made anew from its record, or None."""
         made: Candidate[M] | None = self._ask(

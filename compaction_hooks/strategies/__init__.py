@@ -9,7 +9,7 @@ from typing import TypeAlias
 from compaction_hooks.strategies.candidate import Candidate, Goal, Strategy, shrink, shrinkable_parts
 from compaction_hooks.strategies.reduce_parts import ClearToolResults, ShortenParts
 from compaction_hooks.strategies.summarize import DropOldest, Summarize, SummaryStrategy
-from compaction_hooks.strategies.summary_plan import JudgedSummary, SummaryPlan, plan_summary
+from compaction_hooks.strategies.summary_plan import Summarized, SummaryPlan, plan_summary
 from compaction_hooks.view.parts import Reducible, Reduction
 from compaction_hooks.view.snapshot import Snapshot
 
@@ -19,13 +19,13 @@ __all__ = [
     "ClearToolResults",
     "DropOldest",
     "Goal",
-    "JudgedSummary",
     "Reducible",
     "Reduction",
     "ShortenParts",
     "Snapshot",
     "Strategy",
     "Summarize",
+    "Summarized",
     "SummaryPlan",
     "SummaryStrategy",
     "plan_summary",

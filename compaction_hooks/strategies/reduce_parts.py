@@ -197,13 +197,13 @@ def most_gain(snapshot: Snapshot[M], goal: Goal[M], cut: int) -> int:
     """Return about how many tokens less `ShortenParts` can make the messages from run `cut` on, if need be."""
     parts = list_whole(snapshot, cut)
     able = [part for part in parts if part.ordinal >= 0 and goal.tool_rules.get(part.tool) != "never"]
-    return max(_gain(able, MINIMUM_KEPT_CHARS) - int(snapshot.as_estimate(goal.budget.target) * SHORTENING_SLACK), 0)
+    return max(_gain(able, MINIMUM_KEPT_CHARS) - int(snapshot.room(goal.budget.target) * SHORTENING_SLACK), 0)
 
 
 def _excess(snapshot: Snapshot[M], goal: Goal[M], limit: int) -> int:
     """Return the tokens that the candidate so far, or the active view, must lose to fit, by estimate before calibration."""
     estimated = goal.start.projection.tokens(snapshot.history) if goal.start else snapshot.estimated
-    room = snapshot.as_estimate(limit)
+    room = snapshot.room(limit)
     return estimated - room + max(0, int(room * SHORTENING_SLACK))
 
 

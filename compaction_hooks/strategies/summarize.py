@@ -18,7 +18,7 @@ from compaction_hooks.messages import M, Media, Message, Value
 from compaction_hooks.strategies.candidate import Candidate, Goal, next_record, with_reductions
 from compaction_hooks.strategies.reduce_parts import most_gain
 from compaction_hooks.strategies.summary_plan import (
-    JudgedSummary,
+    Summarized,
     SummaryPlan,
     find_head_summary,
     plan_summary,
@@ -85,7 +85,7 @@ class SummaryStrategy(Protocol):
         ...
 
     def from_summary(
-        self, snapshot: Snapshot[M], goal: Goal[M], plan: SummaryPlan, summary: JudgedSummary, /
+        self, snapshot: Snapshot[M], goal: Goal[M], plan: SummaryPlan, summary: Summarized, /
     ) -> Candidate[M] | None:
         """Return the candidate that a summary of its plan gives; None if the summary is of no use."""
         ...
@@ -119,7 +119,7 @@ class Summarize(Value):
         return plan and replace(plan, identifier_tokens=self.identifier_tokens)
 
     def from_summary(
-        self, snapshot: Snapshot[M], goal: Goal[M], plan: SummaryPlan, summary: JudgedSummary, /
+        self, snapshot: Snapshot[M], goal: Goal[M], plan: SummaryPlan, summary: Summarized, /
     ) -> Candidate[M]:
         """Return the view in which the summary takes the place of the messages that the plan covers."""
         return summary_candidate(snapshot, goal, plan, summary, add_continuation=self.add_continuation)
@@ -129,7 +129,7 @@ def summary_candidate(
     snapshot: Snapshot[M],
     goal: Goal[M],
     plan: SummaryPlan,
-    summary: JudgedSummary,
+    summary: Summarized,
     *,
     add_continuation: bool,
 ) -> Candidate[M]:
@@ -192,7 +192,7 @@ class DropOldest(Value):
         return replace(plan, needs_model=False, allowance=plan.allowance - snapshot.text_tokens(drop_marker(plan)))
 
     def from_summary(
-        self, snapshot: Snapshot[M], goal: Goal[M], plan: SummaryPlan, summary: JudgedSummary, /
+        self, snapshot: Snapshot[M], goal: Goal[M], plan: SummaryPlan, summary: Summarized, /
     ) -> Candidate[M]:
         """Return the view without the messages that the plan covers."""
         marked = replace(summary, text=f"{drop_marker(plan)}\n\n{summary.text}")
@@ -211,7 +211,7 @@ def repair_summary(
     snapshot: Snapshot[M],
     goal: Goal[M],
     plan: SummaryPlan,
-    summary: JudgedSummary,
+    summary: Summarized,
     show: Callable[[str], str],
 ) -> str:
     """Return a summary with the facts that it lacks, word for word, as far as the view stays at the target.
@@ -271,7 +271,7 @@ def _find_limits(
     """
     start = snapshot.history.run_start(plan.cut)
     kept = snapshot.history.tokens(start)
-    most = snapshot.as_estimate(goal.budget.target) - snapshot.tokens_above(start) - kept
+    most = snapshot.room(goal.budget.target) - snapshot.tokens_above(start) - kept
     excess = message_tokens + HEADING_TOKENS - most
     if 0 < excess <= kept:  # the kept messages are shortened next
         most += most_gain(snapshot, goal, plan.cut)
@@ -282,7 +282,7 @@ def _find_limits(
     return most_of_words, min(most, max(filled, message_tokens))
 
 
-def _fill(repair: _Repair, plan: SummaryPlan, summary: JudgedSummary, size: Callable[[str], int]) -> None:
+def _fill(repair: _Repair, plan: SummaryPlan, summary: Summarized, size: Callable[[str], int]) -> None:
     """Add the items of the default summary that a text lacks, as far as there is room.
 
     In a form of its own, a text gets identifiers, or what the user told if there are no tools and the host gave no form.

@@ -98,7 +98,7 @@ class SummaryPlan(Value):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class JudgedSummary(Value):
+class Summarized(Value):
     """The summary of a plan, all its parts merged, and its cost.
 
     Attributes:
@@ -292,7 +292,7 @@ def choose_cut(snapshot: Snapshot[M], goal: Goal[M]) -> Cut | None:
     wrapper = snapshot.text_tokens(
         render_summary("", file_tags="", continuation=True, covered=0, unseen=0, has_recall=snapshot.has_recall)
     )
-    target, trigger = snapshot.as_estimate(budget.target) - wrapper, snapshot.as_estimate(budget.trigger)
+    target, trigger = snapshot.room(budget.target) - wrapper, snapshot.room(budget.trigger)
 
     def stays(run: int) -> int:
         start = history.run_start(run)
@@ -310,7 +310,7 @@ def choose_cut(snapshot: Snapshot[M], goal: Goal[M]) -> Cut | None:
     if spare < full + wrapper:  # otherwise there is room without shrinking any part
         spare += sum(part.tokens for part in list_whole(snapshot, run))
         if spare < MINIMUM_SUMMARY_TOKENS:
-            spare = int((spare + snapshot.as_estimate(budget.window) - trigger) * CRAMPED_RATIO)
+            spare = int((spare + snapshot.room(budget.window) - trigger) * CRAMPED_RATIO)
 
     left = target - stays(run)
     is_large_step = (

@@ -24,9 +24,9 @@ from compaction_hooks.strategies import (
     ClearToolResults,
     DropOldest,
     Goal,
-    JudgedSummary,
     ShortenParts,
     Snapshot,
+    Summarized,
     SummaryPlan,
     SummaryStrategy,
 )
@@ -181,7 +181,7 @@ class _SummarySpy(_Spy):
         """Return the strategy's plan, unless it broke the contract."""
         return self._ask("propose", SummaryPlan, snapshot, goal)
 
-    def from_summary(self, snapshot: Snapshot[M], goal: Goal[M], plan: SummaryPlan, summary: JudgedSummary, /) -> Any:
+    def from_summary(self, snapshot: Snapshot[M], goal: Goal[M], plan: SummaryPlan, summary: Summarized, /) -> Any:
         """Return the strategy's candidate, unless it broke the contract."""
         return self._ask("from_summary", Candidate, snapshot, goal, plan, summary)
 

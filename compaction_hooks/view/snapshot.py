@@ -166,7 +166,7 @@ class Snapshot(NamedTuple, Generic[M]):
         return self.budget is None or self.tokens <= self.budget.window
 
     @property
-    def fits_at_worst(self) -> bool:
+    def surely_fits_window(self) -> bool:
         """Whether even `most_tokens` fit the model's window, so that a compaction that is due may wait."""
         return self.budget is None or self.most_tokens <= self.budget.window
 
@@ -174,7 +174,7 @@ class Snapshot(NamedTuple, Generic[M]):
         """Return the model's tokens for a view of `estimated` tokens, rounded up."""
         return self.overhead_tokens + math.ceil(self.ratio * (estimated + self.fixed_tokens))
 
-    def as_estimate(self, tokens: int) -> int:
+    def room(self, tokens: int) -> int:
         """Return the largest estimate whose view takes at most `tokens` of the model; may be negative."""
         return math.floor((tokens - self.overhead_tokens) / self.ratio) - self.fixed_tokens
 

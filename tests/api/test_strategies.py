@@ -18,10 +18,10 @@ from compaction_hooks.strategies import (
     ClearToolResults,
     DropOldest,
     Goal,
-    JudgedSummary,
     ShortenParts,
     Snapshot,
     Summarize,
+    Summarized,
     SummaryPlan,
     plan_summary,
     shrink,
@@ -261,7 +261,7 @@ class SummarizeMore:
         return plan_summary(snapshot, replace(goal, keep_tokens=goal.keep_tokens // 2))
 
     def from_summary(
-        self, snapshot: Snapshot[M], goal: Goal[M], plan: SummaryPlan, summary: JudgedSummary, /
+        self, snapshot: Snapshot[M], goal: Goal[M], plan: SummaryPlan, summary: Summarized, /
     ) -> Candidate[M] | None:
         self.threads.append(threading.current_thread())
         return Summarize().from_summary(snapshot, goal, plan, summary)

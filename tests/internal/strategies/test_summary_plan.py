@@ -14,7 +14,7 @@ from compaction_hooks.history import HistoryReader, OwnTexts
 from compaction_hooks.history.digests import message_digest
 from compaction_hooks.strategies.candidate import Goal, find_parts
 from compaction_hooks.strategies.summarize import Summarize, drop_marker
-from compaction_hooks.strategies.summary_plan import JudgedSummary, SummaryPlan, plan_summary
+from compaction_hooks.strategies.summary_plan import Summarized, SummaryPlan, plan_summary
 from compaction_hooks.tokens.budget import Budget
 from compaction_hooks.view import CompactionReason
 from compaction_hooks.view.parts import TEXTS
@@ -106,7 +106,7 @@ def compacted(messages: Sequence[Chat], *, strategy: Summarize = Summarize(), **
     snapshot, goal = situation(messages, **more)
     found = strategy.propose(snapshot, goal)
     assert found is not None
-    return strategy.from_summary(snapshot, goal, found, JudgedSummary("## Goal\n- go on", None)).record
+    return strategy.from_summary(snapshot, goal, found, Summarized("## Goal\n- go on", None)).record
 
 
 def words(messages: Sequence[Message]) -> list[str]:
