@@ -10,9 +10,9 @@ from typing import Any, Final, NamedTuple, cast
 from compaction_hooks.files.operations import find_touched_files, is_failure, read_calls
 from compaction_hooks.formats import OpenAIChatFormat, format_of
 from compaction_hooks.history import History, HistoryReader
-from compaction_hooks.history.history import OwnTexts
+from compaction_hooks.history.history import Known
 from compaction_hooks.messages import M, Message, MessageFormat, ToolCall, ToolResult, as_format
-from compaction_hooks.recall.parts import is_own_text, texts_of
+from compaction_hooks.recall.parts import is_product, texts_of
 from compaction_hooks.summary.extractive.causes import cause_items
 from compaction_hooks.summary.extractive.identifiers import kind_of
 from compaction_hooks.summary.extractive.statements import constraint_items, request_texts
@@ -65,7 +65,7 @@ def find_facts(messages: Sequence[M], *, format: MessageFormat[M] | None = None)
         FormatError: a message cannot be read.
     """
     chosen = as_format(cast("MessageFormat[M]", format or format_of(messages) or OpenAIChatFormat()))  # it reads these
-    history = HistoryReader(chosen, lambda _: 0, SUMMARY_MARKER).read(messages, OwnTexts())
+    history = HistoryReader(chosen, lambda _: 0, SUMMARY_MARKER).read(messages, Known())
     read = [piece.message for piece in history.pieces()]
     touched = find_touched_files(read_calls(read))
     facts: Mapping[str, Iterable[str]] = {
@@ -149,28 +149,21 @@ def loss_of(
 ) -> dict[str, LossFigures]:
     """Return how many facts of a list its view under a record keeps and leaves out, by class. Nothing is changed.
 
-        The list is that of the compaction, or has grown since; the figures are empty if the record is not true of it. Its facts are
-    <<<<<<< HEAD
-        those of `find_facts` in the messages that the view does not show whole, and the files touched so far, if there is a summary. A
-        fact is kept if the view has it word for word: the user's words in a message of the user, such as the summary's; a file there or
-        in a tool call; any other fact anywhere. If the list begins with a view that the host stored, facts that only its summary and
-        its shortened results tell are lost if this view lacks them.
-    =======
-        those of `find_facts` in the messages that the view does not show whole, and the files touched so far, if there is a summary.
-        A fact is kept if the view has it word for word: the user's words in a message of the user, such as the summary's; a file
-        there or in a tool call; any other fact anywhere. If the list begins with a view that the host stored, facts that only its
-        summary and its shortened results tell are lost if this view lacks them.
-    >>>>>>> loss
+    The list is that of the compaction, or has grown since; the figures are empty if the record is not true of it. Its facts are
+    those of `find_facts` in the messages that the view does not show whole, and the files touched so far, if there is a summary.
+    A fact is kept if the view has it word for word: the user's words in a message of the user, such as the summary's; a file
+    there or in a tool call; any other fact anywhere. If the list begins with a view that the host stored, facts that only its
+    summary and its shortened results tell are lost if this view lacks them.
 
-        Every text is read from end to end, in the calling thread: 0.1 to 0.2 s of processor time for a million characters, 1.6 s for a
-        recorded list of 10,000 messages. Nothing is kept for the next time.
+    Every text is read from end to end, in the calling thread: 0.1 to 0.2 s of processor time for a million characters, 1.6 s for a
+    recorded list of 10,000 messages. Nothing is kept for the next time.
 
-        Args:
-            format: The format of the messages; None: found by their parts, among those of `compaction_hooks.formats`.
+    Args:
+        format: The format of the messages; None: found by their parts, among those of `compaction_hooks.formats`.
 
-        Raises:
-            ConfigurationError: an argument is of the wrong kind.
-            FormatError: a message cannot be read.
+    Raises:
+        ConfigurationError: an argument is of the wrong kind.
+        FormatError: a message cannot be read.
     """
     read = read_projection(messages, record, format=format)
     if read is None:
@@ -203,8 +196,8 @@ def loss_of(
 
 def _read_own(history: History[M]) -> list[Message] | None:
     """Return a list without the parts that it has from an earlier view; None if it has none."""
-    runs = {run for _, run, _, _ in history.own_texts.originals}
-    products = {id(part.content) for part in list_parts(history, runs) if is_own_text(history, part)}
+    runs = {run for _, run, _, _ in history.known.originals}
+    products = {id(part.content) for part in list_parts(history, runs) if is_product(history, part)}
     head = history.summary_piece
     if head is None and not products:
         return None
