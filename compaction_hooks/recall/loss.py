@@ -10,9 +10,9 @@ from typing import Any, Final, NamedTuple, cast
 from compaction_hooks.files.operations import find_touched_files, is_failure, read_calls
 from compaction_hooks.formats import OpenAIChatFormat, format_of
 from compaction_hooks.history import History, HistoryReader
-from compaction_hooks.history.history import Known
+from compaction_hooks.history.history import OwnTexts
 from compaction_hooks.messages import M, Message, MessageFormat, ToolCall, ToolResult, as_format
-from compaction_hooks.recall.parts import is_product, texts_of
+from compaction_hooks.recall.parts import is_own_text, texts_of
 from compaction_hooks.summary.extractive.causes import cause_items
 from compaction_hooks.summary.extractive.identifiers import kind_of
 from compaction_hooks.summary.extractive.statements import constraint_items, request_texts
@@ -65,7 +65,7 @@ def find_facts(messages: Sequence[M], *, format: MessageFormat[M] | None = None)
         FormatError: a message cannot be read.
     """
     chosen = as_format(cast("MessageFormat[M]", format or format_of(messages) or OpenAIChatFormat()))  # it reads these
-    history = HistoryReader(chosen, lambda _: 0, SUMMARY_MARKER).read(messages, Known())
+    history = HistoryReader(chosen, lambda _: 0, SUMMARY_MARKER).read(messages, OwnTexts())
     read = [piece.message for piece in history.pieces()]
     touched = find_touched_files(read_calls(read))
     facts: Mapping[str, Iterable[str]] = {
@@ -197,7 +197,7 @@ def loss_of(
 def _read_own(history: History[M]) -> list[Message] | None:
     """Return a list without the parts that it has from an earlier view; None if it has none."""
     runs = {run for _, run, _, _ in history.known.originals}
-    products = {id(part.content) for part in list_parts(history, runs) if is_product(history, part)}
+    products = {id(part.content) for part in list_parts(history, runs) if is_own_text(history, part)}
     head = history.summary_piece
     if head is None and not products:
         return None
