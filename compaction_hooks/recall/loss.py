@@ -196,7 +196,7 @@ def loss_of(
 
 def _read_own(history: History[M]) -> list[Message] | None:
     """Return a list without the parts that it has from an earlier view; None if it has none."""
-    runs = {run for _, run, _, _ in history.known.originals}
+    runs = {run for _, run, _, _ in history.own_texts.originals}
     products = {id(part.content) for part in list_parts(history, runs) if is_own_text(history, part)}
     head = history.summary_piece
     if head is None and not products:
