@@ -176,7 +176,6 @@ def in_thread(
     function: Callable[..., object], *arguments: object, name: str = "compaction-helper"
 ) -> Future[Success | Failure]:
     """Run a function in a daemon thread: one that hangs must not keep the program from ending."""
-
     future: Future[Success | Failure] = Future()
     future.set_running_or_notify_cancel()  # a waiter can no longer cancel it: it ends with the thread
     context = contextvars.copy_context()

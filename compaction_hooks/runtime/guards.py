@@ -118,7 +118,6 @@ class GuardedEstimator:
 
 def system_clock() -> Instant:
     """Return the time of this machine."""
-
     return Instant(datetime.now(UTC), time.monotonic())
 
 

@@ -130,7 +130,6 @@ def _make_key(name: str) -> str:
 
 def quote_id(name: str) -> str:
     """Return an id as its key has it, or, of a long one, as its key begins."""
-
     return quote(name, safe="", errors="surrogatepass").replace(".", "%2E").replace("~", "%7E")
 
 

@@ -160,7 +160,6 @@ def make_user_prompt(
             begin with it, so that the provider's cache has it.
         facts: The facts to keep word for word; escaped already, as `kept`.
     """
-
     # The headings are ours: a form of the host replaces them, and the rule that moves items between them.
     task = _UPDATE.format(moves="" if form else _MOVES) if kind == "update" else _HISTORY
     gap = "\n\n" if form or kind == "update" else " "

@@ -251,7 +251,6 @@ def _input_limit(entry: object) -> int | None:
 
 def package_folder(name: str) -> Path | None:
     """Return the folder of a top-level package, or None if it is not installed. No code of the package runs."""
-
     try:
         spec = importlib.util.find_spec(name)
     except ValueError:

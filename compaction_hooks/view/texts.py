@@ -88,7 +88,6 @@ def render_summary(
         handles: A line that names some of their parts for it, appended as it is.
         is_short: Whether the sentences around the summary are short ones.
     """
-
     excerpts = f"; of {unseen:,} of them only excerpts, not shown to the summarizer" if unseen else ""
     count = f"[The summary covers {covered:,} message{'' if covered == 1 else 's'}{excerpts}]"
     preface, recall, go_on = _SHORT_FRAME if is_short else _FRAME
@@ -139,7 +138,6 @@ def quote_call(call: ToolCall) -> str:
     >>> quote_call(ToolCall("1", "read_file", '{"path": "src/a.py", "limit": 20}'))
     'read_file("src/a.py", 20)'
     """
-
     shown = [
         json.dumps(value[:QUOTED_CALL_CHARS] if isinstance(value, str) else value, ensure_ascii=False)
         for value in call_arguments(call).values()
