@@ -168,11 +168,11 @@ def make_user_prompt(
     )
     focused = _FOCUS.format(focus=neutralize(focus.strip())) if focus and focus.strip() else ""
     about = [_ABOUT_KEPT if kept else "", _ABOUT_FACTS if facts else ""]
-    told = "\n\n".join(filter(None, [f"{task}{gap}{form or _FORM}", rules, *about, focused, _CLOSING]))
+    instructions = "\n\n".join(filter(None, [f"{task}{gap}{form or _FORM}", rules, *about, focused, _CLOSING]))
 
     earlier = _KEPT.format(kept=kept) if kept else ""
     if kind == "update":
         previous = neutralize(previous_summary or "").strip() or "(none)"
         earlier += f"<previous-summary>\n{previous}\n</previous-summary>\n\n"
     named = _FACTS.format(facts=facts) if facts else ""
-    return Prompt(f"{earlier}<conversation>\n", f"\n</conversation>\n\n{named}{told}")
+    return Prompt(f"{earlier}<conversation>\n", f"\n</conversation>\n\n{named}{instructions}")
