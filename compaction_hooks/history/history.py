@@ -122,16 +122,20 @@ class Log(Generic[M]):
         self.pieces: list[Piece] = []
         self.first_pieces = array("I", [0])
         self.tokens_before = array("Q", [0])
+
         self.run_starts = array("I")
         self.joined = bytearray()
+
         self.systems = array("I")
         self.requests = array("I")
         self.answers = array("I")
         self.counted = array("I")
         self.natives = array("I")
+
         self.open_calls: dict[str, list[int]] = {}
         self.chain: dict[int, str] = {0: CHAIN_START}
         self.origin: Origin | None = None
+
         self.user_words: tuple[int, Mapping[int, UserWords]] = 0, {}
         self.pinned: tuple[int, Mapping[str, tuple[int, ...]]] = 0, {}
         self.failures: tuple[int, object] = 0, None
@@ -145,6 +149,7 @@ class Log(Generic[M]):
         index = len(self.pieces)
         self.pieces.append(piece)
         self.tokens_before.append(self.tokens_before[-1] + piece.tokens)
+
         message = piece.message
         side = piece.side
         role = message.role
@@ -159,6 +164,7 @@ class Log(Generic[M]):
             self.systems.append(index)
         if NativeSummary in map(type, message.parts):
             self.natives.append(index)
+
         if side is not None:
             if not self.run_starts or side != self.run_side(len(self.run_starts) - 1):
                 # Reasoning alone before an answer belongs to that answer: providers reject the one without the other.
@@ -189,6 +195,7 @@ class Log(Generic[M]):
             newest = reversed(range(max(0, len(self.pieces) - MOST_SEARCHED), len(self.pieces)))
             made = (index for index in newest if any(call.id == call_id for call in self.pieces[index].message.calls))
             return next(map(self.run_of, made), None)
+
         called = waiting.pop()
         if not waiting:
             del self.open_calls[call_id]
@@ -210,6 +217,7 @@ class Log(Generic[M]):
         count = len(known)
         if not known or len(messages) < count or messages[0] is not known[0] or messages[count - 1] is not known[-1]:
             return False
+
         known.extend(messages[count:])  # lists compare by identity first, so this is faster than a slice
         try:
             return are_equal(known, messages)
@@ -386,9 +394,9 @@ class History(NamedTuple, Generic[M]):
         if local < 0 or run > self.run_count - (1 if self.run_count > self.runs_before_list else 0):
             return None
         chain = self.log.chain
-        found = chain.get(local)
-        if found is not None:
-            return found
+        cached = chain.get(local)
+        if cached is not None:
+            return cached
 
         start = max(known for known in [*chain] if known < local)  # a copy: another thread may add to it
         digest = chain[start]

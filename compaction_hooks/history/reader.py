@@ -152,8 +152,10 @@ class HistoryReader(Generic[M]):
             behind = [piece.message for piece in log.pieces[log.summary_piece + 1 :]]
             place = sum(one.role != "system" and has_atoms(one) for one in behind)  # no pin names reasoning alone
             return message_digest(message) in log.origin.pins[place : place + 1]
+
         if message.role == "assistant" or not message.text.startswith(self._marker):
             return False
+
         log.summary_piece = len(log.pieces)
         log.origin = own_texts.origins.get(text_digest(message.text))
         if log.origin is None:

@@ -83,17 +83,20 @@ def list_covered(history: History[M], projection: Projection[M]) -> Iterator[Cov
     covered_runs = history.run_of(projection.cut - 1) + 1 if projection.cut else 0
     reduced = by_name(projection.reductions)
     yield from _read_head(history, projection)
+
     for run in sorted({*range(history.runs_before_list, covered_runs), *(run for _, run, _ in reduced)}):
         hidden = {piece for piece in history.run_pieces(run) if piece < projection.cut}.difference(projection.pinned)
         handles = RunHandles(history, run)
-        found: dict[str, CoveredPart] = {}
+        parts: dict[str, CoveredPart] = {}
+
         for part in list_parts(history, [run]):
             is_reduced = part.name in reduced
             if (part.piece in hidden or is_reduced) and not is_own_text(history, part):
                 covered = _read_part(history, part, handles.find(part), is_shortened=is_reduced)
                 if covered.text:
-                    found.setdefault(covered.handle, covered)
-        yield from found.values()
+                    parts.setdefault(covered.handle, covered)
+
+        yield from parts.values()
         yield from _read_blocks(history, handles, hidden)
 
 
@@ -136,6 +139,7 @@ def _read_part(history: History[M], part: Reducible, handle: str, *, is_shortene
         text = "\n".join(run_texts(map(history.piece, history.run_pieces(part.run))))
     elif part.kind == "media":
         text = "\n".join(f"{media.media_type} {media.name or media.identity}" for media in find_media(part.content))
+
     return CoveredPart(
         handle=handle,
         kind=part.kind,
@@ -164,6 +168,7 @@ def _read_blocks(history: History[M], handles: RunHandles, hidden: Set[int]) -> 
         for part in history.piece(index).message.parts
         if isinstance(part, Opaque) and part.content
     ]
+
     if held:
         first, text = held[0][0], "\n".join(content for _, content in held)
         handle = handles.add("block", text_digest(text))

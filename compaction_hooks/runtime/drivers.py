@@ -88,6 +88,7 @@ class Services:
         self.seconds = time.monotonic if clock is system_clock else lambda: clock().monotonic
         # A thread cannot wait longer than TIMEOUT_MAX, so not `math.inf` seconds either.
         self.summary_timeout_seconds = min(summary_timeout_seconds, threading.TIMEOUT_MAX)
+
         self.summaries = GuardedCall("the summarizer", most=HUNG_SUMMARIES)
         self.storing = GuardedCall("the store")
         self.working = threading.Lock()
@@ -133,6 +134,7 @@ class Driver:
         When the caller is cancelled, the flow is closed and the summarizer is cancelled.
         """
         answer: object = None
+
         try:
             while True:
                 with self._lock:
@@ -148,6 +150,7 @@ class Driver:
     def run_sync(self, flow: Flow[T], context: CallContext = NO_CONTEXT) -> T:
         """Run a flow to its end in this thread; async functions of the host run in the helper loop."""
         answer: object = None
+
         try:
             while True:
                 with self._lock:
@@ -254,16 +257,17 @@ async def _work_in_thread(function: Callable[[], object]) -> object:
 
 
 def _in_loop(future: Future[T]) -> asyncio.Future[T]:
-
     return asyncio.wrap_future(future)
 
 
 async def _send(send: Callable[[Any], object] | None, view: object, is_sync: bool) -> Success | Failure:
     assert send is not None  # only `call` sends, and it always has a `send`
+
     try:
         response = send(view)
         if not is_sync:
             return Success(await guard_stream(await response if inspect.isawaitable(response) else response))
+
         if inspect.iscoroutine(response):
             response.close()
             raise ConfigurationError(
@@ -284,6 +288,7 @@ def _read_texts(answer: object) -> Success | Failure:
     """Return a store's answer with its texts read: a lazy sequence may fail only when it is iterated."""
     if not isinstance(answer, Success):
         return cast("Failure", answer)  # a store is called without a signal
+
     entries = answer.value
     try:
         if isinstance(entries, Sequence) and not isinstance(entries, str | bytes):
@@ -292,4 +297,5 @@ def _read_texts(answer: object) -> Success | Failure:
         raise
     except BaseException as error:  # noqa: BLE001 - a failing helper never fails the agent
         return Failure(error)
+
     return Failure(RecordError(f"the store gave {type(entries).__name__} instead of records"))

@@ -55,7 +55,6 @@ class RunningCompaction:
     """
 
     def __init__(self) -> None:
-
         self.done: Future[Outcome] = Future()
         self.done.set_running_or_notify_cancel()  # no waiter can cancel it for the others
         self.pid: int | None = os.getpid()

@@ -47,6 +47,7 @@ class ClearToolResults(Value):
         """Return the view with old results cleared; None if that gains too little to be worth a new prefix."""
         protect = goal.budget.protect_results if self.protect_tokens is None else self.protect_tokens
         minimum = goal.budget.minimum_clear if self.minimum_gain_tokens is None else self.minimum_gain_tokens
+
         chosen = results_to_clear(
             shrinkable_parts(snapshot, goal, results_only=True),
             protect_tokens=int(protect / snapshot.ratio),
@@ -54,6 +55,7 @@ class ClearToolResults(Value):
             last_run=snapshot.history.run_count - 1,
         )
         chosen = _prefer_free(chosen, snapshot, goal, minimum)
+
         if _saved(chosen, snapshot) < minimum:
             return None
         most_saved = sum(part.tokens + 1 for part in chosen)  # estimates of parts are rounded up
@@ -92,6 +94,7 @@ def results_to_clear(
         newer_tokens += part.tokens
         if is_kept or is_protected or part.run >= last_run or part.ordinal < 0:
             continue
+
         marker_chars = MARKER_CHARS if part.handles is not None else len(clearing_marker(part.text))
         # A result of its marker's size was cleared before; short results gain nothing.
         if part.shown_chars > marker_chars and len(part.text) > 2 * marker_chars and part.tokens > marker_chars // 2:
@@ -175,6 +178,7 @@ def last_resort(snapshot: Snapshot[M], goal: Goal[M]) -> Iterator[Candidate[M]]:
     lighter = DropMedia(_excess(snapshot, goal, limit)).propose(snapshot, goal)
     if lighter is not None:
         yield lighter
+
     for kinds in (OF_TOOLS, MEDIA, TEXTS):
         if kinds is MEDIA:
             candidate = DropMedia(_excess(snapshot, goal, limit)).propose(snapshot, goal)

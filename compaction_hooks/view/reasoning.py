@@ -104,6 +104,7 @@ class StaleReasoning(NamedTuple, Generic[M]):
         )
         if not is_stale and (not self.natives or self.natives.isdisjoint(pieces)):
             return message, 0
+
         saved = sum(self._tokens_saved(index, is_stale=is_stale) for index in pieces)
         listed = [
             ((number, place), part, self._is_gone(index, part, is_stale=is_stale))
@@ -113,6 +114,7 @@ class StaleReasoning(NamedTuple, Generic[M]):
         places = [address for address, _, is_gone in listed if is_gone]
         if places and all(is_gone or is_blank(part) for _, part, is_gone in listed):
             return None, saved
+
         left = self.format.drop(message, places) if places else message
         return self.format.untie(left) if is_stale else left, saved
 
