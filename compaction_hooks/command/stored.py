@@ -153,7 +153,7 @@ def _facts(record: CompactionRecord) -> Iterator[tuple[str, str]]:
     yield "Tokens", f"{record.tokens_before:,} before, {record.tokens_after:,} after"
     covered = pluralize(record.compacted_message_count, "message")
     unseen = f", {record.unseen_message_count:,} of them by rule" if record.unseen_message_count else ""
-    yield "JudgedSummary", covered + unseen
+    yield "Summarized", covered + unseen
     yield "Summary by", _author(record)
 
     if record.usage is not None and record.usage.input_tokens:
