@@ -331,8 +331,8 @@ async def record_in(harness: AdapterHarness[M], provider: ScriptedProvider) -> N
     script = session_script()
     async with scene(harness, provider, direction.controller, script, "record-in", window=BELIEVED_WINDOW) as played:
         await played.play(until=3)
-        elsewhere = CompactionController(context_window=BELIEVED_WINDOW).session("the same conversation as chat dicts")
 
+        elsewhere = CompactionController(context_window=BELIEVED_WINDOW).session("the same conversation as chat dicts")
         made = elsewhere.compact_sync(chat_messages(script, played.played), keep_recent_tokens=2_000).record
         demand(made is not None, "the chat dicts were not compacted")
         own = direction.controller.session(played.host.session_id, format=harness.format)
