@@ -64,6 +64,7 @@ def check_strategy(strategy: AnyStrategy, conversations: Iterable[Sequence[ChatM
     assert callable(getattr(strategy, "propose", None)), (
         f"{type(strategy).__name__} is no Strategy: it lacks propose(snapshot, goal)"
     )
+
     proposed = 0
     for name, format, messages in _conversations(conversations):
         for fill, others in WAYS:
@@ -74,6 +75,7 @@ def check_strategy(strategy: AnyStrategy, conversations: Iterable[Sequence[ChatM
                 spy.broken.append(str(broken))
             assert not spy.broken, f"{spy.broken[0]}: {name}, {len(messages)} messages, {fill:.0%} of the window"
             proposed += spy.proposed
+
     assert proposed, (
         f"{type(strategy).__name__} never proposed anything: give conversations in which it has something to do"
     )
@@ -170,6 +172,7 @@ class _Spy:
         except Exception as error:  # noqa: BLE001 - a strategy may raise anything
             self.broken.append(f"{method}() must not raise, but raised {type(error).__name__}: {error}")
             return None
+
         self.proposed += 1
         return answer
 
