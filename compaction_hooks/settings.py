@@ -316,6 +316,9 @@ class ModelSettings:
         return "" if self._is_one else f"settings[{self._find(model)[0]!r}]: "
 
     def _find(self, model: str | None) -> tuple[str, CompactionSettings]:
+        if len(self._by_pattern) == 1:
+            return ALL_MODELS, self._by_pattern[ALL_MODELS]
+
         names = [*names_of(model.strip().lower())] if model is not None else [""]
         return next(
             (pattern, settings)

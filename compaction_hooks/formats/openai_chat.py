@@ -303,7 +303,7 @@ def _holds_result(message: Fields, piece: Message) -> bool:
 def _holds_words(message: Fields, piece: Message) -> bool:
     """Return whether a message has plain fields, with the very text and tool calls that were read from it."""
     content, parts = message["content"], piece.parts
-    spoken = 0 if content is None else 1
+    spoken = 0 if content is None or (content == "" and len(message) > 2) else 1  # next to calls it is no part
     if spoken and (not isinstance(first := parts[0], Text) or first.text is not content):
         return False
     if len(message) == 2:

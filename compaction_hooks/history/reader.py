@@ -86,9 +86,7 @@ class HistoryReader(Generic[M]):
 
     def _are_unchanged(self, history: History[M], messages: Sequence[M], start: int, end: int | None = None) -> bool:
         listed = messages[start : history.host_count if end is None else end]
-        # Most formats tell so of all messages, in a third of the time.
-        is_same = all(map(self._format.is_read_as, listed, history.readings(start)))
-        return is_same or all(map(self._still_reads_as, listed, history.readings(start)))
+        return all(map(self._still_reads_as, listed, history.readings(start)))
 
     def _still_reads_as(self, message: M, pieces: Sequence[Message]) -> bool:
         if self._format.is_read_as(message, pieces):
