@@ -18,9 +18,9 @@ PLAIN: list[Chat] = [
     assistant("hm"),
     assistant(None, call("1"), call("2", "grep", pattern="x")),
     assistant("so", call("3")),
-    assistant("", call("3")),
     tool("1", "found"),
     {"role": "tool", "tool_call_id": "2", "name": "grep", "content": "nothing"},
+    assistant("", call("3")),
 ]
 
 
