@@ -58,11 +58,14 @@ pydantic-ai's openai extra."""
 NOT_IN_CI = ("agents",)
 """Environments whose lowest versions and newest releases only the full matrix tries; `.ci/run` takes sessions with the tag "ci"."""
 
-EVERYWHERE = ("tests/adapters/test_page_programs.py", "tests/api/test_mistakes.py")
-"""Run the programs, and the mistakes, of whichever frameworks are installed."""
+EVERYWHERE = "tests/api/test_mistakes.py"
+"""Makes the mistakes of whichever frameworks are installed."""
+
+PAGES = "tests/adapters/test_page_programs.py"
+"""Runs the programs of the pages on them."""
 
 EXAMPLES = "tests/adapters/test_examples.py"
-"""Runs the programs in examples/, with the latest versions."""
+"""Runs the same, and the programs in examples/, with the latest versions."""
 
 BARE = (
     "test_architecture.py",
@@ -168,7 +171,7 @@ def frameworks(session: nox.Session, environment: str) -> None:
     more = ["deepagents", "recipes"] if environment == "langchain" else []
     install(session, "test", "provider", *groups_of(*extras), *more, extras=",".join(extras))
     install_rank_files(session)
-    files = _files(*(pattern for extra in extras for pattern in ADAPTERS[extra]), *EVERYWHERE, EXAMPLES)
+    files = _files(*(pattern for extra in extras for pattern in ADAPTERS[extra]), EVERYWHERE, EXAMPLES)
     session.run("pytest", "-n", "auto", *files, *session.posargs)
 
 
@@ -180,8 +183,8 @@ def frameworks(session: nox.Session, environment: str) -> None:
 def adapter(session: nox.Session, framework: str, versions: str) -> None:
     """One adapter with its framework at the lowest version pyproject.toml allows, and at the latest; there its example too."""
     _install_adapter(session, framework, {"lowest": "lowest-direct", "latest": "highest"}[versions])
-    more = ["--full", EXAMPLES] if versions == "latest" else []
-    session.run("pytest", "-n", "auto", *more, *_files(*ADAPTERS[framework], *EVERYWHERE), *session.posargs)
+    more = ["--full", EXAMPLES] if versions == "latest" else [PAGES]
+    session.run("pytest", "-n", "auto", *more, *_files(*ADAPTERS[framework], EVERYWHERE), *session.posargs)
 
 
 def _install_adapter(session: nox.Session, framework: str, resolution: str) -> None:
@@ -219,7 +222,7 @@ def newest(session: nox.Session, environment: str) -> None:
             session.warn(f"{release}: a package it asks for cannot be had here; tried with the one that is")
     session.install("--no-deps", *releases)  # one that was tried in vain may have lowered another
     install_rank_files(session)
-    files = _files(*(pattern for extra in extras for pattern in ADAPTERS[extra]), *EVERYWHERE)
+    files = _files(*(pattern for extra in extras for pattern in ADAPTERS[extra]), EVERYWHERE, PAGES)
     session.run("pytest", "-n", "auto", *files, *session.posargs)
 
 

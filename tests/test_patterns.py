@@ -37,13 +37,13 @@ UNITS = (
 CHARS = " a\n7_-./A\"'\\<[](){}:;,#*+@&|=!?\t\x1b字"
 """The characters that stand for a set: the first that are in it."""
 SETS = {"DIGIT": r"\d", "SPACE": r"\s", "WORD": r"\w"}
-SIZES = (5_000, 10_000, 20_000)
-SHORT_SIZES, SHORT_LIMIT = (*range(20, 121, 10), 240, 480, 960), 0.05
+SIZES = (1_500, 3_000, 6_000)
+SHORT_SIZES, SHORT_LIMIT = (*range(20, 121, 10), 480), 0.05
 """Characters, and the most seconds for so few: the time of some patterns doubles with each few characters."""
 MOST_PUMPS = 40
 """The most texts for one pattern, evenly chosen: some are made of hundreds of words."""
-QUICK = 0.004
-"""Seconds for the longest text that are no matter: a quadratic pattern takes at least 20 ms, most linear ones less than one."""
+QUICK = 0.0008
+"""Seconds for the longest text that are no matter: a quadratic pattern takes at least 2 ms, most linear ones a tenth of one."""
 GROWTH = 2.8
 """The most by which the time may grow when the text doubles: linear time doubles, quadratic time grows fourfold."""
 

@@ -148,11 +148,11 @@ def said(*texts: str) -> dict[str, Any]:
 
 
 def spoken(turns: int, *, chars: int = 4_000, first: int = 0) -> list[BaseMessage]:
-    """Return turns of plain talk, which nothing but a summary can shorten."""
+    """Return turns of plain talk, which nothing but a summary can shorten. Each is one long sentence: many would take much time."""
     talk: list[BaseMessage] = []
     for turn in range(first, first + turns):
-        talk.append(HumanMessage(f"Question {turn}. " + f"Consider case {turn} of the ledger. " * (chars // 32)))
-        talk.append(AIMessage(f"Answer {turn}. " + f"Case {turn} needs a voucher check. " * (chars // 32)))
+        talk.append(HumanMessage(f"Question {turn}. " + f"consider case {turn} of the ledger and " * (chars // 32)))
+        talk.append(AIMessage(f"Answer {turn}. " + f"case {turn} needs a voucher check, " * (chars // 32)))
     return talk
 
 

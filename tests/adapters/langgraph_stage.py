@@ -68,7 +68,7 @@ def react_agent(*arguments: Any, **keywords: Any) -> Any:
 
 def question(number: int) -> dict[str, Any]:
     """Return a question of about 1,500 tokens."""
-    return said(f"Question {number}. " + f"Consider case {number} of the ledger. " * 200)
+    return said(f"Question {number}. " + f"consider case {number} of the ledger and " * 200)
 
 
 def node_of(summarizer: CountingSummarizer | None = None, **options: Any) -> CompactionNode:

@@ -3,7 +3,6 @@
 import asyncio
 import copy
 import json
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -18,20 +17,16 @@ from agent_framework import (
     tool,
 )
 from compaction_adapters.agent_framework import AgentFrameworkFormat, CompactionMiddleware, summarizer
-from compaction_adapters.agent_framework.middleware import _options_of as options_of
-from compaction_adapters.kit import ModelCalls
 from pydantic import BaseModel
 
 from compaction_hooks import CompactionSettings, CompactionSkipped, ConfigurationError, ContextOverflowError, Usage
 from compaction_hooks.events import CompactionEvent, CompactionFinished
-from compaction_hooks.testing import ADAPTER_FACTS, check_adapter
 from tests.adapters import server_compaction
 from tests.adapters.agent_framework_stage import (
     APIS,
     HAS_ANTHROPIC,
     LOCAL,
     WINDOW,
-    AgentHarness,
     Stage,
     run_streamed,
     spoken,
@@ -41,7 +36,7 @@ from tests.adapters.agent_framework_stage import (
 from tests.adapters.recall_scene import read_page
 from tests.adapters.server_compaction import COMPACTS, SETTINGS, check_left_to_server, three_requests
 from tests.adapters.stage import SECRET, CountingSummarizer
-from tests.provider import Answer, Call, LoopbackProvider
+from tests.provider import Answer, Call
 
 READS = [Answer(calls=(Call("read_page", {"page": page}),)) for page in range(1, 9)]
 
@@ -389,59 +384,6 @@ def test_bad_arguments_are_named() -> None:
         summarizer("gpt-5")
     with pytest.raises(TypeError, match="contxt_window"):
         CompactionMiddleware(contxt_window=1)  # type: ignore[call-arg]
-
-
-# -- broken adapters
-
-
-def _no_summarizer(monkeypatch: pytest.MonkeyPatch) -> None:
-    def without(*arguments: Any) -> Any:
-        return {**options_of(*arguments), "summarizer": None}
-
-    monkeypatch.setattr("compaction_adapters.agent_framework.middleware._options_of", without)
-
-
-def _no_session_call(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def call(self: Any, _: Any, messages: Any, send: Any, *others: Any, **more: Any) -> Any:
-        return await send(messages)
-
-    monkeypatch.setattr(ModelCalls, "_call", call)
-
-
-def _no_recovery(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def call(self: Any, id: Any, messages: Any, send: Any, _: Any, options: Any, **more: Any) -> Any:
-        return await send(await self.session(id).transform_context(messages, **options))
-
-    monkeypatch.setattr(ModelCalls, "_call", call)
-
-
-def _shown_to_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
-    def shown(self: Any, update: Any) -> None:
-        update.contents.insert(0, type(update.contents[0]).from_text("KINGFISHER")) if update.contents else None
-
-    monkeypatch.setattr("compaction_adapters.agent_framework.models.AnswerReader.read_update", shown)
-
-
-@pytest.mark.parametrize(
-    ("fault", "fact", "match"),
-    [
-        (_no_summarizer, "long_session", "no summary was asked of the conversation's own model"),
-        (_no_session_call, "long_session", "maximum context length"),
-        (_no_recovery, "overflow_once", "maximum context length"),
-        (_shown_to_the_user, "streaming", "streaming"),
-    ],
-)
-def test_a_broken_adapter_fails_its_fact(
-    fault: Callable[[pytest.MonkeyPatch], None],
-    fact: str,
-    match: str,
-    provider: LoopbackProvider,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    fault(monkeypatch)
-    (checked,) = (one for one in ADAPTER_FACTS if one.name == fact)
-    with pytest.raises(Exception, match=match):  # some faults end the run in the provider's own error
-        check_adapter(AgentHarness(provider, "openai", "session"), provider, checked)
 
 
 @pytest.mark.parametrize("is_streamed", [False, True])

@@ -10,7 +10,6 @@ from typing import Any, cast
 import pytest
 from compaction_adapters.google_adk import CompactionPlugin
 from compaction_adapters.kit import Twin
-from google.adk.models.llm_request import LlmRequest
 from google.adk.sessions import InMemorySessionService, Session
 from google.adk.tools.google_search_tool import google_search
 from google.genai import types
@@ -64,24 +63,21 @@ class AgentHarness:
     format = cast("MessageFormat[types.Content]", GeminiFormat())
     has_sync = has_streaming = keeps_history = True
 
-    def __init__(
-        self, provider: LoopbackProvider, model: str, plugin: type[CompactionPlugin] = CompactionPlugin
-    ) -> None:
+    def __init__(self, provider: LoopbackProvider, model: str) -> None:
         self.name = f"google_adk-{model}"
         self.provider = provider
         self.model = model
-        self.plugin = plugin
 
     @asynccontextmanager
     async def open(self, opening: Opening, /) -> AsyncIterator[AgentConversation]:
         stage = Stage(self.provider, opening.api_key)
         model = getattr(stage, self.model)(model=opening.model)
         controller: Any = opening.controller
-        plugins = [self.plugin(controller)] if controller else []
+        plugins = [CompactionPlugin(controller)] if controller else []
         root = agent(model, [GivenTool(tool) for tool in opening.tools], instruction=opening.system)
         conversation = AgentConversation(root, *plugins, session_id=opening.conversation_id)
         session = Session(id=opening.conversation_id, app_name=APP, user_id=USER)
-        conversation.session_id = self.plugin.conversation_id(session, AGENT)
+        conversation.session_id = CompactionPlugin.conversation_id(session, AGENT)
         try:
             yield conversation
         finally:
@@ -104,59 +100,6 @@ def test_the_adapter_has_every_fact_with_litellm(fact: AdapterFact, provider: Lo
 @pytest.mark.parametrize("pattern", PATTERNS)
 def test_a_recorded_session_runs_to_its_end(pattern: str, provider: LoopbackProvider) -> None:
     check_session(AgentHarness(provider, "gemini"), provider, recorded_script(pattern))
-
-
-# -- broken adapters
-
-
-class CompactsWithoutTheModel(CompactionPlugin):
-    """Makes views, and lets the framework send them."""
-
-    async def before_model_callback(self, *, callback_context: Any, llm_request: LlmRequest) -> None:
-        session = self.session(id_of(session_id=callback_context.session.id))
-        view: list[Any] = await session.transform_context(llm_request.contents)
-        llm_request.contents = [types.Content.model_validate(one) for one in view]
-
-
-class StandsAside(CompactionPlugin):
-    """Plans no call of its agents."""
-
-    async def before_model_callback(self, *, callback_context: Any, llm_request: LlmRequest) -> None:
-        return None
-
-
-class SharesOneConversation(CompactionPlugin):
-    """Takes all sessions for one."""
-
-    @staticmethod
-    def conversation_id(session: Session, agent: str, branch: str | None = None, scope: str | None = None) -> str:
-        return agent
-
-
-class AddsToTheRequest(CompactionPlugin):
-    """Leaves its mark in each request."""
-
-    async def before_model_callback(self, *, callback_context: Any, llm_request: LlmRequest) -> None:
-        llm_request.append_instructions(["You are compacted."])
-        await super().before_model_callback(callback_context=callback_context, llm_request=llm_request)
-
-
-@pytest.mark.parametrize(
-    ("broken", "fact", "hint"),
-    [
-        (StandsAside, "long_session", "raised ClientError"),
-        (CompactsWithoutTheModel, "overflow_once", "raised ClientError"),
-        (CompactsWithoutTheModel, "long_session", "no summary was asked of the conversation's own model"),
-        (SharesOneConversation, "interleaved", "two conversations must be two sessions"),
-        (AddsToTheRequest, "below_threshold", "differs from the framework's own in"),
-    ],
-)
-def test_a_broken_adapter_fails_the_fact_it_breaks(
-    broken: type[CompactionPlugin], fact: str, hint: str, provider: LoopbackProvider
-) -> None:
-    (checked,) = (one for one in ADAPTER_FACTS if str(one) == fact)
-    with pytest.raises(AssertionError, match=hint):
-        check_adapter(AgentHarness(provider, "gemini", broken), provider, checked)
 
 
 # -- methods by hand, recall

@@ -25,22 +25,19 @@ from agents.models.interface import ModelTracing
 from agents.run_config import CallModelData, ModelInputData
 from agents.usage import Usage
 from compaction_adapters.openai_agents import CompactionModelProvider, summarizer
-from compaction_adapters.openai_agents.models import read_response
 from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage, ResponseOutputText
 
 from compaction_hooks import CompactionController, CompactionSettings, ContextOverflowError
 from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.events import CompactionEvent, CompactionFinished
 from compaction_hooks.formats import OpenAIChatFormat, OpenAIResponsesFormat
-from compaction_hooks.testing import ADAPTER_FACTS, check_adapter
 from tests.adapters import server_compaction
 from tests.adapters.openai_agents_stage import Stage
 from tests.adapters.same_chain import chain
 from tests.adapters.stage import SECRET, WINDOW, CountingSummarizer
-from tests.adapters.test_openai_agents_kit import Harness
 from tests.conversations import PLAIN, prose
 from tests.data import needs_data, sessions
-from tests.provider import Answer, Call, LoopbackProvider
+from tests.provider import Answer, Call
 
 PAGE = "A page of the manual. " * 500
 
@@ -278,45 +275,6 @@ async def test_another_model_writes_the_summaries(stage: Stage) -> None:
     assert [request.is_summary for request in other.requests] != []
     assert {request.body["model"] for request in other.requests} == {"small"}
     assert not any(request.is_summary for request in side.requests)
-
-
-# -- broken adapters
-
-
-async def _send_whole(self: Any, call: Any, given: Any) -> Any:
-    return await call.send(given)
-
-
-async def _compact_only(self: Any, call: Any, given: Any) -> Any:
-    options = call.options()
-    view = await self._sessions.find(*self._place_of(call, given)).transform_context(given, **options)
-    return await call.send(view)
-
-
-async def _send_more(self: Any, call: Any, given: Any) -> Any:
-    return await call.send([{"role": "user", "content": "Be brief."}, *given])
-
-
-async def _share_one_session(self: Any, call: Any, given: Any) -> Any:
-    return await self._call("one", given, call.send, read_response, call.options())
-
-
-@pytest.mark.parametrize(
-    ("fact", "broken"),
-    [
-        ("below_threshold", _send_more),
-        ("long_session", _send_whole),
-        ("overflow_once", _compact_only),
-        ("interleaved", _share_one_session),
-    ],
-)
-def test_a_broken_adapter_fails_the_fact_that_it_breaks(
-    fact: str, broken: Any, provider: LoopbackProvider, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(CompactionModelProvider, "answer", broken)
-    (one,) = (each for each in ADAPTER_FACTS if each.name == fact)
-    with pytest.raises(AssertionError, match=fact):
-        check_adapter(Harness(provider, "responses"), provider, one)
 
 
 # -- one chain

@@ -280,13 +280,13 @@ async def test_a_summary_of_ten_megabytes_is_refused_by_its_length_alone() -> No
 
 
 @pytest.mark.parametrize("kind", ["rows", pytest.param("text", marks=pytest.mark.full), "command"])
-async def test_an_argument_of_ten_megabytes_takes_no_longer_than_a_few_times_to_read_it(kind: str) -> None:
+async def test_an_argument_of_megabytes_takes_no_longer_than_a_few_times_to_read_it(kind: str) -> None:
     """It took minutes to summarize, and its length is no reason: of 100 times as much not more is said."""
-    rows = [{"id": n, "name": f"item {n}", "path": f"src/m_{n}.py"} for n in range(200_000)]
+    rows = [{"id": n, "name": f"item {n}", "path": f"src/m_{n}.py"} for n in range(60_000)]
     argument: object = {
         "rows": rows,
         "text": json.dumps(rows),
-        "command": "cat <<'E' > a.py\nE\n; rm -rf x; " * 300_000,
+        "command": "cat <<'E' > a.py\nE\n; rm -rf x; " * 90_000,
     }[kind]
     messages = [
         user("go"),

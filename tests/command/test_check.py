@@ -111,7 +111,7 @@ def test_a_limit_that_is_not_measured_fails_unless_that_is_allowed(tmp_path: Pat
 def test_options_become_settings(
     options: list[str], settings: CompactionSettings, tmp_path: Path, capsys: Capture
 ) -> None:
-    file = write_sessions(tmp_path / "s.jsonl", [*long_conversation(40), *needy_conversation()])
+    file = write_sessions(tmp_path / "s.jsonl", [*long_conversation(15), *needy_conversation()])
     (session,) = read_sessions(file)
     plain, changed = (len(replay(session, window=8_000, settings=each).compactions) for each in (None, settings))
     assert plain != changed

@@ -1,15 +1,13 @@
 """The pages: links lead somewhere, docs/README.md lists every page, and every program on a page is run by a test."""
 
-import os
 import re
-import subprocess
-import sys
 import tomllib
 from pathlib import Path
 
 import pytest
 
 import compaction_hooks
+from tests.adapters import programs as adapters
 from tests.cases import folded
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -40,12 +38,12 @@ RUN_BY = {
     "docs/tutorial.md": "docs/test_docs_calls.py",
     "docs/write-a-policy.md": "docs/test_docs_settings.py",
     "docs/write-an-adapter.md": "docs/test_write_an_adapter.py",
-    **{f"docs/{extra}.md": "adapters/test_page_programs.py" for extra in TABLE if (DOCS / f"{extra}.md").is_file()},
-    "docs/migration.md": "adapters/test_page_programs.py",
-    "docs/native.md": "adapters/test_page_programs.py",
+    **{f"docs/{extra}.md": "adapters/programs.py" for extra in TABLE if (DOCS / f"{extra}.md").is_file()},
+    "docs/migration.md": "adapters/programs.py",
+    "docs/native.md": "adapters/programs.py",
     "docs/recipes.md": "adapters/test_recipes.py",
     "docs/recipes-services.md": "adapters/test_recipes.py",
-    "docs/tracing.md": "adapters/test_page_programs.py",
+    "docs/tracing.md": "adapters/programs.py",
 }
 """Whose programs are run where, in tests/."""
 
@@ -144,6 +142,18 @@ def test_every_program_of_a_page_is_run_by_a_test() -> None:
     assert not [test for test in RUN_BY.values() if not (ROOT / "tests" / test).is_file()]
 
 
+def test_every_page_that_shows_an_adapter_and_every_example_of_one_is_run() -> None:
+    shown = {page.stem for page in DOCS.glob("*.md") if "compaction_adapters" in "".join(programs(f"docs/{page.name}"))}
+    elsewhere = {"recipes", "recipes-services", "stores", "write-an-adapter"}
+    assert shown - elsewhere == {place.partition("#")[0] for place in adapters.PAGES}
+    sections = adapters.sections(text("docs/migration.md"))
+    assert {f"migration#{anchor}" for anchor in sections if adapters.programs(f"migration#{anchor}")} == {
+        place for place in adapters.PAGES if place.startswith("migration#")
+    }
+    found = {path.stem for path in adapters.FOLDER.glob("*.py") if "compaction_adapters" in path.read_text("utf-8")}
+    assert found - {"record_session"} == set(adapters.EXAMPLES)
+
+
 def test_the_page_of_overflow_errors_shows_the_output_of_its_program(capsys: pytest.CaptureFixture[str]) -> None:
     (program,) = programs("docs/overflow.md")
     exec(program, {"error": "prompt is too long: 213462 tokens > 200000 maximum"})
@@ -184,10 +194,13 @@ def test_only_the_package_has_its_version() -> None:
         ),
     ],
 )
-def test_a_page_shows_the_output_of_its_replay(page: str, arguments: str) -> None:
+def test_a_page_shows_the_output_of_its_replay(
+    page: str, arguments: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip("rich")
-    command = [sys.executable, "-m", "compaction_hooks.command", "replay", *arguments.split()]
-    environment = os.environ | {"COLUMNS": "80", "NO_COLOR": "1"}
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
+    app = pytest.importorskip("compaction_hooks.command.app", exc_type=ImportError)
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setenv("COLUMNS", "80")
+    assert app.run(["replay", *arguments.split()]) == 0
     shown = text(page).partition(f"compaction-hooks replay {arguments}\n```\n")[2].split("```\n")[1]
-    assert [line.rstrip() for line in done.stdout.rstrip().splitlines()] == shown.rstrip().splitlines()
+    assert [line.rstrip() for line in capsys.readouterr().out.rstrip().splitlines()] == shown.rstrip().splitlines()

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from compaction_hooks import ContextOverflowError
-from tests.cases import crossed
+from tests.cases import crossed, sampled
 from tests.conversations import assistant, call, prose, step, steps, system, talk, tool, user
 from tests.faults.harness import OVERFLOW, PATHS, SIDES, WINDOW, Chat, Path, Side, leaving_threads, rig
 
@@ -210,7 +210,7 @@ def test_megabytes_in_one_message(make: Callable[[int], list[Chat]], side: Side)
     check_run(side, "over the window", make(1_000_000))
 
 
-@pytest.mark.parametrize("side", SIDES)
+@pytest.mark.parametrize("side", sampled(SIDES, 1))
 def test_many_thousands_of_messages(side: Side) -> None:
     check_many(side, 6_000)
 

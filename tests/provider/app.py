@@ -3,7 +3,7 @@
 import asyncio
 import re
 import socket
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -141,10 +141,16 @@ def _endpoint(wire: _Wire, sides: Mapping[str, Side]) -> Callable[[Request], Awa
         if isinstance(reply, Rejection):
             return _error(wire, reply)
         if body.get("stream"):
-            return StreamingResponse(wire.events(reply, body), media_type=wire.stream_type)
+            return StreamingResponse(_without_threads(wire.events(reply, body)), media_type=wire.stream_type)
         return JSONResponse(wire.whole(reply, body))
 
     return endpoint
+
+
+async def _without_threads(events: Iterator[str | bytes]) -> AsyncIterator[str | bytes]:
+    """Yield the same: starlette takes each item of a plain iterator in a thread."""
+    for event in events:
+        yield event
 
 
 def _error(wire: _Wire, rejection: Rejection) -> Response:

@@ -15,11 +15,11 @@ from tests.provider.responses_wire import messages_of
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_history_goes_on_whatever_its_user_changes(kind: type[NativeRun]) -> None:
-    runs = {seed: kind(seed) for seed in range(50)}
+    runs = {seed: kind(seed) for seed in range(12)}
     for run in runs.values():
         run.steps(16)
     assert {seed: faults for seed, run in runs.items() if (faults := run.faults)} == {}
-    assert sum(run.natives for run in runs.values()) > 100
+    assert sum(run.natives for run in runs.values()) > 24
 
 
 def block(text: str) -> dict[str, Any]:

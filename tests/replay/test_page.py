@@ -8,6 +8,7 @@ import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -102,6 +103,12 @@ def example() -> RecordedSession:
     return recorded
 
 
+@cache
+def example_report() -> ReportData:
+    """Return the report of the example in a window of 16k; it is not to be changed."""
+    return report(example(), window=16_000)
+
+
 # -- what a call sent
 
 
@@ -153,7 +160,7 @@ def test_the_page_knows_what_every_call_sent(
 
 
 def test_every_message_is_told_by_what_a_compaction_did_to_it() -> None:
-    (found,) = report(example(), window=16_000)["sessions"]
+    (found,) = example_report()["sessions"]
     first, second, third, *_ = found["compactions"]
     assert first["messages"]["cleared"] == "4, 6–8, 10–11, 15–17, 19, 24, 29"
     assert second["messages"] == {
@@ -197,7 +204,7 @@ def test_words_that_are_pinned_without_the_result_in_their_message_are_told_to_b
 
 def test_an_identifier_that_was_lost_has_the_handle_that_recalls_it() -> None:
     recorded = example()
-    (found,) = report(recorded, window=16_000)["sessions"]
+    (found,) = example_report()["sessions"]
     compaction = found["compactions"][2]
     sending = CompactionController(context_window=16_000, format=recorded.format).session("s")
     for index in found["conversation"]["calls"][: compaction["call"]]:
@@ -281,7 +288,7 @@ def test_the_policy_allows_the_script_and_the_style_of_the_page_and_nothing_else
 
 
 def test_the_page_loads_nothing_and_has_no_handler_and_no_style_in_an_attribute() -> None:
-    page = Page(write_report(report(example(), session(forgetful_conversation()), window=16_000)))
+    page = Page(write_report(report(session(forgetful_conversation()), session(long_conversation(tokens=4_000)))))
     assert not [name for name in page.attributes if name.startswith("on")]
     assert page.attributes.isdisjoint({"src", "srcset", "action", "style", "xlink:href", "srcdoc", "data"})
     assert set(page.tags).isdisjoint({"a", "iframe", "img", "object", "embed", "form", "base"})
@@ -293,16 +300,17 @@ def test_the_page_loads_nothing_and_has_no_handler_and_no_style_in_an_attribute(
 
 
 def test_the_data_of_the_page_is_read_back_as_it_was() -> None:
-    data = report(example(), session(forgetful_conversation()))
+    data = report(session(forgetful_conversation()), session(long_conversation(tokens=4_000)))
     code = Page(write_report(data)).code
     read = [json.loads(code[f"script conversation-{n}"]) for n in range(2)]
     assert read == [found["conversation"] for found in data["sessions"]]
 
 
 def test_the_same_sessions_make_the_same_page_and_the_same_chart() -> None:
-    once, again = (report(example(), window=16_000) for _ in range(2))
+    recorded = session(forgetful_conversation(between=BETWEEN))
+    once, again = (report(recorded) for _ in range(2))
     assert write_report(once) == write_report(again)
-    charts = [write_chart(chart_of(replay(example(), window=16_000))) for _ in range(2)]
+    charts = [write_chart(chart_of(replay(recorded, window=WINDOW))) for _ in range(2)]
     assert charts[0] == charts[1]
 
 
@@ -337,7 +345,8 @@ def test_without_text_no_word_of_the_conversation_is_in_the_file() -> None:
         skipped=("line 7: gnu",),
         model="gpt-5",
     )
-    page = write_report(report(recorded, with_text=False, window=16_000))
+    data = report(recorded, with_text=False, window=16_000)
+    page = write_report(data)
     own = " ".join(file.read_text(encoding="utf-8") for file in SOURCES if file.is_file()).lower()
     own += "assistant leave alone stay"  # a role, and words of the controller's reasons
     words = {word for word in re.findall(r"[^\W\d][\w-]{3,}", json.dumps(recorded.messages)) if word.lower() not in own}
@@ -347,7 +356,7 @@ def test_without_text_no_word_of_the_conversation_is_in_the_file() -> None:
     shown = "\n".join([*told.words, *told.code.values(), *told.comments])
     assert not [word for word in words if word in shown]
     assert "no text of a conversation" in page.splitlines()[0]
-    (with_text,), (without,) = (report(recorded, with_text=has, window=16_000)["sessions"] for has in (True, False))
+    (with_text,), (without,) = (found["sessions"] for found in (report(recorded, window=16_000), data))
     assert without["totals"] == with_text["totals"]
     assert [each["counts"] for each in without["compactions"]] == [each["counts"] for each in with_text["compactions"]]
     assert without["conversation"]["sent"] == with_text["conversation"]["sent"]

@@ -2,6 +2,7 @@
 
 import asyncio
 import unittest
+from itertools import islice
 
 import pytest
 
@@ -44,7 +45,7 @@ def test_a_fact_that_does_not_apply_is_a_skip(need: str, provider: LoopbackProvi
         check_adapter(Bare(), provider, FACTS[need])
 
 
-@pytest.mark.parametrize("fact", sampled([fact for fact in ADAPTER_FACTS if fact.needs != "history"], 4), ids=str)
+@pytest.mark.parametrize("fact", sampled([fact for fact in ADAPTER_FACTS if fact.needs != "history"], 2), ids=str)
 def test_forms_that_persist_have_the_other_facts(fact: AdapterFact, provider: LoopbackProvider) -> None:
     """For example a node that trims the host's own messages: only the fact about the history is skipped."""
 
@@ -66,9 +67,7 @@ def test_a_session_that_fits_the_window_shows_nothing(provider: LoopbackProvider
 
 @needs_data
 def test_recorded_sessions_run_to_their_end(provider: LoopbackProvider) -> None:
-    scripts = [script for _, script in read_scripts("openhands*", minimum_tokens=20_000)]
-    assert len(scripts) > 5
-    for script in scripts:
+    for _, script in islice(read_scripts("openhands*", minimum_tokens=20_000), 2):
         check_session(PlainHarness(), provider, script)
 
 
