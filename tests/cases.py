@@ -24,22 +24,20 @@ def sampled(values: Iterable[Any], fast: int) -> list[Any]:
 def crossed(**axes: Iterable[Any]) -> pytest.MarkDecorator:
     """Parametrize by every combination of these values, the longest axis first.
 
-    The fast suite takes each value of the longest axis and each combination of the other axes at least once.
+    The fast suite takes each value of each axis at least once.
     """
-    values = {name: list(axis) for name, axis in axes.items()}
-    (longest, rows), *rest = sorted(values.items(), key=lambda axis: -len(axis[1]))
-    others = list(itertools.product(*(axis for _, axis in rest)))
-    taken = {(turn % len(rows), turn % len(others)) for turn in range(max(len(rows), len(others)))}
+    ordered = sorted(((name, list(axis)) for name, axis in axes.items()), key=lambda axis: -len(axis[1]))
+    names, columns = [name for name, _ in ordered], [axis for _, axis in ordered]
+    taken = [tuple(axis[turn % len(axis)] for axis in columns) for turn in range(len(columns[0]))]
     cases = [
         pytest.param(
-            *(row, *other),
-            id="-".join(getattr(value, "__name__", str(value)) for value in (row, *other)),
-            marks=() if (first, second) in taken else pytest.mark.full,
+            *case,
+            id="-".join(getattr(value, "__name__", str(value)) for value in case),
+            marks=() if case in taken else pytest.mark.full,
         )
-        for first, row in enumerate(rows)
-        for second, other in enumerate(others)
+        for case in itertools.product(*columns)
     ]
-    return pytest.mark.parametrize((longest, *(name for name, _ in rest)), cases)
+    return pytest.mark.parametrize(names, cases)
 
 
 def folded(name: str, cases: Mapping[str, Any] | Iterable[Any]) -> Callable[[Test], Test]:

@@ -18,8 +18,8 @@ MODEL = "claude-opus-5-5"
 OTHER = "claude-fable-5-1"
 RESULT = "line of the file that was asked for\n" * 40
 REQUEST = "Read all parts, one after the other."
-SETTINGS = CompactionSettings(keep_recent_tokens=1_500, clear_tool_results=False)
-KEYWORDS: dict[str, Any] = {"context_window": 7_000, "settings": SETTINGS}
+SETTINGS = CompactionSettings(keep_recent_tokens=1_000, clear_tool_results=False)
+KEYWORDS: dict[str, Any] = {"context_window": 5_500, "settings": SETTINGS}
 """The keywords of a controller, by which it compacts every few steps."""
 
 
@@ -74,7 +74,7 @@ def is_block(head: Any) -> bool:
 
 async def check_long_run(native: NativeSide, steps: Steps) -> None:
     """Check that a run goes on behind the newest block, word for word and with the header, and is never refused."""
-    await steps(30)
+    await steps(24)
     assert len(native.blocks) >= 3
     assert native.side.rejections == []
     heads = [head for head in native.heads if is_block(head)]

@@ -161,11 +161,11 @@ def test_a_controller_of_any_format_is_shared() -> None:
 
 
 def test_a_system_prompt_and_tools_count() -> None:
-    prompt = SystemMessage("Mind the rules of the house. " * 1_500)
+    prompt = SystemMessage("Mind the rules of the house. " * 1_700)
     messages = asked(4)
     for counted in (
         {"system": prompt},
-        {"tools": [heavy_tool(24_000), {"type": "function", "function": {"name": "f"}}]},
+        {"tools": [heavy_tool(28_000), {"type": "function", "function": {"name": "f"}}]},
     ):
         node = node_of(**counted)
         assert is_summary(node.invoke({"messages": messages})[VIEW][0])

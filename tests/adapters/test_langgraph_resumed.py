@@ -172,7 +172,7 @@ async def test_several_sends_to_one_node_in_a_step_work(stage: Stage, how: str, 
     await run(graph, said("Go."), how, thread())
     assert len(summarizer.asked) == len(records_in(graph)) == 3
     views = [texts(request.messages) for request in side.model_requests]
-    assert sorted("Case 29 " in view for view in views) == ([False, False, True] if target == "model" else [False])
+    assert sorted("Question 29" in view for view in views) == ([False, False, True] if target == "model" else [False])
 
 
 def test_of_several_views_of_one_step_none_is_stored() -> None:

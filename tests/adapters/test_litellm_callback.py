@@ -236,6 +236,7 @@ def test_importing_the_wrapper_imports_no_litellm() -> None:
     assert run(program) == "False with_compaction"
 
 
+@pytest.mark.full  # importing litellm takes seconds
 def test_importing_the_callback_opens_no_connection_and_leaves_the_environment_alone() -> None:
     program = (
         "before = dict(os.environ)\n"

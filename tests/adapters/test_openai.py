@@ -80,7 +80,7 @@ async def test_a_long_run_goes_on_behind_the_newest_items_word_for_word_and_is_n
     run: Run, mode: Any
 ) -> None:
     run.compactor.mode = mode
-    await run.steps(36)
+    await run.steps(24)
     assert len(run.windows) >= 3
     assert run.native.side.rejections == []
     newest = run.windows[-1]
