@@ -440,7 +440,10 @@ def docs(session: nox.Session) -> None:
 
 @nox.session
 def benchmark(session: nox.Session) -> None:
-    """The figures of docs/: time and money next to peers, estimates, summaries, stable prefixes. `-- --quick`: time, short."""
+    """The figures of docs/: time and money next to peers, estimates, summaries, stable prefixes; time next to clients, with guards.
+
+    `-- --quick`: time alone, and with a shorter history.
+    """
     install(session, "test", "benchmark")
     install_rank_files(session)
     environments = Path(session.create_tmp()) / "peers"
@@ -452,6 +455,7 @@ def benchmark(session: nox.Session) -> None:
         for module in ("estimates", "probes", "recall", "money.stability"):
             session.run("python", "-m", f"tests.benchmarks.{module}")
         session.run("python", "-m", "tests.benchmarks.money", "--environments", str(environments))
+    session.run("python", "-m", "tests.benchmarks.share")  # last, since it fails if a guard is broken
 
 
 def _make_environment(session: nox.Session, folder: Path, group: str) -> None:

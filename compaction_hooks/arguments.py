@@ -264,15 +264,17 @@ def check_messages(messages: object) -> None:
     """
     if isinstance(messages, Sequence) and not isinstance(messages, str | bytes):
         return
-    found = type(messages).__name__
+
+    given = type(messages).__name__
     fixes = (
         (Mapping, "write [message]"),
         (str, "write [message]"),
         (Awaitable, "await it"),
         (Iterable, "write list(messages)"),
     )
+
     fix = next((f": {fix}" for kind, fix in fixes if isinstance(messages, kind)), "")
-    raise ConfigurationError(f"messages must be the list of the conversation's messages, not {found}{fix}")
+    raise ConfigurationError(f"messages must be the list of the conversation's messages, not {given}{fix}")
 
 
 def format_value(value: object) -> str:

@@ -80,8 +80,8 @@ class Value:
         return hash(_read_compared(cast("Any", self.__class__))(self))
 
     def __repr__(self) -> str:
-        shown = [f"{each.name}={getattr(self, each.name)!r}" for each in fields(cast("Any", self)) if each.repr]
-        return f"{type(self).__qualname__}({', '.join(shown)})"
+        pairs = [f"{each.name}={getattr(self, each.name)!r}" for each in fields(cast("Any", self)) if each.repr]
+        return f"{type(self).__qualname__}({', '.join(pairs)})"
 
 
 @cache

@@ -80,7 +80,6 @@ def is_native_refusal(error: object) -> bool:
     >>> is_native_refusal("Error code: 400 - `compaction` is not one of the expected content block types")
     True
     """
-
     texts = [
         text
         for evidence in read_chain(error)

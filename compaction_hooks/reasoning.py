@@ -191,7 +191,6 @@ def is_reasoning_refusal(error: object) -> bool:
     >>> is_reasoning_refusal("messages.1.content.0: The block is bound to a different conversation.")
     True
     """
-
     return any(map(_refuses, read_chain(error)))
 
 

@@ -191,6 +191,7 @@ class CompactionSettings(Value):
             value = getattr(self, name)
             if getattr(self, other) is not None and value != getattr(CompactionSettings, name):
                 raise ConfigurationError(f"{name}={value!r} and {other}= exclude one another: {fix}")
+
         self._check_keep()
         strategies = {f"strategies[{place}]": strategy for place, strategy in enumerate(self.strategies or ())}
         arguments.check(dict.fromkeys(strategies, arguments.STRATEGY), strategies)
@@ -203,6 +204,7 @@ class CompactionSettings(Value):
             raise ConfigurationError(
                 f"keep_recent_tokens={tokens} and keep_recent_ratio={ratio} exclude one another: set one"
             )
+
         for written, part in self.triggers.items():
             fix = f"is above {written}: keep less or raise the trigger"
             if tokens is not None and isinstance(part, TokensTrigger) and tokens > part.tokens:
@@ -244,12 +246,15 @@ class CompactionSettings(Value):
         input_limit = window - min(requested, window - 1)
         trigger = min(threshold_of(self.effective_trigger, window), input_limit)
         target = int(trigger * TARGET_RATIO)
+
         keep = self.keep_recent_tokens or default_keep_tokens(window)
         if self.keep_recent_ratio is not None:
             keep = int(window * self.keep_recent_ratio)
+
         summary = min(self.max_summary_tokens, int(window * SUMMARY_RATIO), int(target * SUMMARY_TARGET_RATIO))
         if self.summarizer_window is not None:
             summary = min(summary, int(self.summarizer_window * SUMMARY_SUMMARIZER_RATIO))
+
         return Budget(
             window=window,
             input_limit=input_limit,
@@ -284,10 +289,12 @@ class ModelSettings:
         self._is_one = not isinstance(given, Mapping)
         given = given if isinstance(given, Mapping) else {ALL_MODELS: given or CompactionSettings()}
         self._by_pattern = {**given, ALL_MODELS: given.get(ALL_MODELS) or CompactionSettings()}
+
         for pattern, settings in self._by_pattern.items():
             arguments.check({"settings": _PATTERN}, {"settings": pattern})
             name = f"settings[{pattern!r}]"
             arguments.check({name: _SETTINGS}, {name: settings})
+
         patterns = [*self._by_pattern]
         if ALL_MODELS in patterns[:-1]:
             late = patterns[patterns.index(ALL_MODELS) + 1]
@@ -309,6 +316,8 @@ class ModelSettings:
         return "" if self._is_one else f"settings[{self._find(model)[0]!r}]: "
 
     def _find(self, model: str | None) -> tuple[str, CompactionSettings]:
+        if len(self._by_pattern) == 1:
+            return ALL_MODELS, self._by_pattern[ALL_MODELS]
 
         names = [*names_of(model.strip().lower())] if model is not None else [""]
         return next(

@@ -80,6 +80,7 @@ class TiktokenEstimator:
         name = [*names_of(model.strip().lower())][-1]
         if _O200K_NAME.match(name):
             return newest
+
         try:
             return cls(str(importlib.import_module("tiktoken").encoding_name_for_model(name)))
         except KeyError:
@@ -114,6 +115,7 @@ def _load(encoding: str) -> _Tokenizer | None:
     constructor = importlib.import_module("tiktoken_ext.openai_public").ENCODING_CONSTRUCTORS[encoding]
     # tiktoken's own function, which knows name, hash and pattern, with ours in place of its loader, which downloads.
     offline = FunctionType(constructor.__code__, {**constructor.__globals__, "load_tiktoken_bpe": _read_ranks})
+
     try:
         tokenizer: _Tokenizer = importlib.import_module("tiktoken").Encoding(**offline())
     except FileNotFoundError:

@@ -6,7 +6,7 @@ Behaviour: https://platform.claude.com/docs/en/build-with-claude/compaction-on-d
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from compaction_adapters.kit import (
     ANTHROPIC_BETA,
@@ -25,15 +25,13 @@ from compaction_hooks.native import Issuer
 
 try:
     from anthropic import Anthropic, AsyncAnthropic
+    from anthropic.types import Message
 except ModuleNotFoundError as error:
     if (error.name or "").partition(".")[0] != "anthropic":
         raise
     raise MissingExtraError("compaction_adapters.anthropic", "Anthropic's client", "anthropic") from error
 
 __all__ = ["BETA", "native", "summarizer"]
-
-if TYPE_CHECKING:
-    from anthropic.types import Message
 
 BETA: Final = ANTHROPIC_BETA
 """The value of the `anthropic-beta` header for a request that asks for the item or has it in its messages."""

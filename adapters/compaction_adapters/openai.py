@@ -7,7 +7,7 @@ https://docs.x.ai/developers/advanced-api-usage/context-compaction (read 2026-11
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from compaction_adapters.kit import (
     REASONING_TOKENS,
@@ -23,15 +23,13 @@ from compaction_hooks.native import Issuer
 
 try:
     from openai import AsyncOpenAI, OpenAI
+    from openai.types.chat import ChatCompletion
 except ModuleNotFoundError as error:
     if (error.name or "").partition(".")[0] != "openai":
         raise
     raise MissingExtraError("compaction_adapters.openai", "OpenAI's client", "openai") from error
 
 __all__ = ["native", "summarizer"]
-
-if TYPE_CHECKING:
-    from openai.types.chat import ChatCompletion
 
 
 def summarizer(client: OpenAI | AsyncOpenAI, model: str | None = None, **options: Any) -> Summarizer:

@@ -69,6 +69,7 @@ def _attributes(event: CompactionFinished | CompactionFailed) -> dict[str, str |
         **_figures(event),
         **_usage(event.usage),
     }
+
     if event.session_id != _UNNAMED:
         attributes["gen_ai.conversation.id"] = event.session_id
     if isinstance(event, CompactionFinished):

@@ -138,6 +138,7 @@ class _Table:
             lent = self._connection()
             if isinstance(lent, AbstractAsyncContextManager):
                 return self._run_async(lent, statement, values)
+
             with lent as connection:
                 try:
                     return _rows(connection, statement, values)

@@ -48,6 +48,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # the terminal may lack the characters of a summary
+
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
         code = int(app(given or ["--help"], prog_name="compaction-hooks", standalone_mode=False) or 0)

@@ -16,6 +16,7 @@ def report(batch: Batch) -> dict[str, object]:
     settings = batch.settings
     outcomes = [summarize(each.name, [one.replays[at] for one in batch.done]) for at, each in enumerate(settings)]
     names = [setting.name for setting in settings]
+
     return {
         "version": VERSION,
         "sessions": [

@@ -63,15 +63,18 @@ def replay_files(paths: Sequence[Path], job: Job) -> Batch:
     with _save_stdin(paths) as saved:
         files = [found for path in saved for found in _find_files(path)]
         read = [*_in_parallel(files, job)] if _is_parallel(files, job) else [*_one_by_one(files, job)]
+
     errors = [line for each in read for line in each.errors]
     ignored = tuple(each.ignored for each in read if each.ignored)
     numbers, played = _choose_settings([one for each in read for one in each.played], len(job.settings))
     if not errors and not played:
         problem = f"no session in it ({pluralize(len(ignored), 'other file')})" if ignored else "no session in it"
         errors.append(str(ReplayError(paths[0], problem, "name the folder of your agent's sessions")))
+
     lines = tuple(" ".join(clean(line).split()) for line in errors)
     for line in lines:
         sys.stderr.write(f"error: {line}\n")
+
     done = tuple(_pick(each, numbers) for each in played)
     return Batch(settings=tuple(job.settings[number] for number in numbers), done=done, errors=lines, ignored=ignored)
 
@@ -225,8 +228,10 @@ def _replay_file(job: Job, found: _Found, bar: _Bar | None = None) -> _File:
         errors.append(str(error))
     except ReplayError as error:
         errors.append(str(error))
+
     if bar is not None:
         bar.set_total(sum(len(call_indexes(session)) for session in sessions) * len(job.settings))
+
     played: list[_Played] = []
     for session in sessions:
         replays: dict[int, Replay] = {}
@@ -236,6 +241,7 @@ def _replay_file(job: Job, found: _Found, bar: _Bar | None = None) -> _File:
                 errors.append(f"{file}: session {session.id}: {replayed}")
             else:
                 replays[number] = replayed
+
         if replays:
             kept = session if job.details else replace(session, messages=(), tools=(), calls=(), system=None)
             window = window_of(session) if job.settings[0].window is None else None

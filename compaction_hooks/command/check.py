@@ -117,6 +117,7 @@ def _sum_up(checked: Sequence[CheckedSession], compactions: int, errors: int, al
     failed = sum(_fails(each, allow_unmeasured) for each in checked)
     unmeasured = sum(finding.verdict is Verdict.NOT_MEASURED for each in checked for finding in each.findings)
     outcome = f"{len(checked) - failed} passed, {failed} failed"
+
     parts = [f"{pluralize(len(checked), 'session')}, {pluralize(compactions, 'compaction')}: {outcome}"]
     if unmeasured:
         parts.append(f"{pluralize(unmeasured, 'limit')} not measured")

@@ -32,10 +32,12 @@ def print_batch(console: Console, batch: Batch, *, details: bool, shows_summarie
             for setting, replay in zip(batch.settings, done.replays, strict=True):
                 title = done.file if len(batch.settings) == 1 else f"{done.file}, {setting.name}"
                 print_session(console, title, done, replay, shows_summaries=shows_summaries)
+
     if len(batch.settings) > 1 and batch.done:
         _print_settings(console, batch)
     elif len(batch.done) > 1:
         _print_sessions(console, batch.done, shows_all=details)
+
     if batch.ignored:
         names = ", ".join(clean(Path(name).name) for name in batch.ignored[:SHOWN_FILES])
         more = ", ..." if len(batch.ignored) > SHOWN_FILES else ""
@@ -50,11 +52,13 @@ def _print_sessions(console: Console, done: Sequence[Done], *, shows_all: bool) 
     console.print(Text(headline(outcome), style=HEAD))
     console.print(Text(_describe_windows(done)))
     console.print()
+
     by_size = sorted(done, key=lambda one: one.replays[0].totals.tokens_without, reverse=True)
     shown = by_size if shows_all else by_size[:SHOWN_SESSIONS]
     rows = [_total_cells(summarize("", [one.replays[0]])) for one in shown]
     sums = _total_cells(outcome)
     headings = [heading for heading in sums if sums[heading] or any(row[heading] for row in rows)]
+
     made = table("\nsession", *headings, gap=gap_of(console.width))
     for one, row in zip(shown, rows, strict=True):
         made.add_row(Text(clean(one.session.id)), *(row[heading] for heading in headings))
@@ -64,6 +68,7 @@ def _print_sessions(console: Console, done: Sequence[Done], *, shows_all: bool) 
     made.add_row("all", *(sums[heading] for heading in headings), style=HEAD)
     console.print(made)
     console.print()
+
     console.print(Text(_describe_money(outcome.money, len(done))))
     if not shows_all:
         console.print("--details shows each session.", style="dim")
@@ -74,6 +79,7 @@ def _describe_windows(done: Sequence[Done]) -> str:
     calls = sum(len(one.replays[0].calls) for one in done)
     span = short(windows[0]) if len(windows) == 1 else f"{short(windows[0])} to {short(windows[-1])}"
     unknown = sum(one.window is not None and not one.window.is_known for one in done)
+
     if done[0].window is None:
         origin = ""
     elif unknown == len(done):
@@ -81,6 +87,7 @@ def _describe_windows(done: Sequence[Done]) -> str:
     else:
         default = f"; {short(DEFAULT_WINDOW)} for {unknown:,} whose model is unknown"
         origin = " of the recorded models" + (default if unknown else "")
+
     return f"{pluralize(calls, 'call')} in windows of {span}{origin}."
 
 
@@ -135,6 +142,7 @@ def _describe_money(money: Sequence[Money], sessions: int) -> str:
             f"{short(sent.written)} written to the cache, {short(sent.plain)} uncached, {short(sent.output)} of answers"
             + (f"; summaries by the model would add {dollars(each.summaries)}" if each.summaries else "")
         )
+
     left_out = sessions - money[0].sessions if money else 0
     if left_out and not money[0].model:
         lines.append(f"left out: {pluralize(left_out, 'session')} whose model has no known price")
@@ -150,17 +158,21 @@ def _print_settings(console: Console, batch: Batch) -> None:
         summarize(setting.name, [one.replays[number] for one in batch.done])
         for number, setting in enumerate(batch.settings)
     ]
+
     title = batch.done[0].file if len(batch.done) == 1 else f"All {len(batch.done):,} sessions"
     console.print(rule(f"{title}, {pluralize(len(batch.settings), 'setting')}", console.width))
+
     names = [", ".join(setting.options.values()) for setting in batch.settings]
     rows = [_setting_cells(batch, number, outcome) for number, outcome in enumerate(outcomes)]
     names, rows = [UNCOMPACTED, *names], [_uncompacted_cells(outcomes[0]), *rows]
     headings = _choose_columns([", ".join(batch.settings[0].options), *names], rows, console.width)
+
     made = table(f"\n{', '.join(batch.settings[0].options)}", *headings, gap=gap_of(console.width))
     for name, row in zip(names, rows, strict=True):
         made.add_row(Text(name, no_wrap=True), *(row.get(heading, "") for heading in headings))
     console.print(made)
     console.print()
+
     console.print(Text(advise(outcomes), style=HEAD))
     left_out = len(batch.done) - outcomes[0].money[0].sessions if outcomes[0].money else 0
     if left_out:
@@ -175,6 +187,7 @@ def _choose_columns(names: Sequence[str], rows: Sequence[Mapping[str, str]], wid
         heading: max(len(cell) for cell in (*heading.split("\n"), *(row.get(heading, "") for row in rows)))
         for heading in headings
     }
+
     first = max(map(len, names))
     for dropped in DROPPED:
         if first + sum(widths[heading] + gap_of(width) for heading in headings) <= width:

@@ -41,11 +41,14 @@ def write_junit(
                 _add_outcome(case, "failure", finding.why, finding.verdict.value)
             elif finding.verdict is Verdict.NOT_MEASURED:
                 _add_outcome(case, "skipped", finding.why, finding.verdict.value)
+
     for error in errors:
         file = error.partition(": ")[0].partition(", line ")[0]
         _add_outcome(_add_case(suite, file, "replay"), "error", error, "not replayed")
+
     for name, kind in (("tests", "testcase"), ("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
         suite.set(name, str(sum(1 for _ in suite.iter(kind))))
+
     suites = Element("testsuites")
     suites.append(suite)
     path.parent.mkdir(parents=True, exist_ok=True)

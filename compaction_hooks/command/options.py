@@ -104,6 +104,7 @@ def _setting(texts: Mapping[str, str], reserve: int, compared: Sequence[str]) ->
     keep = parse_number("--keep", texts["keep"]) if texts["keep"] else None
     if window is not None and keep is not None and keep > window:
         raise _bad("--keep", f"{texts['keep']} is above the window of {texts['window']}; keep less")
+
     try:
         settings = CompactionSettings(
             reserve_tokens=reserve, keep_recent_tokens=keep, trigger_ratio=trigger.ratio, trigger_tokens=trigger.tokens
@@ -152,6 +153,7 @@ def _parse_trigger(text: str, window: int | None) -> _Trigger:
         if window is not None and tokens > window:
             raise _bad("--trigger", f"{text} is above the window of {short(window)}; lower it")
         return _Trigger(tokens=tokens)
+
     try:
         part = float(text.removesuffix("%")) / 100
     except ValueError:

@@ -87,6 +87,7 @@ def columns(without: Sequence[int], sent: Sequence[int], compacted: frozenset[in
         first = place * len(sent) // count
         last = max(first + 1, (place + 1) * len(sent) // count)
         unmarked = range(max(first, marked), last)
+
         found.append(
             Column(
                 sent=max(sent[first:last]),
@@ -95,6 +96,7 @@ def columns(without: Sequence[int], sent: Sequence[int], compacted: frozenset[in
             )
         )
         marked = last
+
     return found
 
 
@@ -110,11 +112,13 @@ def plot(
     margin = max(len(text) for _, text in labels)
     label_of_row = {_row(tokens, top): text for tokens, text in reversed(labels)}
     lines = {_row(trigger, top): (glyphs.trigger, Ink.TRIGGER), _row(window, top): (glyphs.window, Ink.WINDOW)}
+
     rows: list[list[Cell]] = []
     for row in range(HEIGHT_ROWS - 1, -1, -1):
         label = label_of_row.get(row, "")
         head: list[Cell] = [(label.rjust(margin), Ink.LABEL), (glyphs.side if label else " ", Ink.LABEL)]
         rows.append(head + [_cell(column, row, top, lines.get(row, (" ", Ink.NOTHING)), glyphs) for column in drawn])
+
     marks: list[Cell] = [
         (glyphs.mark, Ink.COMPACTION) if column.has_compaction else (glyphs.axis, Ink.LABEL) for column in drawn
     ]

@@ -79,8 +79,10 @@ def records(
             raise ConfigurationError(
                 "--delete needs an ID or a --prefix; to delete everything, delete the file or table"
             )
+
         opened = open_store(store, redis_prefix)
         conversations = _select(opened, id, prefix)
+
         if delete:
             if _may_delete(conversations, is_confirmed=yes):
                 _delete(opened, id, prefix)

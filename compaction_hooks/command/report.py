@@ -50,12 +50,14 @@ def report(
     except MissingExtraError as missing:
         sys.stderr.write(f"error: {missing}\n")
         raise typer.Exit(BAD_INPUT) from None
+
     batch = _replay(files, windows, triggers, keeps, reserve)
     if batch.done:
         replays = [(done.file, done.session, done.replays[0]) for done in batch.done]
         _write(output, write_report(read_report(replays, with_text=not no_text)))
         holds = HOLDS_NUMBERS if no_text else HOLDS_TEXT
         typer.echo(f"{clean(str(output))}: {pluralize(len(replays), 'session')}. {holds}")
+
     raise typer.Exit(BAD_INPUT if batch.errors else 0)
 
 

@@ -84,11 +84,13 @@ def print_table(console: Console, conversations: Sequence[StoredConversation]) -
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("summary\nby")
     table.add_column("\nbytes", justify="right", no_wrap=True)
+
     for each in conversations:
         table.add_row(Text(clean(each.id)), str(len(each.records)), *_newest_cells(each.newest), f"{each.size_bytes:,}")
     if conversations:
         console.print(table)
         console.print()
+
     console.print(Text(_count(conversations)))
 
 
@@ -127,16 +129,19 @@ def print_records(console: Console, conversation: StoredConversation, *, shows_t
     """Print each record in words."""
     for record in conversation.records:
         console.print(Rule(Text(_title(record), style="dim"), align="left", style="dim", characters="-"))
+
         grid = Table.grid(padding=(0, 2))
         grid.add_column(style="bold", no_wrap=True)
         grid.add_column(overflow="fold")
         for heading, text in _note_facts(record) if record.is_note else _facts(record):
             grid.add_row(heading, Text(clean(text)))
         console.print(grid)
+
         if shows_text and record.summary:
             console.print()
             console.print(Text(clean(record.summary)))
         console.print()
+
     console.print(Text(_count([conversation])))
 
 
@@ -150,6 +155,7 @@ def _facts(record: CompactionRecord) -> Iterator[tuple[str, str]]:
     unseen = f", {record.unseen_message_count:,} of them by rule" if record.unseen_message_count else ""
     yield "Summarized", covered + unseen
     yield "Summary by", _author(record)
+
     if record.usage is not None and record.usage.input_tokens:
         usage = record.usage
         yield (
@@ -157,6 +163,7 @@ def _facts(record: CompactionRecord) -> Iterator[tuple[str, str]]:
             f"{usage.input_tokens:,} tokens read ({usage.cache_read_tokens:,} cached), {usage.output_tokens:,} written"
             + (", by estimate" if usage.is_estimate else ""),
         )
+
     if shortened := _describe_reductions(record):
         yield "Made smaller", shortened
     if record.pins:

@@ -14,6 +14,7 @@ from compaction_hooks.command.done import Done
 from compaction_hooks.command.plot import ASCII, UNICODE, Cell, Ink, columns, plot, upper_edge
 from compaction_hooks.replay.compare import headline, summarize
 from compaction_hooks.replay.numbers import dollars, percent, pluralize, short
+from compaction_hooks.replay.recorded import RecordedSession
 from compaction_hooks.replay.replayed import Cost, Replay, ReplayedCompaction
 
 SHOWN_NOTES = 3
@@ -50,12 +51,14 @@ def print_session(console: Console, title: str, done: Done, replay: Replay, *, s
     if replay.calls:
         console.print(Text(_describe_calls(replay)))
     console.print()
+
     if replay.compactions or replay.unfit:
         console.print(_Plot(replay))
         console.print()
     if replay.compactions:
         console.print(_compaction_table(replay.compactions, console.width))
         console.print()
+
     console.print(_facts(_findings(done, replay)))
     for compaction in replay.compactions if shows_summaries else ():
         console.print()
@@ -82,6 +85,7 @@ def _describe_calls(replay: Replay) -> str:
     if not replay.compactions and not replay.unfit:
         largest = short(max(call.tokens_sent for call in replay.calls))
         return f"{calls}, the largest with {largest} tokens, in a window of {window}."
+
     sentences = [f"{calls} in a window of {window}, {pluralize(totals.compactions, 'compaction')}."]
     if totals.compactions:
         it = "it" if totals.compactions == 1 else "them"
@@ -95,11 +99,23 @@ def _describe_calls(replay: Replay) -> str:
 
 def _findings(done: Done, replay: Replay) -> Iterator[tuple[str, str]]:
     """Yield the lines below the table, each with its heading."""
-    session, totals = done.session, replay.totals
+    yield from _describe_session(done, replay)
+    yield from _describe_outcome(replay)
+    yield from _describe_bill(replay)
+    yield from _explain_figures(done.session, replay)
+
+
+def _describe_session(done: Done, replay: Replay) -> Iterator[tuple[str, str]]:
+    session = done.session
     kind = f"{session.format_name}, {session.model}" if session.model else session.format_name
     yield "Session", clean(f"{session.id} ({kind}, {pluralize(done.messages, 'message')})")
     if done.window is not None:
         yield "Window", clean(f"{short(replay.window)}, {done.window.why}")
+
+
+def _describe_outcome(replay: Replay) -> Iterator[tuple[str, str]]:
+    """Yield the tokens sent, the calls that stayed too large, and how much of the session the compactions kept."""
+    totals = replay.totals
     if replay.compactions:
         yield (
             "Tokens sent",
@@ -112,22 +128,31 @@ def _findings(done: Done, replay: Replay) -> Iterator[tuple[str, str]]:
     if replay.put_off:
         reasons = ", ".join(f"{why} ({count}x)" for why, count in replay.put_off.items())
         yield "Put off", clean(f"over the trigger but inside the window: {reasons}")
+
     if totals.probes:
         yield "Answers kept", _describe_probes(replay)
     if totals.used_later:
         yield "Kept", _describe_used_later(replay.compactions)
     if totals.constraints:
         yield "Constraints", _describe_constraints(replay)
+
+
+def _describe_bill(replay: Replay) -> Iterator[tuple[str, str]]:
     if replay.costs:
         yield "Cost", describe_costs(replay.costs)
     recorded = replay.costs[0].recorded if replay.costs else None
     if recorded:
         yield "Recorded", f"{dollars(recorded)} by the provider's own counts, as far as they are recorded"
+
+
+def _explain_figures(session: RecordedSession, replay: Replay) -> Iterator[tuple[str, str]]:
+    """Yield what limits the figures: gaps of the recording, sizes by estimate, hidden tokens."""
     if session.compactions:
         yield "Recording", f"the recorded agent itself compacted {_times(len(session.compactions))}"
     if notes := session.skipped:
         more = f" (and {len(notes) - SHOWN_NOTES} more)" if len(notes) > SHOWN_NOTES else ""
         yield "Notes", clean("; ".join(notes[:SHOWN_NOTES]) + more)
+
     if replay.compactions or replay.unfit:
         counts = "what the provider counted up to the first compaction, then " if replay.used_recorded_usage else ""
         yield "Sizes", f"{counts}the controller's own estimates, which rather say too many tokens than too few"
@@ -185,6 +210,7 @@ def describe_costs(costs: Sequence[Cost]) -> str:
             f"{dollars(cost.with_compaction)} by {cost.model}'s prices, {dollars(cost.without_compaction)} without "
             f"compaction ({parts}, {short(sent.output)} of answers){summaries}"
         )
+
     each = (
         f"{cost.model} {dollars(cost.with_compaction)} ({dollars(cost.without_compaction)} without)" for cost in costs
     )
@@ -267,6 +293,7 @@ class _Plot:
             (replay.trigger, f"trigger {short(replay.trigger)}"),
         ]
         margin = max(len(name) for _, name in names) + 1
+
         without = [call.tokens_without for call in replay.calls]
         drawn = columns(
             without,
@@ -274,12 +301,15 @@ class _Plot:
             frozenset(compaction.call - 1 for compaction in replay.compactions),
             max(options.max_width - margin, 1),
         )
+
         top = upper_edge(drawn, replay.window)
         names.append((top, short(top)))
         for row in plot(drawn, window=replay.window, trigger=replay.trigger, labels=names, glyphs=glyphs):
             yield _row(row)
+
         last = str(len(without))
         yield _row([(f"{'call 1':>{margin + 6}}{last:>{max(len(drawn) - 6, len(last) + 1)}}", Ink.LABEL)])
+
         legend = [
             (" " * margin, Ink.NOTHING),
             (glyphs.bars[-1], Ink.SENT),

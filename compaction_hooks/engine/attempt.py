@@ -1,4 +1,10 @@
-"""One attempt to compact, as a flow: the strategies in turn, until a candidate is accepted or none is left."""
+"""One attempt to compact, as a flow: the strategies in turn, until a candidate is accepted or none is left.
+
+1. A candidate changes nothing: only `_commit` makes a record active, and it does so once an attempt, at its end.
+2. What a summarizer answered is paid for and counted, whatever becomes of it; a failure counts for the breaker.
+3. A preview commits nothing, and its failures close no breaker: it works on a copy of the cooldown.
+4. If the host changed what is covered meanwhile, nothing is committed (`is_outdated`), and the attempt is made again.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +17,7 @@ from typing import Generic
 
 from compaction_hooks.engine.call import Call, Order
 from compaction_hooks.engine.conversation import Conversation
-from compaction_hooks.engine.cooldown import Breaker, KnownOverflow, Pause
+from compaction_hooks.engine.cooldown import Breaker, Pause, UnfitList
 from compaction_hooks.engine.measuring import take_snapshot
 from compaction_hooks.engine.persistence import reload, write
 from compaction_hooks.engine.records import warn_if_paid_again
@@ -55,6 +61,7 @@ class Attempt(Generic[M]):
         self._keep_tokens = order.keep_tokens(snapshot, budget)
         self._budget = budget.with_keep(self._keep_tokens).with_target(order.due.target_tokens if order.due else None)
         self._order = order
+
         self._has_waited = False
         self._fallback_reason = ""
         self._spent: Usage | None = None
@@ -158,7 +165,7 @@ class Attempt(Generic[M]):
 
     def _may_ask(self, now: Instant) -> bool:
         is_allowed = self._cooldown.breaker.allows(now.monotonic, self._call.settings.breaker_cooldown_seconds)
-        known = self._cooldown.known_overflow
+        known = self._cooldown.unfit_list
         is_unfit = known is not None and known.is_of(self._snapshot, self._budget.window)
         return self._order.may_ask and (self._is_manual or (is_allowed and not is_unfit))
 
@@ -176,7 +183,7 @@ class Attempt(Generic[M]):
             self.is_outdated = True  # the earlier summary is no longer true: do not pay for its update
             return (yield from self._skip_outdated(start))
 
-        refusals = self._conversation.sizes.known_model(self._snapshot.model).native_refusals
+        refusals = self._conversation.sizes.counts_of(self._snapshot.model).native_refusals
         if refusals >= MOST_REFUSALS and self._snapshot.issuer is not None:
             self._fallback_reason = "the provider refuses its own summaries"
             plan = replace(plan, needs_model=False)
@@ -346,7 +353,7 @@ class Attempt(Generic[M]):
                 if rejection(self._snapshot, candidate, limit=window, window=window) is None:
                     return (yield from self._commit(candidate, start))
             if not self._snapshot.fits_window or self._order.reason is CompactionReason.OVERFLOW:
-                self._cooldown.known_overflow = KnownOverflow(self._snapshot.history.log, until, window)
+                self._cooldown.unfit_list = UnfitList(self._snapshot.history.log, until, window)
                 return (yield from self._fail(start, self.overflow_error()))
 
         self._cooldown.pause = Pause(until, "no gain", window)
@@ -379,6 +386,7 @@ class Attempt(Generic[M]):
             part = "strategies"
             why = " after all strategies"
             fix = "add ShortenParts() to the strategies"
+
         return ContextOverflowError(
             f"the conversation cannot be made to fit {window:,} tokens: the smallest valid request has about "
             f"{smallest:,}{why}; {fix} or use a model with a larger window",
@@ -397,7 +405,7 @@ class Attempt(Generic[M]):
     def _hand_out(self, snapshot: Snapshot[M], *, is_by_hand: bool = False) -> list[M]:
         """Return the view for hosts to store, and remember the one to send."""
         conversation = self._conversation
-        sent = conversation.hand_out(self._renew(snapshot))._replace(is_by_hand=is_by_hand)
+        sent = conversation.remember_sent(self._renew(snapshot))._replace(is_by_hand=is_by_hand)
         self.last_sent = conversation.newest_view = sent
         return sent.to_store
 
@@ -470,4 +478,5 @@ class Attempt(Generic[M]):
             yield Emit(event)
         if self._order.must_fit and not self._can_wait:
             raise cause
+
         return self._build_result(self._hand_out_unchanged(), CompactionOutcome.FAILED, None)

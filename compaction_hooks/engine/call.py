@@ -123,6 +123,7 @@ def budget_for(call: Call[M]) -> Budget | None:
     shared, settings, cut_at = call.shared, call.settings, call.cut_at
     window = shared.windows.find(call.model, call.context_window, settings.default_context_window)
     requested = call.max_output_tokens or shared.requested_outputs.get(call.model or shared.model)
+
     if cut_at is not None and (window is None or cut_at < window.tokens):
         # The provider lowers the limit of an answer by itself, so the whole answer need not fit.
         wished = min(requested or settings.max_output_tokens or 0, cut_at // 2)

@@ -15,7 +15,7 @@ from compaction_hooks.events import CompactionStarted, HostFilesFailed
 from compaction_hooks.files import FileOperations, merge
 from compaction_hooks.foreign import describe_error
 from compaction_hooks.messages import M
-from compaction_hooks.runtime.effects import Emit, Flow, InFlight, Instant, IsAborted, Now, Outcome, Wait
+from compaction_hooks.runtime.effects import Emit, Flow, Instant, IsAborted, Now, Outcome, RunningCompaction, Wait
 from compaction_hooks.tokens.budget import Budget
 from compaction_hooks.view import CompactionReason
 from compaction_hooks.view.projection import is_true
@@ -51,8 +51,8 @@ def compact(conversation: Conversation[M], call: Call[M], order: Order) -> Flow[
     is_shared = others_end == "settled"
     is_done = record is not None and record.seen_runs == snapshot.history.run_count and snapshot.fits_window
     if order.keep is None and is_done and (is_shared or snapshot.covered_runs):
-        # Summarized already, with no message since: a caller that waited shares that result, any other one is told. If results were
-        # only cleared, a compaction by hand makes the summary.
+        # Summarized already, with no message since: a caller that waited shares that result, any other one is told. If results
+        # were only cleared, a compaction by hand makes the summary.
         outcome = CompactionOutcome.COMPACTED if is_shared else CompactionOutcome.NOTHING_TO_COMPACT
         return _report_unchanged(conversation, snapshot, outcome, order)
 
@@ -83,7 +83,7 @@ def _run_attempt(
     snapshot = take_snapshot(conversation, call).freeze(call.messages)
     budget = find_budget(call, snapshot)
 
-    flight = conversation.flight = InFlight()
+    running = conversation.running = RunningCompaction()
     end: Outcome = "aborted"
     try:
         start: Instant = yield Now()
@@ -98,9 +98,9 @@ def _run_attempt(
         end = "failed"
         raise
     finally:
-        if conversation.flight is flight:
-            conversation.flight = None
-        flight.done.set_result(end)
+        if conversation.running is running:
+            conversation.running = None
+        running.done.set_result(end)
     return attempt, result
 
 
@@ -122,7 +122,6 @@ def new_attempt(
     conversation: Conversation[M], call: Call[M], snapshot: Snapshot[M], budget: Budget, order: Order
 ) -> Attempt[M]:
     """Return an attempt to compact that has not begun; the messages of the view are read again for changes in place."""
-
     start = first_uncovered(snapshot.history, snapshot.record) if snapshot.record else 0
     if not (snapshot.is_current and conversation.verify(snapshot, start)):
         snapshot = take_snapshot(conversation, call).freeze(call.messages)
@@ -140,7 +139,7 @@ def _report_unchanged(
     record = snapshot.record
     is_new = outcome is CompactionOutcome.COMPACTED and record is not None
     return CompactionResult(
-        messages=snapshot.stored_view if order.is_preview else conversation.hand_out(snapshot).to_store,
+        messages=snapshot.stored_view if order.is_preview else conversation.remember_sent(snapshot).to_store,
         record=record,
         outcome=outcome,
         reason=CompactionReason.MANUAL,
@@ -152,15 +151,14 @@ def _report_unchanged(
 def wait_for_others(conversation: Conversation[M]) -> Flow[Outcome | None]:
     """Wait for a compaction under way; return how it ended, or None if there was none."""
     end: Outcome | None = None
-    while conversation.flight is not None:
-        end = yield Wait(conversation.flight)
+    while conversation.running is not None:
+        end = yield Wait(conversation.running)
         if end != "settled":
             break
     return end
 
 
 def _build_started_event(session_id: str, snapshot: Snapshot[M], order: Order) -> CompactionStarted:
-
     budget = snapshot.budget
     return CompactionStarted(
         session_id=session_id,

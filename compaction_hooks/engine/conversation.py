@@ -1,4 +1,11 @@
-"""The state of one conversation between calls, in memory; changed only between effects, under its lock."""
+"""The state of one conversation between calls, in memory.
+
+1. It changes only under its lock, between two effects of a flow: while a flow waits for the world, another call may change it.
+2. Each list is read once, by `read`: the reading and the active record change there, and with them the newest view.
+3. A record is active because it is true of the list last read. An undo, a foreign record and a changed message end that.
+4. What must outlive the process (a record, a pin, an undo, a note) is queued for the store by the step that changes it.
+5. Records, sizes, cooldown and reasoning have owners (`records`, `sizes`, `cooldown`, `reasoning`), which hold their rules.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +16,9 @@ from collections.abc import Callable, Iterable, Set
 from typing import Final, Generic, NamedTuple, cast
 
 from compaction_hooks.engine.cooldown import Cooldown, Pause
-from compaction_hooks.engine.reasoning import StaleReasoning
+from compaction_hooks.engine.reasoning import ReasoningState
 from compaction_hooks.engine.records import Records, StoreQueue
-from compaction_hooks.engine.sizes import KnownModel, LastSent, Sizes
+from compaction_hooks.engine.sizes import LastSent, ModelCounts, Sizes
 from compaction_hooks.files import FileOperations
 from compaction_hooks.foreign import are_equal
 from compaction_hooks.formats import OpenAIChatFormat, format_of
@@ -22,7 +29,7 @@ from compaction_hooks.messages import Format, M, Media, MessageFormat, Usage, as
 from compaction_hooks.native import Issuer
 from compaction_hooks.recall.covered import Listing
 from compaction_hooks.repair import repaired
-from compaction_hooks.runtime.effects import InFlight
+from compaction_hooks.runtime.effects import RunningCompaction
 from compaction_hooks.settings import CompactionSettings
 from compaction_hooks.tokens.estimator import LearnedMedia
 from compaction_hooks.view.head import NativeStart, find_native_start, native_name, native_of, note_issuers
@@ -82,7 +89,7 @@ class Conversation(Generic[M]):
     Attributes:
         format: How its messages are written.
         estimator: Sizes them, and learns the sizes of media.
-        flight: The compaction under way, or None.
+        running: The compaction under way, or None.
         newest_view: The view last sent; before the first one that of the list given to `load`, or None.
         projected: The newest projection.
         called_at: When the last call began, in monotonic seconds.
@@ -101,12 +108,13 @@ class Conversation(Generic[M]):
         self.estimator = estimator
         self.queue = queue
         self.lock = threading.RLock()
+
         self.history: History[M] | None = None
         self.records = Records()
         self.sizes = Sizes()
         self.cooldown = Cooldown()
-        self.reasoning = StaleReasoning()
-        self.flight: InFlight | None = None
+        self.reasoning = ReasoningState()
+        self.running: RunningCompaction | None = None
         self.newest_view: LastSent[M] | None = None
         self.projected: Projected[M] | None = None
         self.called_at: float | None = None
@@ -225,7 +233,7 @@ class Conversation(Generic[M]):
         self.history = self.projected = None
         self.sizes.baseline = self.sizes.last_checked = None
 
-    def hand_out(self, snapshot: Snapshot[M]) -> LastSent[M]:
+    def remember_sent(self, snapshot: Snapshot[M]) -> LastSent[M]:
         """Return the view of a snapshot, and remember it, to compare it with the provider's count."""
         view, last = snapshot.view, self.last_sent
         # The size is that of the messages apart: a merge saves a few tokens each, so if they fit, the merged view fits.
@@ -233,14 +241,16 @@ class Conversation(Generic[M]):
         start = snapshot.key.start
         if start is not None and start.left_out and (last is None or last.snapshot.key.start != start):
             logger.warning("session %s: a summary that only another provider or model can read is left out", self.id)
+
         to_store = snapshot.stored_view if snapshot.key.has_native else view
         self.sizes.drop_other_lists(snapshot.key)
         sent = self.newest_view = LastSent(snapshot, merged, to_store)
+
         record = snapshot.shown_record
         notes = self.records.find_reasoning()
         self._keep_note(self.reasoning.record_sent(snapshot.history, record, notes))
         if snapshot.model is not None:
-            self.sizes.models.setdefault(snapshot.model, KnownModel())
+            self.sizes.models.setdefault(snapshot.model, ModelCounts())
         return sent
 
     def _keep_note(self, note: CompactionRecord | None) -> None:
@@ -257,7 +267,6 @@ class Conversation(Generic[M]):
 
         A repaired message is the same object as last time if it is equal, so that only new messages are read again.
         """
-
         result = repaired(messages, self.format, model=model)
         known = self.history
         if result is not messages and known is not None:
@@ -281,7 +290,7 @@ class Conversation(Generic[M]):
         Before another record becomes active, the messages that it covers are read again: a message that the host changed in place
         is noticed here at the latest.
         """
-        history = self.history = self.reader.sync(self.history, messages, self.records.known)
+        history = self.history = self.reader.sync(self.history, messages, self.records.own_texts)
         record = self.records.find_active(history)
 
         if record is not None and record.id != self.records.active_id:
@@ -357,6 +366,7 @@ class Conversation(Generic[M]):
                 large=large.reductions,
             )
             earlier = projection._replace(unpinned_runs=find_unpinned_runs(history, projection))
+
         self.projected = Projected(record_id, history.log, large, earlier)
         return earlier
 
@@ -372,11 +382,13 @@ class Conversation(Generic[M]):
         """
         if settings.max_result_tokens is None:
             return Large()
+
         pins = frozenset(self.records.find_settled_pins(record))
         made_for = (history.log, settings.max_result_tokens, self.has_recall, pins)
         known = self.projected.large if self.projected is not None else Large()
         if known.made_for != made_for or known.piece_count > history.piece_count:
             known = Large()
+
         new = shorten_large_results(
             history,
             known.piece_count,
@@ -423,9 +435,11 @@ class Conversation(Generic[M]):
         history = self.history
         hosts = history.hosts() if history else []
         place = next((index for index, host in enumerate(hosts) if host is message), None)
+
         pieces = self.format.read(message)
         unknown = [UNKNOWN_RUN] * len(pieces)
         runs = unknown if history is None or place is None else map(history.run_of, history.host_pieces(place))
+
         return [
             Pin(run=run, digest=message_digest(piece), is_users=True)
             for piece, run in zip(pieces, runs, strict=True)
@@ -435,4 +449,4 @@ class Conversation(Generic[M]):
 
 def first_uncovered(history: History[M], record: CompactionRecord) -> int:
     """Return the index of the first host message that a record does not cover."""
-    return history.host_of(history.run_start(max(record.covered_runs, history.base)))
+    return history.host_of(history.run_start(max(record.covered_runs, history.runs_before_list)))

@@ -1,4 +1,10 @@
-"""When a conversation may be compacted again: the pause, the circuit breaker, and what the provider taught about its limits."""
+"""When a conversation may be compacted again: the pause, the circuit breaker, and what the provider taught about its limits.
+
+1. After a compaction the threshold is ignored until the context has grown (`Pause`); a view that may not fit ends that.
+2. A summarizer that failed several times in a row is not asked for some time (`Breaker`); a compaction by hand asks it.
+3. A list that no strategy made fit is not paid for again until it has changed (`UnfitList`).
+4. An overflow that nobody reported (`has_overflowed`) is cured before the next call; only a compaction resets it.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +29,7 @@ class Pause(NamedTuple):
     window: int
 
 
-class KnownOverflow(NamedTuple):
+class UnfitList(NamedTuple):
     """A history that no strategy made fit. Another summary would cost money and not fit either.
 
     Attributes:
@@ -65,7 +71,7 @@ class Cooldown:
     Attributes:
         pause: The newest pause, or None: nothing was compacted in this process.
         breaker: Prevents calls to a failing summarizer.
-        known_overflow: A history that could not be made to fit, or None.
+        unfit_list: A history that could not be made to fit, or None.
         has_overflowed: The provider accepted more than the window silently: compact before the next call.
         max_chars: The most characters in the messages of a request that the provider does not refuse for its bytes, learned from a
             refusal; None: unknown.
@@ -74,7 +80,7 @@ class Cooldown:
     def __init__(self) -> None:
         self.pause: Pause | None = None
         self.breaker = Breaker()
-        self.known_overflow: KnownOverflow | None = None
+        self.unfit_list: UnfitList | None = None
         self.has_overflowed = False
         self.max_chars: int | None = None
 

@@ -12,7 +12,7 @@ from compaction_hooks.engine.cooldown import Pause
 from compaction_hooks.engine.measuring import report_usage, take_snapshot
 from compaction_hooks.engine.persistence import load, write
 from compaction_hooks.engine.records import StoreQueue
-from compaction_hooks.engine.send import go_on
+from compaction_hooks.engine.send import handle_answer
 from compaction_hooks.engine.sizes import LastSent
 from compaction_hooks.engine.transform import transform
 from compaction_hooks.history import History
@@ -48,10 +48,9 @@ class Engine(Generic[M]):
         Args:
             read: Reads a response into an assistant message, for its usage and how it ended.
         """
-
         sent = yield from transform(self.conversation, call)
         answer: Success | Failure = yield Send(sent.view)
-        return (yield from go_on(self.conversation, call, read, sent, answer))
+        return (yield from handle_answer(self.conversation, call, read, sent, answer))
 
     def report_usage(self, usage: Usage, view: list[M] | None, model: str | None) -> None:
         """Learn from a usage report; ignore that of a list other than the one last handed out."""
@@ -88,6 +87,7 @@ class Engine(Generic[M]):
         conversation = self.conversation
         with conversation.lock:
             new = conversation.add_records(records)
+
             for record in new:
                 for record_id in record.takes_back:
                     if record_id.endswith(NATIVE_MARK):  # refused items: their record stays in the store

@@ -1,4 +1,10 @@
-"""The size of the view: counted as far as the provider counted it, estimated beyond, and what its counts and errors teach."""
+"""The size of the view, and what the provider's counts and errors teach.
+
+1. A view is counted as far as the provider counted it, and estimated beyond.
+2. `take_snapshot` reads the list and learns the counts in its answers; `report_usage` and the errors teach the rest.
+3. A count that the view cannot have (a sum of calls, another model's) teaches nothing, and ends what such counts taught before.
+4. A refusal teaches first the window that it names, then the size of documents that no count included, then the model's ratio.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +17,7 @@ from typing import Any
 
 from compaction_hooks.engine.call import SMALLEST_WINDOW, Call, SharedState, budget_for
 from compaction_hooks.engine.conversation import Conversation
-from compaction_hooks.engine.sizes import KnownModel, UsageBaseline
+from compaction_hooks.engine.sizes import ModelCounts, UsageBaseline
 from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.events import PinMissing
 from compaction_hooks.foreign import describe_error
@@ -108,11 +114,13 @@ def _project(
     large = conversation.find_large(history, record, settings)
     if not is_bound:
         return conversation.update_projection(history, record, NOT_STALE, issuer, start, large)
+
     shown = record.as_shown_to(issuer, history.run_count) if record else None
     stale = spare_open_turn(conversation.reasoning.stale_runs(history, shown), history, model)
     projection = conversation.update_projection(history, record, stale, issuer, start, large)
     if projection.unpinned_runs.end <= stale.end:
         return projection
+
     conversation.reasoning.add_unpinned(projection.unpinned_runs)
     stale = spare_open_turn(conversation.reasoning.stale_runs(history, shown), history, model)
     return conversation.update_projection(history, record, stale, issuer, start, large)
@@ -140,7 +148,7 @@ def _name_view(
 
 def _oldest_run(history: History[Any], record: CompactionRecord | None, start: NativeStart | None) -> int:
     """Return the first run whose answer may carry a count of the present view; earlier ones counted other views."""
-    oldest = record.seen_runs if record else history.base
+    oldest = record.seen_runs if record else history.runs_before_list
     if start is not None and start.is_newer(history, record):
         return max(oldest, history.run_of(start.piece) + 1)
     return oldest
@@ -219,6 +227,7 @@ def report_usage(
         conversation.sizes.baseline = conversation.sizes.last_checked = None
         conversation.sizes.learn(sent.key.model, None)
         return
+
     _observe(conversation, shared, UsageBaseline(sent.key, usage.input_tokens, usage.cache_read_tokens))
     # Only a compaction resets this: the answer itself may have reported an overflow before its usage came. If the view was replaced
     # meanwhile, its overflow is cured already.
@@ -291,6 +300,7 @@ def _find_unseen_documents(conversation: Conversation[M], snapshot: Snapshot[M],
     baseline = conversation.sizes.baseline_of(sent.key)
     counted = baseline.key.piece_count if baseline is not None else 0
     kept = (*projection.pinned, *range(projection.cut, history.piece_count))
+
     found: list[Media] = []
     for index in kept:
         piece = history.piece(index)
@@ -319,11 +329,11 @@ def _observe(conversation: Conversation[M], shared: SharedState, baseline: Usage
             estimated=estimated - previous.key.estimated, counted=baseline.input_tokens - previous.input_tokens
         )
 
-    known = conversation.sizes.known_model(model)
+    known = conversation.sizes.counts_of(model)
     observed = calibration.observe(estimated=estimated, counted=baseline.input_tokens)
     refusals = 0 if baseline.key.has_native else known.native_refusals  # it accepted them
     conversation.sizes.baseline = baseline
-    conversation.sizes.models[model] = KnownModel(observed, refusals)
+    conversation.sizes.models[model] = ModelCounts(observed, refusals)
     shared.calibrations[model] = observed.for_another_conversation()
 
 
@@ -392,8 +402,9 @@ def _read_counts(
     for index in history.counted_answers():
         message = history.piece(index).message
         # Reasoning alone before the first run belongs to that run, once there is one.
-        if index <= known_until or max(history.run_of(index), history.base) < oldest_run:
+        if index <= known_until or max(history.run_of(index), history.runs_before_list) < oldest_run:
             return
+
         usage = message.usage
         if usage is None or not is_usable(usage, message.stop_reason):
             continue

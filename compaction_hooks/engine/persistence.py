@@ -1,10 +1,11 @@
-"""Records to and from the store, as flows: loaded once, loaded again around each summary, written until it works.
+"""Records to and from the store, as flows.
 
-If the store no longer has a record, another worker undid it or forgot the conversation, or the store lost it. Views go on using
-that record, since a store that loses records must cost no summary; but the next summary does not build on it.
-
-A store that fails costs no record and no call: unwritten changes wait, and the store is not called for a while, because every call
-to one that hangs would wait for its time-out.
+1. They are loaded once, and again around each summary that is paid for: another worker may have made it.
+2. Changes are written in their order, until it works. A store that fails costs no record and no call: it is not called for a while,
+   because every call to one that hangs would wait for its time-out.
+3. If the store no longer has a record, another worker undid it or forgot the conversation, or the store lost it. Views go on using
+   it, since a store that loses records must cost no summary; but the next summary does not build on it.
+4. An entry that cannot be read is skipped, and reported once.
 """
 
 from __future__ import annotations
@@ -70,6 +71,7 @@ def write(conversation: Conversation[M]) -> Flow[None]:
     queue = conversation.queue
     if queue.is_writing:
         return
+
     queue.is_writing = True
     try:
         while queue.unwritten and queue.has_store:
@@ -82,6 +84,7 @@ def write(conversation: Conversation[M]) -> Flow[None]:
             if isinstance(answer, Failure):
                 yield from _report_failure(conversation, "remove" if text is None else "save", answer.error)
                 return
+
             queue.unwritten.pop(0)
             queue.stored.pop(record_id, None)
             if text is not None:
@@ -106,6 +109,7 @@ def remove_all(session_ids: Iterable[str]) -> Flow[None]:
                 unreadable.append(session_id)
             else:
                 yield from ask(f"session {session_id!r}", "remove", session_id, record_id)
+
     if unreadable:
         raise RecordError(
             f"{len(unreadable)} entries of session {', '.join(map(repr, sorted({*unreadable})))} cannot be read and have "
@@ -147,15 +151,18 @@ def _load(conversation: Conversation[M]) -> Flow[None]:
     if isinstance(answer, Failure):
         yield from _report_failure(conversation, "load", answer.error)
         return
+
     stored = cast("Sequence[object]", answer.value)
     if queue.has_store:  # it was not forgotten meanwhile
         queue.state = "loaded"
+
     readable: list[CompactionRecord] = []
     for text in stored:
         record = yield from _read(conversation, text)
         if record is not None:
             readable.append(record)
     conversation.add_records(readable)
+
     held = {record.id for record in readable}
     is_whole = len(readable) == len(stored)  # otherwise the unreadable entry may be a missing one
     missing = held_before - held if is_whole else frozenset[str]()
@@ -180,7 +187,6 @@ def report(
     conversation: Conversation[M], action: Literal["load", "save", "remove", "read"], error: BaseException
 ) -> Flow[None]:
     """Report a failure of the store, or ("read") a record that cannot be read."""
-
     event = StoreFailed(session_id=conversation.id, action=action, error=describe_error(error))
     logger.warning("%s", event)
     yield Emit(event)

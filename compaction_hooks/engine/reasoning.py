@@ -22,7 +22,7 @@ from compaction_hooks.view.reasoning import ALL_RUNS, NOT_STALE, newest_reasonin
 from compaction_hooks.view.record import NATIVE_MARK, CompactionRecord, StaleRuns, other_view, reasoning_note
 
 
-class StaleReasoning:
+class ReasoningState:
     """The stale reasoning of one conversation.
 
     Attributes:
@@ -63,7 +63,7 @@ class StaleReasoning:
             is_other_prefix: Whether the system prompt or the tools are others: then all reasoning was made behind others.
         """
         before, self.history = self.history, history
-        first = history.base if is_other_prefix else _first_changed_run(before, history) if before else None
+        first = history.runs_before_list if is_other_prefix else _first_changed_run(before, history) if before else None
         if first is not None:
             self.until = min(self.until, first)
             if newest_reasoning(history, StaleRuns(0, first)) >= first:
@@ -181,16 +181,18 @@ def _first_changed_run(before: History[Any], after: History[Any]) -> int | None:
     Words in front of the answer to the list of before change it, too.
     """
     known, count = before.piece_count, after.piece_count
-    if before.base != after.base:
+    if before.runs_before_list != after.runs_before_list:
         return None
+
     if before.log is not after.log or known > count:
         pairs = zip(before.pieces(), after.pieces(), strict=False)
         first = next((at for at, (old, new) in enumerate(pairs) if not _is_same(old.message, new.message)), count)
     else:
         first = known
+
     if first == known and (first == count or after.piece(first).message.role == "assistant"):
         return None
-    return max(after.run_of(first), after.base) if first < count else after.run_count
+    return max(after.run_of(first), after.runs_before_list) if first < count else after.run_count
 
 
 def _is_same(old: Message, new: Message) -> bool:

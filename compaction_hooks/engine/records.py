@@ -1,4 +1,10 @@
-"""The records of one conversation, in memory, and the changes of them that wait for the store."""
+"""The records of one conversation, in memory, and the changes of them that wait for the store.
+
+1. Parents come before children, notes of pins first: the last record that is true of a list is its active one.
+2. A record that was undone never comes back from elsewhere.
+3. A pin of the host stays until its conversation is forgotten: a record or a note carries it.
+4. A change waits in `StoreQueue` until the store has taken it, in the order of the changes; what was forgotten is not written.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +14,7 @@ from collections.abc import Iterable, Set
 from dataclasses import replace
 from typing import Final, Literal
 
-from compaction_hooks.history import History, Known
+from compaction_hooks.history import History, OwnTexts
 from compaction_hooks.messages import M
 from compaction_hooks.native import Issuer
 from compaction_hooks.view import CompactionReason
@@ -17,7 +23,7 @@ from compaction_hooks.view.record import (
     UNKNOWN_RUN,
     CompactionRecord,
     Pin,
-    collect_products,
+    collect_own_texts,
     pin_note,
     precedence,
     undo_note,
@@ -42,7 +48,7 @@ class Records:
 
     Attributes:
         all: All forks, sorted by `precedence` (parents before children); notes of pins first.
-        known: The summaries that may be at the head of a list.
+        own_texts: The summaries that may be at the head of a list.
         active_id: Id of the record last found true of a list whose messages were all read to verify it, or of its parent if it
             was undone since.
         undone: Ids of undone records, which are not added again from elsewhere; `native_id` of refused native items, and
@@ -53,7 +59,7 @@ class Records:
 
     def __init__(self) -> None:
         self.all: list[CompactionRecord] = []
-        self.known = Known()
+        self.own_texts = OwnTexts()
         self.active_id: str | None = None
         self.undone: set[str] = set()
         self.user_pins: dict[str, int] = {}
@@ -101,14 +107,14 @@ class Records:
     def add(self, records: Iterable[CompactionRecord]) -> None:
         """Add new records from elsewhere."""
         self.all.extend(records)
-        self._refresh(collect_products(self.all))
+        self._refresh(collect_own_texts(self.all))
 
     def add_own(self, record: CompactionRecord) -> None:
         """Add a record made here, from the present list."""
         self.undone.discard(record.id)
-        known = collect_products([record], onto=self.known)
+        own_texts = collect_own_texts([record], onto=self.own_texts)
         self.all = [*(old for old in self.all if old.id != record.id), record]
-        self._refresh(known)
+        self._refresh(own_texts)
 
     def refuse_natives(self, issuer: Issuer) -> CompactionRecord:
         """Forget the native items of an issuer, which refuses them: its key was rotated. Return the note for the store."""
@@ -146,7 +152,7 @@ class Records:
             self.unseen_pins.append({pin.digest for pin in pins})
         self.undone.discard(note.id)
         self.all.append(note)
-        self._refresh(self.known)
+        self._refresh(self.own_texts)
         self.keep_pins(pins)
         return note
 
@@ -167,7 +173,7 @@ class Records:
         kept = [old for old in self.all if old.id not in ids]
         is_gone = len(kept) < len(self.all)
         self.all = kept
-        self._refresh(collect_products(self.all) if is_gone else self.known)
+        self._refresh(collect_own_texts(self.all) if is_gone else self.own_texts)
         return is_gone
 
     def find_settled_pins(self, record: CompactionRecord | None) -> Set[str]:
@@ -178,12 +184,12 @@ class Records:
     def forget_pins(self) -> None:
         """Forget the pins that no record holds."""
         self.user_pins = {}
-        self._refresh(self.known)
+        self._refresh(self.own_texts)
 
-    def _refresh(self, known: Known) -> None:
+    def _refresh(self, own_texts: OwnTexts) -> None:
         self.all = [replace(old, native=None) if old.native_id in self.undone else old for old in self.all]
         self.all.sort(key=precedence)
-        self.known = known
+        self.own_texts = own_texts
         self.keep_pins(pin for record in self.all for pin in record.pins if pin.is_users)
 
 

@@ -1,4 +1,10 @@
-"""A model call with recovery: if the provider rejects a view, or cuts the answer short, compact and send once more."""
+"""A model call with recovery: if the provider rejects a view, or cuts the answer short, compact and send once more.
+
+1. What the provider refuses in a view (its own items, reasoning) is left out, and the view is sent again until it is accepted.
+2. An overflow is compacted and sent once more; a second one teaches the window and is raised.
+3. A refusal for bytes leaves media out, and pays for nothing.
+4. A second try never loses the first answer: if it fails, the short answer is returned.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +19,7 @@ from compaction_hooks.engine.measuring import learn_from_answer, learn_from_over
 from compaction_hooks.engine.persistence import flush, sync_store
 from compaction_hooks.engine.result import CompactionOutcome
 from compaction_hooks.engine.sizes import LastSent
-from compaction_hooks.engine.transform import hand_out, transform
+from compaction_hooks.engine.transform import send_view, transform
 from compaction_hooks.errors import ContextOverflowError
 from compaction_hooks.foreign import read_attribute
 from compaction_hooks.formats.answers import ENDINGS, context_tokens, is_cut_by_window, sealed_items
@@ -38,7 +44,7 @@ from compaction_hooks.view.snapshot import Snapshot, ViewKey
 logger = logging.getLogger("compaction_hooks")
 
 
-def go_on(
+def handle_answer(
     conversation: Conversation[M],
     call: Call[M],
     read: Callable[[object], Message | None],
@@ -150,6 +156,7 @@ def _drop_native(
     """
     if not refused.has_native and (refused.start is None or not refused.start.is_sent):
         return None
+
     snapshot = take_snapshot(conversation, call)
     record = snapshot.record
     notes: list[CompactionRecord] = []
@@ -158,6 +165,7 @@ def _drop_native(
     elif record is not None and record.native is not None:  # another caller may have been refused too
         notes = [conversation.records.refuse_natives(record.native.issuer)]
         conversation.sizes.count_native_refusal(refused.model)
+
     if with_reasoning:
         conversation.reasoning.record_refusal(call.model or call.shared.model)
     for note in notes:
@@ -176,7 +184,7 @@ def _drop_reasoning(
     if snapshot.stored_view == before and not (refused and refused.is_by_hand):
         return None
     logger.warning("session %s: the provider refused the reasoning that was sent: going on without it", conversation.id)
-    return (yield from hand_out(conversation, call, snapshot))
+    return (yield from send_view(conversation, call, snapshot))
 
 
 def _recover_view(
@@ -203,7 +211,7 @@ def _recover_view(
     snapshot = take_snapshot(conversation, call)
     budget = find_budget(call, snapshot)
     if (others_end == "settled" or _is_another_view(snapshot, sent)) and snapshot.tokens <= budget.trigger:
-        return (yield from hand_out(conversation, call, snapshot))
+        return (yield from send_view(conversation, call, snapshot))
 
     snapshot = snapshot.freeze(call.messages)
     unfit: ContextOverflowError | None = None
@@ -215,7 +223,7 @@ def _recover_view(
         return compacted
     now = take_snapshot(conversation, call)
     if not snapshot.is_current and now.tokens <= budget.trigger:  # the host went back meanwhile
-        return (yield from hand_out(conversation, call, now))
+        return (yield from send_view(conversation, call, now))
     if unfit is not None:
         raise unfit from error
     raise error
@@ -229,10 +237,9 @@ def _send_without_media(
     limit_bytes: int | None,
 ) -> Flow[LastSent[M]]:
     """Leave media out after `error` rejected a request for its bytes, and remember its size; raise `error` without media."""
-
     snapshot = take_snapshot(conversation, call)
     if _is_another_view(snapshot, sent):
-        return (yield from hand_out(conversation, call, snapshot))
+        return (yield from send_view(conversation, call, snapshot))
 
     refused = view_chars(snapshot)
     order = Order(reason=CompactionReason.OVERFLOW, only_media=True, limit_bytes=limit_bytes)
@@ -319,10 +326,12 @@ def _record_response(
     if isinstance(response, GuardedStream | GuardedAsyncStream):
         response.on_chunk = lambda chunk: _record_chunk(conversation, call, chunk, sent, read)
         return None
+
     answer = read(response)
     if answer is not None and answer.usage is not None and answer.stop_reason not in ("error", "aborted"):
         report_usage(conversation, call.shared, answer.usage, sent.snapshot, answer.model)
         learn_from_answer(call.shared, sent.snapshot.model, answer, sent.snapshot.budget)
+
     # A plain text is the model's own, and may speak of overflows without being one; an answer that ended by itself is none.
     has_ended = answer is not None and answer.stop_reason in ENDINGS
     if not isinstance(response, str) and not has_ended and _find_overflow(call, response, sent.snapshot.model):
@@ -359,7 +368,6 @@ def _overflow_order(others_end: Outcome | None, *, must_fit: bool) -> Order:
 
 
 def _parse(evidence: object, patterns: Sequence[str]) -> OverflowInfo | None:
-
     return parse_overflow(evidence, patterns=patterns)
 
 

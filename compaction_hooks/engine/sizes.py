@@ -1,4 +1,10 @@
-"""The sizes of views: the view last sent, and the usage that the provider reported."""
+"""The sizes of views: the view last sent, and the usage that the provider reported.
+
+1. A count of the provider is believed for the view that it counted, and for that view with more messages at its end.
+2. Everything else is an estimate, times the ratio that the model's counts taught (`Calibration`).
+3. A calibration outlives the process in the records; a count does not.
+4. What is known of a list goes with the list: no key of another log stays.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +48,7 @@ class UsageBaseline(NamedTuple):
     cached_tokens: int | None = None
 
 
-class KnownModel(NamedTuple):
+class ModelCounts(NamedTuple):
     """What one conversation knows of a model that it was sent to, in this process or (from its records) an earlier one.
 
     Attributes:
@@ -67,24 +73,24 @@ class Sizes:
     def __init__(self) -> None:
         self.baseline: UsageBaseline | None = None
         self.last_checked: tuple[ViewKey, int] | None = None
-        self.models: dict[str | None, KnownModel] = {}
+        self.models: dict[str | None, ModelCounts] = {}
         self.fixed: list[tuple[object, int]] = [(None, 0), (None, 0)]
 
-    def known_model(self, model: str | None) -> KnownModel:
+    def counts_of(self, model: str | None) -> ModelCounts:
         """Return what is known of a model."""
-        return self.models.get(model, KnownModel())
+        return self.models.get(model, ModelCounts())
 
     def calibration_of(self, model: str | None) -> Calibration | None:
         """Return the calibration learned for a model in this conversation, or None."""
-        return self.known_model(model).calibration
+        return self.counts_of(model).calibration
 
     def learn(self, model: str | None, calibration: Calibration | None) -> None:
         """Replace the calibration of a model; None forgets it."""
-        self.models[model] = self.known_model(model)._replace(calibration=calibration)
+        self.models[model] = self.counts_of(model)._replace(calibration=calibration)
 
     def count_native_refusal(self, model: str | None) -> None:
         """Count that a model's provider refused its native items once more."""
-        known = self.known_model(model)
+        known = self.counts_of(model)
         self.models[model] = known._replace(native_refusals=known.native_refusals + 1)
 
     def baseline_of(self, key: ViewKey) -> UsageBaseline | None:

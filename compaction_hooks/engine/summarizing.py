@@ -17,7 +17,7 @@ from compaction_hooks.foreign import describe_error
 from compaction_hooks.messages import M, Usage
 from compaction_hooks.native import NativeItems
 from compaction_hooks.overflow import is_context_overflow
-from compaction_hooks.runtime.effects import Aborted, Failure, Flow, Instant, Now, Success, Summarize, Work
+from compaction_hooks.runtime.effects import Aborted, AskSummarizer, Failure, Flow, Instant, Now, Success, Work
 from compaction_hooks.strategies.summary_plan import Summarized, SummaryPlan
 from compaction_hooks.summary.answers import has_our_headings, read_summary_usage, refusal, unwrap_answer
 from compaction_hooks.summary.extractive import summarize_by_rule
@@ -153,7 +153,7 @@ def _name_facts(snapshot: Snapshot[M], plan: SummaryPlan) -> str:
 
 def _ask(snapshot: Snapshot[M], asked: LazyRequest, seconds: float) -> Flow[Summarized | SummaryFailed | Aborted]:
     """Send one request, with `seconds` as time-out; halve the transcript while it overflows the summarizer's own window."""
-    answer: Success | Failure | Aborted = yield Summarize(asked, seconds)
+    answer: Success | Failure | Aborted = yield AskSummarizer(asked, seconds)
     for _ in range(OVERFLOW_TRIES - 1):
         if not isinstance(answer, Failure):
             break
@@ -161,7 +161,8 @@ def _ask(snapshot: Snapshot[M], asked: LazyRequest, seconds: float) -> Flow[Summ
         if smaller is None:
             break
         asked = smaller
-        answer = yield Summarize(asked, seconds)
+        answer = yield AskSummarizer(asked, seconds)
+
     if isinstance(answer, Success):
         judged: Summarized | SummaryFailed = yield Work(partial(_check_answer, answer.value, asked, snapshot))
         return judged
@@ -176,6 +177,7 @@ def _make_smaller(asked: LazyRequest, error: BaseException) -> LazyRequest | Non
 def _check_answer(value: object, request: LazyRequest, snapshot: Snapshot[M]) -> Summarized | SummaryFailed:
     if inspect.iscoroutine(value):
         value.close()  # it is refused; without this Python warns that it was never awaited
+
     summary = unwrap_answer(value)
     usage = read_summary_usage(summary, request, snapshot.estimator)
     seen = request.seen_messages
@@ -185,10 +187,12 @@ def _check_answer(value: object, request: LazyRequest, snapshot: Snapshot[M]) ->
     native = _read_native(summary, snapshot)
     if why is not None and native is None and not summary.fallback_reason:
         return SummaryFailed(SummaryRefusedError(why), usage)
+
     unseen = len(request.messages) - seen
     text = summary.text
     if not summary.is_by_rule and native is None:
         text = disown_refusals(text, request.messages, request.previous_summary or "")
+
     return Summarized(
         "" if why else text,
         usage,

@@ -1,7 +1,10 @@
 """The view of one call: read what is new, ask the trigger, compact if it is due, and hand the view out.
 
-A flow is a generator that yields effects to the async or the sync driver. Between two effects it runs under the lock of the
-conversation; while it waits for an answer, it holds no lock.
+1. A flow is a generator that yields effects to the async or the sync driver. Between two effects it runs under the lock of the
+   conversation; while it waits for an answer, it holds no lock.
+2. So after each effect the snapshot is taken anew: another call may have compacted, and the host may have changed its list.
+3. Only one caller of a conversation compacts at a time; the others wait, and use its result.
+4. A silent overflow is reset by the compaction that cures it, and by nothing else.
 """
 
 from __future__ import annotations
@@ -41,11 +44,11 @@ def transform(conversation: Conversation[M], call: Call[M]) -> Flow[LastSent[M]]
         if only_media:
             reason = CompactionReason.OVERFLOW
         if reason is None:
-            return (yield from hand_out(conversation, call, snapshot))
+            return (yield from send_view(conversation, call, snapshot))
 
         if reason is CompactionReason.THRESHOLD and call.server_compaction:
             yield from _leave_to_server(conversation, snapshot, call.server_compaction)
-            return (yield from hand_out(conversation, call, take_snapshot(conversation, call)))
+            return (yield from send_view(conversation, call, take_snapshot(conversation, call)))
 
         is_aborted: bool = yield IsAborted()
         why = "aborted" if is_aborted else ""
@@ -53,13 +56,13 @@ def transform(conversation: Conversation[M], call: Call[M]) -> Flow[LastSent[M]]
             why = conversation.cooldown.reason_to_wait(snapshot)
         if why:
             yield from _skip(conversation, snapshot, reason, why)
-            return (yield from hand_out(conversation, call, take_snapshot(conversation, call)))
+            return (yield from send_view(conversation, call, take_snapshot(conversation, call)))
 
-        flight = conversation.flight
-        if flight is not None and may_wait:
-            end: Outcome = yield Wait(flight)
+        running = conversation.running
+        if running is not None and may_wait:
+            end: Outcome = yield Wait(running)
             may_ask = may_ask and end != "failed"
-            may_wait = flight.done.done()
+            may_wait = running.done.done()
             continue
 
         # Only now, since most calls do not compact: another worker may have paid for this summary already.
@@ -70,13 +73,13 @@ def transform(conversation: Conversation[M], call: Call[M]) -> Flow[LastSent[M]]
         order = Order(reason=reason, may_ask=may_ask, due=due, only_media=only_media)
         attempt, _ = yield from run_compaction(conversation, call, order)
         conversation.cooldown.has_overflowed = False
-        return attempt.last_sent or (yield from hand_out(conversation, call, take_snapshot(conversation, call)))
+        return attempt.last_sent or (yield from send_view(conversation, call, take_snapshot(conversation, call)))
 
 
-def hand_out(conversation: Conversation[M], call: Call[M], snapshot: Snapshot[M]) -> Flow[LastSent[M]]:
+def send_view(conversation: Conversation[M], call: Call[M], snapshot: Snapshot[M]) -> Flow[LastSent[M]]:
     """Return the view to send of a snapshot just taken, and store the notes about it."""
     while True:
-        sent = conversation.hand_out(snapshot)
+        sent = conversation.remember_sent(snapshot)
         if not conversation.queue.unwritten:
             return sent
         snapshot = snapshot.freeze(call.messages)
@@ -98,15 +101,16 @@ def _take_informed_snapshot(
     while True:
         snapshot = take_snapshot(conversation, call)
         if reasoning.record_call(snapshot.history, snapshot.shown_record):
-            pass  # other reasoning is stale now
-        elif (
+            continue  # other reasoning is stale now
+
+        needs_notes = (
             snapshot.binds_reasoning
             and not is_fresh
             and reasoning.has_answer_of_another(snapshot.history, conversation.sent_runs)
-        ):
-            is_fresh = yield from sync_store(conversation, before_paying=True)
-        else:
+        )
+        if not needs_notes:
             return snapshot, is_fresh
+        is_fresh = yield from sync_store(conversation, before_paying=True)
 
 
 def _find_reason(
@@ -121,9 +125,11 @@ def _find_reason(
     if snapshot.budget is None:
         _check_trigger(conversation, call)
         return None, None
+
     due = settings.effective_trigger.due(snapshot)
-    told = conversation.id, snapshot.tokens, snapshot.budget.trigger, due.reason if due else "not due"
-    logger.debug("session %s: %d tokens for a trigger of %d: %s", *told)
+    sizes, answer = (snapshot.tokens, snapshot.budget.trigger), due.reason if due else "not due"
+    logger.debug("session %s: %d tokens for a trigger of %d: %s", conversation.id, *sizes, answer)
+
     # A trigger decides when, not whether the answer has room.
     if due is None and snapshot.tokens > snapshot.input_limit:
         due = Due(f"above {snapshot.input_limit:,} tokens")
@@ -161,5 +167,4 @@ def _exceeds_byte_limit(conversation: Conversation[M], snapshot: Snapshot[M]) ->
 
 
 def _skip(conversation: Conversation[M], snapshot: Snapshot[M], reason: CompactionReason, why: str) -> Flow[None]:
-
     yield Emit(CompactionSkipped(session_id=conversation.id, reason=reason, why=why, tokens=snapshot.tokens))

@@ -72,9 +72,11 @@ def remove_file_tags(text: str) -> str:
 def _render_tag(name: str, paths: Sequence[str], max_chars: int) -> tuple[str, int]:
     """Return one tag with the newest paths that fit, empty when none does; and the number of paths left out."""
     room = max_chars - len(f"<{name}>\n</{name}>")
+
     newest = _take_fitting(paths, room)
     if len(newest) < len(paths):
         newest = _take_fitting(paths, room - len(_LONGEST_OMITTED))
+
     omitted = len(paths) - len(newest)
     if not newest:
         return "", omitted

@@ -144,8 +144,8 @@ def reads_files(made: CallMade) -> bool:
 def is_failure(result: ToolResult) -> bool:
     """Return whether a tool's answer says that the call failed: its mark, a refusal, or an error in its first or last words."""
     start, end = result.text[:400].lstrip(), result.text[-60:].rstrip()  # a result may be megabytes
-    found = _FAILED_START.match(start) or _FAILED_JSON.match(start) or _FAILED_END.search(end)
-    return result.is_error or found is not None or words_of_refusal(result.text) != ""
+    sign = _FAILED_START.match(start) or _FAILED_JSON.match(start) or _FAILED_END.search(end)
+    return result.is_error or sign is not None or words_of_refusal(result.text) != ""
 
 
 def words_of_refusal(result: str) -> str:
@@ -157,17 +157,18 @@ def words_of_refusal(result: str) -> str:
     """
     if result.startswith(_AS_JSON):
         return str(json_object(result).get("feedback", "")).strip()
-    found = _SENTENCES.match(result)
-    if not found:
+    match = _SENTENCES.match(result)
+    if not match:
         return ""
-    ends = [end for mark in _ENDS if (end := result.rfind(mark, found.end())) >= 0]
-    return result[found.end() : min(ends, default=len(result))].strip()
+    ends = [end for mark in _ENDS if (end := result.rfind(mark, match.end())) >= 0]
+    return result[match.end() : min(ends, default=len(result))].strip()
 
 
 def _pair_calls(messages: Iterable[Message]) -> list[tuple[ToolCall, ToolResult | None]]:
     """Return each tool call with its result, in the order of the calls; None for a call that was never answered."""
     pairs: list[tuple[ToolCall, ToolResult | None]] = []
     open_calls: dict[str, int] = {}
+
     for message in messages:
         for part in message.parts:
             if isinstance(part, ToolCall):
@@ -196,9 +197,10 @@ def call_arguments(call: ToolCall) -> Mapping[str, object]:
 def _texts_at_both_ends(arguments: str) -> Mapping[str, object]:
     half = MOST_ARGUMENT_CHARS // 2
     ends = arguments[:half], arguments[-half:]
-    found = [match for end in ends for match in _KEY_AND_TEXT.finditer(end)] if arguments[:1] == "{" else []
+    matches = [match for end in ends for match in _KEY_AND_TEXT.finditer(end)] if arguments[:1] == "{" else []
+
     texts: dict[str, object] = {}
-    for match in found:
+    for match in matches:
         with suppress(ValueError):  # the tail may begin in the middle of a text
             texts.setdefault(match[1], json.loads(f'"{match[2]}"', strict=False))
     return texts or {"input": " ".join(ends)}
@@ -240,10 +242,12 @@ def _find_touches(made: CallMade) -> list[Touch]:
     command = made.command
     if made.has_failed and (command is None or not is_compound(command)):
         return []
+
     text = made.result.text if made.result is not None else ""
     if command is not None:
         patched = [Touch(path, True) for path in _PATCHING.findall(text)] if "patch" in command else []
         return shell_touches(command) + patched
+
     if _DIRECTORY_VIEW in text[:300]:
         return []
     return [
@@ -259,9 +263,11 @@ def _find_named_files(tool: str, arguments: Mapping[str, object]) -> list[Touch]
     patches = [text for text in texts if "*** Begin Patch" in text or text.startswith(("--- ", "diff --git"))]
     if patched := [path for patch in patches for path in find_patched_files(patch)]:
         return [Touch(path, True) for path in patched]
+
     paths = [path for path in _paths(plain) if 0 < len(path) <= MAX_PATH_CHARS and not _NO_FILE.search(path)]
     if not paths:
         return []
+
     modified = _is_edit(tool, plain)
     if not modified and (not SEARCH_KEYS.isdisjoint(plain) or NOT_A_READ.search(tool)):
         return []
@@ -317,6 +323,7 @@ def digest(
         for made in calls
         if made.command is not None
     ]
+
     return {
         "messages": dict(Counter(message.role for message in messages)),
         "tools": [{"tool": tool, "calls": count, "errors": errors[tool]} for tool, count in uses.items()],

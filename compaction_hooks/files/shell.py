@@ -78,8 +78,8 @@ def shell_touches(command: str) -> list[Touch]:
         if words[:1] == ["cd"] and len(words) == 2 and words[1].startswith("/"):
             folder = words[1]
             continue
-        found = [*_argument_touches(words), *(Touch(path, True) for path in targets)]
-        touches += (_resolve(touch, folder) for touch in found if _is_path(touch.path))
+        named = [*_argument_touches(words), *(Touch(path, True) for path in targets)]
+        touches += (_resolve(touch, folder) for touch in named if _is_path(touch.path))
 
     # A script or a patch names the files it writes in its own text, not in the arguments of a program.
     is_patch = _APPLIES_PATCH.search(line) is not None
@@ -101,6 +101,7 @@ def split_heredocs(command: str) -> tuple[str, list[str]]:
     kept: list[str] = []
     bodies: list[str] = []
     lines = iter(command.split("\n"))
+
     for line in lines:
         kept.append(line)
         for marker in _HEREDOC.finditer(line):
@@ -110,6 +111,7 @@ def split_heredocs(command: str) -> tuple[str, list[str]]:
                     break
                 body.append(inner)
             bodies.append("\n".join(body))
+
     return "\n".join(kept), bodies
 
 
@@ -118,6 +120,7 @@ def simple_commands(line: str) -> Iterator[tuple[list[str], list[str]]]:
     words: list[str] = []
     targets: list[str] = []
     redirect = ""
+
     for word, operator in _words(line):
         if word:
             if redirect.startswith(">"):
@@ -125,6 +128,7 @@ def simple_commands(line: str) -> Iterator[tuple[list[str], list[str]]]:
             elif not redirect:
                 words.append(word)
             redirect = ""
+
         if operator in ("<", ">", ">>", "<<<"):
             redirect = operator
         elif operator == "&" and redirect:
@@ -151,6 +155,7 @@ def _words(line: str) -> Iterator[tuple[str, str]]:
             word = ""
         else:
             word += token[kind] if kind else ""
+
     yield word, ";"
 
 
@@ -159,8 +164,10 @@ def _argument_touches(words: list[str]) -> list[Touch]:
     words = [*dropwhile(lambda word: "=" in word or word in ("sudo", "then", "do", "time", "env"), words)]
     if not words:
         return []
+
     program = posixpath.basename(words[0])
     arguments = [word for word in words[1:] if not word.startswith("-")]
+
     if program == "tee":
         return [Touch(path, True) for path in arguments]
     if program in READERS:
@@ -174,6 +181,7 @@ def _editor_touches(words: list[str]) -> list[Touch]:
     """Return the files of a `sed` or `perl`: the first plain word is the script unless `-e` gave one; `-i` writes the others."""
     in_place = script_given = is_script = False
     plain: list[str] = []
+
     for word in words:
         if is_script:
             is_script = False
@@ -183,6 +191,7 @@ def _editor_touches(words: list[str]) -> list[Touch]:
             script_given = script_given or is_script
         else:
             plain.append(word)
+
     return [Touch(path, in_place) for path in (plain if script_given else plain[1:])]
 
 

@@ -119,9 +119,10 @@ class BlockFormat(DictFormat):
     def drop(self, message: Fields, parts: Collection[PartAddress], /) -> Fields:
         """Return a copy without these blocks; the other blocks are the same objects."""
         fields = message_fields(message)
-        found = self._pieces(fields, self._role(fields))
-        gone = {located.at for piece, part in parts for located in found[piece][part : part + 1]}
-        kept = {located.at for piece in found for located in piece} - gone
+        pieces = self._pieces(fields, self._role(fields))
+        gone = {located.at for piece, part in parts for located in pieces[piece][part : part + 1]}
+        kept = {located.at for piece in pieces for located in piece} - gone
+
         for at in range(len(list_of(fields.get(self._content)) or ())):
             if at - 1 in gone and at not in kept:
                 gone.add(at)  # a cache mark belongs to the blocks before it

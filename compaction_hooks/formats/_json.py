@@ -43,9 +43,11 @@ def message_fields(message: object) -> Fields:
     """
     if type(message) is dict:
         return cast("Fields", message)
+
     adapter = ADAPTERS.get(package_of(message, ADAPTERS))
     if adapter is not None:
         raise FormatError(f"a {type(message).__name__} is read by {adapter}")
+
     fields = fields_of(message)
     if fields is None:
         raise FormatError(

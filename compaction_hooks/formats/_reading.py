@@ -214,6 +214,7 @@ def read_result(
         parts = [read_block(block, readers) for block in ([content] if blocks is None else blocks)]
         text = "".join([part.text for part in parts if isinstance(part, (Text, Opaque))])
         media = tuple([part for part in parts if isinstance(part, Media)])
+
     return ToolResult(text_of(call_id), text, text_of(name), is_error, media)
 
 

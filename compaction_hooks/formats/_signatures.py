@@ -54,12 +54,14 @@ def untie_chat(message: Fields) -> Fields:
     calls, details = list_of(message.get("tool_calls")) or (), list_of(message.get(_DETAILS)) or ()
     legacy, added = fields_of(message.get("function_call")) or {}, fields_of(message.get(_ADDED)) or {}
     old = {"tool_calls": [*calls], _DETAILS: [*details], "function_call": legacy, _ADDED: added}
+
     made = {
         "tool_calls": [_untie_call(call) for call in calls],
         _DETAILS: [_untie_detail(detail, message) for detail in details],
         "function_call": _replace(legacy),
         _ADDED: {name: value for name, value in added.items() if name != _OF_TEXT},
     }
+
     changes = {name: value for name, value in made.items() if value != old[name]}
     return {**message, **changes} if changes else message
 

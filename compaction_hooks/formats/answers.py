@@ -122,6 +122,7 @@ def _find_ending(source: object) -> str | None:
         ending = (
             cut or delta or _field(source, "stop_reason") or _field(source, "stopReason") or _field(source, "status")
         )
+
     return ending if isinstance(ending, str) else None
 
 
@@ -249,6 +250,7 @@ def _read_gemini(fields: Fields) -> Usage | None:
     prompt = _count(fields, "prompt_token_count", "promptTokenCount")
     if not prompt:
         return None
+
     tools = _count(fields, "tool_use_prompt_token_count", "toolUsePromptTokenCount") or 0
     answer = _count(fields, "candidates_token_count", "candidatesTokenCount") or 0
     thoughts = _count(fields, "thoughts_token_count", "thoughtsTokenCount") or 0

@@ -57,6 +57,7 @@ class BedrockConverseFormat(BlockFormat):
             return read_own_block(block, {})
         if "cachePoint" in fields:
             return None
+
         if role == "assistant" and (call := fields_of(fields.get("toolUse"))) is not None:
             sealed = sealed_chars(call.get("reasoningSignature"))  # a field of Strands, with Google's signature
             arguments = as_json_text(call.get("input"))
@@ -65,6 +66,7 @@ class BedrockConverseFormat(BlockFormat):
             return _read_result(result)
         if role == "assistant" and (reasoning := fields_of(fields.get("reasoningContent"))) is not None:
             return _read_reasoning(reasoning)
+
         return _read_words(fields) or _opaque(fields)
 
     def _failure(self, call: ToolCall, text: str) -> Fields:
@@ -89,6 +91,7 @@ def _read_result(result: Fields) -> ToolResult:
     blocks = [fields_of(block) or {} for block in list_of(result.get("content")) or ()]
     parts = [_read_words(block) or _opaque(block) for block in blocks if "cachePoint" not in block]
     text = "".join([part.text for part in parts if not isinstance(part, Media)])
+
     return ToolResult(
         text_of(result.get("toolUseId")),
         text,
@@ -113,18 +116,20 @@ def _read_media(media: Fields, kind: str) -> Text | Media | None:
     source = fields_of(media.get("source")) or {}
     if isinstance(text := source.get("text"), str):
         return Text(text)
+
     form, name = text_of(media.get("format")), text_of(media.get("name"))
     place = source.get("s3Location") or source.get("location")  # the second is Strands' name for it
     address = text_of((fields_of(place) or {}).get("uri"))
+
     if address:
         return Media(kind, address, is_reference=True, name=name)
     return media_from_data(source.get("bytes"), f"{kind}/{form}" if form else kind, name=name)
 
 
 def _read_reasoning(reasoning: Fields) -> Thinking:
-    shown = fields_of(reasoning.get("reasoningText")) or {}
-    sealed = sealed_chars(shown.get("signature")) + sealed_chars(reasoning.get("redactedContent"))
-    return Thinking(text_of(shown.get("text")), sealed)
+    text = fields_of(reasoning.get("reasoningText")) or {}
+    sealed = sealed_chars(text.get("signature")) + sealed_chars(reasoning.get("redactedContent"))
+    return Thinking(text_of(text.get("text")), sealed)
 
 
 def _opaque(block: Fields) -> Opaque:

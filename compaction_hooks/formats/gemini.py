@@ -98,14 +98,16 @@ class GeminiFormat(BlockFormat):
     def _number(self, content: Fields, results: Sequence[ToolResult]) -> Fields:
         """Return a content whose responses keep their neutral ids, though others before them are gone."""
         fields = message_fields(content)
-        found = [located for piece in self._pieces(fields, self._role(fields)) for located in piece]
+        items = [located for piece in self._pieces(fields, self._role(fields)) for located in piece]
+
         moved = [
             (located.at, wanted.call_id)
-            for located, wanted in zip([one for one in found if isinstance(one.part, ToolResult)], results, strict=True)
+            for located, wanted in zip([one for one in items if isinstance(one.part, ToolResult)], results, strict=True)
             if located.part != wanted
         ]
         if not moved:
             return content
+
         blocks = list(content_blocks(fields.get("parts")))
         for at, id_ in moved:
             blocks[at] = self._rename_block(fields_of(blocks[at]) or {}, id_)
@@ -126,6 +128,7 @@ class GeminiFormat(BlockFormat):
         if isinstance(block, str):
             return Text(block)
         part = fields_of(block) or {}
+
         if role == "assistant" and (call := fields_of(_get(part, "function_call"))) is not None:
             signature = sealed_chars(_get(part, "thought_signature"))
             return ToolCall(
@@ -133,6 +136,7 @@ class GeminiFormat(BlockFormat):
             )
         if role == "user" and (response := fields_of(_get(part, "function_response"))) is not None:
             return _read_response(response)
+
         return _read_media(part) or _read_text(part, role) or _opaque(part)
 
     def _failure(self, call: ToolCall, text: str) -> Fields:
@@ -175,6 +179,7 @@ def _read_response(response: Fields) -> ToolResult:
     fields = fields_of(given)
     (key,) = fields if fields is not None and len(fields) == 1 else ("",)
     parts = [_read_media(fields_of(part) or {}) for part in list_of(response.get("parts")) or ()]
+
     return ToolResult(
         text_of(response.get("id")),
         as_json_text(fields[key] if fields is not None and key in _OUTPUTS else given),

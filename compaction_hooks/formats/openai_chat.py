@@ -105,6 +105,7 @@ class OpenAIChatFormat(DictFormat):
             return False
         if piece.usage is not None or piece.model is not None or piece.stop_reason is not None:
             return False
+
         holds = _holds_result if piece.role == "tool" else _holds_words
         try:
             return message["role"] == piece.role and holds(message, piece)
@@ -117,10 +118,10 @@ class OpenAIChatFormat(DictFormat):
         Raises:
             ConfigurationError: the address names no tool call.
         """
-        asked = call_at(self.read(message), call)
-        if message_fields(message).get("function_call") and not asked.id:
-            return {"role": "function", "name": asked.name, "content": text}
-        return {"role": "tool", "tool_call_id": asked.id, "content": text}
+        tool_call = call_at(self.read(message), call)
+        if message_fields(message).get("function_call") and not tool_call.id:
+            return {"role": "function", "name": tool_call.name, "content": text}
+        return {"role": "tool", "tool_call_id": tool_call.id, "content": text}
 
     def _changes(self, fields: Fields, pieces: Sequence[Message], address: PartAddress, text: str) -> Fields:
         part = part_at(pieces, address)
@@ -188,24 +189,24 @@ class OpenAIChatFormat(DictFormat):
 def _locate_parts(fields: Fields) -> list[Located]:
     """Return the parts of a message: thinking, content, audio and refusal, each entry of `tool_calls`, then `function_call`."""
     content = fields.get("content")
-    found = [Located(index, part) for index, part in enumerate(read_content(content, PARTS))]
+    parts = [Located(index, part) for index, part in enumerate(read_content(content, PARTS))]
 
     if fields.get("role") == "assistant":
         is_plain = _RARE_FIELDS.isdisjoint(fields)
         if not is_plain:
-            found = [*_read_native(fields), *_read_thinking(fields), *found, *_read_other_fields(fields)]
+            parts = [*_read_native(fields), *_read_thinking(fields), *parts, *_read_other_fields(fields)]
         if calls := list_of(fields.get("tool_calls")):
             signature = 0 if is_plain else count_detail_chars(fields)
-            found += [
+            parts += [
                 Located(index, _call(call, 0 if index else signature), "tool_calls") for index, call in enumerate(calls)
             ]
         if not is_plain and (legacy := fields_of(fields.get("function_call"))):
-            found.append(Located(0, _read_function_call(legacy), "function_call"))
+            parts.append(Located(0, _read_function_call(legacy), "function_call"))
 
-    if content == "" and all(isinstance(located.part, Thinking) for located in found):
+    if content == "" and all(isinstance(located.part, Thinking) for located in parts):
         # OpenAI accepts an empty text; it refuses null or an empty list in a message without other content.
-        found.append(Located(0, Text("")))
-    return found
+        parts.append(Located(0, Text("")))
+    return parts
 
 
 def _read_native(fields: Fields) -> list[Located]:
@@ -217,18 +218,18 @@ def _read_native(fields: Fields) -> list[Located]:
 
 def _read_other_fields(fields: Fields) -> list[Located]:
     """Return the parts that an assistant's message holds next to its content."""
-    found: list[Located] = []
+    parts: list[Located] = []
     if audio := fields_of(fields.get("audio")):
         # Audio is sent back by its id alone (https://platform.openai.com/docs/guides/audio); the answer holds the sound too.
         id_, data = text_of(audio.get("id")), text_of(audio.get("data"))
         part = media_from_base64(data, "audio") if data and not id_ else Media("audio", id_, is_reference=True)
-        found.append(Located(0, part, "audio"))
+        parts.append(Located(0, part, "audio"))
     if refusal := text_of(fields.get("refusal")):
-        found.append(Located(0, Text(refusal), "refusal"))
+        parts.append(Located(0, Text(refusal), "refusal"))
 
     added = fields_of(fields.get("provider_specific_fields")) or {}
     blocks = [block for name in _HOSTED_RESULTS for block in list_of(added.get(name)) or ()]
-    return found + [Located(0, _read_hosted_result(block), "provider_specific_fields") for block in blocks]
+    return parts + [Located(0, _read_hosted_result(block), "provider_specific_fields") for block in blocks]
 
 
 _NATIVE: Final = "compaction_blocks"
@@ -247,15 +248,17 @@ def _read_hosted_result(block: object) -> Opaque:
 def _read_thinking(fields: Fields) -> list[Located]:
     # LiteLLM and OpenRouter give the same reasoning twice. The blocks are read, since their signatures must be sent back.
     added = fields_of(fields.get("provider_specific_fields")) or {}
+
     for key in ("thinking_blocks", "reasoning_details"):
         blocks = enumerate(map(fields_of, list_of(fields.get(key)) or list_of(added.get(key)) or ()))
-        found = [
+        thinking = [
             Located(index, thinking_block(block) or opaque(block), key)
             for index, block in blocks
             if block is not None and not signs_call(block, fields)
         ]
-        if found:
-            return found
+        if thinking:
+            return thinking
+
     texts = [(key, text) for key in ("reasoning_content", "reasoning") if (text := text_of(fields.get(key)))]
     if not texts and fields.get("reasoning_content") == "" and fields.get("tool_calls"):
         texts = [("reasoning_content", "")]  # DeepSeek asks for the field next to tool calls, and takes an empty one
@@ -277,6 +280,7 @@ def _call(entry: object, signature: int) -> Part:
     if function is not None:
         signature = signature or count_signature_chars(fields, function)
         return _read_function_call(function, text_of(fields.get("id")), signature)
+
     custom = fields_of(fields.get("custom"))
     if custom is not None:
         id_, name = text_of(fields.get("id")), text_of(custom.get("name"))
@@ -299,8 +303,8 @@ def _holds_result(message: Fields, piece: Message) -> bool:
 def _holds_words(message: Fields, piece: Message) -> bool:
     """Return whether a message has plain fields, with the very text and tool calls that were read from it."""
     content, parts = message["content"], piece.parts
-    spoken = 0 if content is None else 1
-    if spoken and (not isinstance(said := parts[0], Text) or said.text is not content):
+    spoken = 0 if content is None or (content == "" and len(message) > 2) else 1  # next to calls it is no part
+    if spoken and (not isinstance(first := parts[0], Text) or first.text is not content):
         return False
     if len(message) == 2:
         return len(parts) == spoken
@@ -360,6 +364,7 @@ def _image(fields: Fields) -> Media | None:
     nested = fields_of(value) or {"url": value}
     is_low = nested.get("detail") == "low" or fields.get("detail") == "low"
     url = text_of(nested.get("url"))
+
     if url:
         return media_from_url(url, "image", low_detail=is_low)
     file_id = text_of(fields.get("file_id"))
@@ -376,6 +381,7 @@ def _file(fields: Fields) -> Media | None:
     """Read `file` (an object with the fields) and `input_file` (the fields themselves)."""
     file = fields_of(fields.get("file")) or fields
     data, name = text_of(file.get("file_data")), text_of(file.get("filename"))
+
     if data.startswith("data:"):
         return media_from_url(data, "application", name=name)
     if data:

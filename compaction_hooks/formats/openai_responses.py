@@ -116,9 +116,9 @@ class OpenAIResponsesFormat(DictFormat):
         Raises:
             ConfigurationError: the address names no tool call.
         """
-        asked = call_at(self.read(message), call)
+        tool_call = call_at(self.read(message), call)
         kind = f"{text_of(message_fields(message).get('type'))}_output"
-        made: Fields = {"type": kind, "call_id": asked.id, **_FAILURES.get(kind, {})}
+        made: Fields = {"type": kind, "call_id": tool_call.id, **_FAILURES.get(kind, {})}
         return {**made, **_output(made, text)}
 
     def _changes(self, fields: Fields, pieces: Sequence[Message], address: PartAddress, text: str) -> Fields:
@@ -156,6 +156,7 @@ def _part(kind: str, fields: Fields) -> Part:
         tool, _ = _CALLS[kind]
         arguments = fields.get(_arguments_field(fields))
         return ToolCall(_call_id(fields), tool or text_of(fields.get("name")), as_json_text(arguments))
+
     if kind in _OUTPUTS:
         return _result(kind, fields)
     if kind == "reasoning":
@@ -198,12 +199,14 @@ def _output(fields: Fields, text: str) -> Fields:
     old = fields.get("output")
     if fields.get("type") == "computer_call_output":
         return {"output": {"type": "computer_screenshot", "image_url": _BLANK_SCREEN}}
+
     if fields.get("type") == "shell_call_output":
         first = next(
             (chunk for chunk in map(fields_of, list_of(old) or ()) if chunk),
             {"outcome": {"type": "exit", "exit_code": 0}},
         )
         return {"output": [{**first, "stdout": text, "stderr": ""}]}
+
     return {"output": replace_result_text(old, text, "input_text")}
 
 

@@ -33,6 +33,7 @@ def pair_by_name(message: Message, earlier: Sequence[Message]) -> Message:
     """
     waiting = [result for result in message.results if result.name]
     ids: dict[int, str] = {}
+
     for turn in _list_open_calls(earlier[-MOST_SEARCHED:]) if waiting else ():
         for answers in (_has_id_of, _answers_by_name):
             for result in [*waiting]:
@@ -43,6 +44,7 @@ def pair_by_name(message: Message, earlier: Sequence[Message]) -> Message:
                     waiting.remove(result)
         if not waiting:
             break
+
     return _with_ids(message, ids)
 
 
@@ -92,15 +94,18 @@ def _list_open_calls(messages: Sequence[Message]) -> Iterator[list[ToolCall]]:
     """Yield the calls of each turn that no later result answers, the newest turn first."""
     answered = Counter[str]()
     turn: list[ToolCall] = []
+
     for message in reversed(messages):
         if message.role != "assistant" and turn:
             yield turn
             turn = []
+
         answered.update(result.call_id for result in message.results)
         for call in reversed(message.calls):
             if answered[call.id]:
                 answered[call.id] -= 1
             else:
                 turn.insert(0, call)
+
     if turn:
         yield turn

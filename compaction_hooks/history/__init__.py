@@ -9,7 +9,7 @@ messages. System messages, thinking, ids, names and usage are left out, so the s
 format.
 """
 
-from compaction_hooks.history.history import History, Known, Origin, Piece, Side
+from compaction_hooks.history.history import History, Origin, OwnTexts, Piece, Side
 from compaction_hooks.history.reader import HistoryReader
 
-__all__ = ["History", "HistoryReader", "Known", "Origin", "Piece", "Side"]
+__all__ = ["History", "HistoryReader", "Origin", "OwnTexts", "Piece", "Side"]

@@ -62,6 +62,7 @@ def run_digest(
     calls: list[object] = []
     results: list[tuple[int | str, ...]] = []
     blocks: list[str] = []
+
     for message in messages:
         for part in message.parts:
             if isinstance(part, ToolResult):
@@ -80,6 +81,7 @@ def run_digest(
                 media.append(media_atom(part))
             elif isinstance(part, Opaque) and part.content:
                 blocks.append(part.content)
+
     atoms: list[object] = [side, *sorted(results)]
     if joined := "".join(texts):
         atoms.append(["text", text_digest(joined)])

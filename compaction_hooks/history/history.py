@@ -61,7 +61,7 @@ class UserWords(NamedTuple):
     media: tuple[str, ...]
 
 
-class Known(NamedTuple):
+class OwnTexts(NamedTuple):
     """The summaries and reduced texts of earlier compactions, so that a reader recognizes them in a list.
 
     Attributes:
@@ -104,7 +104,7 @@ class Log(Generic[M]):
         first_pieces: By host message, its first piece; one more at the end.
         tokens_before: By piece, the estimate of all pieces before it, in tokens; one more at the end.
         run_starts: By run, its first piece. Sides alternate.
-        bound: By run, 1 if there is no boundary before it, because a tool call is open.
+        joined: By run, 1 if there is no boundary before it, because a tool call is open.
         systems, requests, answers, counted: Pieces of the system, of the user, of the assistant, and with usage.
         natives: Pieces with a summary of the provider's own.
         open_calls: By id, the runs of the tool calls without a result.
@@ -122,16 +122,20 @@ class Log(Generic[M]):
         self.pieces: list[Piece] = []
         self.first_pieces = array("I", [0])
         self.tokens_before = array("Q", [0])
+
         self.run_starts = array("I")
-        self.bound = bytearray()
+        self.joined = bytearray()
+
         self.systems = array("I")
         self.requests = array("I")
         self.answers = array("I")
         self.counted = array("I")
         self.natives = array("I")
+
         self.open_calls: dict[str, list[int]] = {}
         self.chain: dict[int, str] = {0: CHAIN_START}
         self.origin: Origin | None = None
+
         self.user_words: tuple[int, Mapping[int, UserWords]] = 0, {}
         self.pinned: tuple[int, Mapping[str, tuple[int, ...]]] = 0, {}
         self.failures: tuple[int, object] = 0, None
@@ -145,6 +149,7 @@ class Log(Generic[M]):
         index = len(self.pieces)
         self.pieces.append(piece)
         self.tokens_before.append(self.tokens_before[-1] + piece.tokens)
+
         message = piece.message
         side = piece.side
         role = message.role
@@ -159,13 +164,14 @@ class Log(Generic[M]):
             self.systems.append(index)
         if NativeSummary in map(type, message.parts):
             self.natives.append(index)
+
         if side is not None:
             if not self.run_starts or side != self.run_side(len(self.run_starts) - 1):
                 # Reasoning alone before an answer belongs to that answer: providers reject the one without the other.
                 while side == "assistant" and index > 0 and is_only_reasoning(self.pieces[index - 1].message):
                     index -= 1
                 self.run_starts.append(index)
-                self.bound.append(0)
+                self.joined.append(0)
             self._match_calls(message)
 
     def _match_calls(self, message: Message) -> None:
@@ -177,7 +183,7 @@ class Log(Generic[M]):
             elif isinstance(part, ToolResult):
                 called = self._close_call(part.call_id)
                 if called is not None:
-                    self.bound[called + 1 : run + 1] = b"\1" * (run - called)
+                    self.joined[called + 1 : run + 1] = b"\1" * (run - called)
 
     def _close_call(self, call_id: str) -> int | None:
         """Close the tool call that a result answers, and return its run; None if there is no such tool call.
@@ -189,6 +195,7 @@ class Log(Generic[M]):
             newest = reversed(range(max(0, len(self.pieces) - MOST_SEARCHED), len(self.pieces)))
             made = (index for index in newest if any(call.id == call_id for call in self.pieces[index].message.calls))
             return next(map(self.run_of, made), None)
+
         called = waiting.pop()
         if not waiting:
             del self.open_calls[call_id]
@@ -210,6 +217,7 @@ class Log(Generic[M]):
         count = len(known)
         if not known or len(messages) < count or messages[0] is not known[0] or messages[count - 1] is not known[-1]:
             return False
+
         known.extend(messages[count:])  # lists compare by identity first, so this is faster than a slice
         try:
             return are_equal(known, messages)
@@ -228,7 +236,7 @@ class History(NamedTuple, Generic[M]):
     log: Log[M]
     host_count: int
     piece_count: int
-    known: Known
+    own_texts: OwnTexts
 
     # -- size
 
@@ -245,7 +253,7 @@ class History(NamedTuple, Generic[M]):
         return self.log.origin
 
     @property
-    def base(self) -> int:
+    def runs_before_list(self) -> int:
         """Number of runs before the first one of the list: those that the summary at its head covers, or 0."""
         origin = self.log.origin
         return origin.runs if origin else 0
@@ -253,21 +261,21 @@ class History(NamedTuple, Generic[M]):
     @property
     def run_count(self) -> int:
         """Number of runs since the start of the conversation, including those that a summary at the head covers."""
-        return self.base + bisect_left(self.log.run_starts, self.piece_count)
+        return self.runs_before_list + bisect_left(self.log.run_starts, self.piece_count)
 
     def run_start(self, run: int) -> int:
         """Return the index of a run's first piece; `piece_count` for the run after the last."""
-        local = run - self.base
+        local = run - self.runs_before_list
         starts = self.log.run_starts
         return min(starts[local], self.piece_count) if local < len(starts) else self.piece_count
 
     def run_side(self, run: int) -> Side:
         """Return the side of a run."""
-        return self.log.run_side(run - self.base)
+        return self.log.run_side(run - self.runs_before_list)
 
     def run_of(self, piece: int) -> int:
         """Return the run of a piece; pieces without a side belong to the run before them."""
-        return self.base + self.log.run_of(piece)
+        return self.runs_before_list + self.log.run_of(piece)
 
     def run_pieces(self, run: int) -> range:
         """Return the indexes of a run's pieces, those without a side included."""
@@ -275,8 +283,8 @@ class History(NamedTuple, Generic[M]):
 
     def is_boundary(self, run: int) -> bool:
         """Whether a record may end before this run: no tool call is open there, and it is not the first run."""
-        local = run - self.base
-        bound = self.log.bound
+        local = run - self.runs_before_list
+        bound = self.log.joined
         return local > 0 and not (local < len(bound) and bound[local])
 
     def starts_turn(self, run: int) -> bool:
@@ -382,30 +390,30 @@ class History(NamedTuple, Generic[M]):
 
         Digests are computed on demand, and cached for this run and every `KEPT_DIGESTS`th.
         """
-        local = run - self.base
-        if local < 0 or run > self.run_count - (1 if self.run_count > self.base else 0):
+        local = run - self.runs_before_list
+        if local < 0 or run > self.run_count - (1 if self.run_count > self.runs_before_list else 0):
             return None
         chain = self.log.chain
-        found = chain.get(local)
-        if found is not None:
-            return found
+        cached = chain.get(local)
+        if cached is not None:
+            return cached
 
         start = max(known for known in [*chain] if known < local)  # a copy: another thread may add to it
         digest = chain[start]
-        first = self.base + start
+        first = self.runs_before_list + start
         begin, calls = self.run_start(first), self.run_calls(first - 1)
         for number in range(first, run):
             end = self.run_start(number + 1)
             messages = [piece.message for piece in self.pieces(begin, end) if piece.side is not None]
             side: Side = "assistant" if messages[0].role == "assistant" else "host"
-            digest = run_digest(digest, side, number, messages, calls, self.known.originals)
-            if number + 1 == run or (number + 1 - self.base) % KEPT_DIGESTS == 0:
-                chain[number + 1 - self.base] = digest
+            digest = run_digest(digest, side, number, messages, calls, self.own_texts.originals)
+            if number + 1 == run or (number + 1 - self.runs_before_list) % KEPT_DIGESTS == 0:
+                chain[number + 1 - self.runs_before_list] = digest
             begin, calls = end, number_calls(messages) if side == "assistant" else {}
         return digest
 
     def run_calls(self, run: int) -> dict[str, tuple[int, ToolCall]]:
         """Return the position of each call of an assistant run, and the call, by id; empty for any other run."""
-        if run < self.base or self.run_side(run) != "assistant":
+        if run < self.runs_before_list or self.run_side(run) != "assistant":
             return {}
         return number_calls(piece.message for piece in self.pieces(self.run_start(run), self.run_start(run + 1)))

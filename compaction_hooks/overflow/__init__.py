@@ -107,8 +107,8 @@ def is_context_overflow(
     >>> is_context_overflow("Too many tokens, please wait before trying again.")
     False
     """
-    found = parse_overflow(error, status=status, code=code, provider=provider, patterns=patterns)
-    return found is not None and found.kind == "context_overflow"
+    overflow = parse_overflow(error, status=status, code=code, provider=provider, patterns=patterns)
+    return overflow is not None and overflow.kind == "context_overflow"
 
 
 def parse_overflow(

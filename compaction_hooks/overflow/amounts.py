@@ -67,6 +67,7 @@ class _Reader:
         self.words, self.letters, self.source = words, letters, source
         self.role: _Role = None
         self.names_input = self.is_lower_bound = self.begins_with_output = False
+
         self.limits: list[int] = []
         self.totals: list[int] = []
         self.inputs: list[int] = []

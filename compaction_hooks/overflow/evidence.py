@@ -140,6 +140,7 @@ class _Reader:
         self.evidence.codes += [cls.__name__ for cls in type(error).__mro__ if cls.__module__ != "builtins"]
         self.evidence.members += _exceptions_in(read_attribute(error, "exceptions"))
         self.evidence.wrapped += _exceptions_in(read_attribute(error, "args"))
+
         if error.__cause__ is not None:
             self.evidence.wrapped.append(error.__cause__)
         elif error.__context__ is not None and not error.__suppress_context__ and not _is_other_trouble(error):
@@ -159,6 +160,7 @@ class _Reader:
             self.evidence.codes.append(_FINISHED_BY_WINDOW.get(text.lower(), text))
         if key in _PROVIDER_KEYS:
             self.evidence.providers.append(text)
+
         if key in _CODE_KEYS and len(text) <= _CODE_CHARS:
             self.evidence.add_code(text)
         elif key in _TEXT_KEYS:

@@ -140,10 +140,10 @@ def names_request_size(text: str) -> bool:
 
 def find_byte_limit(text: str) -> int | None:
     """Return the smallest number of bytes in a text, or None: the smaller of a limit and a size above it is the limit."""
-    found = [
+    sizes = [
         float(match[1].replace(",", "")) * _UNITS[match[2][0]] for match in _BYTES.finditer(normalise(text)) if match[1]
     ]
-    return min((int(size) for size in found if size >= 1), default=None)
+    return min((int(size) for size in sizes if size >= 1), default=None)
 
 
 class _Page:
@@ -159,8 +159,9 @@ class _Page:
 
         A match near a quota is no overflow, and marks an empty reading (`is_quota`).
         """
-        found: Reading | None = None
+        reading: Reading | None = None
         is_quota = False
+
         for rule in _RULES:
             for match in itertools.islice(re.finditer(rule.pattern, self.letters), _MATCHES):
                 if self._is_quoted(match.end() - 1) or (rule.is_weak and self._has_near(match, "E")):
@@ -169,8 +170,9 @@ class _Page:
                 if self._has_near(match, "P"):
                     is_quota = True
                     continue
-                found = max(found, self._judge(match, rule), key=_rank)  # the earlier one if they are equal
-        return found or Reading(is_quota=is_quota)
+                reading = max(reading, self._judge(match, rule), key=_rank)  # the earlier one if they are equal
+
+        return reading or Reading(is_quota=is_quota)
 
     def find_other_kind(self) -> OverflowKind | None:
         """Return "output_cap" or "too_large" if the text reports one of them."""

@@ -51,12 +51,14 @@ def diff(messages: Sequence[M], view: Sequence[M], *, format: MessageFormat[Any]
         [part for message in listed for piece in chosen.read(message) for part in _read_parts(piece)]
         for listed in (messages, view)
     )
-    shown = [*_compare(before, after)]
-    counts = Counter(mark for mark, _ in shown)
+
+    marked = [*_compare(before, after)]
+    counts = Counter(mark for mark, _ in marked)
     if len(counts) < 2:
         return ""
+
     total = ", ".join(f"{counts[mark]:,} {kind}" for mark, kind in _KINDS.items())
-    return "\n".join([f"Parts of messages: {total}", *_show(shown)])
+    return "\n".join([f"Parts of messages: {total}", *_show(marked)])
 
 
 def _read_parts(message: Message) -> Iterator[_Part]:
@@ -77,6 +79,7 @@ def _read_parts(message: Message) -> Iterator[_Part]:
 def _compare(before: Sequence[_Part], after: Sequence[_Part]) -> Iterator[tuple[str, str]]:
     """Yield each part with the mark of its kind."""
     matcher = SequenceMatcher(None, [part.key for part in before], [part.key for part in after])
+
     for kind, first, end, start, stop in matcher.get_opcodes():
         if kind == "equal":
             for part, shown in zip(before[first:end], after[start:stop], strict=True):

@@ -15,7 +15,7 @@ from math import fsum
 from typing import Generic, NamedTuple, overload
 
 from compaction_hooks.history import History, HistoryReader
-from compaction_hooks.history.history import Known
+from compaction_hooks.history.history import OwnTexts
 from compaction_hooks.messages import M
 from compaction_hooks.recall.parts import MOST_LINE_CHARS, CoveredPart, list_covered
 from compaction_hooks.view.projection import Projection
@@ -241,6 +241,7 @@ class _Part:
         first, end = number, number + 1
         chars -= len(self.lines[number]) + 1
         grows = True
+
         while grows:
             grows = False
             for line in (end, first - 1):
@@ -249,6 +250,7 @@ class _Part:
                     chars -= len(self.lines[line]) + 1
                     first, end = min(first, line), max(end, line + 1)
                     grows = True
+
         self.taken.update(range(first, end))
         return range(first, end)
 
@@ -263,7 +265,7 @@ def search(index: Index, text: str, shown: str, most_chars: int) -> list[Found]:
     sought = sum(weight >= SOUGHT_RATIO * max(weights.values()) for weight in weights.values())
     passage_chars = min(most_chars // sought - HEAD_CHARS, MOST_LINE_CHARS)
 
-    found: list[Found] = []
+    passages: list[Found] = []
     # The worth of a line only falls while others are shown, so the first whose worth is still true is the best. `fsum` gives the
     # same worth in any order of the terms: that of a set is another one in each process.
     heap = [
@@ -272,12 +274,13 @@ def search(index: Index, text: str, shown: str, most_chars: int) -> list[Found]:
         for number, terms in part.terms.items()
     ]
     heapify(heap)
+
     while heap:
         worth, rank, number = heap[0]
         part = parts[rank]
         now = -fsum(weights[term] for term in part.terms[number])
         room = most_chars - part.head_chars
-        if number in part.taken or (found and len(part.lines[number]) >= room):
+        if number in part.taken or (passages and len(part.lines[number]) >= room):
             heappop(heap)
         elif now > worth:
             heapreplace(heap, (now, rank, number))
@@ -286,16 +289,18 @@ def search(index: Index, text: str, shown: str, most_chars: int) -> list[Found]:
             chosen = part.take(number, min(passage_chars, room))
             passage = "\n".join(part.lines[line] for line in chosen)
             most_chars -= len(passage)
-            found.append(Found(part.part, chosen.start + 1, chosen.stop, passage))
+            passages.append(Found(part.part, chosen.start + 1, chosen.stop, passage))
             for term in set[str]().union(*(part.terms.get(line, ()) for line in chosen)):
                 weights[term] = query.weights[term] * REPEATED_WEIGHT
-    return found
+
+    return passages
 
 
 def _read_parts(index: Index, query: Query) -> list[_Part]:
     """Return the best parts with their lines, as many as `MOST_READ_CHARS` characters have."""
     parts: list[_Part] = []
     left = MOST_READ_CHARS
+
     for at in index.rank(query):
         if left <= 0:
             break
@@ -317,13 +322,13 @@ class Listing(Generic[M]):
         self._history: History[M] | None = None
         self._kept: tuple[object, Index] = None, Index()
 
-    def read(self, messages: Sequence[M], known: Known) -> History[M]:
+    def read(self, messages: Sequence[M], own_texts: OwnTexts) -> History[M]:
         """Read a list: only its new messages, if the others are unchanged and no record came since."""
         last = self._history
-        if last is None or last.known is not known:
-            history = self.reader.read(messages, known)
+        if last is None or last.own_texts is not own_texts:
+            history = self.reader.read(messages, own_texts)
         else:
-            history = self.reader.verify(self.reader.sync(last, messages, known), messages)
+            history = self.reader.verify(self.reader.sync(last, messages, own_texts), messages)
         self._history = history
         return history
 
@@ -331,10 +336,12 @@ class Listing(Generic[M]):
         """Return the index of what a projection leaves out or shortens; the last one if it is of the same parts."""
         if projection.is_identity:
             return Index()
+
         reductions = tuple(projection.reductions)
         last_run = max([history.run_of(max(projection.cut - 1, 0)), *(item.run for item in reductions)])
         read_until = history.run_pieces(last_run).stop  # the run at the cut may still grow
         key = (history.log, projection.cut, projection.pinned, reductions, read_until)
+
         if self._kept[0] != key:
             self._kept = key, Index(list_covered(history, projection))
         return self._kept[1]
@@ -383,13 +390,15 @@ class Covered(Sequence[CoveredPart]):
         part = self.find(handle)
         if part is None:
             raise LookupError(f"{handle} is not covered: it is in view, or the list no longer has it")
+
         (first, last), listed = lines or (1, None), part.lines
         first = min(max(first, 1), len(listed))
         chosen = listed[first - 1 : None if last is None else max(last, first)]
+
         ends = accumulate(len(line) + 1 for line in chosen)
         count = max(sum(end <= most_chars + 1 for end in ends), 1)
-        shown = [line[:most_chars] for line in chosen[:count]]
-        return Found(part, first, first + count - 1, "\n".join(shown))
+        kept = [line[:most_chars] for line in chosen[:count]]
+        return Found(part, first, first + count - 1, "\n".join(kept))
 
     def search(self, query: str, *, most_chars: int = MOST_CHARS) -> list[Found]:
         """Return passages that together have most of the query's words, the best first, in about `most_chars` characters.

@@ -10,9 +10,9 @@ from typing import Any, Final, NamedTuple, cast
 from compaction_hooks.files.operations import find_touched_files, is_failure, read_calls
 from compaction_hooks.formats import OpenAIChatFormat, format_of
 from compaction_hooks.history import History, HistoryReader
-from compaction_hooks.history.history import Known
+from compaction_hooks.history.history import OwnTexts
 from compaction_hooks.messages import M, Message, MessageFormat, ToolCall, ToolResult, as_format
-from compaction_hooks.recall.parts import is_product, texts_of
+from compaction_hooks.recall.parts import is_own_text, texts_of
 from compaction_hooks.summary.extractive.causes import cause_items
 from compaction_hooks.summary.extractive.identifiers import kind_of
 from compaction_hooks.summary.extractive.statements import constraint_items, request_texts
@@ -65,15 +65,16 @@ def find_facts(messages: Sequence[M], *, format: MessageFormat[M] | None = None)
         FormatError: a message cannot be read.
     """
     chosen = as_format(cast("MessageFormat[M]", format or format_of(messages) or OpenAIChatFormat()))  # it reads these
-    history = HistoryReader(chosen, lambda _: 0, SUMMARY_MARKER).read(messages, Known())
+    history = HistoryReader(chosen, lambda _: 0, SUMMARY_MARKER).read(messages, OwnTexts())
     read = [piece.message for piece in history.pieces()]
     touched = find_touched_files(read_calls(read))
+
     facts: Mapping[str, Iterable[str]] = {
         **read_words_of_user(history, range(history.host_count)),
         **read_facts(read),
         "file": (*touched.modified, *touched.read),
     }
-    return {kind: [*dict.fromkeys(found)] for kind, found in facts.items()}
+    return {kind: [*dict.fromkeys(values)] for kind, values in facts.items()}
 
 
 def read_facts(messages: Sequence[Message]) -> Mapping[str, Collection[str]]:
@@ -85,6 +86,7 @@ def read_facts(messages: Sequence[Message]) -> Mapping[str, Collection[str]]:
     texts = [*texts_of(messages)]
     calls = [call for message in messages for call in message.calls]
     results = [result for message in messages for result in message.results]
+
     return {
         **_read_names(read_words(texts)),
         "number": dict.fromkeys(number for text in texts for number in _NUMBER.findall(text)),
@@ -98,10 +100,10 @@ def read_facts(messages: Sequence[Message]) -> Mapping[str, Collection[str]]:
 def read_words_of_user(history: History[M], hosts: Container[int]) -> Mapping[str, Collection[str]]:
     """Return the user's constraints and requests in these host messages."""
     pieces = map(history.piece, history.pieces_of_user(history.piece_count))
-    said = [request_texts([piece.message]) for piece in pieces if piece.host in hosts]
+    texts = [request_texts([piece.message]) for piece in pieces if piece.host in hosts]
     return {
-        "constraint": dict.fromkeys(item.text for requests in said for item in constraint_items(requests, ())),
-        "request": dict.fromkeys(text for requests in said for text in requests),
+        "constraint": dict.fromkeys(item.text for requests in texts for item in constraint_items(requests, ())),
+        "request": dict.fromkeys(text for requests in texts for text in requests),
     }
 
 
@@ -114,13 +116,13 @@ def read_words(texts: Iterable[str]) -> dict[str, None]:
 
 
 def _read_names(words: Iterable[str]) -> dict[str, dict[str, None]]:
-    found: dict[str, dict[str, None]] = {"path": {}, "url": {}, "id": {}}
+    names: dict[str, dict[str, None]] = {"path": {}, "url": {}, "id": {}}
     for run in words:
         if len(run) <= MOST_WORD_CHARS and _TELLING.search(run):
             word = run.strip(SIGNS)
             if kind := _CLASS_OF.get(kind_of(word)):
-                found[kind][word] = None
-    return found
+                names[kind][word] = None
+    return names
 
 
 def _read_errors(results: Iterable[ToolResult]) -> Iterator[str]:
@@ -134,8 +136,8 @@ def _read_started(calls: Iterable[ToolCall], results: Iterable[ToolResult]) -> I
     """Yield the ids that results of calls in the background name."""
     started = {call.id for call in calls if _BACKGROUND.search(call.arguments[-200:])}
     for result in results:
-        if result.call_id in started and (found := _STARTED.search(result.text[:500])):
-            yield found[1]
+        if result.call_id in started and (match := _STARTED.search(result.text[:500])):
+            yield match[1]
 
 
 # -- the figures
@@ -150,10 +152,10 @@ def loss_of(
     """Return how many facts of a list its view under a record keeps and leaves out, by class. Nothing is changed.
 
     The list is that of the compaction, or has grown since; the figures are empty if the record is not true of it. Its facts are
-    those of `find_facts` in the messages that the view does not show whole, and the files touched so far, if there is a summary. A
-    fact is kept if the view has it word for word: the user's words in a message of the user, such as the summary's; a file there or
-    in a tool call; any other fact anywhere. If the list begins with a view that the host stored, facts that only its summary and
-    its shortened results tell are lost if this view lacks them.
+    those of `find_facts` in the messages that the view does not show whole, and the files touched so far, if there is a summary.
+    A fact is kept if the view has it word for word: the user's words in a message of the user, such as the summary's; a file
+    there or in a tool call; any other fact anywhere. If the list begins with a view that the host stored, facts that only its
+    summary and its shortened results tell are lost if this view lacks them.
 
     Every text is read from end to end, in the calling thread: 0.1 to 0.2 s of processor time for a million characters, 1.6 s for a
     recorded list of 10,000 messages. Nothing is kept for the next time.
@@ -170,34 +172,37 @@ def loss_of(
         return {}
     history, projection, chosen = read
     view = projection.view(history.hosts())
-    shown = [message for host in view for message in chosen.read(host)]
+    sent = [message for host in view for message in chosen.read(host)]
+
     whole = {*map(id, view)}
     hidden = {host for host, message in enumerate(history.hosts()) if id(message) not in whole}
+
     facts: Mapping[str, Collection[str]] = {
         **read_words_of_user(history, hidden),
         **read_facts([piece.message for piece in history.pieces() if piece.host in hidden]),
         "file": dict.fromkeys((*record.modified_files, *record.read_files) if record.rendered else ()),
     }
-    is_shown, special = _find_test(texts_of(shown)), _find_tests(shown)
+
+    is_shown, special = _find_test(texts_of(sent)), _find_tests(sent)
     own = _read_own(history)
     is_own = _find_test(texts_of(own)) if own is not None else None
 
     figures: dict[str, LossFigures] = {}
-    for kind, found in facts.items():
+    for kind, values in facts.items():
         is_kept = special.get(kind, is_shown)
-        missing = [fact for fact in found if not is_kept(fact)]
+        missing = [fact for fact in values if not is_kept(fact)]
         lost = 0
         if is_own is not None and kind not in WORDS_OF_USER:
             lost = sum(not is_own(fact) for fact in missing)
-        if found:
-            figures[kind] = LossFigures(len(found) - len(missing), len(missing) - lost, lost)
+        if values:
+            figures[kind] = LossFigures(len(values) - len(missing), len(missing) - lost, lost)
     return figures
 
 
 def _read_own(history: History[M]) -> list[Message] | None:
     """Return a list without the parts that it has from an earlier view; None if it has none."""
-    runs = {run for _, run, _, _ in history.known.originals}
-    products = {id(part.content) for part in list_parts(history, runs) if is_product(history, part)}
+    runs = {run for _, run, _, _ in history.own_texts.originals}
+    products = {id(part.content) for part in list_parts(history, runs) if is_own_text(history, part)}
     head = history.summary_piece
     if head is None and not products:
         return None
@@ -216,11 +221,11 @@ def _find_test(texts: Iterable[str]) -> Callable[[str], bool]:
     return lambda fact: fact in words or fact in (listed if WORD.fullmatch(fact) else text)
 
 
-def _find_tests(shown: Sequence[Message]) -> Mapping[str, Callable[[str], bool]]:
+def _find_tests(messages: Sequence[Message]) -> Mapping[str, Callable[[str], bool]]:
     """Return tests whether a view has the user's words in a message of the user, and a file there or in a call."""
-    told = "\n".join(texts_of(message for message in shown if message.role == "user"))
-    lines = {line.removeprefix("- ") for line in told.splitlines()}
-    arguments = "\n".join(call.arguments for message in shown for call in message.calls)
+    text = "\n".join(texts_of(message for message in messages if message.role == "user"))
+    lines = {line.removeprefix("- ") for line in text.splitlines()}
+    arguments = "\n".join(call.arguments for message in messages for call in message.calls)
     values = {*arguments.split('"'), *arguments.replace('"', " ").split()}  # a path may have spaces
-    named = {word.rstrip(SIGNS) for word in WORD.findall(told)} | lines | values
-    return {**dict.fromkeys(WORDS_OF_USER, told.__contains__), "file": named.__contains__}
+    named = {word.rstrip(SIGNS) for word in WORD.findall(text)} | lines | values
+    return {**dict.fromkeys(WORDS_OF_USER, text.__contains__), "file": named.__contains__}

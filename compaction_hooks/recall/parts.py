@@ -83,24 +83,27 @@ def list_covered(history: History[M], projection: Projection[M]) -> Iterator[Cov
     covered_runs = history.run_of(projection.cut - 1) + 1 if projection.cut else 0
     reduced = by_name(projection.reductions)
     yield from _read_head(history, projection)
-    for run in sorted({*range(history.base, covered_runs), *(run for _, run, _ in reduced)}):
+
+    for run in sorted({*range(history.runs_before_list, covered_runs), *(run for _, run, _ in reduced)}):
         hidden = {piece for piece in history.run_pieces(run) if piece < projection.cut}.difference(projection.pinned)
         handles = RunHandles(history, run)
-        found: dict[str, CoveredPart] = {}
+        parts: dict[str, CoveredPart] = {}
+
         for part in list_parts(history, [run]):
             is_reduced = part.name in reduced
-            if (part.piece in hidden or is_reduced) and not is_product(history, part):
+            if (part.piece in hidden or is_reduced) and not is_own_text(history, part):
                 covered = _read_part(history, part, handles.find(part), is_shortened=is_reduced)
                 if covered.text:
-                    found.setdefault(covered.handle, covered)
-        yield from found.values()
+                    parts.setdefault(covered.handle, covered)
+
+        yield from parts.values()
         yield from _read_blocks(history, handles, hidden)
 
 
 def _read_head(history: History[M], projection: Projection[M]) -> Iterator[CoveredPart]:
     """Yield the hidden pins of a stored view, which are in no run of the list."""
-    end = min(projection.cut, history.run_start(history.base))
-    handles = RunHandles(history, history.base)
+    end = min(projection.cut, history.run_start(history.runs_before_list))
+    handles = RunHandles(history, history.runs_before_list)
     for index in sorted({*range(end)}.difference(projection.pinned, history.systems(), [history.summary_piece])):
         piece = history.piece(index)
         text = "\n".join(texts_of([piece.message]))
@@ -136,6 +139,7 @@ def _read_part(history: History[M], part: Reducible, handle: str, *, is_shortene
         text = "\n".join(run_texts(map(history.piece, history.run_pieces(part.run))))
     elif part.kind == "media":
         text = "\n".join(f"{media.media_type} {media.name or media.identity}" for media in find_media(part.content))
+
     return CoveredPart(
         handle=handle,
         kind=part.kind,
@@ -147,13 +151,13 @@ def _read_part(history: History[M], part: Reducible, handle: str, *, is_shortene
     )
 
 
-def is_product(history: History[M], part: Reducible) -> bool:
+def is_own_text(history: History[M], part: Reducible) -> bool:
     """Return whether the list has only our shortened form of a part."""
     if part.kind == "media":
         return False
     digest = part.digest
     # The same digest: only the escapes of JSON were shortened, and nothing is left out.
-    return history.known.originals.get((*part.name, digest), digest) != digest
+    return history.own_texts.originals.get((*part.name, digest), digest) != digest
 
 
 def _read_blocks(history: History[M], handles: RunHandles, hidden: Set[int]) -> Iterator[CoveredPart]:
@@ -164,6 +168,7 @@ def _read_blocks(history: History[M], handles: RunHandles, hidden: Set[int]) -> 
         for part in history.piece(index).message.parts
         if isinstance(part, Opaque) and part.content
     ]
+
     if held:
         first, text = held[0][0], "\n".join(content for _, content in held)
         handle = handles.add("block", text_digest(text))

@@ -87,14 +87,17 @@ class RecallTool:
             return "Nothing is left out of this conversation: all of it is in view."
         if answered >= MOST_RUN_CHARS:
             return f"recall has shown {answered:,} characters since the last request, which is its limit: go on without it."
+
         most_chars = min(MOST_CHARS, int(window * WINDOW_RATIO) or MOST_CHARS)
         handle = next(filter(covered.find, HANDLE.findall(query)), None)
+
         if handle is None:
-            found = covered.search(query, most_chars=most_chars)
+            passages = covered.search(query, most_chars=most_chars)
             # Builds and branches have names of this form too.
-            if alone is None or any(alone[1] in passage.text for passage in found):
-                return _tell_found(found)
+            if alone is None or any(alone[1] in passage.text for passage in passages):
+                return _tell_found(passages)
             handle = alone[1]
+
         try:
             return _tell_read(covered.read(handle, _parse_lines(lines), most_chars=most_chars))
         except LookupError as error:
@@ -102,8 +105,8 @@ class RecallTool:
 
 
 def _parse_lines(lines: str) -> tuple[int, int | None] | None:
-    found = _LINES.fullmatch(lines)
-    return (int(found[1]), int(found[2]) if found[2] else None) if found else None
+    match = _LINES.fullmatch(lines)
+    return (int(match[1]), int(match[2]) if match[2] else None) if match else None
 
 
 def _tell_read(found: Found) -> str:
@@ -117,16 +120,18 @@ def _tell_read(found: Found) -> str:
 def _tell_found(found: list[Found]) -> str:
     if not found:
         return "No part that was left out has one of these words. Other words, or a part of a name, may be found."
+
     parts: dict[str, list[Found]] = {}
     for each in found:
         parts.setdefault(each.part.handle, []).append(each)
-    told = [f"[Found in earlier parts of this conversation that were left out. {_OLD}]"]
+
+    lines = [f"[Found in earlier parts of this conversation that were left out. {_OLD}]"]
     for passages in parts.values():
         part = passages[0].part
-        told.append(f"\n[{part.handle}, {part.source}, {len(part.lines):,} lines]")
+        lines.append(f"\n[{part.handle}, {part.source}, {len(part.lines):,} lines]")
         for each in sorted(passages, key=lambda each: each.first_line):
-            told += [f"[{each.first_line}-{each.last_line}]", neutralize(each.text)]
-    return "\n".join(told)
+            lines += [f"[{each.first_line}-{each.last_line}]", neutralize(each.text)]
+    return "\n".join(lines)
 
 
 def count_answers(history: History[M]) -> int:

@@ -68,11 +68,12 @@ def repaired(messages: list[M], format: MessageFormat[Any], *, model: str | None
     if provider is None:
         rules -= {"system_inside"}  # the place of a system message has a meaning, and most providers accept it there
 
-    found = problems(paired, provider, model=model)
-    if all(problem.rule not in rules for problem in found):
+    faults = problems(paired, provider, model=model)
+    if all(problem.rule not in rules for problem in faults):
         return messages
+
     pieces = [read_piece(host, number, piece) for (host, number, _), piece in zip(read, paired, strict=True)]
-    rebuilt: list[M] = Rebuilder(messages, pieces, writer, rules, plan_repair(pieces, rules, provider, found)).run()
+    rebuilt: list[M] = Rebuilder(messages, pieces, writer, rules, plan_repair(pieces, rules, provider, faults)).run()
     return _join_rows(rebuilt, messages, writer) if "split_results" in rules_of(provider, model) else rebuilt
 
 
@@ -84,6 +85,7 @@ def _join_rows(messages: list[M], before: list[M], format: Format[M]) -> list[M]
     neighbors = {(id(one), id(other)) for one, other in pairwise(before)}
     joined: list[M] = []
     last: Role | None = None
+
     for number, message in enumerate(messages):
         roles: list[Role] = [piece.role for piece in format.read(message)]
         if last == roles[0] in ("assistant", "tool") and (id(messages[number - 1]), id(message)) not in neighbors:
@@ -91,6 +93,7 @@ def _join_rows(messages: list[M], before: list[M], format: Format[M]) -> list[M]
         else:
             joined.append(message)
         last = roles[-1]
+
     return joined
 
 

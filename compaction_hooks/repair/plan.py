@@ -75,12 +75,12 @@ class Plan:
 
 
 def plan_repair(
-    pieces: Sequence[Piece], rules: frozenset[RuleId], provider: Provider | None, found: Iterable[Problem]
+    pieces: Sequence[Piece], rules: frozenset[RuleId], provider: Provider | None, faults: Iterable[Problem]
 ) -> Plan:
     """Return the parts to drop, the result of each tool call, and the tool calls that get another id, by these rules.
 
     Args:
-        found: The problems of these messages.
+        faults: The problems of these messages.
     """
     plan = Plan()
 
@@ -91,7 +91,7 @@ def plan_repair(
 
     # Reasoning last: it is loose only if the parts after it are dropped.
     plan.dropped.update(place for place, part in _parts(pieces) if _is_refused(part, rules))
-    for problem in found:
+    for problem in faults:
         _drop_server_part(pieces, plan, problem)
     if "dangling_reasoning" in rules:
         _drop_loose_reasoning(pieces, plan, rules)
@@ -121,6 +121,7 @@ def _match_results(pieces: Sequence[Piece], plan: Plan, *, ours: bool) -> None:
     waiting: dict[str, list[tuple[int, Place]]] = {}
     turn = 0
     speaker = ""
+
     for piece in pieces:
         turn += piece.message.role == "assistant" and speaker != "assistant"
         speaker = piece.message.role
@@ -171,6 +172,7 @@ def _drop_server_part(pieces: Sequence[Piece], plan: Plan, problem: Problem) -> 
     wanted = {"open_server_call": is_server_call, "orphan_server_result": is_server_result}.get(problem.rule)
     if wanted is None or problem.index is None:
         return
+
     places = [
         place
         for place, part in pieces[problem.index].parts

@@ -87,6 +87,7 @@ class Rebuilder(Generic[M]):
             if call in self._waiting or "detached_result" not in self._rules:
                 here.append(place)
             self._waiting.pop(call, None)
+
         if here:
             self._collect(host, here)
             self._speaker = "tool"
@@ -94,6 +95,7 @@ class Rebuilder(Generic[M]):
     def _write_words(self, host: int, role: str, kept: Sequence[tuple[Place, Part]]) -> None:
         self._begin_message(role, host, has_calls=any(isinstance(part, ToolCall) for _, part in kept))
         self._collect(host, ())
+
         for place, part in kept:
             if isinstance(part, Text | Thinking) and self._waiting and "words_after_call" in self._rules:
                 self._end_step(host)  # text after a tool call in the same message moves behind the result

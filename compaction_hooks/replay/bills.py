@@ -68,12 +68,14 @@ def read_blocks(pieces: Sequence[Message], estimator: TokenEstimator = ESTIMATOR
     for piece in pieces:
         head, is_system = f"{piece.role}\n", piece.role == "system"
         frame = estimator.estimate_message_tokens(replace(piece, parts=()))
+
         if not piece.parts:
             blocks.append(Block(head, frame, is_system))
         for number, part in enumerate(piece.parts):
             tokens = estimator.estimate_message_tokens(replace(piece, parts=(part,)))
             # The frame of the message is counted with its first block.
             blocks.append(Block(head + _text(part), tokens - frame if number else tokens, is_system))
+
     return blocks
 
 
@@ -117,6 +119,7 @@ class PromptCaches:
         """Add the prefixes of a request, the empty one first; return the tokens of the longest one that was sent before."""
         count = len(self._blocks) if blocks[: len(self._blocks)] == self._blocks else 0
         nodes, known = self._nodes[: count + 1], -1
+
         for block in blocks[count:]:
             node = nodes[-1].next.get(block.text)
             if node is None:
@@ -125,6 +128,7 @@ class PromptCaches:
                     known = nodes[-1].tokens + max(common, default=0)
                 node = nodes[-1].next[block.text] = _Node(nodes[-1].tokens + block.tokens)
             nodes.append(node)
+
         self._nodes, self._blocks = nodes, blocks
         return nodes[-1].tokens if known < 0 else known
 
@@ -138,15 +142,18 @@ class PromptCaches:
         total = self._nodes[-1].tokens
         if total < rules.minimum_tokens:
             return Bill(plain=total)
+
         if not rules.at_marks:
             found = known - known % rules.step_tokens
             read = found if found >= rules.minimum_tokens else 0
             return Bill(read=read, written=total - read)
+
         ends = _marks(rules, blocks)
         read = max(self._find_marked(number, rules, end) for end in ends)
         for end in ends:
             if self._nodes[end].tokens >= rules.minimum_tokens:
                 self._nodes[end].marked.add(number)
+
         return Bill(read=read, written=total - read)
 
     def _find_marked(self, number: int, rules: CacheRules, end: int) -> int:

@@ -83,6 +83,7 @@ def summarize(name: str, replays: Sequence[Replay]) -> Outcome:
 def _add_up(replays: Iterable[Replay]) -> list[Money]:
     costs = [cost for replay in replays for cost in replay.costs]
     known = [cost for cost in costs if cost.is_recorded]
+
     sums: dict[str, Money] = {}
     for cost in known or costs:
         model = "" if cost.is_recorded else cost.model
@@ -95,6 +96,7 @@ def _add_up(replays: Iterable[Replay]) -> list[Money]:
             summaries=before.summaries + cost.summaries,
             sent=before.sent + cost.sent,
         )
+
     return list(sums.values())
 
 
@@ -105,6 +107,7 @@ def headline(outcome: Outcome) -> str:
         return "No call to replay: no answer of a model has anything before it."
     if not totals.compactions:
         return _describe_nothing(totals)
+
     gains: list[str] = []
     if totals.overflows_without:
         gains.append(
@@ -112,6 +115,7 @@ def headline(outcome: Outcome) -> str:
         )
     if outcome.money:
         gains.append(_describe_money(outcome))
+
     return f"Compaction {' and '.join(gains) or 'runs'}; {_describe_losses(totals)}."
 
 
@@ -143,14 +147,23 @@ def _describe_money(outcome: Outcome) -> str:
     if outcome.totals.overflows_without:
         return f"brings the bill to {span_of([each.spent for each in money])}{where}"
     if len(money) == 1:
-        (only,) = money
-        share = f" ({percent(abs(only.saved) / only.without)})" if only.without else ""
-        if only.saved >= 0:
-            return f"saves {dollars(only.saved)} of {dollars(only.without)}{share}{where}"
-        return f"costs {dollars(-only.saved)} more than the {dollars(only.without)} without it{share}{where}"
+        return f"{_describe_dollars(money[0])}{where}"
+    return _describe_shares(money)
+
+
+def _describe_dollars(money: Money) -> str:
+    share = f" ({percent(abs(money.saved) / money.without)})" if money.without else ""
+    if money.saved >= 0:
+        return f"saves {dollars(money.saved)} of {dollars(money.without)}{share}"
+    return f"costs {dollars(-money.saved)} more than the {dollars(money.without)} without it{share}"
+
+
+def _describe_shares(money: Iterable[Money]) -> str:
+    """Return the least and the most that is saved by the prices of several models."""
     shares = sorted(each.saved / each.without for each in money if each.without)
     if not shares:
         return "is free"
+
     low, high = shares[0], shares[-1]
     if low >= 0:
         return f"saves {percent(low)} to {percent(high)} of the bill (by model)"

@@ -24,17 +24,20 @@ class Costs:
         found = find_prices(session.model)
         self._is_recorded = found is not None
         self._prices = (found,) if found else EXAMPLES
+
         self._session = session
         self._own = {id(message): read_blocks(each) for message, each in zip(session.messages, pieces, strict=True)}
         self._sizes = [sum(block.tokens for block in self._own[id(message)]) for message in session.messages]
         self._made: dict[int, tuple[Fields, list[Block]]] = {}
         self.hidden_tokens = _count_hidden(session, self._sizes)
         self._begin = [_constant_block(session, self.hidden_tokens)]
+
         # Some recordings have the count of the provider, reasoning included.
         self._output = dict(enumerate(self._sizes)) | {
             call.index: call.usage.output_tokens for call in session.calls if call.usage.output_tokens
         }
         self._cold = _find_cold_calls(session)
+
         self._empty_caches()
         self._list: list[Block] = [*self._begin]
         self._read = 0
@@ -51,12 +54,15 @@ class Costs:
         new = self._session.messages[self._read : index]
         self._list = [*self._list, *(block for message in new for block in self._own[id(message)])]
         self._read = index
+
         if index in self._cold:
             self._empty_caches()
+
         if not fits:
             for to in (*self._bills, *self._bills_without):
                 to.append(Bill())
             return
+
         output = self._output[index]
         blocks = [*self._begin, *(block for message in view for block in self._blocks(message))]
         for to, bill in zip(self._bills, self._sent.request(blocks), strict=True):

@@ -122,9 +122,11 @@ def _judge_kept(replay: Replay, least: float) -> Finding:
     if not replay.compactions:
         # Not "not measured": most sessions of a folder are short, and nothing of theirs can be lost.
         return _finding("min_kept", 1.0, True, "no compaction, so nothing is lost")
+
     if not totals.used_later:
         why = f"the agent used no name that only compacted messages had in the {NEXT_STEPS} calls after a compaction"
         return _not_measured("min_kept", why)
+
     share = totals.kept / totals.used_later
     lost = [(each.call, name) for each in replay.compactions for name in each.used_later.lost]
     counts = f"kept {totals.kept} of {totals.used_later} names that the agent used after a compaction"
@@ -147,6 +149,7 @@ def _judge_cents(replay: Replay, most: float, has_summarizer: bool) -> Finding:
     cost = next((cost for cost in replay.costs if cost.is_recorded), None)
     if cost is None:
         return _not_measured("max_cents", "no price of the recorded model is known, or the recording names no model")
+
     cents = 100 * (cost.with_compaction + (cost.summaries if has_summarizer else 0.0))
     parts = [pluralize(len(replay.calls), "call"), pluralize(len(replay.compactions), "compaction")]
     if has_summarizer and any(compaction.summary for compaction in replay.compactions):
@@ -156,6 +159,7 @@ def _judge_cents(replay: Replay, most: float, has_summarizer: bool) -> Finding:
             else "summaries count as free, since no answer of the summarizer had a cost"
         )
     parts.append(f"{_cents(100 * cost.without_compaction)} without compaction")
+
     why = f"{_cents(cents)} by {cost.model}'s prices, at most {most:g} are allowed ({', '.join(parts)})"
     return _finding("max_cents", cents, cents <= most, why)
 

@@ -100,16 +100,19 @@ def find_prices(model: str | None) -> Prices | None:
         from genai_prices.data_snapshot import get_snapshot
     except ModuleNotFoundError:
         return None
+
     snapshot = get_snapshot()
     for name in names_of((model or "").strip().lower()):
         try:
             _, found = snapshot.find_provider_model(name, None, None, None)
         except LookupError:
             continue
+
         rates = found.get_prices(datetime.now(UTC))
         # A few entries, such as those of models that are no longer served, have no price of a token.
         if rates.input_mtok is not None and rates.output_mtok is not None:
             return Prices(model=found.id, rules=_rules_of(found.id), dollars=_counter(rates))
+
     return None
 
 

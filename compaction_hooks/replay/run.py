@@ -88,6 +88,7 @@ def _read_log() -> Generator[list[str]]:
     handler = logging.Handler()
     handler.addFilter(lambda record: record.msg != "%s")  # an event, which has the id of its session and a time
     handler.emit = lambda record: lines.append(record.getMessage())  # type: ignore[method-assign]
+
     logger = logging.getLogger("compaction_hooks")
     level, propagates = logger.level, logger.propagate
     logger.addHandler(handler)
@@ -126,6 +127,7 @@ class _Run:
         self._window = window
         self._settings = settings
         self._events: list[CompactionEvent] = []
+
         format = _WithoutUsage(session.format)
         compacting = CompactionController(
             context_window=window,
@@ -140,14 +142,17 @@ class _Run:
         self._compacting = compacting.session(session.id)
         self._measuring = measuring.session(session.id)
         self._prefix = measuring.session(f"{session.id}, system messages alone")
+
         self._usage = {
             call.index: call.usage for call in session.calls if uses_recorded_usage and not call.context_start
         }
         self._used_usage = False
+
         self._pieces = [tuple(format.read(message)) for message in session.messages]
         self._texts: list[str] = []
         self._constraints: list[tuple[str, ...]] = []
         self._costs = Costs(session, self._pieces)
+
         self._calls: list[ReplayedCall] = []
         self._compactions: list[ReplayedCompaction] = []
         self._unfit: list[UnfitCall] = []
@@ -166,6 +171,7 @@ class _Run:
         systems = [message for index, message in enumerate(self._session.messages) if self._is_system(index)]
         self._transform(self._prefix, systems)
         tokens = self._prefix.state().context_tokens or 0
+
         if tokens >= self._window:
             part = "system prompt and tools take" if self._session.tools else "system prompt takes"
             raise ContextOverflowError(
@@ -183,11 +189,13 @@ class _Run:
         """
         host = list(self._session.messages[:index])
         number = len(self._calls) + 1
+
         self._events.clear()
         if reasons is not None:
             reasons.clear()
         view = self._transform(self._compacting, host)
         why = None if reasons is None else tuple(reasons)
+
         self._transform(self._measuring, host)
         call = ReplayedCall(
             number=number,
@@ -196,11 +204,13 @@ class _Run:
             tokens_sent=self._compacting.state().context_tokens or 0,
         )
         self._calls.append(call)
+
         self._read_texts(index)
         self._add_events(number, host, view, why)
         if self._needs is not None:
             self._needs.add_step("\n".join(self._texts[self._seen : index]), self._texts[index])
         self._costs.add_call(index, view, fits=call.tokens_sent <= self._window)
+
         self._view, self._seen = view, index
         self._report_usage(host, view, index)
 
@@ -336,12 +346,14 @@ class _Run:
     def _check_probes(self) -> list[ReplayedProbe]:
         if not self._session.probes:
             return []
+
         read = self._session.format.read
         # Nothing is compacted after the last call, so the next call would begin from this list.
         last = [*self._view, *self._session.messages[self._seen :]]
         system = f"{self._session.system or ''}\n"
         kept = Haystack(system + text_of(piece for message in last for piece in read(message)))
         whole = Haystack(system + text_of(piece for pieces in self._pieces for piece in pieces))
+
         return [
             ReplayedProbe(
                 kind=probe.kind,

@@ -32,9 +32,11 @@ def window_of(session: RecordedSession) -> SessionWindow:
     """Return the window that the recording names or shows; else that of the recorded model; else `DEFAULT_WINDOW`."""
     if session.window is not None:
         return SessionWindow(session.window, "as the recording says")
+
     found = find_window(session.model) if session.model else None
     compacted = max((each.tokens_before or 0 for each in session.compactions if each.trigger == "auto"), default=0)
     shown = next((window for window in USUAL_WINDOWS if window > compacted), None) if compacted else None
+
     if shown is not None and (found is None or shown < found.tokens):
         return SessionWindow(shown, f"since the recorded agent compacted by itself at {short(compacted)}")
     if found is not None:

@@ -22,18 +22,18 @@ from compaction_hooks.events import EventHandler
 from compaction_hooks.foreign import describe_error
 from compaction_hooks.runtime.effects import (
     AskStore,
+    AskSummarizer,
     Effect,
     Emit,
     Failure,
     Flow,
-    InFlight,
     Instant,
     IsAborted,
     Now,
     Outcome,
+    RunningCompaction,
     Send,
     Success,
-    Summarize,
     T,
     Wait,
     Work,
@@ -88,6 +88,7 @@ class Services:
         self.seconds = time.monotonic if clock is system_clock else lambda: clock().monotonic
         # A thread cannot wait longer than TIMEOUT_MAX, so not `math.inf` seconds either.
         self.summary_timeout_seconds = min(summary_timeout_seconds, threading.TIMEOUT_MAX)
+
         self.summaries = GuardedCall("the summarizer", most=HUNG_SUMMARIES)
         self.storing = GuardedCall("the store")
         self.working = threading.Lock()
@@ -133,6 +134,7 @@ class Driver:
         When the caller is cancelled, the flow is closed and the summarizer is cancelled.
         """
         answer: object = None
+
         try:
             while True:
                 with self._lock:
@@ -148,6 +150,7 @@ class Driver:
     def run_sync(self, flow: Flow[T], context: CallContext = NO_CONTEXT) -> T:
         """Run a flow to its end in this thread; async functions of the host run in the helper loop."""
         answer: object = None
+
         try:
             while True:
                 with self._lock:
@@ -178,11 +181,11 @@ class Driver:
                 return self._services.clock()
             case IsAborted():
                 return context.signal is not None and context.signal.is_set()
-            case Summarize(request=request, seconds=seconds):
+            case AskSummarizer(request=request, seconds=seconds):
                 summarize, signal = self._choose_summarizer(context), context.signal
                 return await self._summaries.call(summarize, request, seconds=seconds, signal=signal, is_sync=is_sync)
-            case Wait(flight=flight):
-                return await self._wait(flight, context.signal, is_sync)
+            case Wait(running=running):
+                return await self._wait(running, context.signal, is_sync)
             case Emit(event=event):
                 for handler, guard in self._handlers(context):
                     answer = await guard.call(handler, event, seconds=HANDLER_TIMEOUT_SECONDS, is_sync=is_sync)
@@ -202,25 +205,25 @@ class Driver:
         with self._services.working:
             return function()
 
-    async def _wait(self, flight: InFlight, signal: Signal | None, is_sync: bool) -> Outcome:
+    async def _wait(self, running: RunningCompaction, signal: Signal | None, is_sync: bool) -> Outcome:
         """Wait for another caller's compaction; not in a thread in which a loop runs: that loop may be the one that compacts."""
         most_seconds = WAIT_SUMMARIES * self._services.summary_timeout_seconds + STORE_TIMEOUT_SECONDS
-        never_ends = not flight.done.done() and flight.pid != os.getpid()
+        never_ends = not running.done.done() and running.pid != os.getpid()
         if never_ends or (is_sync and _loop_is_running_here()):
             return "failed"
-        done = flight.done if is_sync else _in_loop(flight.done)
+        done = running.done if is_sync else _in_loop(running.done)
         try:
             is_aborted = await until_done(done, min(most_seconds, threading.TIMEOUT_MAX), signal, is_sync)
         finally:
             done.cancel()
 
-        if flight.done.done():
-            return flight.done.result()
+        if running.done.done():
+            return running.done.result()
         if is_aborted:
             return "aborted"
         # The loop that runs it was stopped: it never ends, so no call waits for it again.
         logger.warning("a compaction by another caller does not end: going on without it")
-        flight.pid = None
+        running.pid = None
         return "failed"
 
     def _choose_summarizer(self, context: CallContext) -> Summarizer:
@@ -254,16 +257,17 @@ async def _work_in_thread(function: Callable[[], object]) -> object:
 
 
 def _in_loop(future: Future[T]) -> asyncio.Future[T]:
-
     return asyncio.wrap_future(future)
 
 
 async def _send(send: Callable[[Any], object] | None, view: object, is_sync: bool) -> Success | Failure:
     assert send is not None  # only `call` sends, and it always has a `send`
+
     try:
         response = send(view)
         if not is_sync:
             return Success(await guard_stream(await response if inspect.isawaitable(response) else response))
+
         if inspect.iscoroutine(response):
             response.close()
             raise ConfigurationError(
@@ -284,6 +288,7 @@ def _read_texts(answer: object) -> Success | Failure:
     """Return a store's answer with its texts read: a lazy sequence may fail only when it is iterated."""
     if not isinstance(answer, Success):
         return cast("Failure", answer)  # a store is called without a signal
+
     entries = answer.value
     try:
         if isinstance(entries, Sequence) and not isinstance(entries, str | bytes):
@@ -292,4 +297,5 @@ def _read_texts(answer: object) -> Success | Failure:
         raise
     except BaseException as error:  # noqa: BLE001 - a failing helper never fails the agent
         return Failure(error)
+
     return Failure(RecordError(f"the store gave {type(entries).__name__} instead of records"))

@@ -40,14 +40,14 @@ class IsAborted:
     """Asks whether the caller's signal is set; answered by a bool."""
 
 
-class Summarize(NamedTuple):
+class AskSummarizer(NamedTuple):
     """Calls the summarizer, with a timeout in seconds; answered by `Success`, `Failure` or `Aborted`."""
 
     request: SummaryRequest
     seconds: float
 
 
-class InFlight:
+class RunningCompaction:
     """A running compaction, for which other callers of the same conversation wait.
 
     Attributes:
@@ -55,7 +55,6 @@ class InFlight:
     """
 
     def __init__(self) -> None:
-
         self.done: Future[Outcome] = Future()
         self.done.set_running_or_notify_cancel()  # no waiter can cancel it for the others
         self.pid: int | None = os.getpid()
@@ -71,7 +70,7 @@ class Wait(NamedTuple):
     not run in this process, or if it takes too long.
     """
 
-    flight: InFlight
+    running: RunningCompaction
 
 
 class AskStore(NamedTuple):
@@ -109,7 +108,7 @@ class Aborted:
     """The answer of an effect that the caller's signal ended."""
 
 
-Effect: TypeAlias = Work | Now | IsAborted | Summarize | Wait | AskStore | Emit | Send[Any]
+Effect: TypeAlias = Work | Now | IsAborted | AskSummarizer | Wait | AskStore | Emit | Send[Any]
 
 Flow: TypeAlias = Generator[Effect, Any, T]
 """A computation that yields effects and returns a `T`. The answer's type depends on the effect, so it is not typed here."""

@@ -79,6 +79,7 @@ class GuardedCall:
             return Failure(
                 TimeoutError(f"{self._name} still hangs in an earlier call: give the operation it waits for a timeout")
             )
+
         thread, task = _begin(function, arguments, seconds, is_sync)
         try:
             is_aborted = await until_done(task, seconds, signal, is_sync)
@@ -148,7 +149,6 @@ def _begin(
 
 
 async def _capture(function: Callable[[], object]) -> Success | Failure:
-
     try:
         result = function()
         return Success(await result if inspect.isawaitable(result) else result)
@@ -159,7 +159,6 @@ async def _capture(function: Callable[[], object]) -> Success | Failure:
 
 
 async def _capture_from(thread: Future[Success | Failure]) -> Success | Failure:
-
     answer = await asyncio.wrap_future(thread)
     return answer if isinstance(answer, Failure) else await _capture(lambda: answer.value)
 
@@ -176,7 +175,6 @@ def in_thread(
     function: Callable[..., object], *arguments: object, name: str = "compaction-helper"
 ) -> Future[Success | Failure]:
     """Run a function in a daemon thread: one that hangs must not keep the program from ending."""
-
     future: Future[Success | Failure] = Future()
     future.set_running_or_notify_cancel()  # a waiter can no longer cancel it: it ends with the thread
     context = contextvars.copy_context()
@@ -238,7 +236,6 @@ def _answers(loop: asyncio.AbstractEventLoop, patience: float) -> bool:
 
 
 def _start_loop() -> asyncio.AbstractEventLoop:
-
     loop = asyncio.new_event_loop()
 
     def serve() -> None:

@@ -118,7 +118,6 @@ class GuardedEstimator:
 
 def system_clock() -> Instant:
     """Return the time of this machine."""
-
     return Instant(datetime.now(UTC), time.monotonic())
 
 
@@ -131,10 +130,12 @@ def guard_reader(read: Callable[[R], object]) -> Callable[[R], Message | None]:
         except Exception as error:  # noqa: BLE001 - a host's function may raise anything
             logger.warning("an answer could not be read (%s)", type(error).__name__)
             return None
+
         if not isinstance(answer, Message):
             if answer is not None:
                 logger.warning("an answer was read, but not into a Message (%s)", type(answer).__name__)
             return None
+
         model: object = answer.model
         return replace(
             answer,
@@ -161,6 +162,7 @@ class GuardedTrigger:
             why = f"due() answered {type(due).__name__}, neither Due(...) nor None"
         except Exception as error:  # noqa: BLE001 - a host's trigger may raise anything
             why = describe_error(error)
+
         self._warn(type(self._trigger).__name__, why)
         return ReserveTrigger().due(snapshot)
 

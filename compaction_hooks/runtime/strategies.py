@@ -49,6 +49,7 @@ class GuardedStrategy:
             proposal = question()
             if proposal is not None and not isinstance(proposal, wanted):
                 raise TypeError(f"it proposed {type(proposal).__name__}, neither a {wanted.__name__} nor None")
+
             if isinstance(proposal, SummaryPlan):
                 _check_plan(proposal)
             if isinstance(proposal, Candidate):
@@ -90,9 +91,10 @@ def _renew(snapshot: Snapshot[M], candidate: Candidate[Any]) -> Candidate[M]:
     record = CompactionRecord.from_json(candidate.record.to_json())
     active = snapshot.record.id if snapshot.record else None
     if record.parent != active or record.seen_runs != snapshot.history.run_count:
-        raise ValueError("its record does not follow the active one: make it with reduce(snapshot, goal, ...)")
+        raise ValueError("its record does not follow the active one: make it with shrink(snapshot, goal, ...)")
     if not is_true(snapshot.history, record):
         raise ValueError("its record is not true of this conversation")
+
     renewed = Candidate(snapshot=snapshot, record=with_reductions(record, ()), is_enough=candidate.is_enough)
     _ = renewed.projection  # computed here, inside the guard, because a host's reductions may fail
     return renewed

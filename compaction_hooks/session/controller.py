@@ -1,4 +1,9 @@
-"""CompactionController: the settings, and the state shared by its conversations."""
+"""CompactionController: the settings, and the state shared by its conversations.
+
+1. A session of one id is one object while anybody holds it, and has one format at a time.
+2. Of the sessions that nobody holds, those used least recently are evicted; changes by hand that are in no store never are.
+3. `forget` begins every known session anew before the store is asked: calls under way write nothing back.
+"""
 
 from __future__ import annotations
 
@@ -134,6 +139,7 @@ class CompactionController(ConversationMethods[M]):
         self._merges = any(each.merge_user_messages for each in self._settings.all)
         self._check_merging(format)
         _check_windows(model, context_window, self._settings)
+
         self._model = model
         self._format = format
         self._estimator = CharacterEstimator() if estimator is None else GuardedEstimator(estimator)
@@ -141,6 +147,7 @@ class CompactionController(ConversationMethods[M]):
         # The most recently used is last. A session with changes by hand that are in no store is never evicted.
         self._sessions: OrderedDict[str, CompactionSession[M]] = OrderedDict()
         self._evicted: WeakValueDictionary[str, CompactionSession[M]] = WeakValueDictionary()
+
         self._shared = SharedState(
             find_settings=self._settings.map_settings(_guard_extensions).find,
             model=model,
@@ -219,6 +226,7 @@ class CompactionController(ConversationMethods[M]):
             self._sessions.move_to_end(id)
             if len(self._sessions) > MAX_SESSIONS:
                 self._evict()
+
         if format is not None:
             session.engine.use_format(format)
         if host_files is not None:
@@ -297,7 +305,6 @@ class CompactionController(ConversationMethods[M]):
         Args:
             given: The id of one, or the beginning of the ids of all.
         """
-
         arguments.check(_FORGETTING, {"prefix" if is_prefix else "id": given})
         with self._lock:
             known = {*self._sessions, *self._evicted}
@@ -349,6 +356,7 @@ def _check_windows(model: str | None, context_window: int | None, of_models: Mod
         raise ConfigurationError(
             f"{where}keep_recent_tokens={keep} is above context_window={context_window}: keep less"
         )
+
     for written, part in settings.triggers.items():
         if context_window is not None and isinstance(part, TokensTrigger) and part.tokens > context_window:
             raise ConfigurationError(f"{where}{written} is above context_window={context_window}: lower the trigger")

@@ -81,12 +81,15 @@ def check_call(
     if options:
         arguments.check_names("the call", options, CallOptions.__optional_keys__, _OTHERS)
         arguments.check(_KINDS, options, options)
+
     with engine.conversation.lock:
         engine.conversation.detect_format(messages)
+
     settings = engine.shared.find_settings(options.get("model") or engine.shared.model)
     tokens, ratio = options.get("trigger_tokens"), options.get("trigger_ratio")
     if tokens is not None or ratio is not None:  # the call's own trigger
         settings = replace(settings, trigger=None, trigger_tokens=tokens, trigger_ratio=ratio)
+
     return Call(
         messages=messages,
         settings=settings,
@@ -120,7 +123,6 @@ def build_send(
     Raises:
         ConfigurationError: `send` or `answer` is no function.
     """
-
     arguments.check(arguments.KINDS, {"send": send, "answer": answer}, ["answer"])
     call = check_call(engine, messages, options, engine.begin_call())
     # `answer` reads the responses of `send`.
@@ -139,7 +141,6 @@ def build_order(
     Raises:
         ConfigurationError, TypeError: an argument is invalid.
     """
-
     given = {"keep_recent_tokens": keep_recent_tokens, "focus": focus, "preview": preview}
     arguments.check(
         {
@@ -150,6 +151,7 @@ def build_order(
         given,
         given,
     )
+
     previewed = preview.record if preview and preview.outcome is CompactionOutcome.PREVIEWED else None
     return Order(
         CompactionReason.MANUAL,

@@ -43,31 +43,32 @@ class RecallMethods(Generic[M]):
         Args:
             messages: Returns the whole list of the run, as `transform_context` gets it.
         """
-
         arguments.check({"messages": arguments.FUNCTION}, {"messages": messages})
         with self.engine.conversation.lock:
             self.engine.conversation.has_recall = True
         return RecallTool(lambda: self._find_recallable(messages()))
 
     def _find_recallable(self, messages: Sequence[T]) -> Recallable:
-
         engine = self.engine
-        conversation, shared = engine.conversation, engine.shared
+        conversation = engine.conversation
         last = conversation.last_sent
-        model = last.snapshot.model if last else shared.model
+        model = last.snapshot.model if last else engine.shared.model
         call = check_call(engine, [*messages], {"model": model} if model else {})
+
         with conversation.lock:
             listed = conversation.repair(call.messages, model) if call.settings.repair else call.messages
             listing = conversation.listing
             if listing is None:
                 # A reading of its own: the session's reading is that of the list to send.
                 listing = conversation.listing = Listing(conversation.reader)
-            history = listing.read(listed, conversation.records.known)
+
+            history = listing.read(listed, conversation.records.own_texts)
             record = conversation.records.find_active(history)
             start = conversation.find_native_start(history, model)
             large = conversation.find_large(history, record, call.settings)
             budget = engine.last_budget()
             form = conversation.format
+
         projection = apply_record(history, record, form, lambda _: 0, start=start, large=large.reductions)
         view = [piece for message in projection.view(listed) for piece in form.read(message)]
         covered = Covered(listing.find_index(history, projection), "\n".join(known_texts(view)))

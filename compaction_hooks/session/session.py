@@ -51,7 +51,6 @@ class ConversationMethods(RecallMethods[M]):
             FormatError: a message cannot be read.
             ConfigurationError: the trigger is a part of the window, and neither this call nor an earlier one has a window.
         """
-
         engine = self.engine
         call = check_call(engine, messages, options, engine.begin_call())
         return (await engine.driver.run(transform(engine.conversation, call), build_caller(signal, options))).view
@@ -60,7 +59,6 @@ class ConversationMethods(RecallMethods[M]):
         self, messages: list[T], signal: Signal | None = None, **options: Unpack[CallOptions]
     ) -> list[T]:
         """As `transform_context`, for callers without an event loop."""
-
         engine = self.engine
         call = check_call(engine, messages, options, engine.begin_call())
         return engine.driver.run_sync(transform(engine.conversation, call), build_caller(signal, options)).view
@@ -205,11 +203,9 @@ class ConversationMethods(RecallMethods[M]):
         return self.engine.driver.run_sync(self._recover(error, messages, options), build_caller(signal, options)).view
 
     def _compact(self, messages: list[T], options: CallOptions, order: Order) -> Flow[CompactionResult[T]]:
-
         return compact(self.engine.conversation, check_call(self.engine, messages, options), order)
 
     def _recover(self, error: BaseException, messages: list[T], options: CallOptions) -> Flow[LastSent[T]]:
-
         arguments.check(arguments.KINDS, {"error": error})
         return recover(self.engine.conversation, check_call(self.engine, messages, options), error)
 
@@ -227,7 +223,6 @@ class ConversationMethods(RecallMethods[M]):
         Raises:
             TypeError: `usage` has another type.
         """
-
         counted = read_report(usage, "report_usage")
         if counted is not None:
             self.engine.report_usage(counted, view, model)
@@ -297,7 +292,6 @@ class ConversationMethods(RecallMethods[M]):
 
     def state(self) -> SessionState:
         """Return how full the context is, as of the list last handed out; before the first one, of the list given to `load`."""
-
         engine = self.engine
         conversation = engine.conversation
         with conversation.lock:
@@ -307,6 +301,7 @@ class ConversationMethods(RecallMethods[M]):
             budget = engine.last_budget()
             record = conversation.find_current()
             breaker = conversation.cooldown.breaker
+
             return SessionState(
                 context_tokens=tokens,
                 context_window=budget.window if budget else None,
@@ -413,17 +408,18 @@ class CompactionSession(ConversationMethods[M]):
         here is not added again. The new ones are written to the store at once; to an async store, inside a running loop, with the
         next call.
         """
-
         readable: list[CompactionRecord] = []
         engine = self.engine
         unknown = engine.find_unknown(records)
         if not unknown:
             return 0
+
         for fields in unknown:
             try:
                 readable.append(CompactionRecord.from_dict(fields))
             except RecordError as error:
                 engine.driver.run_sync(report(engine.conversation, "read", error))
+
         count = engine.import_records(readable)
         engine.save_in_this_thread()
         return count

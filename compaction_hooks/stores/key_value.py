@@ -89,21 +89,23 @@ class KeyValueStore:
                 f"{type(self._store).__name__} cannot list its folders: give it a method list_folders(prefix), which returns the "
                 "names of the folders that begin with prefix"
             )
+
         return _convert(
             find(f"{self._prefix}{quote_id(prefix)[:_BEGINNING]}"), lambda folders: self._read_ids(folders, prefix)
         )
 
     def _read_ids(self, folders: Iterable[str | bytes], prefix: str) -> Sequence[str]:
-
         quoted = quote_id(prefix)
         # Checked here too: a store that matches patterns may find more than it was asked for.
         keys = {name.removeprefix(self._prefix) for name in map(text_of, folders) if name.startswith(self._prefix)}
         long = {key for key in keys if _LONG.fullmatch(key) and key.startswith(quoted[:_BEGINNING])}
+
         if long and len(quoted) > _BEGINNING:
             raise RecordError(
                 f"{len(long)} ids are too long to be stored whole, and may begin with {prefix!r} or not: give a prefix of at "
                 f"most {_BEGINNING} characters (quoted as in a URL), or these ids themselves"
             )
+
         return sorted(
             long.union(
                 id
@@ -130,7 +132,6 @@ def _make_key(name: str) -> str:
 
 def quote_id(name: str) -> str:
     """Return an id as its key has it, or, of a long one, as its key begins."""
-
     return quote(name, safe="", errors="surrogatepass").replace(".", "%2E").replace("~", "%7E")
 
 

@@ -65,6 +65,7 @@ class SQLiteStore(AbstractContextManager["SQLiteStore"]):
         self._process = os.getpid()
         self._file: tuple[int, int] | None = None
         self._inherited: list[sqlite3.Connection] = []
+
         # Opened once to fail here and not in the first compaction, then closed: a connection must not be carried into
         # forked workers (https://www.sqlite.org/howtocorrupt.html#_carrying_an_open_database_file_across_a_fork_).
         self.load("")
@@ -130,8 +131,10 @@ class SQLiteStore(AbstractContextManager["SQLiteStore"]):
         if self._connection is not None and self._process != os.getpid():
             self._inherited.append(self._connection)  # closing it here would break the parent's
             self._connection = None
+
         if self._file != _file_identity(self._path):
             self._disconnect()  # SQLite would go on writing to the removed file
+
         if self._connection is None:
             self._connection, self._process = self._open(), os.getpid()
             self._file = _file_identity(self._path)
@@ -169,7 +172,7 @@ def _encode_id(id: str) -> str | bytes:
 def _file_identity(path: str) -> tuple[int, int] | None:
     """Return device and inode of the file at a path; None when there is none."""
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino

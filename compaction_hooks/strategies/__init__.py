@@ -6,7 +6,7 @@ reaches the target is used, else the best of those that may be sent. One check d
 
 from typing import TypeAlias
 
-from compaction_hooks.strategies.candidate import Candidate, Goal, Strategy, reduce, unpinned_parts
+from compaction_hooks.strategies.candidate import Candidate, Goal, Strategy, shrink, shrinkable_parts
 from compaction_hooks.strategies.reduce_parts import ClearToolResults, ShortenParts
 from compaction_hooks.strategies.summarize import DropOldest, Summarize, SummaryStrategy
 from compaction_hooks.strategies.summary_plan import Summarized, SummaryPlan, plan_summary
@@ -29,8 +29,8 @@ __all__ = [
     "SummaryPlan",
     "SummaryStrategy",
     "plan_summary",
-    "reduce",
-    "unpinned_parts",
+    "shrink",
+    "shrinkable_parts",
 ]
 
 AnyStrategy: TypeAlias = Strategy | SummaryStrategy

@@ -62,7 +62,7 @@ class Candidate(Generic[M]):
     def costs_no_reasoning(self) -> bool:
         """Whether it only reduces parts behind the newest reasoning of the active view."""
         now, record, active = self.snapshot, self.record, self.snapshot.record
-        head = (active.rendered, active.covered_runs) if active else ("", now.history.base)
+        head = (active.rendered, active.covered_runs) if active else ("", now.history.runs_before_list)
         newest = newest_reasoning(now.history, now.projection.stale)
         changed = {*record.reductions} ^ {*now.reductions}
         return head == (record.rendered, record.covered_runs) and all(item.run > newest for item in changed)
@@ -72,6 +72,7 @@ class Candidate(Generic[M]):
         """The record, applied to the history of the snapshot."""
         now = self.snapshot
         estimate = now.estimator.estimate_message_tokens
+
         return apply_record(
             now.history,
             self.record,
@@ -138,7 +139,7 @@ class Strategy(Protocol):
         ...
 
 
-def reduce(
+def shrink(
     snapshot: Snapshot[M], goal: Goal[M], reductions: Iterable[Reduction], *, most_saved: int | None = None
 ) -> Candidate[M] | None:
     """Return the candidate so far, or the active view, with more of its parts shown smaller; None without reductions.
@@ -149,6 +150,7 @@ def reduce(
     chosen = [*reductions]
     if not chosen:
         return None
+
     record = with_reductions(goal.start.record if goal.start else next_record(snapshot, goal), chosen)
     least = 0
     if most_saved is not None and goal.start is None:
@@ -156,7 +158,7 @@ def reduce(
     return Candidate(snapshot=snapshot, record=record, least_tokens=least)
 
 
-def unpinned_parts(snapshot: Snapshot[M], goal: Goal[M], *, results_only: bool = False) -> list[Reducible]:
+def shrinkable_parts(snapshot: Snapshot[M], goal: Goal[M], *, results_only: bool = False) -> list[Reducible]:
     """Return the tool results and call arguments that may be shown smaller, oldest first, as `goal.start` shows them.
 
     Parts that the host pinned are left out, and so are the signed calls of the turn under way, which Gemini checks.
@@ -165,7 +167,7 @@ def unpinned_parts(snapshot: Snapshot[M], goal: Goal[M], *, results_only: bool =
 
 
 def find_parts(snapshot: Snapshot[M], goal: Goal[M], kinds: Collection[PartKind]) -> list[Reducible]:
-    """Return the parts of these kinds that may be shown smaller, as `unpinned_parts` does; of media those of users and tools.
+    """Return the parts of these kinds that may be shown smaller, as `shrinkable_parts` does; of media those of users and tools.
 
     Texts and media of the current request are left out too.
     """
@@ -174,8 +176,8 @@ def find_parts(snapshot: Snapshot[M], goal: Goal[M], kinds: Collection[PartKind]
     first = max(start.record.covered_runs if start else 0, snapshot.covered_runs)
     listed = list_parts(history, range(first, history.run_count), kinds, has_recall=snapshot.has_recall)
     able = (part for part in listed if part.piece not in pinned and _may_shrink(history, part))
-    shown = start.projection if start else snapshot.projection
-    return [*measure(history, able, snapshot.estimator.estimate_message_tokens, shown.rewritten)]
+    projection = start.projection if start else snapshot.projection
+    return [*measure(history, able, snapshot.estimator.estimate_message_tokens, projection.rewritten)]
 
 
 def list_whole(snapshot: Snapshot[M], first_run: int) -> list[Reducible]:
@@ -200,27 +202,13 @@ def _may_shrink(history: History[M], part: Reducible) -> bool:
 
 def next_record(snapshot: Snapshot[M], goal: Goal[M]) -> CompactionRecord:
     """Return a record that follows the active one and changes nothing yet."""
-    history, active = snapshot.history, snapshot.record
-    if active is None:
-        active = CompactionRecord(
-            id="",
-            prompt_version=PROMPT_VERSION,
-            reason=goal.reason,
-            summary="",
-            rendered="",
-            compacted_message_count=0,
-            covered_runs=history.base,
-            covered_digest=history.digest_before(history.base) or "",
-            seen_runs=0,
-            tokens_before=0,
-            tokens_after=0,
-            compaction_count=0,
-            last_compacted_at=goal.at,
-        )
+    history, active = snapshot.history, snapshot.record or _make_first_record(snapshot.history, goal)
+
     # Results that the host has pinned since are whole from this compaction on.
     pinned, rewritten = snapshot.user_pinned_pieces(), snapshot.projection.rewritten.items()
-    hosts = [shown for host, shown in rewritten if not pinned.isdisjoint(history.host_pieces(host))]
-    whole = {item for shown in hosts for item in shown.reductions if item.kind == "result"}
+    messages = [message for host, message in rewritten if not pinned.isdisjoint(history.host_pieces(host))]
+    whole = {item for message in messages for item in message.reductions if item.kind == "result"}
+
     return replace(
         active,
         parent=active.id or None,
@@ -236,16 +224,37 @@ def next_record(snapshot: Snapshot[M], goal: Goal[M]) -> CompactionRecord:
     )
 
 
+def _make_first_record(history: History[M], goal: Goal[M]) -> CompactionRecord:
+    """Return a record that covers and reduces nothing, for a conversation that has no active one."""
+    return CompactionRecord(
+        id="",
+        prompt_version=PROMPT_VERSION,
+        reason=goal.reason,
+        summary="",
+        rendered="",
+        compacted_message_count=0,
+        covered_runs=history.runs_before_list,
+        covered_digest=history.digest_before(history.runs_before_list) or "",
+        seen_runs=0,
+        tokens_before=0,
+        tokens_after=0,
+        compaction_count=0,
+        last_compacted_at=goal.at,
+    )
+
+
 def _parent_summary(snapshot: Snapshot[M]) -> ParentSummary | None:
     """Return the earlier summary at the head of the list, for a record that must be readable without its parent."""
     head, origin = snapshot.history.summary_piece, snapshot.history.origin
     if head is None or origin is None:
         return None
+
     name = text_digest(snapshot.history.piece(head).message.text)
     known = snapshot.record.base if snapshot.record else None
     # The active record may cover a result by now that the list has shortened: its own base still names it.
     covered = known.reductions if known and known.text_digest == name else ()
     kept = (item for item in snapshot.reductions if item.kind != "media")
+
     return ParentSummary(
         text_digest=name,
         runs=origin.runs,
@@ -279,12 +288,14 @@ def broken_rule(snapshot: Snapshot[M], candidate: Candidate[M]) -> str | None:
     """Return the rule of the provider that a candidate breaks and the active view does not, or None."""
     if _only_shortens(snapshot, candidate.projection) and not snapshot.binds_reasoning:
         return None
+
     provider, after = snapshot.format.provider, snapshot.neutral_view(candidate.projection)
     # The model has not answered this view yet: all reasoning in it was made after other messages.
     is_bare = candidate.projection.stale.end >= snapshot.history.run_count
     stale = range(len(after) if is_bare else 0)
     if not problems(after, provider, stale=stale):
         return None
+
     broken = worsened(snapshot.neutral_view(snapshot.projection), after, provider, stale=stale)
     if needs_merging(snapshot.format):  # messages of one speaker in a row are sent as one
         broken = [one for one in broken if one.rule != "role_repeated"]
@@ -299,6 +310,7 @@ def _only_shortens(snapshot: Snapshot[M], projection: Projection[M]) -> bool:
     history, active = snapshot.history, snapshot.projection
     if (projection.cut, projection.pinned) != (active.cut, active.pinned):
         return False
+
     fresh = [(host, shown) for host, shown in projection.rewritten.items() if active.rewritten.get(host) is not shown]
     return all(
         is_alike([history.piece(index).message for index in history.host_pieces(host)], shown.pieces)
@@ -312,6 +324,7 @@ def largest_fixed_part(snapshot: Snapshot[M]) -> tuple[str, int]:
     later = reversed(range(snapshot.covered_runs + 1, history.run_count))
     last = history.run_start(next(filter(history.is_boundary, later), snapshot.covered_runs))
     request = history.request
+
     sizes = {
         "system prompt": sum(history.piece(i).tokens for i in history.systems())
         + snapshot.fixed_tokens
@@ -321,6 +334,7 @@ def largest_fixed_part(snapshot: Snapshot[M]) -> tuple[str, int]:
         "pins": sum(history.piece(i).tokens for i in snapshot.pinned_pieces(last) if i != request),
         "last step": sum(p.tokens for i, p in enumerate(history.pieces(last), last) if i != request),
     }
+
     counted = {name: math.ceil(size * snapshot.ratio) for name, size in sizes.items()}
     counted["hidden prefix"] = snapshot.overhead_tokens
     part = max(counted, key=lambda name: counted[name])

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from compaction_hooks import arguments
 from compaction_hooks.messages import M, ToolCall, Value
-from compaction_hooks.strategies.candidate import Candidate, Goal, find_parts, list_whole, reduce, unpinned_parts
+from compaction_hooks.strategies.candidate import Candidate, Goal, find_parts, list_whole, shrink, shrinkable_parts
 from compaction_hooks.tokens.estimator import find_media
 from compaction_hooks.view import ToolRule
 from compaction_hooks.view.parts import MEDIA, OF_TOOLS, TEXTS, Reducible, Reduction
@@ -47,17 +47,19 @@ class ClearToolResults(Value):
         """Return the view with old results cleared; None if that gains too little to be worth a new prefix."""
         protect = goal.budget.protect_results if self.protect_tokens is None else self.protect_tokens
         minimum = goal.budget.minimum_clear if self.minimum_gain_tokens is None else self.minimum_gain_tokens
+
         chosen = results_to_clear(
-            unpinned_parts(snapshot, goal, results_only=True),
+            shrinkable_parts(snapshot, goal, results_only=True),
             protect_tokens=int(protect / snapshot.ratio),
             rules=goal.tool_rules,
             last_run=snapshot.history.run_count - 1,
         )
         chosen = _prefer_free(chosen, snapshot, goal, minimum)
+
         if _saved(chosen, snapshot) < minimum:
             return None
         most_saved = sum(part.tokens + 1 for part in chosen)  # estimates of parts are rounded up
-        return reduce(snapshot, goal, [part.reduction() for part in chosen], most_saved=most_saved)
+        return shrink(snapshot, goal, [part.reduction() for part in chosen], most_saved=most_saved)
 
 
 def _saved(parts: Iterable[Reducible], snapshot: Snapshot[M]) -> float:
@@ -92,6 +94,7 @@ def results_to_clear(
         newer_tokens += part.tokens
         if is_kept or is_protected or part.run >= last_run or part.ordinal < 0:
             continue
+
         marker_chars = MARKER_CHARS if part.handles is not None else len(clearing_marker(part.text))
         # A result of its marker's size was cleared before; short results gain nothing.
         if part.shown_chars > marker_chars and len(part.text) > 2 * marker_chars and part.tokens > marker_chars // 2:
@@ -114,7 +117,7 @@ class ShortenParts(Value):
 
     def propose(self, snapshot: Snapshot[M], goal: Goal[M], /) -> Candidate[M] | None:
         """Return the candidate so far, or the active view, with its largest parts shortened; None if none can be shortened."""
-        return _shorten(snapshot, goal, unpinned_parts(snapshot, goal), goal.budget.target, self.least_chars)
+        return _shorten(snapshot, goal, shrinkable_parts(snapshot, goal), goal.budget.target, self.least_chars)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -150,7 +153,7 @@ class DropMedia(Value):
             if excess > 0 and saved > 0:
                 chosen.append(part.reduction())
                 excess -= saved
-        return reduce(snapshot, goal, chosen)
+        return shrink(snapshot, goal, chosen)
 
 
 def chars_within(limit_bytes: int) -> int:
@@ -175,6 +178,7 @@ def last_resort(snapshot: Snapshot[M], goal: Goal[M]) -> Iterator[Candidate[M]]:
     lighter = DropMedia(_excess(snapshot, goal, limit)).propose(snapshot, goal)
     if lighter is not None:
         yield lighter
+
     for kinds in (OF_TOOLS, MEDIA, TEXTS):
         if kinds is MEDIA:
             candidate = DropMedia(_excess(snapshot, goal, limit)).propose(snapshot, goal)
@@ -190,7 +194,7 @@ def _shorten(
 ) -> Candidate[M] | None:
     excess = _excess(snapshot, goal, limit)
     chosen = choose_shortened(parts, excess_tokens=excess, rules=goal.tool_rules, least_chars=least_chars)
-    return reduce(snapshot, goal, chosen)
+    return shrink(snapshot, goal, chosen)
 
 
 def most_gain(snapshot: Snapshot[M], goal: Goal[M], cut: int) -> int:

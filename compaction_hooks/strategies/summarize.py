@@ -6,7 +6,7 @@ The facts that a summary lacks or contradicts, whoever wrote it, are added as fa
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol, runtime_checkable
@@ -137,6 +137,7 @@ def summary_candidate(
     covered_digest = snapshot.history.digest_before(plan.cut)
     assert covered_digest is not None  # a cut lies between runs of this history
     unseen = plan.host_count(summary.unseen) + (snapshot.record.unseen_message_count if snapshot.record else 0)
+
     render = partial(
         render_summary,
         file_tags=plan.tags,
@@ -148,6 +149,7 @@ def summary_candidate(
         is_short=plan.allowance < SMALL_TOKENS,
     )
     text = repair_summary(snapshot, goal, plan, summary, render) if summary.native is None else summary.text
+
     draft = next_record(snapshot, goal)
     record = replace(
         draft,
@@ -167,6 +169,7 @@ def summary_candidate(
         native=summary.native,
         reductions=(),
     )
+
     kept = [item for item in draft.reductions if item.run >= plan.cut]
     return Candidate(snapshot=snapshot, record=with_reductions(record, kept), is_enough=not plan.reaches_target)
 
@@ -224,40 +227,69 @@ def repair_summary(
         show: Returns the text of a summary's message.
     """
     words = _find_words(snapshot, plan, snapshot.history.run_start(plan.cut))
-    said = _said(snapshot, plan, words)
-    wanted = _lacking(summary.text, said, Section.CONSTRAINTS)
+    constraints = _list_constraints(snapshot, plan, words)
     media = _lacking(summary.text, _left_out(plan, words), Section.USER_FACTS)
-    if summary.is_by_rule and not wanted and not media:
+    if summary.is_by_rule and not media and not _lacking(summary.text, constraints, Section.CONSTRAINTS):
         return summary.text
+
     size = snapshot.estimator.estimate_tokens
     repair = _Repair(summary.text, lambda text: snapshot.text_tokens(show(text)), size, plan.allowance)
     earlier_tokens = snapshot.text_tokens(show(plan.previous_summary or ""))
     most_of_words, most = _find_limits(snapshot, goal, plan, repair.tokens, earlier_tokens)
 
     repair.most = most_of_words
-    if wanted:
-        constraints_tokens = int(plan.allowance * (SMALL_RATIO if plan.allowance < SMALL_TOKENS else CONSTRAINTS_RATIO))
-        if newest_fitting(wanted, repair.room, size) != wanted:  # the text gives way to them
-            items = newest_fitting(_lacking("", said, Section.CONSTRAINTS), constraints_tokens, size)
-            others = [_name_words(snapshot, text, said[text]) for text in [*said][: len(said) - len(items)]]
-            named = newest_fitting(_lacking("", others, Section.NOTES), int(plan.allowance * NAMED_RATIO), size)
-            taken = sum(size(item.text) + LINE_TOKENS for item in (*items, *named)) + 3 * HEADING_TOKENS
-            found = Findings((), summary.text, ())
-            repair.shrink(summarize_by_rule(found, min(plan.allowance - taken, size(summary.text))))
-            wanted = _lacking(repair.text, said, Section.CONSTRAINTS)
-        kept = repair.add(lambda room: newest_fitting(wanted, min(room, constraints_tokens), size))
-        short = [item for item in wanted if item not in kept and len(item.text) <= NAME_CHARS]
-        kept += repair.add(lambda room: newest_fitting(short, min(room, int(plan.allowance * SHORT_RATIO)), size))
-        lines = [_name_words(snapshot, item.text, said[item.text]) for item in wanted if item not in kept]
-        repair.name(lines, int(plan.allowance * NAMED_RATIO) - sum(size(i.text) for i in kept if i in short), size)
+    _add_constraints(repair, snapshot, plan, constraints)
     repair.add(lambda room: newest_fitting(media, room, size))
-    if not summary.is_by_rule:
-        repair.most = most
-        corrected = correct_failures(summary.text, partial(_find_failures, snapshot, plan))
-        corrected = [*refused_items(plan.facts.calls), *corrected]
-        repair.add(lambda room: newest_fitting(corrected, min(room, CORRECTIONS_TOKENS), size))
-        _fill(repair, plan, summary, size)
+    if summary.is_by_rule:
+        return repair.text
+
+    repair.most = most
+    corrected = correct_failures(summary.text, partial(_find_failures, snapshot, plan))
+    corrected = [*refused_items(plan.facts.calls), *corrected]
+    repair.add(lambda room: newest_fitting(corrected, min(room, CORRECTIONS_TOKENS), size))
+    _fill(repair, plan, summary, size)
     return repair.text
+
+
+def _add_constraints(
+    repair: _Repair, snapshot: Snapshot[M], plan: SummaryPlan, constraints: Mapping[str, int | None]
+) -> None:
+    """Add the user's constraints that a text lacks; those without room are named."""
+    lacking = _lacking(repair.text, constraints, Section.CONSTRAINTS)
+    if not lacking:
+        return
+
+    size = snapshot.estimator.estimate_tokens
+    most = int(plan.allowance * (SMALL_RATIO if plan.allowance < SMALL_TOKENS else CONSTRAINTS_RATIO))
+    if newest_fitting(lacking, repair.room, size) != lacking:
+        _make_room(repair, snapshot, plan, constraints, most)
+        lacking = _lacking(repair.text, constraints, Section.CONSTRAINTS)
+
+    added = repair.add(lambda room: newest_fitting(lacking, min(room, most), size))
+    short = [item for item in lacking if item not in added and len(item.text) <= NAME_CHARS]
+    added += repair.add(lambda room: newest_fitting(short, min(room, int(plan.allowance * SHORT_RATIO)), size))
+
+    lines = [_name_words(snapshot, item.text, constraints[item.text]) for item in lacking if item not in added]
+    repair.name(lines, int(plan.allowance * NAMED_RATIO) - sum(size(i.text) for i in added if i in short), size)
+
+
+def _make_room(
+    repair: _Repair, snapshot: Snapshot[M], plan: SummaryPlan, constraints: Mapping[str, int | None], most: int
+) -> None:
+    """Write a text anew, by rule, so short that it leaves room for the user's constraints.
+
+    Args:
+        most: The most tokens of constraints.
+    """
+    size = snapshot.estimator.estimate_tokens
+    items = newest_fitting(_lacking("", constraints, Section.CONSTRAINTS), most, size)
+    older = [*constraints][: len(constraints) - len(items)]
+    names = _lacking("", [_name_words(snapshot, text, constraints[text]) for text in older], Section.NOTES)
+    named = newest_fitting(names, int(plan.allowance * NAMED_RATIO), size)
+
+    taken = sum(size(item.text) + LINE_TOKENS for item in (*items, *named)) + 3 * HEADING_TOKENS
+    facts = Findings((), repair.text, ())
+    repair.shrink(summarize_by_rule(facts, min(plan.allowance - taken, size(repair.text))))
 
 
 def _find_limits(
@@ -272,11 +304,13 @@ def _find_limits(
     start = snapshot.history.run_start(plan.cut)
     kept = snapshot.history.tokens(start)
     most = snapshot.room(goal.budget.target) - snapshot.tokens_above(start) - kept
+
     excess = message_tokens + HEADING_TOKENS - most
     if 0 < excess <= kept:  # the kept messages are shortened next
         most += most_gain(snapshot, goal, plan.cut)
     # Next to a system prompt larger than the target, the user's words have the room that any summary has.
     most_of_words = None if excess > kept else most
+
     replaced = snapshot.estimated - snapshot.tokens_above(start) - kept
     filled = earlier_tokens + int((replaced - earlier_tokens) * FILLED_RATIO)
     return most_of_words, min(most, max(filled, message_tokens))
@@ -287,34 +321,44 @@ def _fill(repair: _Repair, plan: SummaryPlan, summary: Summarized, size: Callabl
 
     In a form of its own, a text gets identifiers, or what the user told if there are no tools and the host gave no form.
     """
-    identifier_tokens, sections = plan.identifier_tokens, set[Section]()
-    if summary.has_our_headings:
-        headed = headed_sections(summary.text)
-        sections = OUR_SECTIONS - headed
-        if identifier_tokens is None:
-            sections |= FILLED
-        if Section.GOAL not in headed:
-            sections |= {*REQUESTS}
-    elif identifier_tokens is None:
+    identifier_tokens = plan.identifier_tokens
+    if identifier_tokens is None and not summary.has_our_headings:
         identifier_tokens = IDENTIFIER_TOKENS
+    sections = _choose_sections(plan, summary)
     if not sections and identifier_tokens == 0:
         return
-    found = plan.facts
-    shown = plan.tags + repair.text
-    lacking = [item for item in map(as_data, found.list_items(repair.room)) if item.text not in shown]
+
+    facts = plan.facts
+    text = plan.tags + repair.text
+    lacking = [item for item in map(as_data, facts.list_items(repair.room)) if item.text not in text]
     # In a conversation without tools requests are facts too, and facts are in place of identifiers.
     lacking = [
-        item._replace(section=Section.ASKED, must=item.must and not found.is_chat)
+        item._replace(section=Section.ASKED, must=item.must and not facts.is_chat)
         if item.section is Section.GOAL
         else item
         for item in lacking
     ]
-    listed = Section.USER_FACTS if found.is_chat and not summary.has_form else Section.IDENTIFIERS
+
+    listed = Section.USER_FACTS if facts.is_chat and not summary.has_form else Section.IDENTIFIERS
     names = [item for item in lacking if item.section is listed]
     if identifier_tokens is not None:
         names = first_fitting(sorted(names, key=lambda item: -item.value), identifier_tokens, size)
     items = [*(item for item in lacking if item.section in sections - {listed}), *names]
-    repair.add(lambda room: select(items, (room + HEADING_TOKENS) * SLACK, found.shares))
+    repair.add(lambda room: select(items, (room + HEADING_TOKENS) * SLACK, facts.shares))
+
+
+def _choose_sections(plan: SummaryPlan, summary: Summarized) -> Set[Section]:
+    """Return the sections to fill in a text; none in a text with a form of its own."""
+    if not summary.has_our_headings:
+        return set()
+
+    headed = headed_sections(summary.text)
+    sections = OUR_SECTIONS - headed
+    if plan.identifier_tokens is None:
+        sections |= FILLED
+    if Section.GOAL not in headed:
+        sections |= {*REQUESTS}
+    return sections
 
 
 class _Repair:
@@ -374,6 +418,7 @@ class _Repair:
         """Add at the end as many of the last lines as fit in `most` tokens, and the number of the others, as long as a heading."""
         items = [Item(section=Section.NOTES, text=line) for line in lines]
         room = min(self.room, most) - HEADING_TOKENS
+
         for _ in range(TRIES if lines else 0):
             fitting = newest_fitting(items, room, size)
             left = len(lines) - len(fitting)
@@ -391,22 +436,25 @@ class _Repair:
         return fits
 
 
-def _said(snapshot: Snapshot[M], plan: SummaryPlan, words: Mapping[int, UserWords]) -> dict[str, int | None]:
+def _list_constraints(
+    snapshot: Snapshot[M], plan: SummaryPlan, words: Mapping[int, UserWords]
+) -> dict[str, int | None]:
     """Return the user's constraints, oldest first, with their piece."""
     history = snapshot.history
-    said: dict[str, int | None] = {}
-    if history.base or snapshot.readable_native is not None or find_head_summary(history) is not None:
+    constraints: dict[str, int | None] = {}
+    if history.runs_before_list or snapshot.readable_native is not None or find_head_summary(history) is not None:
         # The list lacks older messages: their words are in the earlier summary, among those of its writer.
-        said = {item.text: None for item in plan.facts.earlier if item.section is Section.CONSTRAINTS}
-    for index, found in words.items():
-        said |= dict.fromkeys(found.constraints, index)
-    return said
+        constraints = {item.text: None for item in plan.facts.earlier if item.section is Section.CONSTRAINTS}
+
+    for index, spoken in words.items():
+        constraints |= dict.fromkeys(spoken.constraints, index)
+    return constraints
 
 
 def _left_out(plan: SummaryPlan, words: Mapping[int, UserWords]) -> list[str]:
     """Return a line for each of the user's images and documents, oldest first."""
     lines = [item.text for item in plan.facts.earlier if item.text.startswith(MEDIA_LEFT_OUT)]
-    lines += (line for found in words.values() for line in found.media)
+    lines += (line for spoken in words.values() for line in spoken.media)
     return [*dict.fromkeys(lines)][-MOST_MEDIA:]
 
 
@@ -418,9 +466,9 @@ def _find_words(snapshot: Snapshot[M], plan: SummaryPlan, start: int) -> Mapping
     history, pinned = snapshot.history, {*snapshot.pinned_pieces(start)}
     first, known = history.log.user_words
     read = {index: _read_words(history.piece(index).message, plan) for index in history.pieces_of_user(start, first)}
-    known = {**known, **{index: found for index, found in read.items() if any(found)}}
+    known = {**known, **{index: words for index, words in read.items() if any(words)}}
     history.log.user_words = max(first, start), known
-    return {index: found for index, found in known.items() if index < start and index not in pinned}
+    return {index: words for index, words in known.items() if index < start and index not in pinned}
 
 
 def _read_words(message: Message, plan: SummaryPlan) -> UserWords:
@@ -434,21 +482,23 @@ def _find_failures(snapshot: Snapshot[M], plan: SummaryPlan) -> Failures:
     history = snapshot.history
     run, known = history.log.failures
     if not isinstance(known, Failures) or run > plan.cut or not history.is_boundary(run):  # a rewind, or a late result
-        run, known = history.base, Failures()
+        run, known = history.runs_before_list, Failures()
+
     if run == snapshot.covered_runs:
         known = known.add(plan.facts.steps)
     else:
-        first = history.run_start(run) if run > history.base else 0
+        first = history.run_start(run) if run > history.runs_before_list else 0
         pieces = history.pieces(first, history.run_start(plan.cut))  # no call is open at a cut
         known = known.add(read_steps(read_calls(piece.message for piece in pieces)))
+
     history.log.failures = plan.cut, known
     return known.add(plan.facts.kept_steps)
 
 
-def _lacking(text: str, said: Iterable[str], section: Section) -> list[Item]:
+def _lacking(text: str, quotes: Iterable[str], section: Section) -> list[Item]:
     """Return items for the words that a text lacks, however it breaks its lines."""
     plain = " ".join(text.split())
-    items = [Item(section=section, text=words) for words in said if "<" in words or words not in plain]
+    items = [Item(section=section, text=words) for words in quotes if "<" in words or words not in plain]
     return [item for item in items if as_data(item).text not in plain]
 
 

@@ -127,7 +127,7 @@ def plan_summary(snapshot: Snapshot[M], goal: Goal[M]) -> SummaryPlan | None:
         return None
 
     history, record = snapshot.history, snapshot.record
-    covered_runs = max(history.base, record.covered_runs if record else 0)
+    covered_runs = max(history.runs_before_list, record.covered_runs if record else 0)
     start, first = history.run_start(cut.run), history.run_start(covered_runs) if covered_runs else 0
     pinned = snapshot.pinned_pieces(start)
     foreign, previous = _find_earlier(snapshot)
@@ -141,8 +141,8 @@ def plan_summary(snapshot: Snapshot[M], goal: Goal[M]) -> SummaryPlan | None:
         unread, previous = _read_after(readable.piece, covered), readable.text
     else:
         # The pins that the active view still shows and the new one does not: no summary has them yet.
-        shown = pin_pieces(history, record.pins if record else (), first)
-        unread = {i: history.piece(i).message for i in shown if i not in pinned} | covered
+        pieces = pin_pieces(history, record.pins if record else (), first)
+        unread = {i: history.piece(i).message for i in pieces if i not in pinned} | covered
     if not unread:
         return None
 
@@ -154,15 +154,17 @@ def plan_summary(snapshot: Snapshot[M], goal: Goal[M]) -> SummaryPlan | None:
         tuple([message for message in kept if message.role != "system"]),
         requests_under=(Section.ASKED,),  # goals in a summary by a model are in its own words
     )
-    found = facts if readable is None else Findings(tuple(covered.values()), None, ())
-    calls = [made for made in found.calls if made.call.id != OF_PROVIDER]
+
+    covered_facts = facts if readable is None else Findings(tuple(covered.values()), None, ())
+    calls = [made for made in covered_facts.calls if made.call.id != OF_PROVIDER]
     touched = find_touched_files(calls)
     known = FileOperations(read=record.read_files, modified=record.modified_files) if record else FileOperations()
     files = merge(merge(known, goal.host_files), touched)
     tags = file_tags(files, max_chars=int(cut.allowance * FILE_TAGS_RATIO * TAG_CHARS_PER_TOKEN))
     handles = _name_parts(snapshot, calls, range(covered_runs, cut.run), pinned, room=cut.allowance * HANDLES_RATIO)
+
     # Of a stored view only those after the earlier cut: that summary, and the messages next to it, are counted already.
-    uncounted = history.piece(first).host - record.compacted_message_count if record and history.base else 0
+    uncounted = history.piece(first).host - record.compacted_message_count if record and history.runs_before_list else 0
     return SummaryPlan(
         cut=cut.run,
         reaches_target=cut.reaches_target,
@@ -191,20 +193,23 @@ def _name_parts(
     """
     if not snapshot.has_recall:
         return ""
+
     parts = {
         id(part.content): part
         for part in list_parts(snapshot.history, runs, OF_TOOLS, has_recall=True)
         if part.piece not in pinned
     }
+
     failed: dict[Hashable, str] = {}
     files: dict[Hashable, str] = {}
     for made in (made for made in reversed(calls[-MOST_SEARCHED:]) if made.call.name != RECALL_TOOL):
         touched = FileOperations() if made.has_failed else find_touched_files([made])
         paths, source = touched.modified + touched.read, quote_call(made.call)
         part = parts.get(id(made.call if touched.modified else made.result))
-        found = failed if made.has_failed else files
-        if part and part.handles and (paths or made.has_failed) and len(found) < MOST_NAMED:
-            found.setdefault(paths or source, f"{part.handles.find(part)} {source}{', failed' * made.has_failed}")
+        names = failed if made.has_failed else files
+        if part and part.handles and (paths or made.has_failed) and len(names) < MOST_NAMED:
+            names.setdefault(paths or source, f"{part.handles.find(part)} {source}{', failed' * made.has_failed}")
+
     named = [*failed.values(), *files.values()]
     while named:
         line = f"[{RECALL_TOOL} shows again: {'; '.join(named)}]"
@@ -216,11 +221,11 @@ def _name_parts(
 
 def _read_after(native: int, covered: Mapping[int, Message]) -> dict[int, Message]:
     """Return the covered messages after the provider's own summary in piece `native`, by piece; its own message's rest included."""
-    found = {index: message for index, message in covered.items() if index >= native}
-    message = found[native]
+    messages = {index: message for index, message in covered.items() if index >= native}
+    message = messages[native]
     place = max(place for place, part in enumerate(message.parts) if isinstance(part, NativeSummary))
-    found[native] = replace(message, parts=message.parts[place + 1 :])
-    return {index: message for index, message in found.items() if message.parts}
+    messages[native] = replace(message, parts=message.parts[place + 1 :])
+    return {index: message for index, message in messages.items() if message.parts}
 
 
 def _pins(snapshot: Snapshot[M], pieces: Iterable[int]) -> tuple[Pin, ...]:
@@ -228,9 +233,11 @@ def _pins(snapshot: Snapshot[M], pieces: Iterable[int]) -> tuple[Pin, ...]:
     history = snapshot.history
     earlier = {pin.digest: pin for pin in snapshot.record.pins} if snapshot.record else {}
     pins: list[Pin] = []
+
     for index in pieces:
         if is_only_reasoning(history.piece(index).message):
             continue  # it has no digest of its own, and stays with its answer
+
         digest = message_digest(history.piece(index).message)
         old = earlier.get(digest) if history.piece(index).side is None else None
         run = old.run if old else max(history.run_of(index), 0)
@@ -243,8 +250,9 @@ def _find_earlier(snapshot: Snapshot[M]) -> tuple[int | None, str | None]:
     """Return the piece at the head of the list that is a summary without a record here, and the summary to update, or None."""
     history, record = snapshot.history, snapshot.record
     summary = record.summary if record else ""
-    is_ours = history.base > 0 or (record is not None and record.rendered != "")
+    is_ours = history.runs_before_list > 0 or (record is not None and record.rendered != "")
     foreign = None if is_ours else find_head_summary(history)
+
     if foreign is not None and not summary:
         text = history.piece(foreign).message.text
         summary = parse_summary(text) or text
@@ -261,10 +269,10 @@ def find_head_summary(history: History[M]) -> int | None:
 
 def _reduced_results(snapshot: Snapshot[M]) -> list[tuple[str, str]]:
     """Return the tool of the newest results that the active view shows smaller, and the text in their place."""
-    shown = by_name(item for item in snapshot.projection.reductions if item.kind == "result")
-    runs = sorted(run for _, run, _ in shown)[-MAX_LISTED:]
+    reduced = by_name(item for item in snapshot.projection.reductions if item.kind == "result")
+    runs = sorted(run for _, run, _ in reduced)[-MAX_LISTED:]
     parts = list_parts(snapshot.history, {*runs}, RESULTS)
-    return [(part.tool, shown[part.name].apply(part.text)) for part in parts if part.name in shown]
+    return [(part.tool, reduced[part.name].apply(part.text)) for part in parts if part.name in reduced]
 
 
 class Cut(NamedTuple):
@@ -318,7 +326,9 @@ def choose_cut(snapshot: Snapshot[M], goal: Goal[M]) -> Cut | None:
     )
     share = int(left * SUMMARY_LARGE_STEP_RATIO)
     if is_large_step and share >= MINIMUM_SUMMARY_TOKENS:
-        follows_another = history.base < snapshot.covered_runs and run - snapshot.covered_runs <= LARGE_STEP_RUNS
+        follows_another = (
+            history.runs_before_list < snapshot.covered_runs and run - snapshot.covered_runs <= LARGE_STEP_RUNS
+        )
         spare = min(spare, (share if follows_another else left) + wrapper)
     allowance = min(full, max(spare - wrapper, MINIMUM_SUMMARY_TOKENS))
     logger.debug("the cut is before run %d of %d: at most %d tokens of summary", run, history.run_count, allowance)
@@ -341,14 +351,16 @@ def find_cut(history: History[M], *, after: int, keep_tokens: int, fits: Callabl
     Returns:
         The run; None if nothing can be summarized: no run above `after` may begin a context.
     """
-    runs = range(max(after, history.base) + 1, history.run_count)
+    runs = range(max(after, history.runs_before_list) + 1, history.run_count)
     newest = bisect_left(range(1, history.piece_count + 1), True, key=lambda piece: history.tokens(piece) < keep_tokens)
     first = bisect_left(runs, newest, key=history.run_start)
+
     # Search only the kept messages: the covered ones may be many times more.
     candidates = [run for run in runs[first:] if _may_begin(history, run)]
     candidates = candidates or [*islice((run for run in reversed(runs[:first]) if _may_begin(history, run)), 1)]
     if not candidates:
         return None
+
     fitting = next((run for run in candidates if fits(run)), candidates[-1])
     logger.debug(
         "of %d places with at most %d tokens after them, %d leave too little room: the messages from run %d on may stay",
@@ -357,6 +369,7 @@ def find_cut(history: History[M], *, after: int, keep_tokens: int, fits: Callabl
         candidates.index(fitting),
         fitting,
     )
+
     least = history.tokens(history.run_start(fitting)) * (1 - TURN_SLACK_RATIO)
     nearby = (run for run in candidates if run >= fitting and history.tokens(history.run_start(run)) >= least)
     return next((run for run in nearby if history.starts_turn(run)), fitting)
@@ -372,12 +385,14 @@ def turns_tokens(history: History[M], turns: int) -> int:
     """Return the tokens, before calibration, from the user's last turns on; 0 for no turns."""
     if not turns:
         return 0
+
     roles = [piece.message.role for piece in history.pieces()]
     # Several messages in a row are one turn.
     begins = [index for index, role in enumerate(roles) if role == "user" and roles[index - 1 : index] != ["user"]]
     if not begins:
         return 0
+
     run = history.run_of(begins[-turns:][0])
-    while run > history.base and not history.is_boundary(run):  # the user spoke right after a tool's result
+    while run > history.runs_before_list and not history.is_boundary(run):  # the user spoke right after a tool's result
         run -= 1
     return history.tokens(history.run_start(run))

@@ -166,12 +166,14 @@ def _unreadable(answer: object, request: LazyRequest) -> str | None:
     """Return why an answer cannot be read, or is too long to be; None when it can."""
     if not isinstance(answer, str | Summary):
         return f"the summarizer returned {type(answer).__name__}, not str or Summary"
+
     text = cast(object, answer.text if isinstance(answer, Summary) else answer)
     ending = cast(object, answer.finish_reason if isinstance(answer, Summary) else None)
     if not isinstance(text, str):
         return f"Summary.text is {type(text).__name__}, not str"
     if not isinstance(ending, str | None):
         return f"Summary.finish_reason is {type(ending).__name__}, not str"
+
     is_long = len(text) > request.max_tokens * MOST_CHARS_PER_TOKEN + MOST_REASONING_CHARS
     return _too_long(text, request) if is_long else None
 

@@ -37,12 +37,14 @@ def disown_refusals(text: str, messages: Sequence[Message], previous_summary: st
     words = "\n".join(filter(None, (*map(words_of_refusal, results), *told_refusals(summaries))))
     if not words:
         return text
-    told = (item.text for item in parse(previous_summary) if item.section in OF_USER)
-    own = "\n".join((*request_texts(messages), *told)).casefold()
+
+    earlier = (item.text for item in parse(previous_summary) if item.section in OF_USER)
+    own = "\n".join((*request_texts(messages), *earlier)).casefold()
     spoken = filter(partial(is_prose, least_chars=SHORT_CHARS), sentences(both_ends(words, MOST_REFUSAL_CHARS)))
-    said = {sentence for sentence in (each.rstrip(".!").casefold() for each in spoken) if sentence not in own}
-    found = (item.text for item in parse(text) if item.section in OF_USER)
-    quoting = {line for line in found if any(sentence in line.casefold() for sentence in said)}
+    refusals = {sentence for sentence in (each.rstrip(".!").casefold() for each in spoken) if sentence not in own}
+
+    lines = (item.text for item in parse(text) if item.section in OF_USER)
+    quoting = {line for line in lines if any(sentence in line.casefold() for sentence in refusals)}
     return "\n".join([line for line in text.split("\n") if without_bullet(line) not in quoting])
 
 
@@ -52,9 +54,9 @@ def correct_failures(text: str, find_failures: Callable[[], Failures]) -> list[I
     Args:
         find_failures: Returns the failures in all messages. Most summaries report none, and finding them takes long.
     """
-    told = [item for item in parse(text) if item.section is Section.BLOCKED or tells_error(item.text)]
-    mended = find_failures().mended_items() if told else []
-    return [item for item in mended if item.text not in text and any(is_reported(item, line.text) for line in told)]
+    lines = [item for item in parse(text) if item.section is Section.BLOCKED or tells_error(item.text)]
+    mended = find_failures().mended_items() if lines else []
+    return [item for item in mended if item.text not in text and any(is_reported(item, line.text) for line in lines)]
 
 
 def name_facts(facts: Findings, identifiers_tokens: int, max_tokens: int, size: Size) -> str:
@@ -66,12 +68,13 @@ def name_facts(facts: Findings, identifiers_tokens: int, max_tokens: int, size: 
         size: Size of a text in tokens.
     """
     identifiers = items_under(facts.items if identifiers_tokens else (), Section.IDENTIFIERS)
-    said = int(max_tokens * NAMED_RATIO)
+    most = int(max_tokens * NAMED_RATIO)
     known = {item.text for item in facts.earlier}
+
     items = [
-        *newest_fitting([item for item in facts.constraints if item.text not in known], said, size),
-        *newest_fitting(facts.failures.mended_items(), said // 2, size),
-        *newest_fitting(facts.tasks, said // 2, size),
+        *newest_fitting([item for item in facts.constraints if item.text not in known], most, size),
+        *newest_fitting(facts.failures.mended_items(), most // 2, size),
+        *newest_fitting(facts.tasks, most // 2, size),
         *first_fitting(identifiers, identifiers_tokens, size),
     ]
     return neutralize(render([*map(as_data, items)]))

@@ -122,28 +122,30 @@ def read_xml_calls(messages: Sequence[Message]) -> list[Message]:
     for index, (asking, answering) in enumerate(pairwise(messages)):
         if asking.role != "assistant" or answering.role != "user" or not (head := _RESULT.match(answering.text)):
             continue
-        said, tag, xml = asking.text.partition(f"<{head[1]}>")
+        words, tag, xml = asking.text.partition(f"<{head[1]}>")
         if not tag:
             continue
+
         result = strip_harness(answering.text[head.end() :])
         if head[1] in _ASKING:
             read[index + 1] = _with_words(answering, Text(_read_answer(result)))
             continue
+
         call = ToolCall(f"xml {index}", head[1], json.dumps(_read_parameters(xml.partition(f"</{head[1]}>")[0])))
         answered = ToolResult(call.id, result, head[1], result.startswith(_FAILED))
-        read[index] = _with_words(asking, Text(said), call)
+        read[index] = _with_words(asking, Text(words), call)
         read[index + 1] = _with_words(answering, answered)
     return read
 
 
 def _read_answer(result: str) -> str:
     """Return the text between the first of the tags around answers and its last end; empty if there is none."""
-    found: dict[int, str] = {}
+    answers: dict[int, str] = {}
     for tag in _ANSWERS:
         rest = result.partition(f"<{tag}>\n")[2]
         words, closing, _ = rest.rpartition(f"\n</{tag}>")
-        found |= {len(rest): words} if closing else {}
-    return found[max(found)] if found else ""
+        answers |= {len(rest): words} if closing else {}
+    return answers[max(answers)] if answers else ""
 
 
 def _with_words(message: Message, *parts: Part) -> Message:
@@ -153,18 +155,20 @@ def _with_words(message: Message, *parts: Part) -> Message:
 
 def _read_parameters(xml: str, depth: int = 0) -> dict[str, object]:
     """Return the parameters by name; the last one of an interrupted call may have no end."""
-    found: dict[str, object] = {}
+    parameters: dict[str, object] = {}
     at = 0
+
     while opening := _OPENING.search(xml, at):
         name = opening[1]
         end = xml.find(f"</{name}>", opening.end())
         value = xml[opening.end() : end] if end >= 0 else xml[opening.end() :].partition(_INTERRUPTED)[0]
         at = end if end >= 0 else len(xml)
+
         if name in _CONTAINERS[depth:]:
-            found.update(_read_parameters(value, depth + 1))
+            parameters.update(_read_parameters(value, depth + 1))
         else:
-            found[name] = _read_todos(value) or value.strip("\r\n")
-    return found
+            parameters[name] = _read_todos(value) or value.strip("\r\n")
+    return parameters
 
 
 def _read_todos(value: str) -> list[dict[str, str]]:

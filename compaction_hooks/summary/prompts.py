@@ -160,7 +160,6 @@ def make_user_prompt(
             begin with it, so that the provider's cache has it.
         facts: The facts to keep word for word; escaped already, as `kept`.
     """
-
     # The headings are ours: a form of the host replaces them, and the rule that moves items between them.
     task = _UPDATE.format(moves="" if form else _MOVES) if kind == "update" else _HISTORY
     gap = "\n\n" if form or kind == "update" else " "
@@ -169,11 +168,11 @@ def make_user_prompt(
     )
     focused = _FOCUS.format(focus=neutralize(focus.strip())) if focus and focus.strip() else ""
     about = [_ABOUT_KEPT if kept else "", _ABOUT_FACTS if facts else ""]
-    told = "\n\n".join(filter(None, [f"{task}{gap}{form or _FORM}", rules, *about, focused, _CLOSING]))
+    instructions = "\n\n".join(filter(None, [f"{task}{gap}{form or _FORM}", rules, *about, focused, _CLOSING]))
 
     earlier = _KEPT.format(kept=kept) if kept else ""
     if kind == "update":
         previous = neutralize(previous_summary or "").strip() or "(none)"
         earlier += f"<previous-summary>\n{previous}\n</previous-summary>\n\n"
     named = _FACTS.format(facts=facts) if facts else ""
-    return Prompt(f"{earlier}<conversation>\n", f"\n</conversation>\n\n{named}{told}")
+    return Prompt(f"{earlier}<conversation>\n", f"\n</conversation>\n\n{named}{instructions}")

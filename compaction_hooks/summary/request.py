@@ -84,6 +84,7 @@ class SummaryRequest:
         self.messages: Final = messages
         self.form: Final = form
         self.kept_messages: Final = kept_messages
+
         self._prompt, self._transcript, self._omitted_items = prompt, transcript, omitted_items
         self._live: LiveCall | None = live
 
@@ -222,6 +223,7 @@ class LazyRequest(SummaryRequest):
             form=form,
             kept_messages=kept_messages,
         )
+
         self._request_tokens, self._transcript_tokens = request_tokens, transcript_tokens
         self._estimate, self._name_facts, self._find_live = estimate, name_facts, find_live
         self._texts: Texts | None = None
@@ -294,6 +296,7 @@ class LazyRequest(SummaryRequest):
             kept_messages=self.kept_messages,
             name_facts=self._name_facts,
         )
+
         return smaller if smaller._show().transcript.pieces else None
 
     # -- the texts
@@ -327,8 +330,10 @@ class LazyRequest(SummaryRequest):
             kept=kept,
             facts=self._name_facts(),
         )
+
         room = self._transcript_tokens
         if room is None:
             taken = self._estimate(self.system) + self._estimate(frame.fill_with(()))
             room = max(self._request_tokens - taken, MINIMUM_TRANSCRIPT_TOKENS)
+
         return Texts(frame, transcript(self.messages, max_tokens=room, estimate=self._estimate))

@@ -144,9 +144,9 @@ def _oldest(messages: Sequence[Message], max_tokens: int, estimate: Callable[[st
     # The parts are measured one by one: if their sum says too little for the whole, less is tried.
     budget = max_tokens - overhead
     while budget > 0:
-        pieces, shown = _fill(_groups(messages), budget, cost)
+        pieces, count = _fill(_groups(messages), budget, cost)
         if estimate("".join(pieces)) <= max_tokens:
-            return Transcript(pieces, shown)
+            return Transcript(pieces, count)
         budget = budget * 9 // 10
     return Transcript((), 0)
 
@@ -154,18 +154,20 @@ def _oldest(messages: Sequence[Message], max_tokens: int, estimate: Callable[[st
 def _fill(groups: Sequence[Sequence[Message]], room: int, cost: Callable[[str], int]) -> tuple[_Block, int]:
     """Return the texts of the first groups that fit the room, and the number of their messages."""
     pieces: list[str] = []
-    shown = 0
+    count = 0
+
     for group in groups:
         block = _whole(group, _TIGHT if not pieces else _TIGHT[:1], max(room, 1), cost)
         if block is None and not pieces and len(group) > 1:  # a result can be an hour later than its call
             return _fill([[message] for message in group], room, cost)
         if block is None:
             break
-        shown += len(group)
+
+        count += len(group)
         if block:
             pieces += (_SEPARATOR, *block)
             room -= cost("".join(block))
-    return _begin(pieces), shown
+    return _begin(pieces), count
 
 
 def _groups(messages: Sequence[Message]) -> list[Sequence[Message]]:
@@ -191,8 +193,10 @@ def _block(message: Message, caps: _Caps) -> _Block:
     """Return a message with its labels, each turn escaped; empty when it has nothing to show."""
     if message.role == "system":
         return []
+
     pieces: list[str] = []
     turns = [_label_and_text(part, message.role, caps) for part in message.parts]
+
     for label, group in groupby(turns, key=itemgetter(0)):
         texts = [text for _, text in group if text]
         if label is None:

@@ -95,7 +95,6 @@ def _has(harness: AdapterHarness[M], fact: AdapterFact) -> bool:
 
 
 def _run(check: Awaitable[None], what: str) -> None:
-
     async def run() -> None:
         async with asyncio.timeout(FACT_SECONDS):
             await check

@@ -74,6 +74,7 @@ def _demand_compacted(played: Scene[M], direction: Direction) -> None:
     played.demand_no_rejection()
     played.demand_requests(len(played.script.answers))
     played.demand_tools_ran_once()
+
     demand(
         len(direction.compactions) >= 2,
         f"a session several times the window had {len(direction.compactions)} compactions: is the controller asked before "
@@ -116,17 +117,20 @@ async def overflow_twice(harness: AdapterHarness[M], provider: ScriptedProvider)
         refused.side.reject_next = 2
         error = await _error_of(refused.host.say(script.turns[1].user))
         demand(error is not None, "a request that overflows twice must end in an error; but say() returned an answer")
+
         seen = [f"{type(one).__name__}: {one}" for one in _chain(error)]
         demand(
             any(isinstance(one, ContextOverflowError) for one in _chain(error))
             or any(ContextOverflowError.__name__ in text for text in seen),
             f"a second overflow must be a ContextOverflowError, itself or as a cause; it was {seen}",
         )
+
         demand(
             len(refused.model_requests) == sent + 2,
             f"an overflow is followed by exactly one resend; {len(refused.model_requests) - sent} requests were sent "
             "(do the framework's or the client's retries see the error?)",
         )
+
         await refused.host.say("Go on.")
         demand(refused.model_requests[-1].status < 400, "after a second overflow the conversation cannot go on")
 
@@ -159,6 +163,7 @@ async def summarizer_outage(harness: AdapterHarness[M], provider: ScriptedProvid
     async with scene(harness, provider, direction.controller, session_script(), "outage") as cut_off:
         cut_off.side.fail_summaries = True
         await cut_off.play()
+
         cut_off.demand_no_rejection()
         demand(cut_off.summary_requests, "no summary was asked of the conversation's own model, so none could fail")
         demand(
@@ -183,7 +188,6 @@ async def sync(harness: AdapterHarness[M], provider: ScriptedProvider) -> None:
 
 
 def _in_thread(say: Callable[[str], str]) -> Callable[[str], Awaitable[str]]:
-
     return lambda text: asyncio.to_thread(say, text)
 
 
@@ -230,7 +234,6 @@ async def _other_way(
 
 async def cancellation(harness: AdapterHarness[M], provider: ScriptedProvider) -> None:
     """A run that is cancelled during a summary ends at once; the history stays complete, the next say works."""
-
     has_begun, may_end = asyncio.Event(), asyncio.Event()
 
     async def summarize_late(_: SummaryRequest) -> str:
@@ -267,18 +270,20 @@ async def cancellation(harness: AdapterHarness[M], provider: ScriptedProvider) -
 
 async def concurrent_conversations(harness: AdapterHarness[M], provider: ScriptedProvider) -> None:
     """Two concurrent conversations on one controller do not mix."""
-
     direction = direct()
     topics = ("ledger", "garden")
     first, second = (
         scene(harness, provider, direction.controller, session_script(topic), f"among-{topic}") for topic in topics
     )
+
     async with first as one, second as other:
         for turn in range(len(one.script.turns)):
             await asyncio.gather(one.play(until=turn + 1), other.play(until=turn + 1))
+
         for played, foreign in ((one, topics[1]), (other, topics[0])):
             _demand_no_mixing(played, foreign)
             await played.demand_history()
+
         ids = {event.session_id for event in direction.events}
         demand(
             ids == {one.host.session_id, other.host.session_id} and len(ids) == 2,
@@ -304,11 +309,13 @@ async def record_out(harness: AdapterHarness[M], provider: ScriptedProvider) -> 
         records,
         f"controller.session({played.host.session_id!r}).export_records() is empty: is session_id the adapter's?",
     )
+
     elsewhere, asked = _reader()
     session = elsewhere.session("the same conversation as chat dicts")
     session.import_records(records)
     chat = chat_messages(played.script, played.played)
     view = session.transform_context_sync(chat)
+
     demand(not asked, "the record did not save a summary")
     rendered = {record["rendered"] for record in records} - {""}
     demand(
@@ -324,13 +331,16 @@ async def record_in(harness: AdapterHarness[M], provider: ScriptedProvider) -> N
     script = session_script()
     async with scene(harness, provider, direction.controller, script, "record-in", window=BELIEVED_WINDOW) as played:
         await played.play(until=3)
+
         elsewhere = CompactionController(context_window=BELIEVED_WINDOW).session("the same conversation as chat dicts")
         made = elsewhere.compact_sync(chat_messages(script, played.played), keep_recent_tokens=2_000).record
         demand(made is not None, "the chat dicts were not compacted")
         own = direction.controller.session(played.host.session_id, format=harness.format)
         own.import_records(elsewhere.export_records())
+
         before = len(played.model_requests)
         await played.play(until=4)
+
         bodies = [json.dumps(request.body, ensure_ascii=False) for request in played.model_requests[before:]]
         rendered = json.dumps(made.rendered if made else "", ensure_ascii=False)[1:-1]
         demand(

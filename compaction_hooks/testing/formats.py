@@ -64,12 +64,14 @@ def check_format(message_format: MessageFormat[M], samples: Sequence[M]) -> None
     untouched = deepcopy(list(samples))
     watched = Watched(message_format)
     _check_coverage(watched, samples)
+
     for number, sample in enumerate(samples):
         where = watched.where = f"sample {number} ({_short(sample)})"
         _check_read(watched, sample, where)
         _check_take(watched, sample, where)
         _check_rewrite(watched, sample, where)
         demand(_same(sample, untouched[number]), f"{where}: the message itself was changed")
+
     for text in SUMMARY_TEXTS:
         _check_summary(watched, text)
     if can_repair:
@@ -92,8 +94,10 @@ def _check_methods(message_format: object) -> bool:
         raise AssertionError(f"give a format, not the class {message_format.__name__}: {message_format.__name__}()")
     lacks = [name for name in ("read", "take", "rewrite", "summary") if not _has(message_format, name)]
     demand(not lacks, f"{kind} is no MessageFormat: it lacks {', '.join(lacks)}")
+
     name = cast("object", getattr(message_format, "name", None))
     demand(isinstance(name, str) and name != "", "name must be a non-empty string")
+
     own = as_format(cast("MessageFormat[Any]", message_format))
     repairs = [name for name in REPAIR_METHODS if can(own, name)]
     demand(
@@ -112,6 +116,7 @@ def _check_coverage(watched: Watched[M], samples: Sequence[M]) -> None:
     for number, sample in enumerate(samples):
         watched.where = f"sample {number} ({_short(sample)})"
         pieces.extend(watched.read(sample))
+
     has_text = any(piece.role == "user" and piece.text for piece in pieces)
     has_call = any(piece.calls for piece in pieces)
     has_result = any(piece.results for piece in pieces)
@@ -127,10 +132,12 @@ def _check_read(message_format: MessageFormat[M], sample: M, where: str) -> None
     demand(bool(pieces), f"{where}: read() gave no piece")
     demand(pieces == tuple(message_format.read(sample)), f"{where}: read() differs from one call to the next")
     demand(pieces == tuple(message_format.read(deepcopy(sample))), f"{where}: read() of an equal copy differs")
+
     through_json = _through_json(sample)
     if through_json is not None:
         again = tuple(message_format.read(cast(M, through_json)))  # JSON of a dict is a dict of the same fields
         demand(pieces == again, f"{where}: read() differs after the message went through JSON")
+
     for piece in pieces:
         for part in piece.parts:
             is_result = isinstance(part, ToolResult)
@@ -196,6 +203,7 @@ def _check_rewrite(message_format: MessageFormat[M], sample: M, where: str) -> N
         or (isinstance(part, Text) and piece.role in ("user", "assistant"))
         or (isinstance(part, Media) and piece.role == "user")
     ]
+
     for address in addresses:
         what = f"{where}: rewrite() at {address}"
         made = message_format.rewrite(sample, _new_texts(pieces, [address]))
@@ -204,6 +212,7 @@ def _check_rewrite(message_format: MessageFormat[M], sample: M, where: str) -> N
             name for name, value in _fields(sample).items() if value is not None and name not in _fields(made)
         )
         demand(not lost, f"{what} lost the fields {lost}")
+
     if len(addresses) > 1:
         made = message_format.rewrite(sample, _new_texts(pieces, addresses))
         _check_rewritten(pieces, tuple(message_format.read(made)), addresses, f"{where}: rewrite() of all")
@@ -222,6 +231,7 @@ def _check_rewritten(
 ) -> None:
     shape = [len(piece.parts) for piece in before]
     demand([len(piece.parts) for piece in after] == shape, f"{what} changed the number of pieces or parts")
+
     for index, piece in enumerate(before):
         parts = list(piece.parts)
         for number, part in enumerate(parts):
@@ -235,6 +245,7 @@ def _check_rewritten(
             elif isinstance(part, ToolCall) and isinstance(made, ToolCall):
                 demand(_parse(made.arguments) == CALL_ARGUMENTS, f"{what} gave the arguments {made.arguments!r}")
                 parts[number] = replace(part, arguments=made.arguments)
+
         wanted = replace(piece, parts=tuple(parts))
         demand(after[index] == wanted, f"{what} reads as {_short(after[index])} instead of {_short(wanted)}")
 
@@ -297,12 +308,14 @@ def _check_drop(repairing: Watched[M], sample: M, where: str) -> None:
     for address, part in addressed:
         if isinstance(part, ToolCall) or len(addressed) < 2:
             continue
+
         what = f"{where}: drop() at {address}"
         made = repairing.drop(sample, [address])
         # Neighboring pieces may have become one, so parts and their speakers are compared.
         wanted = [(pieces[n].role, other) for (n, index), other in addressed if (n, index) != address]
         found = [(piece.role, other) for piece in repairing.read(made) for other in piece.parts]
         demand(found == wanted, f"{what} reads as {_short(found)} instead of {_short(wanted)}")
+
         kept = {id(item) for value in _fields(sample).values() for item in _items(value)}
         new = [item for value in _fields(made).values() for item in _items(value) if id(item) not in kept]
         demand(len(new) < 2, f"{what} copied parts: only the one that contained the dropped part may be new")
@@ -317,12 +330,14 @@ def _check_rename(repairing: Watched[M], sample: M, where: str) -> None:
             renamed = replace(part, call_id=CALL_ID)
         else:
             continue
+
         made = tuple(repairing.read(repairing.rename(sample, {address: CALL_ID})))
         parts = list(pieces[address[0]].parts)
         parts[address[1]] = renamed
         wanted = tuple(
             replace(piece, parts=tuple(parts)) if n == address[0] else piece for n, piece in enumerate(pieces)
         )
+
         id_ = part.id if isinstance(part, ToolCall) else part.call_id
         demand(
             made == wanted or (id_ == "" and made == pieces),  # OpenAI's legacy function calls have no id

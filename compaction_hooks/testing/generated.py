@@ -45,6 +45,7 @@ def realistic_history(choose: Choose, *, most_turns: int = MOST_TURNS) -> list[M
         messages += writer.turn()
         if choose(6) == 0:
             break
+
     ending = choose(3)
     if ending == 1:
         messages.append(writer.request())

@@ -30,6 +30,7 @@ def as_openai_chat(message: Message) -> ChatMessage:
 def _assistant(message: Message) -> ChatMessage:
     spoken = tuple(part for part in message.parts if isinstance(part, Text))
     fields: dict[str, object] = {"role": "assistant", "content": _content(spoken) if spoken else None}
+
     thoughts = "".join(part.text for part in message.parts if isinstance(part, Thinking))
     if thoughts:
         fields["reasoning_content"] = thoughts

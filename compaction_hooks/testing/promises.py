@@ -140,9 +140,11 @@ class _Comparison(Generic[M]):
         whole = {_reasoning(pieces) for pieces in host}
         for at, pieces in enumerate(shown):
             demand(_reasoning(pieces) in {*whole, ()}, "valid", f"message {at} of the view has a part of its reasoning")
+
         form = as_format(self.format)
         if form.provider != "openai_responses":
             return
+
         there = {id(message) for message in self.view}
         missing = False
         for message, pieces in zip(self.messages, host, strict=True):
@@ -188,6 +190,7 @@ class _Comparison(Generic[M]):
             elif not self._may_be_left_out(host[place - 1]):
                 break
             place -= 1
+
         demand(at < len(shown) or not host or self.is_cut, "same objects", "the newest message is missing")
         self._check_head(host, shown, at, place)
 
@@ -206,6 +209,7 @@ class _Comparison(Generic[M]):
         places: dict[int, list[int]] = {}
         for place, message in enumerate(self.messages):
             places.setdefault(id(message), []).append(place)
+
         last_system = last_pin = -1
         has_summary = False
         for at in range(end):
@@ -215,6 +219,7 @@ class _Comparison(Generic[M]):
             found = next((p for p in places.get(id(self.view[at]), ()) if p > after), None)
             if found is None:
                 found = next((p for p in range(after + 1, len(host)) if _is_part(pieces, host[p])), None)
+
             if is_system:
                 demand(found is not None, "system messages", "one of them is in another order")
                 last_system = found if found is not None else last_system

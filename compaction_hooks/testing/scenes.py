@@ -139,9 +139,11 @@ class Scene(Generic[M]):
         """
         if not self.harness.keeps_history:
             return
+
         kept = _contents(self.harness.format, await self.host.history())
         expected = _contents(OpenAIChatFormat(), chat_messages(self.script, self.played))
         kept = kept[: len(expected)] if is_under_way else kept
+
         at = _first_difference(kept, expected)
         demand(
             at is None,
@@ -182,6 +184,7 @@ async def scene(
     key = f"{harness.name}-{name}"
     side = provider.conversation(key, window=window, answers=script.answers)
     tools = tools_of(script)
+
     opening = Opening(
         controller=controller,
         conversation_id=key,
@@ -192,6 +195,7 @@ async def scene(
         system=script.system,
         tools=tools,
     )
+
     async with harness.open(opening) as host:
         yield Scene(harness, host, side, script, tools)
 
@@ -223,6 +227,7 @@ def chat_messages(script: Script, turns: Sequence[Turn]) -> ChatMessages:
             ]
             messages.append({"role": "assistant", "content": answer.text, **({"tool_calls": calls} if calls else {})})
             messages += [{"role": "tool", "tool_call_id": id, "content": next(results)} for id in ids]
+
     return messages
 
 

@@ -104,6 +104,7 @@ def _check_piece(piece: object, what: str) -> None:
 def _check_parts(parts: object, what: str, name: str, kinds: tuple[type, ...]) -> None:
     if not isinstance(parts, tuple):
         raise AssertionError(f"{what}: {name} must be a tuple of parts, not {_kind(parts)}")
+
     for part in cast("tuple[object, ...]", parts):
         if not isinstance(part, kinds):
             names = ", ".join(kind.__name__ for kind in kinds)

@@ -132,7 +132,6 @@ class _Worker:
 
 
 async def _call(method: Callable[..., object], *arguments: str) -> object:
-
     if inspect.iscoroutinefunction(method):
         return cast("object", await method(*arguments))
     answer = await asyncio.to_thread(method, *arguments)
@@ -153,6 +152,7 @@ def _short(value: object) -> str:
 
 async def _check_keeping(one: _Worker, other: _Worker) -> None:
     _demand_same(await one.load("unknown"), [], "an unknown session must have no records: is the store empty?")
+
     texts = [json.dumps({"id": name, "text": "line\n\x00 要約 \ud83d \\ ' %s {}"}) for name in "abc"]
     for name, text in zip("abc", texts, strict=True):
         await one.append("keeping", name, text)
@@ -160,14 +160,17 @@ async def _check_keeping(one: _Worker, other: _Worker) -> None:
     loaded = await one.load("keeping")
     _demand_same(loaded, texts, "what was appended must be loaded")
     _demand_same(await other.load("keeping"), texts, "what one worker appended the others must find")
+
     await other.append("keeping", "a", "changed")
     _demand_same(await one.load("keeping"), texts, "appending an id that is there must change nothing")
+
     await other.remove("keeping", "a")
     await other.remove("keeping", "unknown")
     await other.remove("unknown", "a")
     _demand_same(loaded, texts, "what was loaded must not change afterwards")
     _demand_same(await one.load("keeping"), texts[1:], "remove() must take out the one record it names")
     _demand_same(await one.load("another"), texts[1:2], "remove() must leave other sessions alone")
+
     await one.append("keeping", "a", texts[0])
     _demand_same(await other.load("keeping"), texts, "a removed record must come back when it is appended again")
 
@@ -176,11 +179,13 @@ async def _check_odd_ids(one: _Worker, other: _Worker) -> None:
     for number, name in enumerate(ODD_IDS):
         await one.append(name, "same", json.dumps(["session", number]))
         await one.append("odd", name, json.dumps(["record", number]))
+
     for number, name in enumerate(ODD_IDS):
         wanted = [json.dumps(["session", number])]
         _demand_same(await other.load(name), wanted, f"the session {_short(name)} must have its own records")
     everything = [json.dumps(["record", number]) for number in range(len(ODD_IDS))]
     _demand_same(await other.load("odd"), everything, "each record id must be kept apart from all others")
+
     for number, name in enumerate(ODD_IDS):
         await other.remove("odd", name)
         left = everything[number + 1 :]
@@ -192,18 +197,22 @@ async def _check_listing(one: _Worker, other: _Worker) -> None:
     listed = await other.session_ids()
     if listed is None:
         return
+
     whole = [name for name in ODD_IDS if len(name) < LONG_ID_CHARS]
     missing = set(whole) - set(listed)
     demand(not missing, f"session_ids() must list each session with records, but lacks {_short(sorted(missing))}")
     demand(len(set(listed)) == len(listed), "session_ids() must list each session once")
     demand("odd" not in listed, "session_ids() must not list a session whose records were all removed")
+
     loaded = [text for name in listed for text in await one.load(name) if text.startswith('["session"')]
     wanted = [json.dumps(["session", number]) for number in range(len(ODD_IDS))]
     _demand_same(loaded, wanted, "each id that session_ids() lists must load the records of its session")
+
     for prefix in ("thread-1", "thread%", "thread_", "Thread", "thread*", "half \ud83d", "unknown"):
         found = await one.session_ids(prefix)
         begun = [name for name in whole if name.startswith(prefix)]
         _demand_same(found or [], begun, f"session_ids({_short(prefix)}) must list the ids that begin so")
+
     long = await one.session_ids("xxx") or []
     demand(len(long) == len(ODD_IDS) - len(whole), f"session_ids('xxx') must list the long ids, not {_short(long)}")
     for name in long:
@@ -219,7 +228,6 @@ async def _check_size(one: _Worker, other: _Worker) -> None:
 
 
 async def _check_at_once(workers: Sequence[_Worker]) -> None:
-
     async def append(number: int, worker: _Worker) -> None:
         for each in range(RECORDS_EACH):
             await worker.append("crowd", f"{number}-{each}", f"{number}-{each}")

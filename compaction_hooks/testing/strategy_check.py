@@ -64,6 +64,7 @@ def check_strategy(strategy: AnyStrategy, conversations: Iterable[Sequence[ChatM
     assert callable(getattr(strategy, "propose", None)), (
         f"{type(strategy).__name__} is no Strategy: it lacks propose(snapshot, goal)"
     )
+
     proposed = 0
     for name, format, messages in _conversations(conversations):
         for fill, others in WAYS:
@@ -74,6 +75,7 @@ def check_strategy(strategy: AnyStrategy, conversations: Iterable[Sequence[ChatM
                 spy.broken.append(str(broken))
             assert not spy.broken, f"{spy.broken[0]}: {name}, {len(messages)} messages, {fill:.0%} of the window"
             proposed += spy.proposed
+
     assert proposed, (
         f"{type(strategy).__name__} never proposed anything: give conversations in which it has something to do"
     )
@@ -170,6 +172,7 @@ class _Spy:
         except Exception as error:  # noqa: BLE001 - a strategy may raise anything
             self.broken.append(f"{method}() must not raise, but raised {type(error).__name__}: {error}")
             return None
+
         self.proposed += 1
         return answer
 
@@ -200,7 +203,7 @@ def _same(one: object, other: object) -> bool:
 def _check_candidate(snapshot: Snapshot[Any], candidate: Any) -> None:
     record, messages = candidate.record, snapshot.messages
     active = snapshot.record.id if snapshot.record else None
-    assert record.parent == active, "its record must follow the active one: make it with reduce(snapshot, goal, ...)"
+    assert record.parent == active, "its record must follow the active one: make it with shrink(snapshot, goal, ...)"
     shown = candidate.projection.view(messages)
     loaded = CompactionRecord.from_json(record.to_json())
     assert project(messages, loaded, format=snapshot.format) == shown, "its record must give its view, also after JSON"

@@ -43,6 +43,7 @@ def check_trigger(trigger: Trigger) -> None:
         AssertionError: the contract is broken; the text names the broken rule and the figures.
     """
     assert callable(getattr(trigger, "due", None)), f"{type(trigger).__name__} is no Trigger: it lacks due(snapshot)"
+
     snapshots = [*_snapshots()]
     answers = [_answer(trigger, snapshot) for snapshot in snapshots]
     for snapshot, before in zip(reversed(snapshots), reversed(answers), strict=True):
@@ -50,6 +51,7 @@ def check_trigger(trigger: Trigger) -> None:
         assert now == before, (
             f"due() must answer the same to the same figures, but gave {before}, then {now}: {snapshot}"
         )
+
     for snapshot, answer in zip(snapshots, answers, strict=True):
         assert answer or snapshot.tokens <= snapshot.input_limit, (
             f"due() must be due above input_limit: combine it as `yours | ReserveTrigger()`: {snapshot}"

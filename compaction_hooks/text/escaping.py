@@ -108,6 +108,7 @@ def _spelling(words: Iterable[str]) -> str:
     rests: dict[str, list[str]] = {}
     for word in words:
         rests.setdefault(word[0], []).append(word[1:])
+
     branches = [
         f"[{letter}{letter.upper()}]" + ("" if "" in rest else rf"[\W_]*+{_spelling(rest)}")
         for letter, rest in rests.items()
@@ -270,8 +271,8 @@ def _lines_to_look_at(text: str) -> Iterator[re.Match[str]]:
     searched = "\n" + text
     for mark in filter(text.__contains__, _OTHER_BREAKS):
         searched = searched.replace(mark, "\n")
-    for found in _MAY_BE_LABEL.finditer(searched):
-        if line := _LINE.match(text, found.start()):
+    for place in _MAY_BE_LABEL.finditer(searched):
+        if line := _LINE.match(text, place.start()):
             yield line
 
 
@@ -311,6 +312,7 @@ def _speaker_position(line: str) -> int | None:
     """Return the index of the speaker's name, as in `User: ...`; None when a line names none, or is an entry of indented data."""
     word = _end_of(_BEFORE_WORD, line)
     colon = _COLON_OR_LEAD.search(line, word)
+
     if _LEAD.search(line, 0, colon.end() if colon else word):
         word = _first_letter(line)
         start = line[: _end_of(_START, line, word)]
@@ -318,6 +320,7 @@ def _speaker_position(line: str) -> int | None:
         start = line[: colon.end()]
     else:
         return None
+
     if not _reads_as(_SPEAKER, start) or (line[0] in " \t" and _begins_in_lower_case(_decode(start))):
         return None
     return word
@@ -339,8 +342,8 @@ def _first_letter(line: str) -> int:
 
 def _end_of(pattern: re.Pattern[str], text: str, start: int = 0) -> int:
     """Return the end of the pattern's match at `start`, or `start` if there is no match."""
-    found = pattern.match(text, start)
-    return found.end() if found else start
+    match = pattern.match(text, start)
+    return match.end() if match else start
 
 
 # -- noise

@@ -53,7 +53,6 @@ def _find_boundary(text: str, index: int, step: int) -> int:
 
 def _is_joined(before: str, after: str) -> bool:
     """Return whether two characters show as one: accents, emoji joined or modified, surrogate pairs."""
-
     return (
         unicodedata.combining(after) > 0
         or "\u200d" in (before, after)

@@ -111,6 +111,7 @@ class Calibration(NamedTuple):
         seen_at = known.get("overhead_seen_at")
         grown = min(MEMORY_TOKENS, max(PRIOR_TOKENS, known.get("grown_estimated", PRIOR_TOKENS)))
         ratio = _clamp(known.get("ratio", 1.0))
+
         return Calibration(
             ratio=ratio,
             overhead_tokens=0 if seen_at is None else math.ceil(known.get("overhead_tokens", 0)),

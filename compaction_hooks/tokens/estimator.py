@@ -194,12 +194,15 @@ def _class_of_bytes() -> bytes:
         for character in members:
             class_of[ord(character)] = number
     class_of[ord("\r")] = _CARRIAGE_RETURN
+
     # Greek; Armenian, Hebrew, Arabic and their neighbors: two bytes, each nearly a token of its own.
     for lead in (0xCE, 0xCF, *range(0xD4, 0xE0)):
         class_of[lead] = _TWO_BYTE_LEAD
+
     # The scripts of India and Thai; emoji and everything else beyond the basic plane.
     for lead in (0xE0, *range(0xF0, 0x100)):
         class_of[lead] = _RARE_LEAD
+
     return bytes(class_of)
 
 
@@ -242,10 +245,12 @@ def _sixths_by_stretches(text: str, length: int) -> int:
     """Return the sixths of a token of a long text, from one stretch of each of its equal parts."""
     count = min(LEAST_STRETCHES + length // CHARS_PER_STRETCH, MOST_STRETCHES)
     part = length // count
+
     shifts = _SHIFTS[min(part // STRETCH_CHARS, len(_SHIFTS)) - 1]
     if count > len(shifts):
         shifts *= count // len(shifts) + 1
     starts = map(add, range(0, count * part, part), shifts)
+
     sixths = 0
     for _ in range(0, count, STRETCHES_AT_ONCE):
         chosen = [text[start : start + STRETCH_CHARS] for start in islice(starts, STRETCHES_AT_ONCE)]

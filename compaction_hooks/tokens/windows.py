@@ -1,4 +1,4 @@
-"""What is known of a model by its name: the size of its context window, and its prices.
+"""What is known of a model by its name: the size of its context window, and its prices. A provider's error corrects a window.
 
 A window is given by the host, told by a provider's error, or from tables. genai-prices and litellm each hold one, and a small one
 of current models is part of this package. Nothing is downloaded, and litellm is not imported, for that takes seconds and goes to
@@ -87,10 +87,10 @@ class Windows:
             return ModelWindow(learned, is_input_only=False, source="a provider's error")
 
         # A model that no table knows gets the window given for the controller's own: without one it has no threshold.
-        found = given or _look_up(name, known) or self._given
-        if found is None and default is not None:
-            found = ModelWindow(default, is_input_only=False, source="default_context_window")
-        return found
+        window = given or _look_up(name, known) or self._given
+        if window is None and default is not None:
+            window = ModelWindow(default, is_input_only=False, source="default_context_window")
+        return window
 
     def learn(self, model: str | None, tokens: int) -> None:
         """Correct the window of a model by the number in an error."""
@@ -101,6 +101,7 @@ class Windows:
         name = model or self._model
         if name in self._warned:
             return
+
         self._warned.add(name)
         logger.warning(
             "the context window of %s is unknown: no threshold compaction, overflow recovery only. Set context_window=... on "
@@ -117,10 +118,10 @@ def _bare_name(model: str | None) -> str | None:
 
 def _look_up(name: str | None, known: int | None) -> ModelWindow | None:
     """Return the smaller of the window that the tables know and the one that the caller does."""
-    found = find_window(name) if name is not None else None
-    if known is not None and (found is None or known < found.tokens):
+    window = find_window(name) if name is not None else None
+    if known is not None and (window is None or known < window.tokens):
         return window_from(name or "", known, "the host's framework")
-    return found
+    return window
 
 
 @lru_cache(maxsize=1024)
@@ -135,11 +136,11 @@ def find_window(model: str) -> ModelWindow | None:
         None when no table knows the model.
     """
     name = model.strip().lower()
-    found = [
+    windows = [
         _from_table(name, _genai_prices_tokens, "genai-prices"),
         _from_table(name, _litellm_tokens().get, "litellm"),
     ]
-    smallest = min(filter(None, found), key=lambda window: window.tokens, default=None)
+    smallest = min(filter(None, windows), key=lambda window: window.tokens, default=None)
     return smallest or _from_table(name, _known_tokens, "compaction-hooks' own table")
 
 
@@ -157,7 +158,6 @@ def _known_tokens(name: str) -> int | None:
 
 @cache
 def _known_windows() -> Mapping[str, int]:
-
     return {name: tokens for tokens, names in KNOWN_WINDOWS.items() for name in names.split()}
 
 
@@ -194,11 +194,12 @@ def names_of(model: str) -> Iterator[str]:
         yield model
         yield from names_of(rest)
         return
+
     yield provider
     bare = provider
     for decoration in _DECORATIONS:
-        if found := re.match(decoration, bare):
-            bare = found[1]
+        if match := re.match(decoration, bare):
+            bare = match[1]
             yield bare
 
 
@@ -236,6 +237,7 @@ def _litellm_tokens() -> Mapping[str, int]:
         table: object = json.loads((folder / _LITELLM_TABLE).read_text("utf-8")) if folder else None
     except (OSError, ValueError):
         table = None
+
     entries = cast("dict[str, object]", table) if isinstance(table, dict) else {}
     limits = {name.lower(): _input_limit(entry) for name, entry in entries.items()}
     return {name: tokens for name, tokens in limits.items() if tokens}
@@ -251,7 +253,6 @@ def _input_limit(entry: object) -> int | None:
 
 def package_folder(name: str) -> Path | None:
     """Return the folder of a top-level package, or None if it is not installed. No code of the package runs."""
-
     try:
         spec = importlib.util.find_spec(name)
     except ValueError:
@@ -285,7 +286,6 @@ def find_prices(model: str) -> Prices | None:
 
 
 def _prices(entry: Any) -> Prices:
-
     listed = entry.get_prices(datetime.now(UTC))
     return Prices(
         input=_dollars(listed.input_mtok),

@@ -75,13 +75,14 @@ def problems(
         if not isinstance(message, Message):
             wanted = "a message to check must be a Message(...)"
             raise FormatError(f"{wanted}, not {type(message).__name__}: read it with a MessageFormat")
+
     messages = pair_all(messages)
     family = find_family(model)
-    found: dict[RuleId, Iterable[int]] = {
+    faults: dict[RuleId, Iterable[int]] = {
         "stale_reasoning": [index for index in stale if has_reasoning(messages[index])],
         "missing_reasoning": _lacking_reasoning(messages, family.needed) if family else (),
     }
-    return _Walk(rules_of(provider, model), provider).problems(messages, found)
+    return _Walk(rules_of(provider, model), provider).problems(messages, faults)
 
 
 def worsened(
@@ -101,13 +102,13 @@ def worsened(
         model: As in `problems`.
         stale: As in `problems`, for `after`.
     """
-    found = problems(after, provider, model=model, stale=stale)
-    if not found:
-        return found
+    faults = problems(after, provider, model=model, stale=stale)
+    if not faults:
+        return faults
 
     forgiven = Counter((problem.rule, problem.call_id) for problem in problems(before, provider, model=model))
     fresh = list[Problem]()
-    for problem in found:
+    for problem in faults:
         key = (problem.rule, problem.call_id)
         if forgiven[key]:
             forgiven[key] -= 1
@@ -145,9 +146,11 @@ def _lacking_reasoning(messages: Sequence[Message], needed: Needed) -> list[int]
     """Return the indexes of messages whose tool calls lack the reasoning that a model needs, if it reasons in others."""
     if not any(map(has_reasoning, messages)):
         return []  # the model may not have been asked to reason
+
     calling = [index for index, message in enumerate(messages) if message.calls and not has_reasoning(message)]
     if needed == "tool calls":
         return calling
+
     request = max((index for index, message in enumerate(messages) if message.role == "user"), default=-1)
     answer = next((n for n in range(request + 1, len(messages)) if messages[n].role == "assistant"), None)
     return [index for index in calling if needed == "open turn" and index == answer]
@@ -216,11 +219,13 @@ class _Walk:
         self._rules = rules
         self._provider: Provider | None = provider if "call_id_form" in rules else None
         self._found: list[Problem] = []
+
         self._open: dict[str, list[tuple[int, int]]] = {}
         """By id, the tool calls without a result so far: the index of each call's message, and its turn."""
         self._call_turns: dict[str, int] = {}
         self._server_calls: dict[str, int] = {}
         self._unsigned: list[tuple[int, str]] = []
+
         self._speaker = ""
         self._first = -1
         self._assistant_at = -1
@@ -228,10 +233,10 @@ class _Walk:
         self._turn = 0
         self._called_turn = -1
 
-    def problems(self, messages: Sequence[Message], found: Mapping[RuleId, Iterable[int]]) -> list[Problem]:
+    def problems(self, messages: Sequence[Message], faults: Mapping[RuleId, Iterable[int]]) -> list[Problem]:
         if not messages:
             self._report("empty_list", None)
-        for rule, indexes in found.items():
+        for rule, indexes in faults.items():
             for index in indexes:
                 self._report(rule, index)
 
@@ -308,6 +313,7 @@ class _Walk:
     def _check_block(self, index: int, part: Opaque) -> None:
         if rule := foreign_rule(part):
             self._report(rule, index)
+
         if isinstance(part, NativeSummary):
             if part.is_first and not part.sealed and index != self._first:
                 self._report("late_summary", index)

@@ -366,6 +366,7 @@ def rules_of(provider: Provider | None, model: str | None = None) -> frozenset[R
     rules: set[RuleId] = {
         rule.id for rule in RULES if (not rule.left_to_clients if provider is None else provider in rule.sources)
     }
+
     family = find_family(model)
     if family is not None:
         of_family = {_OF_NEEDED.get(family.needed), "stale_reasoning" if family.stale == "refused" else None}

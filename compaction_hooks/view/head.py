@@ -64,7 +64,7 @@ class NativeStart(NamedTuple):
 
 def covered_pieces(history: History[Any], runs: int) -> int:
     """Return how many pieces of the list are before this run; 0 if the summary at the head of the list covers it."""
-    return history.run_start(runs) if runs > history.base else 0
+    return history.run_start(runs) if runs > history.runs_before_list else 0
 
 
 def native_of(message: Message) -> NativeSummary:
@@ -86,11 +86,13 @@ def find_start(
     natives = history.natives()
     if not natives:
         return None
+
     sent = [*filter(may_send, natives)]
     start = [piece for piece in sent or natives if sent or not _is_whole(history, piece, natives)][-1:]
     left_out = tuple(piece for piece in natives if piece not in sent)
     if not start:
         return NativeStart(NOWHERE, is_sent=False, left_out=left_out)
+
     (piece,), item = start, native_of(history.piece(start[0]).message)
     pins = _pins(history, piece, is_sent=bool(sent)) if item.sealed else ()
     return NativeStart(piece, bool(sent), item.content, history.piece(piece).host, left_out, pins)
@@ -98,10 +100,10 @@ def find_start(
 
 def _pins(history: History[Any], piece: int, *, is_sent: bool) -> tuple[Pin, ...]:
     """Return pins of the user's messages before a sealed summary: of the request that it came with an answer to, or of all."""
-    asked = history.pieces_of_user(piece)
+    pieces = history.pieces_of_user(piece)
     if is_sent:
-        asked = [] if history.request_after(piece) == piece + 1 else asked[-1:]
-    return tuple(Pin(max(history.run_of(index), 0), message_digest(history.piece(index).message)) for index in asked)
+        pieces = [] if history.request_after(piece) == piece + 1 else pieces[-1:]
+    return tuple(Pin(max(history.run_of(index), 0), message_digest(history.piece(index).message)) for index in pieces)
 
 
 def _is_whole(history: History[Any], piece: int, natives: Sequence[int]) -> bool:
@@ -142,14 +144,17 @@ def find_head(
     head = Head(cut, record.rendered, record.pins, record.native_for(issuer)) if record and cut else Head()
     if start is None or start.piece == NOWHERE:
         return head, ()
+
     item = native_of(history.piece(start.piece).message)
     if not start.is_newer(history, record):
         is_carried = start.is_sent and item.sealed and start.piece < cut and head.items is None
         return head, (start.piece,) if is_carried else ()
+
     if not start.is_sent:
         return Head(start.piece, start.rendered, start.pins), ()
     if not item.is_first or not start.piece:
         return head, ()
+
     end = max(whole_step(history, start.piece)) + 1 if history.piece(start.piece).message.calls else start.piece + 1
     kept = [index for index in range(start.piece, end) if history.piece(index).message.role != "system"]
     return Head(end, pins=start.pins), kept
@@ -161,12 +166,19 @@ def pin_pieces(history: History[M], pins: Iterable[Pin], cut: int) -> list[int]:
     The calls and results without which a pinned one cannot be shown stay with it: another format may cut a step into other
     messages, whose digests no pin names.
     """
-    found: set[int] = set()
+    pieces: set[int] = set()
     for pin in pins:
-        within = history.run_pieces(pin.run) if pin.run >= history.base else range(history.run_start(history.base))
+        within = _find_run_pieces(history, pin.run)
         matches = [i for i in within if i < cut and pin.digest == message_digest(history.piece(i).message)]
-        found.update(i for match in matches[-1:] for i in whole_step(history, match) if i < cut)
-    return sorted(found)
+        pieces.update(i for match in matches[-1:] for i in whole_step(history, match) if i < cut)
+    return sorted(pieces)
+
+
+def _find_run_pieces(history: History[M], run: int) -> range:
+    """Return the pieces of a run; of one before the list all pieces before its first run: the pins of a stored view are there."""
+    if run >= history.runs_before_list:
+        return history.run_pieces(run)
+    return range(history.run_start(history.runs_before_list))
 
 
 def whole_step(history: History[M], index: int) -> set[int]:
@@ -198,9 +210,9 @@ def _nearest(
 ) -> Iterator[int]:
     """Yield the first pieces that have these ids, each of them once."""
     for index in pieces if wanted else ():
-        if found := wanted & read(history.piece(index).message):
+        if ids := wanted & read(history.piece(index).message):
             yield index
-            wanted -= found
+            wanted -= ids
             if not wanted:
                 return
 
@@ -215,11 +227,10 @@ def _result_ids(message: Message) -> set[str]:
 
 def _answer_items(history: History[M], index: int) -> list[int]:
     run = history.run_of(index)
-    if run >= history.base and history.run_side(run) != "assistant":
+    if run >= history.runs_before_list and history.run_side(run) != "assistant":
         return []
-    # In a stored view the pins behind the summary are in no run: all of them stay.
-    within = history.run_pieces(run) if run >= history.base else range(history.run_start(history.base))
-    items = [item for item in within if history.piece(item).message.role == "assistant"]
+
+    items = [item for item in _find_run_pieces(history, run) if history.piece(item).message.role == "assistant"]
     return items if any(is_only_reasoning(history.piece(item).message) for item in items) else []
 
 
@@ -257,10 +268,12 @@ def find_native_start(
     def may_send(piece: int) -> bool:
         item = native_of(history.piece(piece).message)
         name = native_name(item)
+
         if name in refused:
             return False
         if item.sealed:
             return _may_be_model(issuers[name], model or "")
+
         family = find_family(model or "")
         return family is None or family.name.startswith(_FAMILY)
 
@@ -281,8 +294,8 @@ def native_name(item: NativeSummary) -> str:
 
 def _find_run(history: History[Any], digest: str, end: int) -> int:
     """Return the run of the newest message before piece `end` with this digest; `UNKNOWN_RUN` without one."""
-    found = (index for index in reversed(range(end)) if digest == message_digest(history.piece(index).message))
-    return next(map(history.run_of, found), UNKNOWN_RUN)
+    pieces = (index for index in reversed(range(end)) if digest == message_digest(history.piece(index).message))
+    return next(map(history.run_of, pieces), UNKNOWN_RUN)
 
 
 def _may_be_model(issuer: str, model: str) -> bool:

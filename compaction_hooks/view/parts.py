@@ -130,6 +130,7 @@ class Reducible(NamedTuple):
             handle = self.handles.find(self)
             if self.kind == "result" and not (head_chars or tail_chars):
                 source = quote_call(self.call) if self.call else self.tool
+
         digest = self.digest
         made = Reduction(*self.name, digest, digest, head_chars, tail_chars, handle, source)
         return made if self.kind == "media" else made._replace(shown_digest=_digest(self.kind, made.apply(self.text)))
@@ -175,15 +176,18 @@ def list_parts(
         has_recall: Whether the model has the recall tool, so that the parts have handles.
     """
     last, start, before = -1, 0, dict[str, tuple[int, ToolCall]]()
-    known = range(history.base, history.run_count)
+    known = range(history.runs_before_list, history.run_count)
+
     for run in sorted(run for run in runs if run in known):
         if last != run - 1:
             start, before = history.run_start(run), history.run_calls(run - 1)
+
         end = history.run_start(run + 1)
         pieces = history.pieces(start, end)
         is_called = bool(pieces) and pieces[0].message.role == "assistant"
         own = number_calls(piece.message for piece in pieces) if is_called else {}
         handles = RunHandles(history, run) if has_recall else None
+
         yield from _list_run(pieces, run, start, own or before, kinds, handles)
         last, start, before = run, end, own
 
@@ -211,6 +215,7 @@ def _list_run(
                 if "text" in kinds:
                     yield Reducible("text", run, texts, index, number, part, part.text, None, handles)
                 texts += 1
+
             if "media" in kinds and piece.side is not None and (held := find_media(part)):
                 yield Reducible("media", run, media, index, number, part, "\n".join(item.identity for item in held))
                 media += 1
@@ -285,13 +290,14 @@ class RunHandles:
     def _named(self) -> tuple[Mapping[tuple[PartKind, int, int], str], dict[str, str]]:
         """The handles by kind, piece and index in the piece; and by handle the digest that it names."""
         history, run = self._history, self._run
-        said = text_digest("".join(run_texts(map(history.piece, history.run_pieces(run)))))
+        words_digest = text_digest("".join(run_texts(map(history.piece, history.run_pieces(run)))))
         handles: dict[tuple[PartKind, int, int], str] = {}
         taken: dict[str, str] = {}
+
         for part in list_parts(history, [run]):
-            digest = said if part.kind == "text" else part.digest
+            digest = words_digest if part.kind == "text" else part.digest
             # A part that the list has in our shortened form keeps the handle of its original.
-            digest = history.known.originals.get((*part.name, digest), digest)
+            digest = history.own_texts.originals.get((*part.name, digest), digest)
             handles[part.kind, part.piece, part.part] = make_handle(part.kind, run, digest, taken)
         return handles, taken
 
@@ -324,13 +330,15 @@ def rewrite_parts(
         if history.first_piece(host) >= cut
         and all(wanted.get(item.name) == item and item.kind not in OF_A_REQUEST for item in shown.reductions)
     }
-    shown = by_name(item for message in rewritten.values() for item in message.reductions)
-    for host, new in _new_texts(history, wanted, cut, wanted.keys() - shown.keys()).items():
+
+    reused = by_name(item for message in rewritten.values() for item in message.reductions)
+    for host, new in _new_texts(history, wanted, cut, wanted.keys() - reused.keys()).items():
         message = format.rewrite(history.host(host), {address: text for address, (text, _) in new.items()})
         read = tuple(format.read(message))
         pieces = [history.piece(index) for index in history.host_pieces(host)]
         saved = sum(pieces[number].tokens - estimate(read[number]) for number in {number for number, _ in new})
         rewritten[host] = Rewritten(message, read, tuple(item for _, item in new.values()), saved)
+
     return rewritten
 
 
@@ -348,6 +356,7 @@ def _new_texts(
         is_request = part.piece == history.request and part.kind in OF_A_REQUEST
         if reduction is None or part.piece < cut or is_request:
             continue
+
         piece = history.piece(part.piece)
         address = piece.number, part.part
         # The reduction of a result comes before that of its media: it has dropped them already.
@@ -382,6 +391,7 @@ def shorten_large_results(
         for part in list_parts(history, runs, RESULTS, has_recall=has_recall)
         if part.piece >= first_piece and part.ordinal >= 0 and rules.get(part.tool) != "never"
     )
+
     made = [
         (part, _shorten(part, most_tokens, estimate))
         for part in measure(history, named, estimate)

@@ -20,7 +20,7 @@ from compaction_hooks.validity import needs_merging
 from compaction_hooks.view.head import Head, NativeStart, find_head, find_start, native_of, pin_pieces
 from compaction_hooks.view.parts import OF_A_REQUEST, Reduction, Rewritten, by_name, rewrite_parts
 from compaction_hooks.view.reasoning import NOT_STALE, StaleReasoning, stale_runs_of
-from compaction_hooks.view.record import CompactionRecord, Pin, StaleRuns, collect_products
+from compaction_hooks.view.record import CompactionRecord, Pin, StaleRuns, collect_own_texts
 from compaction_hooks.view.texts import SUMMARY_MARKER
 
 
@@ -29,7 +29,7 @@ def is_true(history: History[M], record: CompactionRecord) -> bool:
     if history.digest_before(record.covered_runs) != record.covered_digest:
         return False
     # A late result after the cut that answers a call before it would be an orphan.
-    return record.covered_runs == history.base or history.is_boundary(record.covered_runs)
+    return record.covered_runs == history.runs_before_list or history.is_boundary(record.covered_runs)
 
 
 class MovedMark(NamedTuple, Generic[M]):
@@ -142,10 +142,12 @@ class _Builder(Generic[M]):
             message = rewritten[host].message if host in rewritten else log.hosts[host]
             if len(chosen) < log.first_pieces[host + 1] - log.first_pieces[host]:
                 message = self.format.take(message, [log.pieces[index].number for index in chosen])
+
             shown, self.saved[host] = self.stale.leave_out(message, chosen)
             if shown is not None:
                 self.reused.append(host)
                 self.messages.append(shown)
+
             for index in chosen:
                 self.tokens += log.pieces[index].tokens
 
@@ -164,12 +166,14 @@ class _Builder(Generic[M]):
         """
         history, cut = self.history, head.cut
         # After a rewind the current request may lie before the cut.
-        asked = {index for index in (history.request,) if index is not None and index < cut}
-        pinned = tuple(sorted({*pin_pieces(history, head.pins, cut), *asked} - {*native}))
+        requests = {index for index in (history.request,) if index is not None and index < cut}
+        pinned = tuple(sorted({*pin_pieces(history, head.pins, cut), *requests} - {*native}))
         systems = history.systems(cut)
+
         # OpenAI and xAI take nothing before a sealed summary; Anthropic's system prompt is no message.
         is_sealed = bool(native) and bool(native_of(history.piece(native[0]).message).sealed)
         self.add([*native, *systems] if is_sealed else [*systems, *native])
+
         if head.rendered:
             summary = self.format.summary(head.rendered)
             hosts = self._hosts_with_marks(cut, pinned, earlier)
@@ -179,16 +183,19 @@ class _Builder(Generic[M]):
             else:
                 self.tokens += sum(map(estimate, self.format.read(summary)))
             self.messages.append(summary if self.moved_mark is None else self.moved_mark.marked)
+
         self.add(pinned)
         return (*native, *pinned)
 
     def _add_native(self, native: NativeItems, estimate: Callable[[Message], int]) -> None:
         """Put native items in front; next to the provider's summary they may have messages that the provider kept."""
         messages = self.format.native(deepcopy(native.items))
+
         # A client library takes the system prompt out of the list only if it comes first.
         is_raw = self.format.provider == native.issuer.provider
         place = len(self.messages)
         self.items = 0 if is_raw else place, place, messages
+
         read = (piece for message in messages for piece in self.format.read(message))
         kept = (piece for piece in read if not any(isinstance(part, NativeSummary) for part in piece.parts))
         self.tokens += (native.tokens or 0) + sum(map(estimate, kept))
@@ -322,9 +329,11 @@ def find_unpinned_runs(history: History[Any], projection: Projection[Any]) -> St
     rewritten = projection.rewritten.items()
     shorter = [host for host, shown in rewritten if any(item.kind in OF_A_REQUEST for item in shown.reductions)]
     requests = [history.request_before(history.first_piece(host + 1)) for host in shorter]
+
     covered = history.request_before(projection.cut)
     if covered not in projection.pinned:
         requests.append(covered)
+
     spans = [(request, history.request_after(request)) for request in requests if request is not None]
     runs = [(history.run_of(request), history.run_of(later)) for request, later in spans if later is not None]
     return StaleRuns(min(first for first, _ in runs), max(end for _, end in runs)) if runs else NOT_STALE
@@ -354,11 +363,11 @@ def project(
         ConfigurationError: an argument is of the wrong kind.
         FormatError: a message cannot be read.
     """
-    found = read_projection(messages, record, format=format, model=model)
-    if found is None:
+    projected = read_projection(messages, record, format=format, model=model)
+    if projected is None:
         return list(messages)
-    history, shown, chosen = found
-    view = shown.view(history.hosts())
+    history, projection, chosen = projected
+    view = projection.view(history.hosts())
     return chosen.merge(view) if needs_merging(chosen) else view
 
 
@@ -378,11 +387,13 @@ def read_projection(
     arguments.check_messages(messages)
     given = {"record": record, "format": format, "model": model}
     arguments.check(_KINDS, given, given)
+
     chosen = as_format(cast("MessageFormat[M]", format or format_of(messages) or OpenAIChatFormat()))  # it reads these
-    known = collect_products([] if record is None else [record])
+    known = collect_own_texts([] if record is None else [record])
     history = HistoryReader(chosen, lambda _: 0, SUMMARY_MARKER).read(messages, known)
     if record is None or not is_true(history, record):
         return None
+
     stale_runs = stale_runs_of(record) if binds_reasoning(model) and can(chosen, "drop") else NOT_STALE
     start = find_start(history)
     return history, apply_record(history, record, chosen, lambda _: 0, stale_runs=stale_runs, start=start), chosen

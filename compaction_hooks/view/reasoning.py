@@ -104,6 +104,7 @@ class StaleReasoning(NamedTuple, Generic[M]):
         )
         if not is_stale and (not self.natives or self.natives.isdisjoint(pieces)):
             return message, 0
+
         saved = sum(self._tokens_saved(index, is_stale=is_stale) for index in pieces)
         listed = [
             ((number, place), part, self._is_gone(index, part, is_stale=is_stale))
@@ -113,6 +114,7 @@ class StaleReasoning(NamedTuple, Generic[M]):
         places = [address for address, _, is_gone in listed if is_gone]
         if places and all(is_gone or is_blank(part) for _, part, is_gone in listed):
             return None, saved
+
         left = self.format.drop(message, places) if places else message
         return self.format.untie(left) if is_stale else left, saved
 
@@ -127,8 +129,8 @@ class StaleReasoning(NamedTuple, Generic[M]):
     def _pieces(self) -> range:
         """The pieces whose reasoning is stale; those before the first run go with it."""
         (first, end), history = self.runs, self.history
-        start = history.run_start(first) if first > history.base else 0
-        return range(start, history.run_start(max(end, history.base)) if end else 0)
+        start = history.run_start(first) if first > history.runs_before_list else 0
+        return range(start, history.run_start(max(end, history.runs_before_list)) if end else 0)
 
     def _tokens_saved(self, index: int, *, is_stale: bool) -> int:
         """Return the tokens that a piece saves without these parts."""

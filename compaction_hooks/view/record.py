@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple, cast, get_args, get_origin, get_typ
 
 from compaction_hooks.arguments import format_value
 from compaction_hooks.errors import RecordError
-from compaction_hooks.history import Known, Origin
+from compaction_hooks.history import Origin, OwnTexts
 from compaction_hooks.history.digests import text_digest
 from compaction_hooks.messages import Usage, Value
 from compaction_hooks.native import Issuer, NativeItems
@@ -221,12 +221,14 @@ class CompactionRecord(Value):
             raise RecordError(
                 f"version={format_value(version)} is newer than {RECORD_VERSION}: update compaction-hooks to read it"
             )
+
         known = {name: value for name, value in fields.items() if name in _NAMES}
         for name in ("calibration", "native"):  # the record is true without a damaged one
             try:
                 _read(_parameters(CompactionRecord)[name][0], fields.get(name), name, "a record")
             except RecordError:
                 known.pop(name, None)
+
         later = {name: value for name, value in fields.items() if name not in _KNOWN_FIELDS}
         return cast("CompactionRecord", _read_fields(CompactionRecord, {**known, "extra": later}, "a record"))
 
@@ -280,15 +282,18 @@ def _read(kind: Any, value: Any, name: str, owner: str) -> Any:
         return None if value is None else _read(options[0], value, name, owner)
     if origin is Mapping:
         return _mapping(value, name)
+
     if kind is CompactionReason or origin is Literal:
         names = options or (*CompactionReason,)
         if value not in names:
             raise RecordError(f"{owner}: {name}={format_value(value)} is not one of {', '.join(names)}")
         return value if options else CompactionReason(value)
+
     if origin is tuple and isinstance(value, list):
         return tuple(_read(options[0], item, name, owner) for item in cast("list[object]", value))
     if isinstance(kind, type) and (hasattr(kind, "_fields") or dataclasses.is_dataclass(kind)):
         return _read_fields(kind, _mapping(value, name), name)
+
     if origin is tuple or not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
         wanted = "a list" if origin is tuple else cast("type", kind).__name__
         raise RecordError(f"{name} must be {wanted}, not {type(value).__name__}")
@@ -309,7 +314,7 @@ def precedence(record: CompactionRecord) -> tuple[int, int, str, str]:
     return record.covered_runs, record.compaction_count, record.last_compacted_at, record.id
 
 
-def collect_products(records: Iterable[CompactionRecord], onto: Known | None = None) -> Known:
+def collect_own_texts(records: Iterable[CompactionRecord], onto: OwnTexts | None = None) -> OwnTexts:
     """Collect the digests by which a reader recognizes the summaries and reduced texts of these records in a list.
 
     Args:
@@ -317,6 +322,7 @@ def collect_products(records: Iterable[CompactionRecord], onto: Known | None = N
     """
     origins: dict[str, Origin] = dict(onto.origins) if onto else {}
     originals: dict[tuple[str, int, int, str], str] = dict(onto.originals) if onto else {}
+
     for record in records:
         if record.rendered:
             origins[text_digest(record.rendered)] = record.origin
@@ -325,7 +331,8 @@ def collect_products(records: Iterable[CompactionRecord], onto: Known | None = N
             origins.setdefault(base.text_digest, Origin(base.runs, base.digest, base.pins))
         for item in (*record.reductions, *(base.reductions if base else ())):
             originals[item.kind, item.run, item.ordinal, item.shown_digest] = item.digest
-    return Known(origins, originals)
+
+    return OwnTexts(origins, originals)
 
 
 def pin_note(pins: Sequence[Pin]) -> CompactionRecord:

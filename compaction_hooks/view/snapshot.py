@@ -201,7 +201,7 @@ class Snapshot(NamedTuple, Generic[M]):
     def covered_runs(self) -> int:
         """Runs at the beginning that are no longer in the view, or weigh nothing in it."""
         native, runs = self.native, self.record.covered_runs if self.record else 0
-        return max(self.history.base, runs, 0 if native is None else self.history.run_of(native.piece))
+        return max(self.history.runs_before_list, runs, 0 if native is None else self.history.run_of(native.piece))
 
     @property
     def native(self) -> NativeStart | None:
@@ -215,24 +215,29 @@ class Snapshot(NamedTuple, Generic[M]):
         return self.native if self.native is not None and self.native.text else None
 
     def user_pinned_pieces(self) -> set[int]:
-        """Return the pieces that the host pinned, so that they are neither cleared nor shortened.
+        """Return the pieces that the host pinned, so that they are neither cleared nor shortened."""
+        history, places = self.history, self._locate_pins()
+        pinned = set[int]()
+        for digest, run in self.user_pins.items():
+            here = [index for index in places[digest] if index < history.piece_count]
+            # After a summary at the head of a list, or after an edit, runs have other numbers: there the content alone decides.
+            pinned.update([index for index in here if history.runs_before_list <= run == history.run_of(index)] or here)
+        return pinned
 
-        Each piece is hashed once, as long as no pin is new.
-        """
-        history, found = self.history, set[int]()
+    def _locate_pins(self) -> Mapping[str, tuple[int, ...]]:
+        """Return the pieces with the digest of each pin. Each piece is hashed once, as long as no pin is new."""
+        history = self.history
         first, known = history.log.pinned
         if known.keys() != self.user_pins.keys():
             first, known = 0, dict.fromkeys(self.user_pins, ())
+
         places = dict(known)
         for index, piece in enumerate(history.pieces(first) if places else (), first):
             if (digest := message_digest(piece.message)) in places:
                 places[digest] += (index,)
+
         history.log.pinned = max(first, history.piece_count), places
-        for digest, run in self.user_pins.items():
-            here = [index for index in places[digest] if index < history.piece_count]
-            # After a summary at the head of a list, or after an edit, runs have other numbers: there the content alone decides.
-            found.update([index for index in here if history.base <= run == history.run_of(index)] or here)
-        return found
+        return places
 
     def pinned_pieces(self, start: int) -> list[int]:
         """Return the pieces before `start` that stay: the current request, and pinned messages with their calls and results."""
@@ -256,6 +261,7 @@ class Snapshot(NamedTuple, Generic[M]):
             for index, message in zip(projection.reused, projection.sources, strict=True)
         }
         known |= {id(shown.message): shown.pieces for shown in projection.rewritten.values()}
+
         prefix = [
             piece for message in projection.prefix for piece in known.get(id(message)) or self.format.read(message)
         ]
@@ -263,15 +269,18 @@ class Snapshot(NamedTuple, Generic[M]):
 
     def view_before(self, run: int) -> list[M]:
         """Return the part of the view before a run that it keeps: of a message that the run begins in, the pieces before."""
-        history, shown = self.history, self.projection
+        history, projection = self.history, self.projection
         first = history.piece(history.run_start(run))
-        kept = history.host_count - max(first.host, shown.tail_start) + sum(host >= first.host for host in shown.reused)
-        view = shown.view(history.hosts())
+        tail_start = max(first.host, projection.tail_start)
+        kept = history.host_count - tail_start + sum(host >= first.host for host in projection.reused)
+        view = projection.view(history.hosts())
         before = view[: len(view) - kept]
+
         if first.number:
-            rewritten = shown.rewritten.get(first.host)
+            rewritten = projection.rewritten.get(first.host)
             message = rewritten.message if rewritten else history.host(first.host)
             before.append(self.format.take(message, range(first.number)))
+
         return before
 
     def text_tokens(self, text: str) -> int:

@@ -88,10 +88,10 @@ def render_summary(
         handles: A line that names some of their parts for it, appended as it is.
         is_short: Whether the sentences around the summary are short ones.
     """
-
     excerpts = f"; of {unseen:,} of them only excerpts, not shown to the summarizer" if unseen else ""
     count = f"[The summary covers {covered:,} message{'' if covered == 1 else 's'}{excerpts}]"
     preface, recall, go_on = _SHORT_FRAME if is_short else _FRAME
+
     blocks = (
         f"{SUMMARY_MARKER}\n{preface}",
         f"{_OPEN}{neutralize(summary.strip())}{_CLOSE}",
@@ -139,12 +139,11 @@ def quote_call(call: ToolCall) -> str:
     >>> quote_call(ToolCall("1", "read_file", '{"path": "src/a.py", "limit": 20}'))
     'read_file("src/a.py", 20)'
     """
-
-    shown = [
+    values = [
         json.dumps(value[:QUOTED_CALL_CHARS] if isinstance(value, str) else value, ensure_ascii=False)
         for value in call_arguments(call).values()
     ]
-    line = " ".join(f"{call.name}({', '.join(shown)})".split())
+    line = " ".join(f"{call.name}({', '.join(values)})".split())
     quoted = neutralize(line[:QUOTED_CALL_CHARS])
     return quoted if len(line) <= len(quoted) <= QUOTED_CALL_CHARS else quoted[: QUOTED_CALL_CHARS - 1] + "…"
 
@@ -183,11 +182,13 @@ def shorten_arguments(arguments: str, head_chars: int, tail_chars: int, handle: 
         value = parse_json(arguments)
     except ValueError:
         value = None
+
     if isinstance(value, dict):
         shortened = _shorten_strings(cast("dict[str, object]", value), head_chars, tail_chars, hint)
         small = json.dumps(shortened, ensure_ascii=False)
         if len(small) <= max(2 * (head_chars + tail_chars), MINIMUM_KEPT_CHARS):
             return small
+
     wrapped = {"shortened_arguments": shorten(arguments, head_chars, tail_chars, hint=hint)}
     return json.dumps(wrapped, ensure_ascii=False)
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from compaction_hooks import MessageFormat
-from compaction_hooks.history import HistoryReader, Known
+from compaction_hooks.history import HistoryReader, OwnTexts
 from compaction_hooks.messages import as_format
 from compaction_hooks.view.texts import SUMMARY_MARKER
 from tests.conversations import assistant, call, steps, system, talk, tool, user
@@ -89,5 +89,5 @@ HOSTED: list[Chat] = [
 
 def chain(message_format: MessageFormat[Any], messages: Sequence[Any]) -> list[str | None]:
     """The digests before every run of a conversation."""
-    history = HistoryReader(as_format(message_format), lambda _: 1, SUMMARY_MARKER).read(messages, Known())
+    history = HistoryReader(as_format(message_format), lambda _: 1, SUMMARY_MARKER).read(messages, OwnTexts())
     return [history.digest_before(run) for run in range(history.run_count)]

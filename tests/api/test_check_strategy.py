@@ -16,8 +16,8 @@ from compaction_hooks.strategies import (
     Snapshot,
     Summarize,
     plan_summary,
-    reduce,
-    unpinned_parts,
+    shrink,
+    shrinkable_parts,
 )
 from compaction_hooks.testing import check_strategy, check_trigger
 from compaction_hooks.triggers import Due, RatioTrigger, ReserveTrigger, SnapshotFigures, TokensTrigger, Trigger
@@ -40,8 +40,8 @@ class Own:
 
 
 def clear_half(snapshot: Snapshot[Any], goal: Goal[Any]) -> Candidate[Any] | None:
-    parts = unpinned_parts(snapshot, goal, results_only=True)
-    return reduce(snapshot, goal, [part.reduction() for part in parts[: len(parts) // 2]])
+    parts = shrinkable_parts(snapshot, goal, results_only=True)
+    return shrink(snapshot, goal, [part.reduction() for part in parts[: len(parts) // 2]])
 
 
 def without_lineage(snapshot: Snapshot[Any], goal: Goal[Any]) -> Any:
@@ -104,8 +104,8 @@ def test_an_object_that_is_no_strategy_is_named() -> None:
 
 def test_a_strategy_for_one_tool_is_checked_on_conversations_that_have_it() -> None:
     def propose(snapshot: Snapshot[Any], goal: Goal[Any]) -> Any:
-        results = [part for part in unpinned_parts(snapshot, goal, results_only=True) if part.tool == "screenshot"]
-        return reduce(snapshot, goal, [part.reduction() for part in results[:-1]])
+        results = [part for part in shrinkable_parts(snapshot, goal, results_only=True) if part.tool == "screenshot"]
+        return shrink(snapshot, goal, [part.reduction() for part in results[:-1]])
 
     with pytest.raises(AssertionError, match="Own never proposed anything"):
         check_strategy(Own(propose))

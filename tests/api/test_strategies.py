@@ -24,8 +24,8 @@ from compaction_hooks.strategies import (
     Summarized,
     SummaryPlan,
     plan_summary,
-    reduce,
-    unpinned_parts,
+    shrink,
+    shrinkable_parts,
 )
 from compaction_hooks.tokens import CharacterEstimator
 from tests.conversations import (
@@ -246,8 +246,8 @@ class KeepNewest:
     tool: str
 
     def propose(self, snapshot: Snapshot[M], goal: Goal[M], /) -> Candidate[M] | None:
-        results = [part for part in unpinned_parts(snapshot, goal, results_only=True) if part.tool == self.tool]
-        return reduce(snapshot, goal, [part.reduction() for part in results[:-1]])
+        results = [part for part in shrinkable_parts(snapshot, goal, results_only=True) if part.tool == self.tool]
+        return shrink(snapshot, goal, [part.reduction() for part in results[:-1]])
 
 
 class SummarizeMore:

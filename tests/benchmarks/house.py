@@ -1,4 +1,4 @@
-"""The size of the house: statements, modules and floors of the core, fields of one conversation, and the cost of a quiet call.
+"""The size of the house: statements, modules and floors of the core, and fields of one conversation.
 
     python -m tests.benchmarks.house
 
@@ -7,16 +7,12 @@
 - A floor is a row of rooms, each of which imports from the floors below only: the longest way of imports from room to room.
 - A field is an attribute of the conversation, or of an object of ours in it that changes; a value (a named tuple, a format) is one.
   An owner is such an object that the conversation itself holds.
-- A quiet call brings two new messages, and nothing is due.
 """
 
 import ast
-import gc
-import subprocess
 import sys
-import tracemalloc
-from collections.abc import Callable, Iterator
-from functools import cache, partial
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -142,64 +138,6 @@ def step(number: int) -> list[dict[str, Any]]:
     ]
 
 
-def functions_of_a_quiet_call(count: int = 1_000) -> int:
-    """Return the functions, of Python and of C, called by a call with two new messages in which nothing is due."""
-    session, listed = CompactionController(context_window=10**9).session("one"), messages(count)
-    found: list[int] = []
-    for number in range(4):
-        session.transform_context_sync(listed)
-        listed += step(count + number)
-        found.append(_count_functions(partial(session.transform_context_sync, listed)))
-    return found[-1]
-
-
-def _count_functions(act: Callable[[], object]) -> int:
-    count = 0
-
-    def note(frame: object, event: str, argument: object) -> None:
-        nonlocal count
-        count += event in ("call", "c_call")
-
-    gc.disable()  # it may find objects whose destructors call functions
-    sys.setprofile(note)
-    try:
-        act()
-    finally:
-        sys.setprofile(None)
-        gc.enable()
-    return count - 1  # that of sys.setprofile
-
-
-def bytes_of_a_message(count: int = 10_000) -> float:
-    """Return the memory, in bytes a message, that a conversation takes in addition to its list."""
-    source, listed = messages(count), list[dict[str, Any]]()
-    session = CompactionController(context_window=200_000).session("one")
-    gc.collect()
-    tracemalloc.start()
-    for end in range(20, count + 20, 20):
-        listed += source[end - 20 : end]
-        session.transform_context_sync(listed)
-    gc.collect()
-    used = tracemalloc.get_traced_memory()[0] - sys.getsizeof(listed)
-    tracemalloc.stop()
-    return used / count
-
-
-QUIET = """
-import sys
-from compaction_hooks import CompactionController
-session = CompactionController(context_window=200_000).session("one")
-session.transform_context_sync([{"role": "user", "content": "Please fix the bug."}])
-print(sum(name.split(".")[0] == "compaction_hooks" for name in sys.modules))
-"""
-
-
-def modules_of_a_quiet_call() -> int:
-    """Return the modules of ours that a fresh process has imported after a call with nothing to do."""
-    done = subprocess.run([sys.executable, "-c", QUIET], cwd=ROOT, capture_output=True, text=True, check=True)
-    return int(done.stdout)
-
-
 def main() -> None:
     """Print the table."""
     inside = core_modules()
@@ -214,9 +152,6 @@ def main() -> None:
         "statements of replay, testing and the adapters": statements([*outside, *adapter_modules()]),
         "fields of a conversation": len(named),
         "owners": len(owners),
-        "functions called by a quiet call": functions_of_a_quiet_call(),
-        "modules imported by a quiet call": modules_of_a_quiet_call(),
-        "bytes a message": round(bytes_of_a_message()),
     }
     for name, figure in rows.items():
         print(f"{name:<48} {figure:>8,}")

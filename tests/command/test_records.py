@@ -104,7 +104,7 @@ def test_an_id_shows_each_record_in_words(file: Path, capsys: Capture) -> None:
     for expected in (
         "UTC, manual",
         f"{first['tokens_before']:,} before, {first['tokens_after']:,} after",
-        f"{second['compacted_message_count']} messages",
+        f"Summarized {second['compacted_message_count']} messages",
         "12,345 tokens read (1,000 cached), 678 written",
         "Summary by model",
         "src/module_0.py",

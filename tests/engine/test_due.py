@@ -84,7 +84,7 @@ def test_while_nothing_is_due_a_list_goes_on_as_it_was(begun: Callable[[], tuple
     view = hooks.transform_context_sync(messages)
     window, size = hooks.state().context_window, tokens_of(hooks)
 
-    def go_on() -> None:
+    def handle_answer() -> None:
         assert hooks.transform_context_sync(messages) == view
         again = [*messages]
         shown = hooks.transform_context_sync(again)
@@ -96,7 +96,7 @@ def test_while_nothing_is_due_a_list_goes_on_as_it_was(begun: Callable[[], tuple
         assert tokens_of(hooks) > size
         assert hooks.transform_context_sync([*grown]) == [*view, *grown[len(messages) :]]
 
-    go_on()
+    handle_answer()
     assert hooks.state().context_window == window
 
 

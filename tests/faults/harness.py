@@ -195,7 +195,7 @@ class Rig:
     def check_idle(self) -> None:
         """Check that no compaction is under way, no lock is held, and the host's lists are unchanged."""
         conversation = self.session.engine.conversation
-        assert conversation.flight is None, "a compaction is left under way"
+        assert conversation.running is None, "a compaction is left under way"
         assert is_free(conversation.lock), "the conversation's lock is held"
         for messages, before in self.handed_in:
             assert len(messages) == len(before), "the host's list was changed"

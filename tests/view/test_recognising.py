@@ -20,6 +20,7 @@ PLAIN: list[Chat] = [
     assistant("so", call("3")),
     tool("1", "found"),
     {"role": "tool", "tool_call_id": "2", "name": "grep", "content": "nothing"},
+    assistant("", call("3")),
 ]
 
 

@@ -49,10 +49,12 @@ def ask_by(send: Send, model: str | None, config: types.GenerateContentConfig) -
                 labels=config.labels,
             ),
         )
+
         async with aclosing(send(asked, False)) as responses:
             answers = [response async for response in responses]
         if not answers:
             raise ValueError(f"{model} gave no answer")
+
         response = answers[-1]
         read, counted = FORMAT.read(response.content or types.Content(role="model"))[0], read_response(response)
         answer = replace(read, usage=counted.usage if counted else None)

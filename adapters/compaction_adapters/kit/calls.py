@@ -155,6 +155,7 @@ async def _hold_prelude(stream: AsyncGenerator[E], is_prelude: Callable[[E], boo
             if not has_begun and is_prelude(event):
                 held.append(event)
                 continue
+
             while held:
                 yield held.pop(0)
             has_begun = True

@@ -39,7 +39,6 @@ class Status:
 
 def status_of(event: CompactionEvent) -> Status:
     """Return an event in a few words."""
-
     session = event.session_id
     match event:
         case events.CompactionStarted():

@@ -161,8 +161,10 @@ def compact_arguments(
         elif read.role != "user" or read.parts not in said:
             items.append(message)
             said.add(read.parts)
+
     if request.focus:
         texts.append(f"If you compact the conversation, pay most attention to: {request.focus}")
+
     instructions = {"instructions": "\n\n".join(texts)} if texts else {}
     return {"model": model, "input": items, **instructions}
 

@@ -95,7 +95,6 @@ class Sessions(Generic[N]):
 
         Whether another view could succeed is the controller's decision.
         """
-
         info = parse_overflow(error, patterns=self.controller.settings_for(model).overflow_patterns)
         is_too_large = info is not None and (info.kind == "context_overflow" or info.is_bytes)
         return is_too_large or is_reasoning_refusal(error)

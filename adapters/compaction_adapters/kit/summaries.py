@@ -77,6 +77,5 @@ def summary_of(answer: Message, finish_reason: str | None) -> Summary:
     Args:
         finish_reason: The provider's word for how the answer ended; None if unknown.
     """
-
     calls = tuple({"id": call.id, "name": call.name} for call in answer.calls)
     return Summary(text=answer.text, usage=answer.usage, finish_reason=finish_reason, tool_calls=calls)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Annotated, Any, Final, NotRequired, Unpack, cast
+from typing import Annotated, Any, Final, NotRequired, Unpack, cast
 
+from langchain.agents.middleware.summarization import ContextSize
 from langchain.agents.middleware.types import (
     AgentMiddleware,
     AgentState,
@@ -43,10 +44,6 @@ from compaction_adapters.langchain_core import (
 from compaction_adapters.langchain_core.channels import RecordsChannel
 from compaction_hooks import CallOptions, CompactionController
 from compaction_hooks.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from langchain.agents.middleware.summarization import ContextSize
-
 
 _INTERNAL_CALLS: Final = "langchain.agents.middleware.internal_call_transformer"
 """A module that keeps a summary's tokens out of `run.messages` and `astream_events(version="v3")`; older versions have neither."""
@@ -187,9 +184,11 @@ def _call_options(request: ModelRequest[Any], task: Task, *, native: bool) -> Ca
     """Return the options of a call: its model, its summarizer, everything that counts next to the messages, its event handler."""
     model, form = model_of_run(request.model, task.config), request.response_format
     tools, answers = [*request.tools], _answer_tools(form)
+
     prefix = [request.system_message] if request.system_message is not None else []
     sent = [*tools, *answers] if isinstance(form, ToolStrategy) else tools
     by_provider = native_summarizer(model, prefix, request.model_settings, sent) if native else None
+
     return {
         **model_options(model, request.model_settings),
         "summarizer": by_provider or summarizer(cast("BaseChatModel", model)),

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
+from langchain.agents.middleware.summarization import ContextSize
 from langchain_core.language_models import BaseChatModel
 
 from compaction_adapters.kit import ControllerKeywords, PolicyKeywords, with_changes
@@ -15,9 +16,9 @@ from compaction_hooks import CompactionSettings
 from compaction_hooks.errors import ConfigurationError
 
 if TYPE_CHECKING:  # older versions have no TriggerClause
-    from langchain.agents.middleware.summarization import ContextSize, TriggerClause
+    from langchain.agents.middleware.summarization import TriggerClause
 
-    Trigger: TypeAlias = ContextSize | TriggerClause | list[ContextSize | TriggerClause]
+Trigger: TypeAlias = "ContextSize | TriggerClause | list[ContextSize | TriggerClause]"
 
 _SETTINGS: Final[Mapping[str, Mapping[object, str]]] = {
     "trigger": {"fraction": "trigger_ratio", "tokens": "trigger_tokens"},
@@ -78,6 +79,7 @@ def _read_sizes(argument: str, given: object) -> dict[str, float]:
                 found[name] = min(value, found.get(name, value))
             case _:
                 raise ConfigurationError(f"{argument}={size!r} must be {_FORMS[argument]}")
+
     if not found:
         raise ConfigurationError(f"{argument}={given!r} holds no size: it must be {_FORMS[argument]}")
     return found

@@ -50,10 +50,12 @@ def places_of(message: AIMessage) -> list[Place]:
     calls = [*message.tool_calls, *message.invalid_tool_calls]
     listed = {call["id"] for call in calls if call["id"]}
     signatures = _signatures(message)
+
     found = [Place(part, "reasoning") for part in _reasoning_kwargs(message)]
     for index, block in enumerate(blocks_of(message.content)):
         if (id_ := call_id(block)) is None or id_ not in listed:
             found.append(Place(read_block(block), "content", index))
+
     for field in _LISTS:
         for index, call in enumerate(getattr(message, field)):
             found.append(Place(_call(call, signatures), field, index))
@@ -142,6 +144,7 @@ def read_call(message: AIMessage, parts: tuple[Part, ...]) -> Message:
     usage, own = usage_of(message), metadata.get("token_usage") or metadata.get("usage")
     if usage is None and own and (read := read_answer({"usage": own})) is not None:
         usage = read.usage
+
     return Message(
         role="assistant",
         parts=parts,

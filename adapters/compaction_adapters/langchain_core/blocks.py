@@ -35,15 +35,18 @@ def read_block(block: object) -> Part:
     """Read one block; as `Opaque` if its type is unknown."""
     if isinstance(block, str):
         return Text(block)
+
     fields = cast(Block, block)  # pydantic has checked: str | dict
     kind = fields.get("type")
     if kind == "text" and isinstance(fields.get("text"), str):
         return Text(_string(fields, "text"))
     if call := _call(fields):
         return call
+
     if is_of_anthropic(fields):
         role = "user" if kind in _OF_A_USER else "assistant"
         return _ANTHROPIC.read({"role": role, "content": [fields]})[0].parts[0]
+
     reader = _READERS.get(kind) if isinstance(kind, str) else None
     part = reader(fields) if reader else None
     return part or _OPENAI.read({"role": "user", "content": [fields]})[0].parts[0]
@@ -56,15 +59,19 @@ def rewrite_block(block: object, text: str) -> object:
     """
     if isinstance(block, str):
         return text
+
     fields = cast(Block, block)
     if isinstance(function := fields.get("function"), Mapping):
         return {**fields, "function": {**cast(Block, function), "arguments": text}}
+
     if isinstance(read_block(fields), Media):
         mark = {key: fields[key] for key in ("cache_control",) if key in fields}
         return {"type": "text", "text": text, **mark}
+
     if key := next((key for key in ("args", "arguments", "input") if key in fields), None):
         kept = {name: value for name, value in fields.items() if name != "partial_json"}
         return {**kept, key: json_object(text) if isinstance(fields[key], Mapping) else text}
+
     if is_of_anthropic(fields):
         message = _ANTHROPIC.rewrite({"role": "user", "content": [fields]}, {(0, 0): text})
         return cast("list[object]", message["content"])[0]
@@ -142,11 +149,13 @@ def _data(fields: Block) -> Media | Text | None:
     media_type = _string(fields, "mime_type") or _MEDIA_TYPES[kind]
     if text := _string(fields, "text"):
         return Text(text)
+
     name = _string(_with_nested(fields), "filename")
     if data := _string(fields, "base64") or _string(fields, "data"):
         return media_from_base64(data, media_type, name=name)
     if url := _string(fields, "url") or _string(fields, "file_uri"):
         return media_from_url(url, media_type, name=name)
+
     reference = _string(fields, "file_id") or (_string(fields, "id") if fields.get("source_type") == "id" else "")
     return Media(media_type, reference, is_reference=True, name=name) if reference else None
 

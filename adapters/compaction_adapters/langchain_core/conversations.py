@@ -5,21 +5,18 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+from typing import Any, Final, TypeAlias, cast
 from weakref import WeakSet, WeakValueDictionary
 
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
+from langchain_core.tools import BaseTool, StructuredTool
 
 from compaction_adapters.kit import Sessions, opening_key
 from compaction_adapters.langchain_core.messages import FORMAT
 from compaction_adapters.langchain_core.tasks import Task
 from compaction_hooks import CompactionController, CompactionRecord, CompactionSession, project
 from compaction_hooks.recall import RecallTool
-
-if TYPE_CHECKING:  # no quiet call needs them
-    from langchain_core.tools import BaseTool
-
 
 MAX_SHORT: Final = 64
 """Number of conversations used last that are kept in memory of those that end with a run: the process is not told of the end."""
@@ -108,6 +105,7 @@ class Conversations(Sessions[BaseMessage]):
             alike = self._latest.get(opening_key(FORMAT, messages))
             records = alike.records if alike is not None else ()
             saved = [one.to_dict() for one in records if not one.is_note and _is_true(one, messages)]
+
         session.import_records(saved)
         return session
 
@@ -121,7 +119,6 @@ class Conversations(Sessions[BaseMessage]):
 
 
 def _is_true(record: CompactionRecord, messages: Sequence[BaseMessage]) -> bool:
-
     view = project(messages, record, format=FORMAT)
     return len(view) != len(messages) or any(one is not other for one, other in zip(view, messages, strict=True))
 
@@ -168,7 +165,6 @@ def recall_tool(conversations: Conversations, messages_key: str) -> BaseTool:
     Args:
         messages_key: The state's key for messages.
     """
-    from langchain_core.tools import StructuredTool
 
     def recall(config: RunnableConfig, **arguments: Any) -> str:
         task = Task(config, is_tool=True)

@@ -60,16 +60,19 @@ class LangChainFormat(PartsFormat[BaseMessage, object]):
             *others, last = [tuple([place.part for place in places]) for places in _pieces(message)]
             answer = read_call(message, last)
             return (*[Message(role="assistant", parts=parts, model=answer.model) for parts in others], answer)
+
         if isinstance(message, ToolMessage):
             is_error = message.status == "error"
             result = read_result(message.content, message.tool_call_id, message.name or "", is_error=is_error)
             return (Message(role="tool", parts=(result,)),)
+
         role = _role(message)
         parts = tuple([_read_user_block(block) for block in blocks_of(message.content)])
         is_summary = message.additional_kwargs.get("lc_source") == SUMMARY_SOURCE
         pieces = [
             (is_result, tuple(run)) for is_result, run in groupby(parts, lambda part: isinstance(part, ToolResult))
         ]
+
         if role != "user" or not any(is_result for is_result, _ in pieces):
             return (Message(role=role, parts=parts, is_summary=is_summary),)
         return [Message(role="tool" if is_result else "user", parts=run) for is_result, run in pieces]

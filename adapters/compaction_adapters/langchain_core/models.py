@@ -146,6 +146,7 @@ def model_options(model: object, settings: Mapping[str, object] | None = None) -
     options = CallOptions(
         max_output_tokens=max_output_tokens(model, settings), tools=arguments.get("tools"), request=arguments
     )
+
     if inner is not None:
         names = (getattr(inner, key, None) for key in ("model_name", "model", "model_id", "deployment_name"))
         options["model"] = next((name for name in names if isinstance(name, str) and name), None)

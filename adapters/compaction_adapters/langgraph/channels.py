@@ -78,8 +78,10 @@ def takes_view(task: Task, key: str | None, *, is_found: bool) -> bool:
             'returns: add the node itself, graph.add_node("compact", node), or name its schema where something is around it, '
             'graph.add_node("compact", around_node, input_schema=node.schema)'
         )
+
     if key is None:
         return False
+
     declaration = f"{key}: Annotated[list[AnyMessage], UntrackedView]"
     if key == VIEW_KEY:
         declaration = "class State(MessagesState, CompactionState): ..."
@@ -92,8 +94,10 @@ def takes_view(task: Task, key: str | None, *, is_found: bool) -> bool:
             f"and declare it there: {declaration}. Or, if the model node itself calls compact.wrap(model) or "
             "compact.view(state): CompactionNode(output_key=None)"
         )
+
     if has_reducer(task, key):
         raise ConfigurationError(
             f"{key!r} has a reducer, which would add each list for the model to the one before: declare it without, {declaration}"
         )
+
     return not is_found or not task.channels or isinstance(task.channels[key], UntrackedView)

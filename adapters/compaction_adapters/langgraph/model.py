@@ -186,6 +186,7 @@ class CompactingModel(Runnable[LanguageModelInput, Answer]):
         known = model_options(model, arguments)
         is_native = self._conversations.is_native
         by_provider = native_summarizer(model, conversation.prefix, arguments) if is_native else None
+
         options: CallOptions = {
             "model": given.get("model"),
             "context_window": given.get("context_window"),
@@ -194,6 +195,7 @@ class CompactingModel(Runnable[LanguageModelInput, Answer]):
         }
         if conversation.prefix:
             options["system"] = [message.content for message in conversation.prefix]
+
         self._conversations.remember_call(conversation.session, options)
         return {**options, **run_options(conversation.task), "on_event": conversation.task.on_event}
 

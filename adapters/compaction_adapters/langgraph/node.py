@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from inspect import isfunction, ismethod
 from types import FunctionType, MethodType
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, Unpack, cast
+from typing import Any, TypeAlias, TypeVar, Unpack, cast
 
 from langchain_core.language_models import BaseChatModel, LanguageModelInput
 from langchain_core.messages import BaseMessage, SystemMessage
 from langchain_core.runnables import Runnable, RunnableConfig, ensure_config
+from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.runtime import Runtime  # pyright: ignore[reportMissingTypeStubs]
 from langgraph.types import Overwrite
@@ -33,9 +34,6 @@ from compaction_adapters.langgraph.model import CompactingChatModel, CompactingM
 from compaction_hooks import CallOptions, CompactionController, CompactionSession
 from compaction_hooks.arguments import format_value
 from compaction_hooks.errors import ConfigurationError
-
-if TYPE_CHECKING:  # slow to import, and no graph without tools needs it
-    from langchain_core.tools import BaseTool
 
 Answer = TypeVar("Answer")
 ModelOfRun: TypeAlias = Callable[[Any, Runtime[Any]], object]
@@ -92,21 +90,25 @@ class CompactionNode(ThreadMethods[NodeConversations], Runnable[Any, dict[str, A
                 f"{'recall' if recall else 'native'}=True and trim=True exclude one another: trim removes the messages that recall "
                 "reads from the state, and would write the provider's block to it"
             )
+
         self._pick_model = _picker(model)
         self._options = _options(None if self._pick_model else model, system, tools)
         self._is_fixed = frozenset(name for name in ("context_window", "summarizer") if keywords.get(name) is not None)
         self._wrapped: object = None
+
         named = cast("ControllerKeywords", {**keywords})  # all of its keys but one
         if controller is None and "model" in self._options:
             named["model"] = self._options.get("model")
         sees_model = self._pick_model is not None or self._options.get("context_window") is not None
         self.controller = controller_from(controller, named, FORMAT, taker=type(self), sees_model=sees_model)
+
         self.schema = node_schema(messages_key)
         """Schema of the node's state, for a function around the node: `add_node(..., input_schema=node.schema)`."""
         self._messages_key, self._output_key, self._trim = messages_key, output_key, trim
         self._sessions = NodeConversations(self.controller, messages_key, has_recall=recall, is_native=native)
         self.tools: list[BaseTool] = [recall_tool(self._sessions, messages_key)] if recall else []
         """The recall tool, with `recall=True`."""
+
         setattr(self, "__call__", self._annotate_call())  # noqa: B010 - of this instance only
 
     # -- the node
@@ -172,11 +174,13 @@ class CompactionNode(ThreadMethods[NodeConversations], Runnable[Any, dict[str, A
             wrapped, last = model_options(model_of_run(self._wrapped, config)), self._sessions.last_call(session)
             # A configurable model may be another one in each run.
             known = {**last, **wrapped} if is_configurable(self._wrapped) else {**wrapped, **last}
+
         options: CallOptions = run_options(Task(config))
         for name in self._is_fixed.intersection(options):
             raise ConfigurationError(
                 f"{name} is given to CompactionNode, for all runs, and by this run: give it in one place"
             )
+
         return {**known, **self._options, **options, **given}
 
     def _conversation(self, state: Mapping[str, Any], config: RunnableConfig | None) -> Conversation:
@@ -197,14 +201,17 @@ class CompactionNode(ThreadMethods[NodeConversations], Runnable[Any, dict[str, A
         if self._pick_model is not None:
             picked = model_of_run(self._pick_model(state, task.runtime), task.config)
             options = {**model_options(picked), **options}
+
         view: list[BaseMessage]
         view = yield Twin(session.transform_context_sync, session.transform_context, messages, **options)
+
         to_store = session.to_store(view)
         if to_store is not messages:
             to_store = without_response_ids(to_store)
         if view is not messages:
             view = without_response_ids(view)
             _hide_from_stream(task, [*view, *to_store])
+
         self._sessions.remember_view(conversation, view)
         return view, to_store
 
@@ -214,10 +221,12 @@ class CompactionNode(ThreadMethods[NodeConversations], Runnable[Any, dict[str, A
         is_found = self._trim or self._wrapped is not None or self._pick_model is not None
         puts_view = takes_view(task, key, is_found=is_found)
         view, to_store = yield from self._make_view(conversation, state)
+
         update = self._sessions.keep(conversation)
         if key is not None and (puts_view or task.get(key)):
             # An earlier view, in a checkpoint of `create_react_agent`, would be read again.
             update[key] = view if puts_view else []
+
         if self._trim and to_store is not conversation.messages:
             is_reduced = has_reducer(task, self._messages_key) is not False
             update[self._messages_key] = Overwrite(to_store) if is_reduced else to_store
@@ -255,12 +264,14 @@ def _options(
     tools: Sequence[BaseTool | Mapping[str, Any] | Callable[..., Any]],
 ) -> CallOptions:
     options = CallOptions() if model is None else model_options(model)
+
     if isinstance(model, str):
         raise ConfigurationError(
             f"model={model!r} {_needs_model(model)}, or for its window alone CompactionNode(CompactionController(model={model!r}))"
         )
     if model is not None and chat_model_in(model) is None:
         raise ConfigurationError(f"model={format_value(model)} {_needs_model(model)}")
+
     if system is not None:
         options["system"] = system.content if isinstance(system, SystemMessage) else system
     if tools:

@@ -43,19 +43,23 @@ class Callee:
     def __init__(self, function: Callable[..., Any]) -> None:
         if not callable(function):
             raise ConfigurationError(f"with_compaction needs a function, not {type(function).__name__}")
+
         self._partial = functools.partial(function)  # a partial of a partial has the inner function and all arguments
         self._function = function = self._partial.func
         self._signature = inspect.signature(function)
         names = {one.kind: one.name for one in self._signature.parameters.values()}
         self._others = names.get(inspect.Parameter.VAR_KEYWORD, "")
+
         # A function around litellm's may hide their arguments behind (*args, **kwargs).
         if names.keys() == {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}:
             chat = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in ("model", "messages")]
             self._signature = self._signature.replace(parameters=[*chat, self._signature.parameters[self._others]])
         if not self.takes("messages"):
             raise ConfigurationError(f"with_compaction needs a function that takes messages=; {function!r} does not")
+
         layers = (function, inspect.unwrap(function), type(function).__call__)
         self.is_async = any(map(inspect.iscoroutinefunction, layers))
+
         owner = getattr(function, "__self__", None)
         # From 1.110 on the methods of a router belong to an object inside it, whose class is in a module of its own.
         is_router = any(one.__module__.startswith("litellm.router") for one in type(owner).__mro__)
@@ -129,6 +133,7 @@ def options_of(arguments: Arguments, router: Any = None) -> CallOptions:
         find: Any = router.registry().deployments if hasattr(router, "registry") else router.get_model_list
         group: Sequence[Arguments] = find(model_name=name) or ()
         calls = [{**as_mapping(entry.get("litellm_params")), "model_info": entry.get("model_info")} for entry in group]
+
     names = {call.get("model") for call in calls}
     model = names.pop() if len(names) == 1 else name
     return CallOptions(

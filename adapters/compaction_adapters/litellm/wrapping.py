@@ -164,9 +164,11 @@ class _Sender:
         self._retries: Any = arguments.get("num_retries")
         self._policy, self._logger_fn = arguments.get("retry_policy"), arguments.get("logger_fn")
         self._first: Arguments = {} if callee.router is None else {"context_window_fallbacks": [{"*": []}]}
+
         self._arguments = dict(arguments)
         if callee.is_litellms:
             self._arguments["logger_fn"] = self._log
+
         if callee.is_sdk:
             default = sys.modules["litellm"].num_retries  # litellm resets it when a call fails
             for name in ("num_retries", "retry_policy", "retry_strategy", "fallbacks", "context_window_fallback_dict"):

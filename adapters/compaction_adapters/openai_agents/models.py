@@ -73,6 +73,7 @@ class ModelCall:
         tools += [tool_schema(one.tool_name, one.tool_description, one.input_json_schema) for one in self.handoffs]
         if self.output_schema is not None and not self.output_schema.is_plain_text():
             tools.append(tool_schema(self.output_schema.name(), None, self.output_schema.json_schema()))
+
         settings, names = self.settings, ("truncation", "context_management", "extra_body", "extra_args")
         return CallOptions(
             model=name if isinstance(name, str) else None,
@@ -93,7 +94,6 @@ class Caller(Protocol):
     """Makes the calls of a compacting model."""
 
     def answer(self, call: ModelCall, given: str | list[Item]) -> Awaitable[ModelResponse]: ...
-
     def stream(self, call: ModelCall, given: str | list[Item]) -> AsyncIterator[Any]: ...
 
 
@@ -223,6 +223,7 @@ def _asker(find_model: Callable[[], Model], settings: ModelSettings) -> Summariz
             conversation_id=None,
             prompt=None,
         )
+
         contents = [part for item in response.output for part in getattr(item, "content", None) or ()]
         text = "".join(part.text for part in contents if part.type == "output_text")
         return compaction_hooks.Summary(text=text, usage=_usage_of(response.usage))

@@ -133,20 +133,24 @@ class Compaction(ByHand[ModelMessage, Sessions[ModelMessage]], AbstractCapabilit
         for name, is_given in (("recall", recall), ("native", native)):
             if is_given and persist:
                 raise ConfigurationError(f"{name}=True and persist=True exclude one another: {_NOT_PERSISTED[name]}")
+
         self.persist, self.native, self.recall, self.id = persist, native, recall, id
         own = {"controller": controller, "persist": persist, "native": native, "recall": recall, "id": id}
         given = {"summarizer": summarizer, "model": model, **keywords}
         self._stated: dict[str, Any] = {
             name: value for name, value in {**own, **given}.items() if value is not None and value is not False
         }
+
         self._asked = summarizer if isinstance(summarizer, Model | str) else None
         if self._asked is not None:
             check_writer(self._asked)
             given["summarizer"] = controller and summarizer  # each run passes its own, which asks this model
+
         # The names and types are those of the arguments.
         stated = cast("ControllerKeywords", {name: value for name, value in given.items() if value is not None})
         chosen = controller_from(controller, stated, PydanticAIFormat(), taker=type(self), sees_model=True)
         self._sessions = Sessions(chosen, PydanticAIFormat())
+
         # Not that of a copy: the options of a call are kept, and must not keep its run.
         self._asker = self._make_asker
 
@@ -332,11 +336,13 @@ class Compaction(ByHand[ModelMessage, Sessions[ModelMessage]], AbstractCapabilit
         self._searched = len(messages) - 1
         if self.recall:
             session.recall_tool(lambda: messages)
+
         # A copy: afterwards the framework wraps its model in ours, which would wait for itself.
         options = self._options(ctx, replace(given, messages=[]))
         self._sessions.remember_call(session, options)
         with charge_to(ctx):
             view = await session.transform_context([*messages], **options)
+
         turn = Turn(ctx, session, options, messages, view, is_persisted=self.persist and messages is ctx.messages)
         turn.persist_view(view)
         return turn
@@ -346,10 +352,12 @@ class Compaction(ByHand[ModelMessage, Sessions[ModelMessage]], AbstractCapabilit
         names: list[str] = []
         if ctx.root_capability is not None:
             ctx.root_capability.apply(lambda capability: names.append(type(capability).__name__))
+
         by_provider = self.native and self._asked is None and not ctx.in_durable_context
         options = options_of(
             request.model, request.model_settings, request.model_request_parameters, ctx.is_tool_available
         )
+
         options["on_event"] = partial(_tell_run, ctx)
         options["summarizer"] = (native_summaries(request) if by_provider else None) or self._asker(request.model)
         if "OpenAICompaction" in names:  # OpenAI then compacts between requests, which no option of a request shows

@@ -104,6 +104,7 @@ def options_of(
     told, leaves = {**(settings or {})}, leaf_models(model)
     tools = [*parameters.function_tools, *parameters.output_tools]
     shown = [tool for tool in tools if not tool.defer_loading or is_shown(tool)]
+
     return CallOptions(
         model=leaves[0].model_name if leaves else None,
         context_window=model.context_window if leaves else None,

@@ -79,6 +79,7 @@ class CompactionConversationManager(ModelCalls[StrandsMessage], ConversationMana
         agent = event.agent
         if self._has_recall and RecallTool.name in agent.tool_registry.registry:
             raise ConfigurationError(f"recall=True adds a tool named {RecallTool.name!r}: rename the agent's own")
+
         if self._has_recall:
             spec: Any = {
                 "name": RecallTool.name,
@@ -86,6 +87,7 @@ class CompactionConversationManager(ModelCalls[StrandsMessage], ConversationMana
                 "inputSchema": {"json": RecallTool.parameters},
             }
             agent.tool_registry.register_tool(PythonAgentTool(RecallTool.name, spec, self._answer_recall))
+
         agent.add_middleware(InvokeModelStage, self._invoke_model)
         self._agents.add(agent)
 

@@ -42,6 +42,7 @@ def call_options(context: InvokeModelContext) -> CallOptions:
     request: dict[str, Any] = {**(fields.get("params") or {}), **(fields.get("additional_request_fields") or {})}
     limits = [positive(place.get(name)) for place in (fields, request) for name in _LIMITS]
     writer: Any = getattr(agent, "aux_model", agent.model)
+
     return {
         "model": fields.get("model_id"),
         "context_window": positive(model.context_window_limit),
@@ -74,5 +75,6 @@ def _read_end(event: Any) -> Message:
         cache_read_tokens=counts.get("cacheReadInputTokens", 0),
         cache_write_tokens=counts.get("cacheWriteInputTokens", 0),
     )
+
     ending = read_answer({"stopReason": stop_reason})
     return replace(FORMAT.read(message)[0], usage=usage, stop_reason=ending.stop_reason if ending else None)

@@ -79,11 +79,13 @@ class CompactionHook(ByHand[AgentMessage, Sessions[AgentMessage]]):
         self._session_id = session_id
         self._own_id = f"tinyagent-{uuid4()}"
         self._fixed = fixed
+
         self._recall = (
             AgentTool(RecallTool.name, RecallTool.description, {**RecallTool.parameters}, execute=self._execute)
             if recall
             else None
         )
+
         self._agent: Agent | None = None
         self._stream_fn: StreamFn = stream_simple
         self._wrapper: StreamFn | None = None
@@ -128,9 +130,11 @@ class CompactionHook(ByHand[AgentMessage, Sessions[AgentMessage]]):
             if self._agent is not None and self._agent.stream_fn is self._wrapper:
                 self._agent.stream_fn = self._stream_fn
             self._agent, self._loop = agent, None
+
         if self._wrapper is None or agent.stream_fn is not self._wrapper:
             self._stream_fn = agent.stream_fn or stream_simple
             self._wrapper = agent.stream_fn = partial(self._call_model, agent, self._stream_fn)
+
         if self._recall is not None and self._recall not in agent.state.tools:
             agent.set_tools([*agent.state.tools, self._recall])
         return agent
@@ -244,6 +248,7 @@ class CompactionHook(ByHand[AgentMessage, Sessions[AgentMessage]]):
             and self._sessions.is_curable(ModelCallError(ended), ended.model)
         ):
             return False
+
         agent.replace_messages(agent.state.messages[:-1])
         with self._run(agent):
             await agent.continue_()
@@ -264,8 +269,10 @@ class CompactionHook(ByHand[AgentMessage, Sessions[AgentMessage]]):
             if self._loop is not None:
                 self._loop.cancel()
             raise
+
         if self._loop is None:
             raise ConfigurationError("the agent does not call this hook: AgentOptions(transform_context=hook)")
+
         failure = self._loop.exception() if self._loop.done() else None
         if (
             isinstance(failure, ContextOverflowError)

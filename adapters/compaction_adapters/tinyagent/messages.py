@@ -52,6 +52,7 @@ class TinyAgentFormat(PartsFormat[AgentMessage, Item]):
             return (_assistant(message),)
         if isinstance(message, ToolResultMessage):
             return (Message(role="tool", parts=(_result(message),)),)
+
         if not hasattr(message, "role"):
             raise FormatError(
                 f"tinyagent messages have a role; {type(message).__name__} has none: pass its message models"
@@ -111,6 +112,7 @@ class TinyAgentFormat(PartsFormat[AgentMessage, Item]):
 def _merge_pair(first: AgentMessage, second: AgentMessage) -> AgentMessage | None:
     if not (isinstance(first, UserMessage) and isinstance(second, UserMessage)):
         return None
+
     blocks = [*first.content, *second.content]
     number = len(first.content) - 1
     match blocks[max(number, 0) : number + 2]:
@@ -144,6 +146,7 @@ def _assistant(message: AssistantMessage) -> Message:
                 parts.append(ToolCall(block.id or "", block.name or "", arguments))
             case None:
                 pass
+
     return Message(
         role="assistant",
         parts=tuple(parts),

@@ -100,17 +100,20 @@ def draw_context(chart: ContextChart) -> str:
     """Return the content of an SVG of `HEIGHT` pixels: sent tokens and those without compaction, window, trigger, compactions."""
     if not chart.sent:
         return ""
+
     sent, without = chart.sent, chart.without
     before = {call - 1: tokens for call, tokens in chart.before.items()}
     largest = max(*sent, *without)
     top = min(largest * HEADROOM, chart.window * TOP_RATIO)
     tooth = _saw_tooth(sent, before)
+
     plot = (
         f'<svg width="100%" height="{PLOT}" viewBox="0 0 {SPAN} {PLOT}" preserveAspectRatio="none">'
         f'<path class="area" d="{_path(tooth, len(sent), top, PLOT)}L{SPAN} {PLOT}L0 {PLOT}Z"/>'
         f'<path class="without" d="{_path(enumerate(without), len(sent), top, PLOT)}"/>'
         f'<path class="sent" d="{_path(tooth, len(sent), top, PLOT)}"/></svg>\n'
     )
+
     beyond = f"without compaction up to {short(largest)} tokens" if largest > top else ""
     rows = (
         _level("window", chart.window, top, -6),
@@ -161,6 +164,7 @@ def _axis(count: int) -> str:
     """Return the line of the axis, and the numbers of some calls below it."""
     step = next(digit * 10**zeros for zeros in range(12) for digit in TICKS if digit * 10**zeros * 5 >= count)
     inner = range(step, count - step // 2, step)
+
     texts = [
         f'<text class="label" x="0" y="{PLOT + 26}">call 1</text>',
         *(
@@ -169,6 +173,7 @@ def _axis(count: int) -> str:
             if number > 1
         ),
     ]
+
     if count > 1:
         texts.append(f'<text class="label" x="100%" y="{PLOT + 26}" text-anchor="end">{count}</text>')
     return f'<line class="axis" x1="0" x2="100%" y1="{PLOT}" y2="{PLOT}"/>{"".join(texts)}\n'
@@ -187,6 +192,7 @@ def _legend(has_compactions: bool) -> str:
         if has_compactions
         else ""
     )
+
     return (
         f'<line class="sent" x1="0" x2="16" y1="{line}" y2="{line}"/><text class="label" x="20" y="{y}">sent</text>'
         f'<line class="without" x1="52" x2="68" y1="{line}" y2="{line}"/>'

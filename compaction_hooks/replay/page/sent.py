@@ -74,14 +74,16 @@ def _state(of: Source, pieces: Sequence[Message], index: int | None) -> State:
 
 def sort_messages(of: Source, view: ViewData) -> dict[str, list[int]]:
     """Return the numbers of the messages from 1, by what was done to them; system messages are in none."""
-    found: dict[str, list[int]] = {"summarized": [], "pinned": [], "as_is": [], "cleared": [], "shortened": []}
     states = dict[int, str]()
     for entry in view["sent"]:
         if isinstance(entry, list):
             states.update((index, "pinned" if index < view["covered"] else "as_is") for index in range(*entry))
         elif entry["index"] is not None:
             states[entry["index"]] = entry["state"]
+
+    found: dict[str, list[int]] = {"summarized": [], "pinned": [], "as_is": [], "cleared": [], "shortened": []}
     for index in range(of.replay.calls[view["call"] - 1].index):
         if index not in of.systems:
             found[states.get(index, "summarized")].append(index + 1)
+
     return found

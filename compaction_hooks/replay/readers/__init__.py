@@ -106,10 +106,12 @@ def _folder_sessions(files: Sequence[SessionFile], folder: Path) -> Iterator[Rec
             sessions += _sessions(file)
         except ReplayError:
             empty += 1
+
     if not sessions:
         raise NothingToReplayError(
             folder, "no model has answered in any of its sessions", "give one with at least one answer"
         )
+
     first, *others = sessions
     notes = [f"{empty} sessions that cannot be read or in which no model answers"] if empty else []
     yield replace(first, skipped=(*notes, *first.skipped))
@@ -122,14 +124,17 @@ def _sessions(file: SessionFile) -> Iterator[RecordedSession]:
         raise NothingToReplayError(
             file.path, "not a session of a kind this command knows", _READABLE, line=file.lines[0].number
         )
+
     sessions = list(reader.read(file))
     if not sessions:
         raise NothingToReplayError(
             file.path, f"no model has answered in it ({reader.name})", "give a session with at least one answer"
         )
+
     first, *others = sessions
     yield replace(first, skipped=(*file.skipped, *_note_on_other_lines(reader, file), *first.skipped))
     yield from others
+
     if file.broken is not None and (reader.read is conversations.read or (others and reader.holds)):
         # In a log a broken line is one lost message; here it is a whole session.
         number, problem = file.broken

@@ -125,6 +125,7 @@ class ConversationBuilder:
         if not call_id and self._waiting_without_id:
             call_id = self._waiting_without_id.pop(0)
             block = {**block, "tool_use_id": call_id}
+
         owner = self._owners.get(call_id)
         if owner is None:
             self.skipped.add("a result without its call", line)
@@ -177,6 +178,7 @@ class ConversationBuilder:
         compactions: list[RecordedCompaction] = []
         indexes: dict[int, int] = {}
         start = 0
+
         for item in self._items:
             indexes[id(item)] = len(messages)
             if isinstance(item, _Prompt):
@@ -191,6 +193,7 @@ class ConversationBuilder:
                         RecordedCall(index=len(messages), usage=item.usage, model=item.model, context_start=start)
                     )
                 messages.extend(item.messages())
+
         return RecordedSession(
             id=session_id,
             format_name=format_name,

@@ -42,11 +42,13 @@ def add_message(
         call_id = next((each for each in call_ids if text(each)), "")
         builder.add_result(result(call_id, content_blocks(content) if is_list(content) else content), line=place)
         return True
+
     if role == "assistant":
         answer = [*reasoning_of(message), *content_blocks(content), *calls_of(message)]
         if answer:
             builder.add_answer(answer, key=key, usage=usage, model=model or None)
         return bool(answer)
+
     prompt = content if isinstance(content, str) else content_blocks(content)
     if prompt and role in ("system", "developer"):
         builder.add_system(prompt)

@@ -40,6 +40,7 @@ def read(file: SessionFile) -> Iterator[RecordedSession]:
     session_id = next(
         (text(line.value.get("sessionId")) for line in lines if line.value.get("sessionId")), file.path.stem
     )
+
     answered = 0
     for conversation in _split_at_clears(lines):
         builder = ConversationBuilder()
@@ -98,12 +99,14 @@ def _add_user(builder: ConversationBuilder, line: Line) -> Iterator[str]:
     if line.value.get("isCompactSummary") is True:
         builder.set_summary("".join(text(block.get("text")) for block in blocks(content)))
         return
+
     prompt: list[Fields] = []
     for block in blocks(content):
         if block.get("type") == "tool_result":
             builder.add_result(block, line=line.number)
         else:
             prompt.append(block)
+
     if prompt:
         builder.add_prompt(content if isinstance(content, str) else prompt, is_meta=line.value.get("isMeta") is True)
     if not is_content(content):
@@ -120,22 +123,31 @@ def _usage(usage: Fields) -> Usage | None:
 def _main_chain(lines: Sequence[Line]) -> tuple[list[Line], list[str]]:
     """Return the lines that belong to the conversation, in the order of the file, and notes on the others."""
     speaking = [line for line in lines if _belongs(line.value)]
-    notes = [f"line {line.number}: {problem}" for line in lines if (problem := _problem(line.value))]
-    others = [line.value for line in lines if not _belongs(line.value) and not _problem(line.value)]
-    skipped = Skipped()
-    for value in others:
-        skipped.add_kind(text(value.get("type")) or "unknown")
-    notes += skipped.notes()
+    notes = _describe_skipped(lines)
+
     main = [line for line in speaking if line.value.get("isSidechain") is not True]
     if any(_is_message(line.value) for line in main) and len(main) < len(speaking):
         notes.append(f"{len(speaking) - len(main)} lines of sub-agents")
         speaking = main
+
     abandoned = _find_abandoned(lines, speaking)
     if abandoned:
         first = min(line.number for line in abandoned.values())
         notes.append(f"{len(abandoned)} lines on branches the user went back from, the first in line {first}")
+
     kept = [line for line in speaking if id(line) not in abandoned]
     return _without_repeats(kept), notes
+
+
+def _describe_skipped(lines: Sequence[Line]) -> list[str]:
+    """Return notes on the lines that say nothing: damaged ones, then the kinds of the others."""
+    notes = [f"line {line.number}: {problem}" for line in lines if (problem := _problem(line.value))]
+
+    skipped = Skipped()
+    for line in lines:
+        if not _belongs(line.value) and not _problem(line.value):
+            skipped.add_kind(text(line.value.get("type")) or "unknown")
+    return [*notes, *skipped.notes()]
 
 
 def _without_repeats(lines: Sequence[Line]) -> list[Line]:
@@ -160,6 +172,7 @@ def _find_abandoned(lines: Sequence[Line], speaking: Sequence[Line]) -> dict[int
     for line in speaking:
         children.setdefault(parents.get(id(line), ""), []).append(line)
     by_uuid = {text(line.value.get("uuid")): line for line in speaking}
+
     left: dict[int, Line] = {}
     for parent, branch in children.items():
         starts = [line for line in branch if parent and _starts_a_branch(line.value, by_uuid[parent].value)]
@@ -167,6 +180,7 @@ def _find_abandoned(lines: Sequence[Line], speaking: Sequence[Line]) -> dict[int
         for line in starts:
             if len(answers) > 1 and _branch_key(line) != _branch_key(starts[-1]):
                 _collect(line, children, left)
+
     return left
 
 
@@ -198,6 +212,7 @@ def _speaking_parents(lines: Sequence[Line], speaking: Sequence[Line]) -> dict[i
     """Return, for each line of the conversation, the uuid of its nearest ancestor in the conversation."""
     above = {text(line.value.get("uuid")): _parent(line.value) for line in lines}
     speaking_ids = {text(line.value.get("uuid")) for line in speaking}
+
     found: dict[int, str] = {}
     for line in speaking:
         uuid = _parent(line.value)
@@ -207,6 +222,7 @@ def _speaking_parents(lines: Sequence[Line], speaking: Sequence[Line]) -> dict[i
             uuid = above.get(uuid, "")
         if uuid in speaking_ids and uuid not in passed:
             found[id(line)] = uuid
+
     return found
 
 

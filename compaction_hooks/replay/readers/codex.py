@@ -102,6 +102,7 @@ class _Rollout:
         block = result_block(item)
         answer = answer_blocks(item)
         prompt = content_blocks(item.get("content"))
+
         if block is not None:
             self.builder.add_result(block, line=number)
             self._is_answering = False
@@ -132,11 +133,13 @@ class _Rollout:
         totals = fields(info.get("total_token_usage"))
         if totals and totals == self._totals:
             return
+
         # Without an earlier sum, a sum is the count of one call only if there was one call.
         is_known = bool(self._totals) or self._answers <= 1
         last = fields(info.get("last_token_usage")) or (_difference(totals, self._totals) if is_known else {})
         usage = _usage(last)
         self._totals = totals
+
         if usage is None:
             return
         if not self.builder.add_usage(usage):
@@ -209,12 +212,14 @@ def _without_rolled_back(entries: Sequence[Line], builder: ConversationBuilder) 
         if payload.get("type") != "thread_rolled_back":
             kept.append(entry)
             continue
+
         turns = count(payload.get("num_turns"))
         starts = [place for place, each in enumerate(kept) if _is_prompt(each.value)]
         if turns and starts:
             first = starts[-min(turns, len(starts))]
             builder.skipped.add(f"took back {len(kept) - first} lines before it", entry.number)
             del kept[first:]
+
     return kept
 
 

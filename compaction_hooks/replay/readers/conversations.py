@@ -55,6 +55,7 @@ def _session(file: SessionFile, line: Line) -> RecordedSession:
     listed = [fields(message) for message in items(value.get("messages"))]
     system = value.get("system")
     reader = _find_format(listed, system)
+
     messages: list[Fields] = []
     skipped: list[str] = []
     for index, message in enumerate(listed):
@@ -64,6 +65,7 @@ def _session(file: SessionFile, line: Line) -> RecordedSession:
             skipped.append(f"line {line.number}, message {index}: {wrong}")
         else:
             messages.append(message)
+
     kept_all = not skipped
     return RecordedSession(
         id=text(value.get("id")) or _name(file, line),
@@ -95,8 +97,10 @@ def _is_anthropic(messages: Sequence[Fields], system: object) -> bool:
         for message in messages
     ):
         return False
+
     if system:
         return True
+
     found = [block for message in messages for block in blocks(message.get("content"))]
     return any(
         block.get("type") in _ANTHROPIC_BLOCKS or fields(block.get("source")).get("type") in _ANTHROPIC_SOURCES

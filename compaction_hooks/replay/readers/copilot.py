@@ -65,8 +65,10 @@ def read(file: SessionFile) -> Iterator[RecordedSession]:
     lines, notes = _main_events(file.lines)
     ids = (text(_data(line).get("sessionId")) for line in lines)
     session_id = next(filter(None, ids), file.path.stem)
+
     assets = {text(_data(line).get("assetId")): _data(line).get("data") for line in lines if _type(line) == _ASSET}
     events = _Events(assets)
+
     answered = 0
     for conversation in _split_at_clears(lines):
         events.builder = builder = ConversationBuilder()
@@ -92,6 +94,7 @@ class _Events:
         self.builder = ConversationBuilder()
         self.system = ""
         self.model = ""
+
         self._assets: Final = assets
         self._first_kept: int | None = None
         self._adders: Final[Mapping[str, Callable[[Fields, int], None]]] = {
@@ -150,8 +153,10 @@ class _Events:
             *blocks(data.get("content")),
             *(call(each.get("toolCallId"), each.get("name"), each.get("arguments")) for each in requests),
         ]
+
         if is_object(data.get("serverTools")):
             self.builder.skipped.add("tools that the provider ran", number)
+
         if answer:
             model = text(data.get("model")) or self.model
             self.builder.add_answer(answer, key=text(data.get("apiCallId")), model=model or None)

@@ -23,11 +23,19 @@ def load_folder(folder: Path) -> list[SessionFile]:
     log = folder / "events.jsonl"
     if log.is_file():
         return [load(log)]
+
     stored = opencode_storage.session_files(folder)
     if stored:
         return [SessionFile(path=path, lines=(Line(1, fields(_read(path))),)) for path in stored]
+
+    return _load_events(folder)
+
+
+def _load_events(folder: Path) -> list[SessionFile]:
+    """Return one file of the events of an OpenHands session; none if the folder has none."""
     events = folder / "events" if (folder / "events").is_dir() else folder
     paths = sorted(filter(_is_event, events.glob("*.json")), key=_event_number)
+
     lines: list[Line] = []
     skipped: list[str] = []
     for path in paths:
@@ -36,6 +44,7 @@ def load_folder(folder: Path) -> list[SessionFile]:
             lines.append(Line(_event_number(path)[0], value))
         else:
             skipped.append(f"{path.name}: cannot be read")
+
     if not any(openhands.holds(line.value) for line in lines):
         return []
     return [SessionFile(path=folder, lines=tuple(lines), skipped=tuple(skipped))]

@@ -42,17 +42,19 @@ def recognises(lines: Sequence[Line]) -> bool:
 
 def read(file: SessionFile) -> Iterator[RecordedSession]:
     """Yield the conversation of the file."""
-    checkpoint = next((line.value for line in file.lines if _is_checkpoint(line.value)), None)
     is_one_object = len(file.lines) == 1
     builder = ConversationBuilder("message" if is_one_object else "line")
     if any(line.value.get("kind") == "subagent" for line in file.lines):
         builder.skipped.add("this is the session of a sub-agent")
+
+    checkpoint = next((line.value for line in file.lines if _is_checkpoint(line.value)), None)
     if checkpoint is None:
         _add_chat(builder, file.lines)
     else:
         for place, content in enumerate(map(fields, _contents(checkpoint))):
             if not add_content(builder, text(content.get("role")), content.get("parts"), place):
                 builder.skipped.add_kind(text(content.get("role")) or "unknown")
+
     if builder.has_answer:
         ids = (text(line.value.get("sessionId")) for line in file.lines)
         yield builder.session(next(filter(None, ids), file.path.stem), FORMAT_NAME)
@@ -95,9 +97,11 @@ def _add_answer(builder: ConversationBuilder, line: Line, first: Line | None) ->
     if not answer:
         builder.skipped.add("an answer without content", line.number)
         return
+
     usage = read_usage(fields(message.get("tokens")), _COUNTED)
     key = text((first or line).value.get("id"))
     builder.add_answer(answer, key=key, usage=usage, model=text(message.get("model")) or None)
+
     for each in calls:
         if each.get("result"):
             builder.add_result(_result(each), line=line.number)

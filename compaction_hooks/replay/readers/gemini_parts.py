@@ -54,9 +54,11 @@ def add_content(
         if answer:
             builder.add_answer(answer, key=key, usage=usage, model=model or None)
         return bool(answer)
+
     answers = [part for part in parts if "functionResponse" in part]
     for part in answers:
         builder.add_result(response_block(fields(part.get("functionResponse"))), line=place)
+
     prompt = content_blocks(parts)
     if prompt and role == "system":
         builder.add_system(prompt)
@@ -89,12 +91,14 @@ def _part_blocks(part: Fields) -> Iterator[Fields]:
         yield from thinking(words, text(part.get("thoughtSignature")))
     elif words:
         yield {"type": "text", "text": words}
+
     inline, file = fields(part.get("inlineData")), fields(part.get("fileData"))
     media = media_block(text(inline.get("mimeType")), data=inline.get("data")) or media_block(
         text(file.get("mimeType")), url=file.get("fileUri")
     )
     if media:
         yield media
+
     for kind in _SERVER_SIDE:
         if kind in part:
             yield {"type": kind, kind: part[kind]}

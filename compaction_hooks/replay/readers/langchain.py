@@ -75,16 +75,19 @@ def _add(builder: ConversationBuilder, line: Line) -> bool:
     kind, message = _kind(line.value), _fields(line.value)
     extra = fields(message.get("additional_kwargs"))
     content = message.get("content")
+
     if kind in ("tool", "function"):
         is_error = message.get("status") == "error"
         output = content if isinstance(content, str) else _content_blocks(content)
         builder.add_result(result(message.get("tool_call_id"), output, is_error=is_error), line=line.number)
         return True
+
     if kind == "ai":
         answer = [*_reasoning(extra), *_content_blocks(content), *_calls(message, extra)]
         if answer:
             builder.add_answer(answer, usage=_usage(message), model=_model(message))
         return bool(answer)
+
     prompt = content if isinstance(content, str) else _content_blocks(content)
     if not prompt or kind not in ("human", "system"):
         return False
@@ -99,12 +102,14 @@ def _content_blocks(content: object) -> list[Fields]:
     """Return the blocks of a content: LangChain's own for media and reasoning are translated, those of providers kept."""
     found: list[Fields] = []
     listed = [{"type": "text", "text": each} if isinstance(each, str) else each for each in items(content)]
+
     for block in content_blocks(listed or content):
         kind = text(block.get("type"))
         media = None
         if kind in ("image", "file", "audio", "video") and "source" not in block:
             encoded = block.get("base64") or block.get("data")
             media = media_block(text(block.get("mime_type")) or kind, data=encoded, url=block.get("url"))
+
         if kind == "reasoning":
             reasoning = text(block.get("reasoning")) or _summary(block)
             found += thinking(reasoning, text(block.get("encrypted_content")))
@@ -156,11 +161,13 @@ def _messages(value: Fields, depth: int = 3) -> list[list[object]]:
     """Return the lists of messages in an object, at most `depth` objects deep; a single message is a list of one."""
     if _kind(value):
         return [[value]]
+
     listed = items(value.get("messages"))
     lists = [each for each in map(items, listed) if each] or [listed]
     found = [each for each in lists if any(_kind(fields(message)) for message in each)]
     if found or not depth:
         return found
+
     # The input of a run is the beginning of its output, so the longest list is the conversation.
     for inner_value in filter(is_object, map(value.get, _CONTAINERS)):
         inner = _messages(inner_value, depth - 1)
@@ -183,6 +190,7 @@ def _kind(value: Fields) -> str:
         )
     elif "content" not in _fields(value) or not (is_object(value.get("data")) or _is_dumped(value)):
         return ""
+
     kind = kind.removesuffix("MessageChunk").lower()
     role = text(_fields(value).get("role"))
     kind = _ROLES.get(role, role) if kind == "chat" else kind

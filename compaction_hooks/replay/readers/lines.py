@@ -87,6 +87,7 @@ def _salvage_document(path: Path, content: str) -> SessionFile | None:
     whole = [not rest and any(map(is_object, values)) for values, rest in map(_split_values, filter(None, texts))]
     if 2 * sum(whole) >= len(whole):
         return None
+
     lines: list[Line] = []
     skipped: list[str] = []
     place = _skip_space(content, 0)
@@ -97,6 +98,7 @@ def _salvage_document(path: Path, content: str) -> SessionFile | None:
         if found is None or line is None:
             skipped.append(f"line {number}: not JSON: {content[place : place + 40]!r}")
             break
+
         lines.append(line)
         place = _skip_space(content, found.end)
         if not found.is_whole:
@@ -104,6 +106,7 @@ def _salvage_document(path: Path, content: str) -> SessionFile | None:
             rest = content[found.end :].strip()[:40]
             skipped.append(f"line {broken}: {f'not JSON from {rest!r} on: left out' if rest else 'cut off'}")
             break
+
     if not any(line.value and line.value != {"messages": []} for line in lines):
         return None
     return SessionFile(path=path, lines=tuple(lines), skipped=tuple(skipped))
@@ -162,9 +165,11 @@ def _parse_lines(path: Path, content: str) -> SessionFile:
     lines: list[Line] = []
     problems: list[tuple[int, str]] = []
     broken: list[tuple[int, str]] = []
+
     # Not splitlines: JSON text may hold line separators that are no line ends here.
     texts = [line.strip() for line in content.split("\n")]
     last = max((number for number, line in enumerate(texts, 1) if line), default=0)
+
     for number, line in enumerate(texts, 1):
         values, rest = _split_values(line)
         lines.extend(Line(number, value) for value in values if is_object(value))
@@ -176,10 +181,12 @@ def _parse_lines(path: Path, content: str) -> SessionFile:
         if rest:
             broken.append((number, f"{'cut off' if number == last and lines else 'not JSON'}: {rest[:40]!r}"))
             problems.append(broken[-1])
+
     if not lines:
         number, problem = problems[0]
         # Not quoted: a file given by mistake may hold secrets.
         raise ReplayError(path, problem.partition(":")[0], _GIVE_A_SESSION, line=number)
+
     notes = tuple(f"line {number}: {problem}" for number, problem in problems)
     return SessionFile(path=path, lines=tuple(lines), skipped=notes, broken=broken[0] if broken else None)
 

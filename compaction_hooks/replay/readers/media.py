@@ -20,6 +20,7 @@ def media_block(media_type: str, *, data: object = None, url: object = None) -> 
     if not encoded and address.startswith("data:"):
         header, _, encoded = address.removeprefix("data:").partition(",")
         media_type = header.partition(";")[0] or media_type
+
     if encoded:
         source = {"type": "base64", "media_type": media_type, "data": encoded.translate(_URL_SAFE)}
     elif address:

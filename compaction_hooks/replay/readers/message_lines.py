@@ -36,6 +36,7 @@ def read(file: SessionFile) -> Iterator[RecordedSession]:
             builder.add_result(result("", line.value.get("result")), line=line.number)
         elif not _add(builder, line.value):
             builder.skipped.add(f"{kind or 'an object'} is no message", line.number)
+
     if builder.has_answer:
         models = (text(line.value.get("model")) for line in file.lines)
         yield builder.session(file.path.stem, FORMAT_NAME, model=next(filter(None, models), ""))

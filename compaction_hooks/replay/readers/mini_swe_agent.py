@@ -37,10 +37,12 @@ def read(file: SessionFile) -> Iterator[RecordedSession]:
     for line in file.lines:
         if not holds(line.value):
             continue
+
         builder = ConversationBuilder("message")
         for place, message in enumerate(_messages(line.value)):
             if not _add(builder, message, place):
                 builder.skipped.add_kind(text(message.get("role")) or text(message.get("type")) or "unknown")
+
         if builder.has_answer:
             session_id = text(line.value.get("instance_id")) or file.path.name.partition(".")[0]
             info = fields(fields(line.value.get("info")).get("config"))
@@ -60,6 +62,7 @@ def _messages(value: Fields) -> Iterator[Fields]:
 
 def _add(builder: ConversationBuilder, message: Fields, place: int) -> bool:
     response = fields(fields(message.get("extra")).get("response"))
+
     if message.get("type") == "function_call_output":
         block = result_block(message)
         if block is not None:
@@ -67,6 +70,7 @@ def _add(builder: ConversationBuilder, message: Fields, place: int) -> bool:
         return block is not None
     if message.get("object") == "response":
         return _add_response(builder, message)
+
     if message.get("type") == "message":
         message = {"role": message.get("role"), "content": content_blocks(message.get("content"))}
     return add_message(builder, message, place, usage=_usage(response), model=text(response.get("model")))

@@ -73,6 +73,7 @@ class _History:
         parts = [fields(part) for part in items(message.get("parts"))]
         self._is_reverted = self._is_reverted or (info.get("id") == self._reverted_from != "")
         self._sizes[text(info.get("id"))] = len(self.builder)
+
         if self._is_reverted:
             self.builder.skipped.add("taken back by the user", place)
         elif info.get("role") == "assistant" and info.get("summary") is True:
@@ -106,14 +107,17 @@ class _History:
             finished = next(
                 (part for part in step if part.get("type") == "step-finish"), info if len(steps) == 1 else {}
             )
+
             if answer:
                 key = f"{text(info.get('id'))} {number}"
                 self.builder.add_answer(
                     answer, key=key, usage=_usage(fields(finished.get("tokens"))), model=model or None
                 )
                 is_heard = True
+
             for part in step:
                 self._add_other(part, place)
+
         if not is_heard:
             self.builder.skipped.add("an answer without content", place)
 

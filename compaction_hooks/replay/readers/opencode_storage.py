@@ -45,6 +45,7 @@ def gather(path: Path, session: Fields) -> tuple[Fields, list[str]]:
                 {"info": info, "parts": _parts(root, session_id, text(info.get("id")), notes)} for info in infos
             ]
             break
+
     return {"info": session, "messages": messages}, notes
 
 

@@ -43,12 +43,14 @@ def read(file: SessionFile) -> Iterator[RecordedSession]:
     if alone:
         yield from _session(file.path.stem, "line" if len(file.lines) > 1 else "event", alone)
         return
+
     for line in file.lines:
         session_id = text(line.value.get("instance_id")) or text(line.value.get("conversation_id")) or file.path.stem
         name = session_id if len(file.lines) == 1 or session_id != file.path.stem else f"{session_id}:{line.number}"
         if _is_completion(line.value):
             yield _completion(name, line.value)
             continue
+
         events = [Line(place, fields(event)) for place, event in enumerate(_events(line.value))]
         yield from _session(name, "event", events)
 
@@ -79,6 +81,7 @@ class _History:
         value = event.value
         if (number := value.get("id")) is not None and isinstance(number, int):
             self._sizes[number] = len(self.builder)
+
         if self._is_delegated and value.get("observation") != "delegate":
             self.builder.skipped.add_kind("event of a delegate")
         elif "observation" in value:
@@ -93,6 +96,7 @@ class _History:
         value, args = event.value, _args(event.value)
         action, content = text(value.get("action")), text(args.get("content"))
         response = fields(fields(value.get("tool_call_metadata")).get("model_response"))
+
         if action == "system":
             self.builder.add_system(content)
             self.tools += [each for each in items(args.get("tools")) if is_object(each)]
@@ -109,6 +113,7 @@ class _History:
             self.builder.add_answer([{"type": "text", "text": content}])
         else:
             self._add_named_action(value, action, args)
+
         self._is_delegated = action == "delegate"
 
     def _add_response(self, response: Fields) -> None:

@@ -47,9 +47,8 @@ def _add(builder: ConversationBuilder, event: Line) -> bool:
         parts = (fields(value.get(name)) for name in ("system_prompt", "dynamic_context"))
         builder.add_system([block for part in parts for block in content_blocks([part]) if part])
     elif kind == _CONDENSED:
-        builder.add_compaction(
-            summary=text(value.get("summary"))
-        )  # no event has token counts, so kept events do not matter
+        # No event has token counts, so kept events do not matter.
+        builder.add_compaction(summary=text(value.get("summary")))
     elif kind == _ASKED:
         answer = [
             *_reasoning(value),

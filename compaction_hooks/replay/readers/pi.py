@@ -39,8 +39,10 @@ def read(file: SessionFile) -> Iterator[RecordedSession]:
         elif not _add_entry(builder, line):
             for name in _names(line.value):
                 builder.skipped.add_kind(name)
+
     if not builder.has_answer:
         return
+
     header = file.lines[0].value
     own_id = text(header.get("id")) if header.get("type") == "session" else ""
     yield builder.session(own_id or file.path.stem, FORMAT_NAME, notes=notes)
@@ -55,6 +57,7 @@ def _add_entry(builder: ConversationBuilder, line: Line) -> bool:
         return True
     if role == "assistant":
         return _add_answer(builder, message)
+
     read_prompt = _PROMPTS.get(text(role if message else line.value.get("type")))
     content = read_prompt(message or line.value) if read_prompt else None
     if content:
@@ -90,9 +93,11 @@ def _path(lines: Sequence[Line]) -> tuple[list[Line], list[str]]:
     tree = {index for index, line in enumerate(lines) if "parentId" in line.value}
     if not tree:
         return list(lines), []
+
     places = {text(lines[index].value.get("id")): index for index in sorted(tree)}
     # An entry without an id is no parent, or an entry without a parent would lead to it.
     places.pop("", None)
+
     notes: list[str] = []
     path: list[int] = []
     place: int | None = max(tree)
@@ -108,6 +113,7 @@ def _path(lines: Sequence[Line]) -> tuple[list[Line], list[str]]:
             notes.append(f"line {lines[place].number}: {damage}, the entry before it is taken")
             above = place - 1 if place - 1 in tree else None
         place = above
+
     left = len(tree) - len(path)
     if left:
         notes.append(f"{left} entries on branches the user went back from")

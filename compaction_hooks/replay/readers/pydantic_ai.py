@@ -67,6 +67,7 @@ def _session(session_id: str, unit: str, messages: Sequence[Line]) -> Iterator[R
                 _add_request_part(builder, part, message.number)
         else:
             builder.skipped.add("neither a request nor a response", message.number)
+
     if builder.has_answer:
         yield builder.session(session_id, FORMAT_NAME, system=instructions)
 

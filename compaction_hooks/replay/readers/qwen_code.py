@@ -40,6 +40,7 @@ def read(file: SessionFile) -> Iterator[RecordedSession]:
         model, key = text(line.value.get("model")), text(line.value.get("uuid"))
         if not add_content(builder, role, message.get("parts"), line.number, usage=usage, model=model, key=key):
             builder.skipped.add_kind(_name(line.value))
+
     if builder.has_answer:
         ids = (text(line.value.get("sessionId")) for line in file.lines)
         yield builder.session(next(filter(None, ids), file.path.stem), FORMAT_NAME)
@@ -49,6 +50,7 @@ def _path(lines: Sequence[Line], builder: ConversationBuilder) -> list[Line]:
     """Return the lines that lead to the last message; all lines if the tree is broken."""
     parents = _parents(lines)
     speaking = [line for line in lines if _message(line.value).get("role") in ("user", "model", "assistant")]
+
     on_path: set[str] = set()
     uuid = text(speaking[-1].value.get("uuid")) if speaking else None
     while uuid is not None and uuid not in on_path:
@@ -57,6 +59,7 @@ def _path(lines: Sequence[Line], builder: ConversationBuilder) -> list[Line]:
             return list(lines)
         on_path.add(uuid)
         uuid = parents[uuid]
+
     for line in lines:
         if line in speaking and text(line.value.get("uuid")) not in on_path:
             builder.skipped.add("on a branch the user went back from", line.number)

@@ -38,6 +38,7 @@ def salvage(text: str, start: int = 0) -> Salvaged | None:
 def _repair(text: str, start: int, mistake: int) -> object:
     if text[start : start + 1] not in _CLOSERS:
         return None
+
     opened: list[str] = []
     whole: list[int] = []
     for token in _TOKEN.finditer(text, start, mistake):
@@ -53,6 +54,7 @@ def _repair(text: str, start: int, mistake: int) -> object:
             whole[-1] = token.end()
         elif token[1] == "":
             break  # the mistake is inside a string
+
     level = _last_whole_level(opened)
     closers = "".join(_CLOSERS[mark] for mark in reversed(opened[: level + 1]))
     try:

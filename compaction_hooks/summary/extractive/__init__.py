@@ -56,34 +56,35 @@ class ExtractiveSummarizer(Value):
 
     def __call__(self, request: SummaryRequest, /) -> Summary:
         """Return a summary of at most `request.max_tokens` tokens; empty when there is nothing to say or no room to say it."""
-        found = Findings(request.messages, request.previous_summary, request.kept_messages)
-        text = summarize_by_rule(found, request.max_tokens, focus=request.focus, estimator=self.estimator)
+        facts = Findings(request.messages, request.previous_summary, request.kept_messages)
+        text = summarize_by_rule(facts, request.max_tokens, focus=request.focus, estimator=self.estimator)
         return Summary(text=text, usage=Usage(input_tokens=0, output_tokens=0), finish_reason="stop", is_by_rule=True)
 
 
 def summarize_by_rule(
-    found: Findings, max_tokens: int, *, focus: str | None = None, estimator: TokenEstimator | None = None
+    facts: Findings, max_tokens: int, *, focus: str | None = None, estimator: TokenEstimator | None = None
 ) -> str:
     """Return a summary made without a model, which replaces the previous one."""
     estimator = estimator or CharacterEstimator()
-    names = names_item(remove_file_tags(found.previous_summary or ""), found.earlier, max_tokens)
-    items = _weigh_by_focus(map(as_data, names + found.list_items(max_tokens)), focus or "")
-    text = _write(items, found, max_tokens, estimator)
-    if not text and found.kept:  # an empty summary is refused: rather repeat kept messages
-        alone = Findings(found.messages, found.previous_summary, ())
+    names = names_item(remove_file_tags(facts.previous_summary or ""), facts.earlier, max_tokens)
+    items = _weigh_by_focus(map(as_data, names + facts.list_items(max_tokens)), focus or "")
+    text = _write(items, facts, max_tokens, estimator)
+
+    if not text and facts.kept:  # an empty summary is refused: rather repeat kept messages
+        alone = Findings(facts.messages, facts.previous_summary, ())
         return summarize_by_rule(alone, max_tokens, focus=focus, estimator=estimator)
     return text
 
 
-def _write(items: Sequence[Item], found: Findings, max_tokens: int, estimator: TokenEstimator) -> str:
+def _write(items: Sequence[Item], facts: Findings, max_tokens: int, estimator: TokenEstimator) -> str:
     """Return the items that fit, as text."""
     best, line = "", ""
     room = float(max_tokens)
     for attempt in range(MOST_TRIES):
-        chosen = select(items, room - size(line), found.shares)
+        chosen = select(items, room - size(line), facts.shares)
         kept = {id(item) for item in chosen}
         dropped = [item for item in items_under(items, Section.DONE, Section.BLOCKED) if id(item) not in kept]
-        line = make_omitted_line(dropped, items_under(found.told, Section.DONE))
+        line = make_omitted_line(dropped, items_under(facts.told, Section.DONE))
         if line:
             chosen.insert(0, Item(section=Section.DONE, text=line))
         text = neutralize(render(chosen))
@@ -129,16 +130,20 @@ def select(items: Sequence[Item], max_size: float, shares: Mapping[Section, floa
     order = sorted(
         (index for index in range(names) if items[index].value > 0), key=lambda index: (-items[index].value, -index)
     )
+
     for index in order:
         budget.take(index, items[index], max_size * RESERVED.get(items[index].section, items[index].must))
+
     listed = NAMES_SHARE * (max_size - budget.spent.get(Section.CONSTRAINTS, 0.0))
     share = min(sum(len(item.text) + 2 for item in items[names:]) / ASCII_CHARS_PER_TOKEN, listed)
     others = max_size - share
     budget.room -= share
+
     for index in order:
         budget.take(index, items[index], others * shares.get(items[index].section, 0.0))
     for index in order:
         budget.take(index, items[index], others * RESERVED.get(items[index].section, 1.0))
+
     budget.room += share
     for index in range(names, len(items)):
         budget.take(index, items[index], max_size if items[index].value >= SURE_VALUE else listed)
@@ -167,13 +172,16 @@ class _Budget:
         """Choose an item if it fits and says something new."""
         if index in self.chosen or len(item.text) > self.room * ASCII_CHARS_PER_TOKEN:
             return
+
         cost = self._cost(item)
         spent = self.spent.get(item.section, 0.0)
         if cost > self.room or spent + cost > section_limit:
             return
+
         is_users = item.section in OF_USER
         if item.section not in REPEATED and item.text in (self._text_of_user if is_users else self._text):
             return
+
         self.chosen.add(index)
         self.room -= cost
         self.spent[item.section] = spent + cost
@@ -185,11 +193,13 @@ class _Budget:
         """Return the size of an item with the bullet, the key and the headings that it adds."""
         if item.group and (item.section, item.group) in self._groups:
             return size(", " + item.text)
+
         lead = BULLETS.get(item.section, "- ") + "\n"
         if item.section is Section.IDENTIFIERS:
             lead += item.group + ": "
         if "\n" in item.text:
             lead = OPEN_REQUEST + CLOSE_REQUEST + "\n"
+
         if item.section not in self.spent:
             parent = PARENTS.get(item.section)
             is_above = parent is None or parent in map(PARENTS.get, self.spent)

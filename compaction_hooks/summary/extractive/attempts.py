@@ -39,10 +39,12 @@ def name_attempts(call: str, kind: str) -> list[str]:
     ['run(pip install x', 'run(test.py']
     """
     name, _, arguments = call.removesuffix(")").partition("(")
+
     if kind in ("edit", "action", "read"):
-        shown = arguments.split(", ")
-        file = next((value for value in shown if "=" not in value), shown[0])  # it is shown without its key
-        return [f"edit({file}" if kind == "edit" else f"{name}({shown[0]}"]
+        values = arguments.split(", ")
+        file = next((value for value in values if "=" not in value), values[0])  # it is shown without its key
+        return [f"edit({file}" if kind == "edit" else f"{name}({values[0]}"]
+
     line, option, script = arguments.partition(" -c ")
     *names, last = [*filter(None, map(_name_command, _SEPARATOR.split(line)))] or [call]
     return [*names, last + option + script]
@@ -50,11 +52,11 @@ def name_attempts(call: str, kind: str) -> list[str]:
 
 def name_awaited(call: str, kind: str, outcome: str) -> set[str]:
     """Return the names whose later success mends a failure: of its attempt, and of a file or a package that it misses."""
-    found = _LACKING.findall(outcome)
-    files = (f"file {before or behind}" for _, _, before, behind in found if before or behind)
+    lacking = _LACKING.findall(outcome)
+    files = (f"file {before or behind}" for _, _, before, behind in lacking if before or behind)
     packages = [
         *_installed(call),
-        *(_package(module or program) for module, program, _, _ in found if module or program),
+        *(_package(module or program) for module, program, _, _ in lacking if module or program),
     ]
     return {name_attempts(call, kind)[-1], *files, *packages, *([_package(".")] if packages else [])}
 

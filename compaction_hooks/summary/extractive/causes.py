@@ -89,11 +89,12 @@ def cause_items(messages: Iterable[Message], earlier: Iterable[Item] = (), later
     Args:
         earlier: The causes of an earlier summary.
     """
-    found = _Causes(item.text for item in earlier)
-    found.read(messages)
-    told = [*found.told]
-    found.read(later if told else ())
-    told = sorted((text for text in told if text in found.told), key=found.lasts.__contains__)
+    causes = _Causes(item.text for item in earlier)
+    causes.read(messages)
+    told = [*causes.told]
+    causes.read(later if told else ())
+    told = sorted((text for text in told if text in causes.told), key=causes.lasts.__contains__)
+
     return [
         Item(section=Section.CAUSES, text=text, value=(LEAST_VALUE + at / len(told)) / (LEAST_COST + size(text)))
         for at, text in enumerate(told)
@@ -126,16 +127,19 @@ class _Causes:
         lowered = sentence.lower().replace("’", "'")
         if not _EITHER.search(lowered) or _GUESS.search(lowered):
             return
+
         is_cause, is_denial = _is_cause(sentence, lowered), _DENIAL.search(lowered) is not None
         words = _words(lowered)
         if is_cause or is_denial:
             self._take_back(words, number, is_last=is_denial or _CORRECTION.match(lowered) is not None)
+
         if is_cause:
             text = quote(sentence, CAUSE_CHARS)
             self.told[text] = (number, words)
             if _OUTRIGHT.search(lowered):
                 self.lasts[len(self.lasts) - self._is_open :] = [text]
                 self._is_open = True
+
         for text in [*self.told][:-MOST_CAUSES]:
             del self.told[text]
 
@@ -155,10 +159,10 @@ class _Causes:
 
 def _is_cause(sentence: str, lowered: str) -> bool:
     """Return whether a sentence tells a cause: one that is no question, heading or condition, and says what it is."""
-    found = _CAUSE.search(lowered)
-    if found is None or sentence.rstrip("*").endswith(("?", "？", ":", "：")) or not is_prose(sentence, LEAST_CHARS):
+    match = _CAUSE.search(lowered)
+    if match is None or sentence.rstrip("*").endswith(("?", "？", ":", "：")) or not is_prose(sentence, LEAST_CHARS):
         return False
-    return len(_words(lowered)) > 1 and not _CONDITION.search(lowered, 0, found.end() + GUESS_CHARS)
+    return len(_words(lowered)) > 1 and not _CONDITION.search(lowered, 0, match.end() + GUESS_CHARS)
 
 
 def _is_same(words: set[str], others: set[str]) -> bool:

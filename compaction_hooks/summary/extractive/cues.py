@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 from itertools import pairwise
 
@@ -352,13 +353,14 @@ def count_cues(sentence: str) -> int:
     """
     # A sentence is asked about when it is found, rated, and carried on.
     lower = sentence.lower().replace("’", "'")
-    found = sum(
+    count = sum(
         (cue in _CUES and word not in _TELLERS and f"{word} {cue}" not in _TALES) or f"{word} {cue}" in _CUES
         for word, cue in pairwise(["", *_WORD.findall(lower)])
     )
+
     if has_wide(lower):
-        found += sum(map(lower.__contains__, _WIDE_CUES)) or _is_standing_wide(_LEAD.sub("", lower))
-    return found or int(_TOLD.match(lower) is not None and any(map(_is_standing, _THEN.split(lower))))
+        count += sum(map(lower.__contains__, _WIDE_CUES)) or _is_standing_wide(_LEAD.sub("", lower))
+    return count or int(_TOLD.match(lower) is not None and any(map(_is_standing, _THEN.split(lower))))
 
 
 def is_question(sentence: str) -> bool:
@@ -371,6 +373,7 @@ def _is_standing(part: str) -> bool:
     part = _LEAD.sub("", part)
     has_condition = part.partition(" ")[0].rstrip(":") in _CONDITIONS
     clauses = [_LEAD.sub("", clause) for clause in part.split(",")[1:]] if has_condition else [part]
+
     return (
         any(_is_order(clause, has_condition=has_condition) for clause in clauses)
         or any(map(_OPENING.match, [part, *clauses]))
@@ -381,34 +384,42 @@ def _is_standing(part: str) -> bool:
 
 def _is_order(clause: str, *, has_condition: bool) -> bool:
     """Return whether a clause is in the imperative and, without a condition, by its words for more than once."""
-    first, second, *others = [*_WORD.findall(clause), "", ""]
-    said = {second, *others}
+    words = [*_WORD.findall(clause), "", ""]
+    return _is_imperative(words) and (has_condition or _is_for_more_than_once(clause, words))
+
+
+def _is_imperative(words: Sequence[str]) -> bool:
+    """Return whether the first of these words is a verb in the imperative."""
+    first, second, *_ = words
     return (
         first not in _NO_ORDERS
         and first.replace("-", "").isalpha()
-        and (first in _STYLE or second in _REPEATS or _PREDICATES.isdisjoint([second, *others[:1]]))
+        and (first in _STYLE or second in _REPEATS or _PREDICATES.isdisjoint(words[1:3]))
         and not _NO_VERB.match(first)
-        and (
-            has_condition
-            or (first in _STYLE and second not in {"", "that", "this"})
-            or not said.isdisjoint(_REPEATS)
-            or (first not in _ONE_OFF and not said.isdisjoint(_WEAK_REPEATS))
-            or (first not in _ONE_OFF and _EACH_TIME.search(clause) is not None)
-            or _ANY_OF.search(clause) is not None
-            or (
-                first not in _ONE_OFF
-                and second not in _SPECIFIC
-                and said.isdisjoint(_ONCE)
-                and (
-                    second in _MANNER
-                    or not said.isdisjoint(_MANNERS)
-                    or _MANY.match(clause) is not None
-                    or (
-                        said.isdisjoint(_SPECIFIC) and said.isdisjoint(_PREDICATES) and _PLAIN.match(clause) is not None
-                    )
-                )
-            )
-        )
+    )
+
+
+def _is_for_more_than_once(clause: str, words: Sequence[str]) -> bool:
+    """Return whether an order is for more than once, by its words."""
+    first, second, *_ = words
+    others = {*words[1:]}
+
+    if (first in _STYLE and second not in {"", "that", "this"}) or not others.isdisjoint(_REPEATS):
+        return True
+    if _ANY_OF.search(clause):
+        return True
+    if first in _ONE_OFF:
+        return False
+    if not others.isdisjoint(_WEAK_REPEATS) or _EACH_TIME.search(clause):
+        return True
+
+    if second in _SPECIFIC or not others.isdisjoint(_ONCE):
+        return False
+    return (
+        second in _MANNER
+        or not others.isdisjoint(_MANNERS)
+        or _MANY.match(clause) is not None
+        or (others.isdisjoint(_SPECIFIC) and others.isdisjoint(_PREDICATES) and _PLAIN.match(clause) is not None)
     )
 
 

@@ -154,6 +154,7 @@ class Findings:
         """All items but requests, in the order of the text's sections, identifiers last."""
         requests = self._requests_under if self.is_chat else ()
         facts = items_under(self.told, *requests, Section.USER_FACTS, Section.ASSISTANT_FACTS)
+
         items = [
             *self.constraints,
             *step_items(items_under(self.told, Section.DONE, Section.BLOCKED), self.steps, self.kept_steps),
@@ -162,12 +163,14 @@ class Findings:
             *fact_items(self._said if self.is_chat else (), facts),
             *note_items(items_under(self.told, Section.NOTES)),
         ]
+
         if not self.is_chat:
             items += state_items(self._said, items_under(self.told, Section.STATE))
             # Names that are not elsewhere in the context: the file lists have modified paths.
             mentions = collect_mentions(self._said, self.calls, self.told)
             known = find_names(self.kept, mentions).union(find_touched_files(self.calls).modified)
             items += identifier_items(mentions, known)
+
         return items
 
     @property
@@ -177,9 +180,9 @@ class Findings:
 
     def list_items(self, max_tokens: int) -> list[Item]:
         """Return all items for a summary of this size: requests are cut to their share, or to the room that nothing else needs."""
-        asked = [*self.asked[:1], *self.asked[1:][-1:]] if self.is_chat else self.asked  # the others are facts
+        texts = [*self.asked[:1], *self.asked[1:][-1:]] if self.is_chat else self.asked  # the others are facts
         # The newest is the user's present request if no kept message has one.
-        request_all = partial(request_items, asked, max_tokens * REQUESTS_SHARE, is_present=not self._shown)
+        request_all = partial(request_items, texts, max_tokens * REQUESTS_SHARE, is_present=not self._shown)
         requests = request_all()
         needed = (item for item in (*self.items, *requests) if item.value > 0)
         spare = FULL * max_tokens - sum(size(item.text) + LINE_TOKENS for item in needed)

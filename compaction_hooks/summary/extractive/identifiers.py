@@ -133,6 +133,7 @@ class Mentions:
         data = text.encode("utf-8", "replace")
         if b"\\" in data:  # the letters of JSON's escapes are no part of the next word
             data = data.replace(b"\\n", b" ").replace(b"\\t", b" ").replace(b"\\r", b" ")
+
         runs = set(data.translate(_GAP_BYTES).split())
         for run in runs.difference(self._words):  # most runs of a conversation come again
             word = run.decode()
@@ -147,8 +148,10 @@ def collect_mentions(messages: Sequence[Message], calls: Iterable[CallMade], ear
     age = _decay(len(messages))
     for item in earlier:
         _count_earlier(item, mentions, age)
+
     arguments = {id(made.call): made for made in calls}
     recalled = {made.call.id for made in calls if made.call.name == RECALL_TOOL}
+
     for place, message in enumerate(messages):
         decay = _decay(len(messages) - place)
         for part in message.parts:
@@ -183,11 +186,13 @@ def identifier_items(mentions: Mentions, known: AbstractSet[str]) -> Iterator[It
         known: Values that are elsewhere in the context, such as the paths in the file lists.
     """
     scored: list[tuple[float, bool, str]] = []
+
     for name, weight in mentions.weights.items():
         if weight >= LEAST_WEIGHT and name not in known:
             # A row comes before its values, which are then not repeated.
             rate = max(map(mentions.rate, name.split(BETWEEN))) + ROW if BETWEEN in name else mentions.rate(name)
             scored.append((-rate, name not in mentions.keys, name))
+
     for _, _, name in sorted(scored)[:MAX_ITEMS]:
         # The key of a name that does not say itself of what kind it is, or its kind.
         kind, key = kind_of(name), mentions.keys.get(name, "")
@@ -207,8 +212,8 @@ def kind_of(word: str) -> str:
         if _URL.fullmatch(word):
             return "url"
         return "path" if (word.count("/") > 1 or "." in word) and _PATH.fullmatch(word) else ""
-    found = _NO_PATH.fullmatch(word)
-    return (found and found.lastgroup) or ""
+    match = _NO_PATH.fullmatch(word)
+    return (match and match.lastgroup) or ""
 
 
 def _decay(age: int) -> float:
@@ -220,6 +225,7 @@ def _count_earlier(item: Item, mentions: Mentions, decay: float) -> None:
     if item.section is not Section.IDENTIFIERS:
         mentions.add(mentions.find_words(item.text.partition(" -> ")[0]), SPEAKERS["assistant"] * decay)
         return
+
     key, _, values = item.text.partition(": ")
     for place, value in enumerate(filter(None, values.split(", "))):
         mentions.add((value,), SUMMARY * _decay(place) * decay)
@@ -266,17 +272,19 @@ def _read_ends(text: str, chars: int) -> str:
 
 def _find_members(text: str) -> dict[str, str]:
     """Return the values of JSON members in a text that have a key for names, each with its key; those of one row as one."""
-    found: dict[str, str] = {}
+    names: dict[str, str] = {}
     in_rows: set[str] = set()
+
     # Apart, passengers and their dates of birth are lists that do not say who is who.
     for row in _ROW.findall(text):
         members = [(key, value) for key, value in _read_members(row) if _is_named(value, key) or kind_of(value)]
         keys, values = zip(*members[:MAX_MEMBERS], strict=True) if members else ((), ())
         if len(values) > 1 and any(map(_is_named, values, keys)):
-            found[BETWEEN.join(values)] = BETWEEN.join(keys)
+            names[BETWEEN.join(values)] = BETWEEN.join(keys)
             in_rows.update(values)
-    found.update((value, key) for key, value in _read_members(text) if _is_named(value, key) and value not in in_rows)
-    return found
+
+    names.update((value, key) for key, value in _read_members(text) if _is_named(value, key) and value not in in_rows)
+    return names
 
 
 def _read_members(text: str) -> Iterator[tuple[str, str]]:

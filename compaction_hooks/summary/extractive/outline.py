@@ -119,7 +119,7 @@ def parse(text: str) -> list[Item]:
 def headed_sections(text: str) -> set[Section]:
     """Return the sections that a summary has a heading or items for; a heading over "(none)" counts, one over others does not."""
     headings = filter(None, map(_HEADING.match, _read_blocks(text)))
-    titles = {_bare_title(found[1] or found[2] or found[3]) for found in headings} - {_bare_title(PROGRESS)}
+    titles = {_bare_title(heading[1] or heading[2] or heading[3]) for heading in headings} - {_bare_title(PROGRESS)}
     return {item.section for item in parse(text)} | {_TITLES[title] for title in titles if title in _TITLES}
 
 
@@ -131,6 +131,7 @@ def render(items: Sequence[Item]) -> str:
         chosen = [item for item in items if item.section is section]
         if not chosen:
             continue
+
         above = PARENTS.get(section)
         if above and above != parent:
             lines.append(above)
@@ -149,6 +150,7 @@ def _read_blocks(text: str) -> Iterator[str]:
     """Yield the lines with content. A request of several lines is one block with its tags; fenced code is left out."""
     request: list[str] = []
     is_code = False
+
     for line in text.split("\n")[:MAX_LINES]:
         if request:
             request.append(line)
@@ -163,6 +165,7 @@ def _read_blocks(text: str) -> Iterator[str]:
             request = [line]
         else:
             yield line.lstrip()
+
     yield from request
 
 
@@ -175,6 +178,7 @@ def _read_item(block: str, section: Section, group: str) -> Item | None:
     if block.startswith(OPEN_REQUEST) and block.endswith(CLOSE_REQUEST):
         request = block[len(OPEN_REQUEST) : -len(CLOSE_REQUEST)].replace(_ESCAPED_CLOSE, CLOSE_REQUEST)
         return Item(section=section if section in REQUESTS else Section.GOAL, text=request)
+
     body = without_bullet(block)
     box = _BOX.match(body)
     if box:
@@ -184,6 +188,7 @@ def _read_item(block: str, section: Section, group: str) -> Item | None:
             section = Section.DONE
         elif section is not Section.BLOCKED:
             section = Section.IN_PROGRESS
+
     body = " ".join(body.splitlines())  # "\r" and its like are line breaks to the reader of the next summary
     if _NOTHING.match(body) or _META.match(body):
         return None
@@ -192,8 +197,8 @@ def _read_item(block: str, section: Section, group: str) -> Item | None:
 
 def _unquote(item: Item) -> Item:
     """Return the words of the user that an item quotes, or a note: the other words are the writer's."""
-    said = _QUOTED.search(item.text)
-    return item._replace(text=said[1]) if said else item._replace(section=Section.NOTES)
+    match = _QUOTED.search(item.text)
+    return item._replace(text=match[1]) if match else item._replace(section=Section.NOTES)
 
 
 def _bare_title(heading: str) -> str:
@@ -226,6 +231,7 @@ def _render_lines(section: Section, items: Iterable[Item]) -> Iterator[str]:
     groups: dict[str, list[str]] = {}
     for number, item in enumerate(items):
         groups.setdefault(item.group or f"\0{number}", []).append(item.text)
+
     for group, texts in groups.items():
         if section is Section.IDENTIFIERS:
             yield f"{bullet}{group}: {', '.join(texts)}"

@@ -69,17 +69,19 @@ def request_texts(messages: Iterable[Message], earlier: Iterable[str] = ()) -> l
     Args:
         earlier: Requests of an earlier summary, which come first.
     """
-    asked = [*dict.fromkeys(earlier)]  # the summary of a turn's first part may quote the first one again
+    requests = [*dict.fromkeys(earlier)]  # the summary of a turn's first part may quote the first one again
+
     for message in messages:
         if is_summary_message(message):
-            known = {_beginning(request) for request in asked}
+            known = {_beginning(request) for request in requests}
             # Before the last: the first and the last request are never dropped, and these are told by another writer.
-            place = max(len(asked) - 1, 1)
+            place = max(len(requests) - 1, 1)
             quoted = [item.text for item in _read_foreign(message) if item.section is Section.GOAL]
-            asked[place:place] = [text for text in quoted if is_request(text) and _beginning(text) not in known]
+            requests[place:place] = [text for text in quoted if is_request(text) and _beginning(text) not in known]
         elif message.role == "user" and is_request(text := strip_harness(message.text)):
-            asked.append(neutralize(text))
-    return asked
+            requests.append(neutralize(text))
+
+    return requests
 
 
 def foreign_items(messages: Iterable[Message]) -> list[Item]:
@@ -113,7 +115,8 @@ def request_items(texts: Sequence[str], max_size: float, spare: float = 0.0, *, 
     values = [3.0 + 2.0 * (at + 1) / len(texts) + 2.0 * (at < OPENING_REQUESTS) for at in range(len(texts))]
     limits, kept = _share_room(texts, values, max_size)
     # By text: only when it is shortened does a request, repeated in full, equal its form in an earlier summary.
-    found: dict[str, Item] = {}
+    by_text: dict[str, Item] = {}
+
     for at in reversed(range(len(texts))):
         text, whole = texts[at], size(texts[at])
         more = max(min(whole - limits[at], spare), 0.0)
@@ -122,8 +125,9 @@ def request_items(texts: Sequence[str], max_size: float, spare: float = 0.0, *, 
         if limit < CUT_SHARE * whole:
             chars = math.ceil(limit / whole * len(text))
             text = opening(text, OPENING_CHARS) if chars < 2 * OPENING_CHARS else cut_middle(text, chars)
-        found.setdefault(text, Item(section=Section.GOAL, text=text, value=values[at], must=at in kept))
-    items = [*found.values()][::-1]
+        by_text.setdefault(text, Item(section=Section.GOAL, text=text, value=values[at], must=at in kept))
+
+    items = [*by_text.values()][::-1]
     if is_present and len(items) > 1:
         items[-1] = items[-1]._replace(section=Section.PRESENT)
     return items
@@ -171,8 +175,8 @@ def constraint_items(
     Args:
         find_limits: `limiting_sentences`, or what remembers its answers.
     """
-    found = chain(earlier, *map(find_limits or limiting_sentences, texts))
-    ordered = list(dict.fromkeys(quote(text, MAX_SENTENCE_CHARS) for text in found))
+    limits = chain(earlier, *map(find_limits or limiting_sentences, texts))
+    ordered = list(dict.fromkeys(quote(text, MAX_SENTENCE_CHARS) for text in limits))
     return [
         Item(
             section=Section.CONSTRAINTS,
@@ -201,10 +205,10 @@ def _is_constraint(sentence: str) -> bool:
 
 def spoken_sentences(text: str) -> list[str]:
     """Return the sentences of a message, at most `MAX_SENTENCES` from each end: no code, no marks of lists."""
-    found = sentences(without_code(text))
-    if len(found) > 2 * MAX_SENTENCES:
-        found = found[:MAX_SENTENCES] + found[-MAX_SENTENCES:]
-    return [bare for sentence in found if (bare := _LIST_MARK.sub("", sentence[:MAX_SENTENCE_CHARS], count=1))]
+    spoken = sentences(without_code(text))
+    if len(spoken) > 2 * MAX_SENTENCES:
+        spoken = spoken[:MAX_SENTENCES] + spoken[-MAX_SENTENCES:]
+    return [bare for sentence in spoken if (bare := _LIST_MARK.sub("", sentence[:MAX_SENTENCE_CHARS], count=1))]
 
 
 def is_small_talk(sentence: str) -> bool:

@@ -145,9 +145,11 @@ def parse_step(text: str) -> Step:
     call, arrow, outcome = body.rpartition(" -> ")
     if not arrow:
         call, outcome = body, ""
+
     name, parenthesis, arguments = call.partition("(")
     if not parenthesis or not call.endswith(")") or not name or " " in name:
         return Step(call=one_line(text, ARGUMENTS_CHARS), outcome="", failed=False, kind="told")
+
     return Step(
         call=call,
         outcome=outcome.removeprefix(_FAILED),
@@ -167,10 +169,11 @@ def step_items(earlier: Sequence[Item], new: Iterable[Step], later: Iterable[Ste
         earlier: The items an earlier summary holds under "Done" and "Blocked".
         later: Steps that are still shown: they mend failures before them, and the same steps before are worth less.
     """
-    told = [item.text for item in earlier if not _OMITTED.match(item.text)]
-    done = _merge_repeats([*map(parse_step, told), *new])
-    shown = list(later)
-    steps = [*done, *shown]
+    lines = [item.text for item in earlier if not _OMITTED.match(item.text)]
+    done = _merge_repeats([*map(parse_step, lines), *new])
+    newer = list(later)
+    steps = [*done, *newer]
+
     failed = {step.signature: at for at, step in enumerate(steps) if step.failed}
     succeeded = {
         name: at
@@ -178,7 +181,8 @@ def step_items(earlier: Sequence[Item], new: Iterable[Step], later: Iterable[Ste
         if not step.failed and not tells_failure(step.call, step.outcome)
         for name in name_successes(step.call, step.kind)
     }
-    calls = {step.call for step in shown}
+
+    calls = {step.call for step in newer}
     refused = [at for at, step in enumerate(done) if step.outcome.startswith(SAYS)][-MOST_REFUSALS:]
     items: list[Item] = []
     for at, step in enumerate(done):
@@ -192,6 +196,7 @@ def step_items(earlier: Sequence[Item], new: Iterable[Step], later: Iterable[Ste
             and not step.outcome.startswith((SAYS, SAID))
         ):
             item = item._replace(section=Section.DONE, value=item.value * MENDED)
+
         value = item.value * REPEATED if step.call in calls else item.value
         items.append(item._replace(value=value, must=at in refused))
     return items
@@ -212,6 +217,7 @@ class Failures(NamedTuple):
         """Return the failures after these steps too. Of more than `MOST_FAILURES` the oldest are forgotten."""
         failed, mended = dict(self.failed), dict(self.mended)
         awaited = {name: name_awaited(step.call, step.kind, step.outcome) for name, step in failed.items()}
+
         for step in steps:
             if not step.failed:
                 succeeded = name_successes(step.call, step.kind) if failed else ()
@@ -222,9 +228,11 @@ class Failures(NamedTuple):
                 failed.pop(name, None)
                 failed[name], awaited[name] = step, name_awaited(step.call, step.kind, step.outcome)
                 mended.pop(name, None)
+
         for name in [*failed][:-MOST_FAILURES]:
             del failed[name]
             mended.pop(name, None)
+
         return Failures(failed, mended)
 
     def mended_items(self) -> list[Item]:
@@ -280,9 +288,9 @@ def make_omitted_line(dropped: Iterable[Item], earlier: Iterable[Item]) -> str:
         counts["other" if step.kind == "told" else re.sub(r"[;()]", "", step.call.partition("(")[0])] += step.times
 
     total = counts.total()
-    shown = counts.most_common(MOST_TOOLS)
-    rest = total - sum(times for _, times in shown)
-    listed = "; ".join(f"{name} {times}" for name, times in (*shown, *([("other", rest)] if rest else ())))
+    most_used = counts.most_common(MOST_TOOLS)
+    rest = total - sum(times for _, times in most_used)
+    listed = "; ".join(f"{name} {times}" for name, times in (*most_used, *([("other", rest)] if rest else ())))
     return f"{total} more step{'s' if total > 1 else ''}, not listed: {listed}" if total else ""
 
 
@@ -290,12 +298,14 @@ def _make_item(step: Step, age: float, *, is_mended: bool) -> Item:
     """Return the item of a step. The newest is worth three times as much as the oldest."""
     worth = VALUES[step.kind] * (1.0 if step.outcome else SILENT)
     value = worth * (0.5 + age) * (1 + math.log2(step.times)) / (LEAST_COST + size(step.text))
+
     if not step.failed:
         # The file lists name the files that were read, and names found in results are listed: a plain read says nothing else.
         is_plain = step.kind == "read" and not step.outcome
         return Item(section=Section.DONE, text=step.text, value=0.0 if is_plain else value)
     if is_mended:
         return Item(section=Section.DONE, text=_as_mended(step).text, value=value * MENDED)
+
     is_open = (
         step.kind not in ("look", "read")
         and not step.outcome.endswith(_LATER_OK)
@@ -324,30 +334,34 @@ def _read_call(made: CallMade) -> Step:
     call, command = made.call, made.command
     if command is not None:
         line, _ = split_heredocs(command)
-        shown = one_line(_LEADING_CD.sub("", line[:SCAN_CHARS]), COMMAND_CHARS)
+        arguments = one_line(_LEADING_CD.sub("", line[:SCAN_CHARS]), COMMAND_CHARS)
     else:
-        shown = _arguments_text(made.arguments)
-    kind = _kind_of(call.name, command or shown, is_command=command is not None)
+        arguments = _arguments_text(made.arguments)
+
+    kind = _kind_of(call.name, command or arguments, is_command=command is not None)
     if kind == "action" and _edits_file(made.arguments):
         kind = "edit"
+
     name = re.sub(r"[\s()]+", "_", _make_safe(one_line(call.name, NAME_CHARS))) or "tool"
-    return Step(call=f"{name}({_make_safe(shown)})", outcome="", failed=made.has_failed, kind=kind)
+    return Step(call=f"{name}({_make_safe(arguments)})", outcome="", failed=made.has_failed, kind=kind)
 
 
 def _read_step(made: CallMade) -> Step:
     """Return the step of a call, with its outcome in a few words."""
     step, result = _read_call(made), made.result
-    said = remove_noise(both_ends(result.text, SCAN_CHARS)) if result else ""
+    text = remove_noise(both_ends(result.text, SCAN_CHARS)) if result else ""
+
     if result is None:
         outcome = ""
     elif words := words_of_refusal(result.text):
         outcome = SAYS + one_line(words, REFUSAL_CHARS)
     elif made.has_failed:
-        outcome = _error_line(said)
+        outcome = _error_line(text)
     elif step.kind in ("look", "read"):
-        outcome = "" if step.kind == "read" and reads_files(made) else _short_answer(said)
+        outcome = "" if step.kind == "read" and reads_files(made) else _short_answer(text)
     else:
-        outcome = _first_change(made.arguments) if step.kind == "edit" else _outcome_line(said, step.kind)
+        outcome = _first_change(made.arguments) if step.kind == "edit" else _outcome_line(text, step.kind)
+
     if step.kind == "command" and not outcome and made.command:
         outcome = _first_change({"content": "\n".join(split_heredocs(made.command)[1])})
     return step._replace(outcome=_make_safe(outcome)) if outcome else step
@@ -387,14 +401,14 @@ def _arguments_text(arguments: Mapping[str, object]) -> str:
 
     The file lists have the full paths.
     """
-    shown: list[str] = []
+    texts: list[str] = []
     is_edit = _edits_file(arguments)
     for key, value in arguments.items():
         if isinstance(value, str) and plain_key(key) in PATH_KEYS:
-            shown.append(value.rstrip("/").rpartition("/")[2])
+            texts.append(value.rstrip("/").rpartition("/")[2])
         elif not (is_edit and plain_key(key) in EDIT_KEYS) and value not in (None, "", [], False):
-            shown.append(f"{key}={_argument_text(value)}")
-    return one_line(", ".join(shown), ARGUMENTS_CHARS)
+            texts.append(f"{key}={_argument_text(value)}")
+    return one_line(", ".join(texts), ARGUMENTS_CHARS)
 
 
 def _edits_file(arguments: Mapping[str, object]) -> bool:
@@ -422,6 +436,7 @@ def _first_change(arguments: Mapping[str, object]) -> str:
     signed = (line for line in _signed_lines(arguments) if not line.startswith(("+++", "---")))
     lines = [line.rpartition("@@")[2] if line.startswith("@@") else line for line in signed]
     old, new = ([line[1:] for line in lines if line[:1] != sign] for sign in "+-")
+
     for changed, other in ((new, old), (old, new)):
         at = next((at for at, line in enumerate(changed) if line not in other and not _SAYS_NOTHING.match(line)), None)
         if at is not None:

@@ -63,11 +63,13 @@ def state_items(messages: Sequence[Message], earlier: Sequence[Item]) -> Sequenc
         earlier: The line of an earlier summary, which any newer statement replaces.
     """
     for message in reversed(messages):
-        said = spoken_sentences(message.text) if message.role == "assistant" else []
-        told = [sentence for sentence in said if is_prose(sentence, PROSE_CHARS) and not is_small_talk(sentence)]
-        if told:
-            both = " ".join(dict.fromkeys((told[0], told[-1])))
-            line = both if len(both) <= STATE_CHARS else told[-1]
+        spoken = spoken_sentences(message.text) if message.role == "assistant" else []
+        statements = [
+            sentence for sentence in spoken if is_prose(sentence, PROSE_CHARS) and not is_small_talk(sentence)
+        ]
+        if statements:
+            both = " ".join(dict.fromkeys((statements[0], statements[-1])))
+            line = both if len(both) <= STATE_CHARS else statements[-1]
             return [Item(section=Section.STATE, text=quote(line, STATE_CHARS), value=OPEN)]
     return earlier
 
@@ -117,8 +119,8 @@ def _read_boxes(text: str, tasks: dict[str, float]) -> None:
 
 
 def _text(row: Mapping[str, object]) -> str:
-    found = next((value for key in _TEXT_KEYS if isinstance(value := row.get(key), str) and value.strip()), "")
-    return quote(found, TASK_CHARS)
+    text = next((value for key in _TEXT_KEYS if isinstance(value := row.get(key), str) and value.strip()), "")
+    return quote(text, TASK_CHARS)
 
 
 def _is_done(row: Mapping[str, object]) -> bool:
@@ -127,5 +129,5 @@ def _is_done(row: Mapping[str, object]) -> bool:
 
 def _state(row: Mapping[str, object]) -> str:
     """Return the state of a task in small letters alone: tools write "in-progress", "InProgress" and "IN_PROGRESS"."""
-    found = next((row[key] for key in _STATE_KEYS if key in row), "")
-    return "".join(filter(str.isalpha, str(found))).lower()
+    state = next((row[key] for key in _STATE_KEYS if key in row), "")
+    return "".join(filter(str.isalpha, str(state))).lower()

@@ -103,9 +103,11 @@ def cut_middle(text: str, max_chars: int) -> str:
     marker = _LEFT_OUT.search(text)
     if not marker:
         return shorten(text, max_chars - tail, tail)
+
     shorter = shorten(text[: marker.start()] + text[marker.end() :], max_chars - tail, tail)
     if not _LEFT_OUT.search(shorter):
         return text
+
     gone = int(marker[1].replace(",", ""))
     return _LEFT_OUT.sub(lambda new: new[0].replace(new[1], f"{gone + int(new[1].replace(',', '')):,}"), shorter)
 

@@ -50,21 +50,21 @@ def fact_items(messages: Sequence[Message], earlier: Sequence[Item]) -> list[Ite
         for message in messages
         if message.role in ("user", "assistant") and is_request(message.text) and not is_foreign_summary(message.text)
     ]
-    told = [
+    spoken = [
         (Section.ASSISTANT_FACTS if is_assistants else Section.USER_FACTS, f"line {number}", sentence)
         for number, (is_assistants, text) in enumerate(texts)
         for sentence in spoken_sentences(text)
     ]
-    terms = [find_terms(_DATE.sub("", sentence)) for _, _, sentence in told]
-    frequency = Counter(term for found in terms for term in found)
+    terms = [find_terms(_DATE.sub("", sentence)) for _, _, sentence in spoken]
+    frequency = Counter(term for each in terms for term in each)
 
     items: list[Item] = []
-    for index, (section, group, sentence) in enumerate(told):
+    for index, (section, group, sentence) in enumerate(spoken):
         # Its difference from the other sentences, for its length; 0 for a sentence without words.
-        rarity = sum(math.log((len(told) + 1) / frequency[term]) for term in terms[index]) / (len(terms[index]) + 4)
+        rarity = sum(math.log((len(spoken) + 1) / frequency[term]) for term in terms[index]) / (len(terms[index]) + 4)
         value = _rate(sentence, section, rarity)
         if value > 0:
-            age = 0.7 + 0.3 * index / len(told)
+            age = 0.7 + 0.3 * index / len(spoken)
             items.append(Item(section=section, text=quote(sentence, SENTENCE_CHARS), value=value * age, group=group))
     return items
 
@@ -119,19 +119,22 @@ def names_item(summary: str, items: Iterable[Item], max_tokens: int) -> list[Ite
     notes = [item.text for item in items if item.section is Section.NOTES]
     if Section.NOTES in summary:
         notes = [text for text in notes if text.startswith(_NAMES)]
+
     mentions = Mentions()
     names = (name for text in notes for name in sorted(mentions.find_words(text), key=text.find))
+
     line = ""
     for name in dict.fromkeys(names):
         longer = f"{line}, {name}" if line else _NAMES + name
         line = longer if size(longer) <= max_tokens * NAMES_SHARE else line
+
     return [Item(section=Section.NOTES, text=line, must=True)] if line else []
 
 
 def note_items(notes: Iterable[Item]) -> list[Item]:
     """Return notes on one line each. The first is worth most: other writers begin with the most important points."""
-    told: Sequence[Item] = [item for item in notes if not item.text.startswith(_NAMES)]
+    kept: Sequence[Item] = [item for item in notes if not item.text.startswith(_NAMES)]
     return [
-        item._replace(text=one_line(item.text, NOTE_CHARS), value=2.0 - index / len(told))
-        for index, item in enumerate(told)
+        item._replace(text=one_line(item.text, NOTE_CHARS), value=2.0 - index / len(kept))
+        for index, item in enumerate(kept)
     ]

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from compaction_hooks.formats import OpenAIChatFormat
-from compaction_hooks.history import History, HistoryReader, Known, Origin
+from compaction_hooks.history import History, HistoryReader, Origin, OwnTexts
 from compaction_hooks.history.digests import CHAIN_START, canonical_arguments, text_digest
 from tests.cases import folded
 from tests.conversations import Chat, CountingFormat, assistant, call, steps, system, talk, tool, user
@@ -21,7 +21,7 @@ def reader() -> HistoryReader[Mapping[str, object]]:
 
 
 def history(messages: Sequence[Mapping[str, object]]) -> History[Mapping[str, object]]:
-    return reader().read(messages, Known())
+    return reader().read(messages, OwnTexts())
 
 
 def chain(messages: Sequence[Mapping[str, object]]) -> list[str | None]:
@@ -32,7 +32,7 @@ def chain(messages: Sequence[Mapping[str, object]]) -> list[str | None]:
 SUMMARY = user("[S] so far")
 
 
-KNOWN = Known(
+KNOWN = OwnTexts(
     origins={text_digest("[S] so far"): Origin(runs=4, digest="0123", pins=())},
     originals={("result", 7, 0, text_digest("[cleared]")): text_digest("a long text")},
 )
@@ -92,10 +92,10 @@ def test_equal_objects_made_anew_are_not_read_again() -> None:
     format = CountingFormat()
     reads = HistoryReader(format, lambda _: 1, MARKER)
     messages = talk(50)
-    first = reads.sync(None, messages, Known())
+    first = reads.sync(None, messages, OwnTexts())
     format.reads = 0
     copied = json.loads(json.dumps(messages))
-    second = reads.sync(first, copied, Known())
+    second = reads.sync(first, copied, OwnTexts())
     assert format.reads <= 3
     assert second.host(0) is copied[0]
 
@@ -108,9 +108,9 @@ def test_equal_objects_of_another_class_are_read_again() -> None:
     format = CountingFormat()
     reads = HistoryReader(format, lambda _: 1, MARKER)
     messages = talk(5)
-    first = reads.sync(None, messages, Known())
+    first = reads.sync(None, messages, OwnTexts())
     format.reads = 0
-    reads.sync(first, [Ours(message) for message in messages], Known())
+    reads.sync(first, [Ours(message) for message in messages], OwnTexts())
     assert format.reads == len(messages)
 
 
@@ -159,7 +159,7 @@ def test_arguments_have_one_form(arguments: str, canonical: str) -> None:
 
 def test_runs_behind_a_summary_are_counted_from_the_start_of_the_conversation() -> None:
     read = reader().read([SUMMARY, *steps(2), assistant("so"), user("?")], KNOWN)
-    assert (read.base, read.run_count) == (4, 10)
+    assert (read.runs_before_list, read.run_count) == (4, 10)
     assert list_boundaries(read) == [6, 8, 9]
     assert not read.is_boundary(4)
     assert [read.digest_before(run) for run in (3, 4, 10)] == [None, "0123", None]
@@ -170,7 +170,7 @@ def test_runs_behind_a_summary_are_counted_from_the_start_of_the_conversation() 
 def test_a_quoted_summary_is_an_ordinary_message() -> None:
     """Ours stand at the head of a list only."""
     read = reader().read([user("go"), assistant("so"), SUMMARY, assistant("hm")], KNOWN)
-    assert (read.base, read.request, read.summary_piece) == (0, 2, None)
+    assert (read.runs_before_list, read.request, read.summary_piece) == (0, 2, None)
     assert [piece.side for piece in read.pieces()] == ["host", "assistant"] * 2
 
 
@@ -183,7 +183,7 @@ def test_a_quoted_summary_is_an_ordinary_message() -> None:
 )
 def test_a_message_that_only_looks_like_a_summary_is_an_ordinary_message(head: Chat, side: str) -> None:
     read = reader().read([head, *steps(2), user("?")], KNOWN)
-    assert (read.base, read.summary_piece, read.piece(0).side) == (0, None, side)
+    assert (read.runs_before_list, read.summary_piece, read.piece(0).side) == (0, None, side)
 
 
 @pytest.mark.parametrize("is_swapped", [False, True])
@@ -192,7 +192,7 @@ def test_results_belong_to_the_chain_in_the_order_of_their_calls(is_swapped: boo
     first, second = ("B", "A") if is_swapped else ("A", "B")
     one = [user("go"), calls, tool("1", "A"), tool("2", "B"), assistant("x"), user("y")]
     other = [user("go"), calls, tool("2", second), tool("1", first), assistant("x"), user("y")]
-    digests = [reader().read(messages, Known()).digest_before(4) for messages in (one, other)]
+    digests = [reader().read(messages, OwnTexts()).digest_before(4) for messages in (one, other)]
     assert (digests[0] != digests[1]) is is_swapped
 
 
@@ -213,6 +213,6 @@ def test_an_edited_list_that_begins_with_a_summary_is_read_as_if_it_were_new(edi
     read = reads.sync(None, messages, KNOWN)
     new = [*messages[:edited], assistant("Something else."), user("And?"), *messages[edited + 1 :]]
     synced, fresh = reads.sync(read, new, KNOWN), reads.read(new, KNOWN)
-    assert synced.base == fresh.base == 4
+    assert synced.runs_before_list == fresh.runs_before_list == 4
     assert synced.pieces() == fresh.pieces()
     assert [synced.digest_before(run) for run in range(20)] == [fresh.digest_before(run) for run in range(20)]

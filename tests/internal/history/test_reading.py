@@ -11,7 +11,7 @@ import pytest
 
 from compaction_hooks import CompactionController
 from compaction_hooks.formats import OpenAIChatFormat
-from compaction_hooks.history import HistoryReader, Known
+from compaction_hooks.history import HistoryReader, OwnTexts
 from compaction_hooks.history.history import MAX_WATCHED
 from compaction_hooks.messages import Message, Text
 from tests.conversations import (
@@ -67,15 +67,15 @@ def test_a_list_in_which_nothing_is_new_is_the_one_that_was_read(kind: type[dict
     messages: list[Chat] = [kind(message) for message in (system(), user("go"), *steps(5), assistant("so"), user("?"))]
     for format in (FORMAT, CountingFormat()):
         reads = HistoryReader(format, lambda _: 1, "[S]")
-        history = reads.sync(None, messages, Known())
+        history = reads.sync(None, messages, OwnTexts())
         listed = [*messages]
         if is_copied:
             listed = [*map(copy.copy, listed)]
-            history = reads.sync(history, listed, history.known)
+            history = reads.sync(history, listed, history.own_texts)
         for _ in range(4):
-            assert reads.sync(history, [*listed], history.known) is history
-        known = Known(originals={("result", 1, 0, "of a shorter text"): "of a text"})
-        assert reads.sync(history, listed, known).known is known
+            assert reads.sync(history, [*listed], history.own_texts) is history
+        known = OwnTexts(originals={("result", 1, 0, "of a shorter text"): "of a text"})
+        assert reads.sync(history, listed, known).own_texts is known
 
 
 class Noted(OpenAIChatFormat):
@@ -87,9 +87,9 @@ class Noted(OpenAIChatFormat):
 def test_a_format_that_reads_more_than_its_parent_recognises_no_message_as_that_does() -> None:
     messages = [Held(message) for message in (user("go"), assistant("so"), user("and?"))]
     reads: HistoryReader[Mapping[str, object]] = HistoryReader(Noted(), lambda _: 1, "[S]")
-    history = reads.sync(None, [*messages], Known())
+    history = reads.sync(None, [*messages], OwnTexts())
     messages[2]["note"] = "at once"
-    history = reads.sync(history, [*messages], Known())
+    history = reads.sync(history, [*messages], OwnTexts())
     assert history.piece(2).message.text == "and?at once"
     messages[0]["note"] = "by tomorrow"
     assert reads.verify(history, [*messages]).piece(0).message.text == "goby tomorrow"
@@ -101,18 +101,18 @@ def test_a_change_in_place_of_the_first_message_is_noticed_before_the_first_answ
 ) -> None:
     request = kind(role="user", content="go")
     reads, messages = reader(), [request, user("on")]
-    history = reads.sync(None, messages, Known())
+    history = reads.sync(None, messages, OwnTexts())
     request["content"] = "stop"
-    assert reads.sync(history, messages, history.known).piece(0).message.text == "stop"
+    assert reads.sync(history, messages, history.own_texts).piece(0).message.text == "stop"
 
 
 def test_of_many_messages_without_an_answer_only_the_newest_are_looked_at_again() -> None:
     format = CountingFormat()
     reads = HistoryReader(format, lambda _: 1, "[S]")
     messages: list[Chat] = [Held(user(f"Log line {number}")) for number in range(500)]
-    history = reads.sync(None, messages, Known())
+    history = reads.sync(None, messages, OwnTexts())
     format.reads = 0
-    assert reads.sync(history, messages, history.known) is history
+    assert reads.sync(history, messages, history.own_texts) is history
     assert format.reads == MAX_WATCHED
 
 

@@ -26,7 +26,7 @@ from compaction_hooks import (
     ContextOverflowError,
     SummaryRequest,
 )
-from compaction_hooks.history import History, HistoryReader, Known
+from compaction_hooks.history import History, HistoryReader, OwnTexts
 from compaction_hooks.messages import as_format
 from compaction_hooks.testing.generated import BEATS, Writer
 from compaction_hooks.testing.texts import Choose
@@ -131,7 +131,7 @@ class Host:
 
 def facts(history: History[Chat]) -> dict[str, object]:
     """All that can be asked of a history, but for its boundaries, which a result that comes later may take away."""
-    runs = range(history.base, history.run_count)
+    runs = range(history.runs_before_list, history.run_count)
     return {
         "pieces": [(p.message, p.host, p.number, p.tokens, p.side) for p in history.pieces()],
         "one by one": [history.piece(index).message for index in range(history.piece_count)],
@@ -159,7 +159,7 @@ def assert_same(kept: History[Chat], fresh: History[Chat]) -> None:
 def test_a_history_that_is_kept_is_the_one_that_is_read_from_scratch(data: Any, seed: int, dialect: Dialect) -> None:
     host = Host(random.Random(seed).randrange, dialect)
     reader: HistoryReader[Chat] = HistoryReader(as_format(dialect.format), lambda message: 3 + len(message.text), "[S]")
-    known = Known()
+    known = OwnTexts()
     history: History[Chat] | None = None
     earlier: list[tuple[History[Chat], dict[str, object]]] = []
     for action in data.draw(st.lists(st.sampled_from(ACTIONS), min_size=1, max_size=14)):

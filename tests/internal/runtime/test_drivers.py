@@ -11,7 +11,7 @@ import pytest
 
 from compaction_hooks import CompactionSettings, SummaryRequest
 from compaction_hooks.runtime import drivers
-from compaction_hooks.runtime.effects import Flow, InFlight, Outcome, Wait
+from compaction_hooks.runtime.effects import Flow, Outcome, RunningCompaction, Wait
 from tests.faults.harness import SIDES, Chat, Rig, Side, above_threshold, fallback_settings, over_window, rig, works
 
 BOTH = pytest.mark.parametrize("side", SIDES)
@@ -38,7 +38,7 @@ def begin_and_stop(driven: Rig, messages: list[Chat]) -> Callable[[], None]:
     leader = loop.create_task(driven.session.transform_context(messages))
 
     async def until_it_leads() -> None:
-        while driven.session.engine.conversation.flight is None:  # noqa: ASYNC110 - nothing tells when it begins
+        while driven.session.engine.conversation.running is None:  # noqa: ASYNC110 - nothing tells when it begins
             await asyncio.sleep(0)
 
     loop.run_until_complete(until_it_leads())
@@ -71,12 +71,12 @@ def test_a_compaction_whose_loop_was_stopped_is_given_up(path: str, side: Side, 
         let_go()
 
 
-def wait_for(driven: Rig, flight: InFlight) -> Outcome:
+def wait_for(driven: Rig, running: RunningCompaction) -> Outcome:
     """How the wait of another caller of the same conversation ends."""
     driver = driven.session.engine.driver
 
     def flow() -> Flow[Outcome]:
-        end: Outcome = yield Wait(flight)
+        end: Outcome = yield Wait(running)
         return end
 
     return driven.run(lambda: driver.run(flow()), lambda: driver.run_sync(flow()))
@@ -87,19 +87,19 @@ def test_a_compaction_that_was_given_up_is_not_waited_for_again(
     side: Side, patient: CompactionSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     driven = rig(side, settings=patient)
-    flight = InFlight()
-    assert wait_for(driven, flight) == "failed"
+    running = RunningCompaction()
+    assert wait_for(driven, running) == "failed"
     monkeypatch.setattr(drivers, "STORE_TIMEOUT_SECONDS", 3_600)
-    assert wait_for(driven, flight) == "failed"
+    assert wait_for(driven, running) == "failed"
 
 
 @BOTH
 def test_a_compaction_of_another_process_is_not_waited_for(side: Side) -> None:
-    """After `os.fork` the child has the flight, and not the thread that leads it."""
+    """After `os.fork` the child has the running, and not the thread that leads it."""
     driven = rig(side)
-    flight = InFlight()
-    flight.pid = os.getpid() + 1
-    assert wait_for(driven, flight) == "failed"
+    running = RunningCompaction()
+    running.pid = os.getpid() + 1
+    assert wait_for(driven, running) == "failed"
 
 
 # -- time without an end

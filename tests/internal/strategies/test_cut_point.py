@@ -5,14 +5,14 @@ from collections.abc import Sequence
 import pytest
 
 from compaction_hooks.formats import OpenAIChatFormat
-from compaction_hooks.history import History, HistoryReader, Known
+from compaction_hooks.history import History, HistoryReader, OwnTexts
 from compaction_hooks.strategies.summary_plan import find_cut
 from tests.conversations import Chat, assistant, call, steps, talk, tool, user
 
 
 def history(messages: Sequence[Chat], tokens: int = 100) -> History[Chat]:
     """A history in which every message weighs the same."""
-    return HistoryReader(OpenAIChatFormat(), lambda _: tokens, "[S]").read(messages, Known())
+    return HistoryReader(OpenAIChatFormat(), lambda _: tokens, "[S]").read(messages, OwnTexts())
 
 
 def kept(messages: Sequence[Chat], keep_tokens: int, *, after: int = 0, room: int = 10**9) -> list[Chat]:

@@ -10,7 +10,7 @@ import pytest
 
 from compaction_hooks import CompactionRecord, Message
 from compaction_hooks.formats import OpenAIChatFormat
-from compaction_hooks.history import HistoryReader, Known
+from compaction_hooks.history import HistoryReader, OwnTexts
 from compaction_hooks.history.digests import message_digest
 from compaction_hooks.strategies.candidate import Goal, find_parts
 from compaction_hooks.strategies.summarize import Summarize, drop_marker
@@ -19,7 +19,7 @@ from compaction_hooks.tokens.budget import Budget
 from compaction_hooks.view import CompactionReason
 from compaction_hooks.view.parts import TEXTS
 from compaction_hooks.view.projection import apply_record
-from compaction_hooks.view.record import UNKNOWN_RUN, collect_products
+from compaction_hooks.view.record import UNKNOWN_RUN, collect_own_texts
 from compaction_hooks.view.snapshot import Snapshot, ViewKey
 from compaction_hooks.view.texts import SUMMARY_MARKER, render_summary
 from tests.conversations import Chat, assistant, call, step, steps, system, talk, tool, user
@@ -57,7 +57,7 @@ def situation(
 ) -> tuple[Snapshot[Chat], Goal[Chat]]:
     """A situation in which the last of the records is in force, and what is to be reached."""
     chat, flat = OpenAIChatFormat(), Flat()
-    known = collect_products(records) if records else Known()
+    known = collect_own_texts(records) if records else OwnTexts()
     history = HistoryReader(chat, flat.estimate_message_tokens, SUMMARY_MARKER).read(messages, known)
     record = records[-1] if records else None
     digests = {message_digest(piece): UNKNOWN_RUN for message in pinned for piece in chat.read(message)}

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from compaction_hooks import CompactionRecord
 from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat
-from compaction_hooks.history import HistoryReader, Known
+from compaction_hooks.history import HistoryReader, OwnTexts
 from compaction_hooks.tokens import CharacterEstimator
 from compaction_hooks.view.projection import apply_record
 from compaction_hooks.view.texts import SUMMARY_MARKER
@@ -27,7 +27,7 @@ def test_a_copy_with_more_reductions_is_made_anew() -> None:
     both = CompactionRecord.from_dict(hooks.session("a", format).export_records()[-1])
     first = replace(both, reductions=tuple(item for item in both.reductions if item.ordinal == 0))
     assert len(both.reductions) == 2 * len(first.reductions) > 10
-    history = HistoryReader(format, estimate, SUMMARY_MARKER).read(messages, Known())
+    history = HistoryReader(format, estimate, SUMMARY_MARKER).read(messages, OwnTexts())
     earlier = apply_record(history, first, format, estimate)
     fresh, grown = (apply_record(history, both, format, estimate, before) for before in (None, earlier))
     assert grown.view(history.hosts()) == fresh.view(history.hosts()) != earlier.view(history.hosts())
@@ -42,7 +42,7 @@ def test_a_copy_of_another_reduction_is_made_anew() -> None:
     again = CompactionRecord.from_dict(cleared.to_dict())
     shortened = replace(cleared, reductions=tuple(item._replace(head_chars=20) for item in cleared.reductions))
     chat, estimate = OpenAIChatFormat(), CharacterEstimator().estimate_message_tokens
-    history = HistoryReader(chat, estimate, SUMMARY_MARKER).read(messages, Known())
+    history = HistoryReader(chat, estimate, SUMMARY_MARKER).read(messages, OwnTexts())
     earlier = apply_record(history, cleared, chat, estimate)
     same, other = (apply_record(history, record, chat, estimate, earlier) for record in (again, shortened))
     assert same.view(history.hosts()) == earlier.view(history.hosts())

@@ -7,7 +7,7 @@ import pytest
 from compaction_hooks import CompactionReason, CompactionRecord, Usage
 from compaction_hooks.errors import RecordError
 from compaction_hooks.view.parts import Reduction
-from compaction_hooks.view.record import ParentSummary, Pin, collect_products
+from compaction_hooks.view.record import ParentSummary, Pin, collect_own_texts
 
 RECORD = CompactionRecord(
     id="a1",
@@ -56,7 +56,7 @@ def test_a_record_survives_json(record: CompactionRecord) -> None:
 
 
 def test_the_reductions_under_a_stored_summary_are_known_too() -> None:
-    known = collect_products([replace(OF_STORED_LIST, reductions=())])
+    known = collect_own_texts([replace(OF_STORED_LIST, reductions=())])
     kinds = [("result", 6, 0, "y"), ("arguments", 6, 1, "y"), ("text", 7, 0, "y"), ("media", 8, 0, "x")]
     assert known.originals == dict.fromkeys(kinds, "x")
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 import pytest
 
 from compaction_hooks.formats import OpenAIChatFormat
-from compaction_hooks.history import History, HistoryReader, Known
+from compaction_hooks.history import History, HistoryReader, OwnTexts
 from compaction_hooks.messages import Message, ToolResult
 from compaction_hooks.strategies.reduce_parts import choose_shortened, results_to_clear
 from compaction_hooks.text.shortening import shorten
@@ -36,7 +36,7 @@ def size(message: Message) -> int:
 
 
 def history(messages: Sequence[Chat]) -> History[Chat]:
-    return HistoryReader(OpenAIChatFormat(), size, "[S]").read(messages, Known())
+    return HistoryReader(OpenAIChatFormat(), size, "[S]").read(messages, OwnTexts())
 
 
 def find(
