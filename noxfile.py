@@ -83,8 +83,8 @@ CLIENTS = (
     "tests/provider/test_sealed_compaction.py",
     "tests/provider/test_sealed_reasoning.py",
 )
-"""Of the core's tests, those that need the clients of providers. In the fast suite they run in the environment "langchain", which has
-these clients anyway: they take seconds to import."""
+"""Of the core's tests, those that need the clients of providers. In the fast suite they run in the environment "langchain", which
+has these clients anyway: they take seconds to import."""
 
 BARE = (
     "test_architecture.py",
