@@ -146,15 +146,7 @@ def plan_summary(snapshot: Snapshot[M], goal: Goal[M]) -> SummaryPlan | None:
     if not unread:
         return None
 
-    previous = age_refusals(previous) if previous else None
-    kept = (history.piece(i).message for i in (*pinned, *range(start, history.piece_count)))
-    facts = Findings(
-        tuple(unread.values()),
-        previous,
-        tuple([message for message in kept if message.role != "system"]),
-        requests_under=(Section.ASKED,),  # goals in a summary by a model are in its own words
-    )
-
+    facts = _gather_facts(snapshot, unread, previous, pinned, start)
     covered_facts = facts if readable is None else Findings(tuple(covered.values()), None, ())
     calls = [made for made in covered_facts.calls if made.call.id != OF_PROVIDER]
     touched = find_touched_files(calls)
@@ -163,8 +155,6 @@ def plan_summary(snapshot: Snapshot[M], goal: Goal[M]) -> SummaryPlan | None:
     tags = file_tags(files, max_chars=int(cut.allowance * FILE_TAGS_RATIO * TAG_CHARS_PER_TOKEN))
     handles = _name_parts(snapshot, calls, range(covered_runs, cut.run), pinned, room=cut.allowance * HANDLES_RATIO)
 
-    # Of a stored view only those after the earlier cut: that summary, and the messages next to it, are counted already.
-    uncounted = history.piece(first).host - record.compacted_message_count if record and history.runs_before_list else 0
     return SummaryPlan(
         cut=cut.run,
         reaches_target=cut.reaches_target,
@@ -173,14 +163,44 @@ def plan_summary(snapshot: Snapshot[M], goal: Goal[M]) -> SummaryPlan | None:
         kept=facts.kept,
         facts=facts,
         hosts=tuple(history.piece(i).host for i in unread),
-        previous_summary=previous,
+        previous_summary=facts.previous_summary,
         allowance=cut.allowance - sum(snapshot.text_tokens(text) for text in (tags, handles) if text),
         tags=tags,
         handles=handles,
         files=files,
         digest=digest([*covered.values()], calls, touched.modified, _reduced_results(snapshot)),
-        host_messages=history.piece(start).host - uncounted,
+        host_messages=_count_host_messages(snapshot, first, start),
         ends_with_user=history.piece(history.piece_count - 1).message.role == "user",
+    )
+
+
+def _count_host_messages(snapshot: Snapshot[M], first: int, start: int) -> int:
+    """Return how many host messages are covered if those from piece `first` to `start` (excluded) are too."""
+    history, record = snapshot.history, snapshot.record
+    if record is None or not history.runs_before_list:
+        return history.piece(start).host
+
+    # Of a stored view only those after the earlier cut: that summary, and the messages next to it, are counted already.
+    return history.piece(start).host - history.piece(first).host + record.compacted_message_count
+
+
+def _gather_facts(
+    snapshot: Snapshot[M], unread: Mapping[int, Message], previous: str | None, pinned: Sequence[int], start: int
+) -> Findings:
+    """Return what code reads in the messages of a plan.
+
+    Args:
+        unread: By piece, the messages that no summary has yet.
+        previous: The summary before.
+        start: The first piece that stays.
+    """
+    history = snapshot.history
+    kept = (history.piece(i).message for i in (*pinned, *range(start, history.piece_count)))
+    return Findings(
+        tuple(unread.values()),
+        age_refusals(previous) if previous else None,
+        tuple([message for message in kept if message.role != "system"]),
+        requests_under=(Section.ASKED,),  # goals in a summary by a model are in its own words
     )
 
 
