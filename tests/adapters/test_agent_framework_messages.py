@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 import pytest
@@ -132,7 +133,7 @@ def test_a_conversation_has_the_chain_of_its_chat_dicts(messages: Sequence[Mappi
 @needs_data
 def test_recorded_sessions_have_the_chain_of_their_chat_dicts() -> None:
     count = 0
-    for session in sessions():
+    for session in islice(sessions(), 0, None, 6):
         messages, count = session["messages"], count + 1
         assert chain(FORMAT, [*map(said, messages)]) == chain(OpenAIChatFormat(), messages)
     assert count > 20

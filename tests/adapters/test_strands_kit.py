@@ -84,6 +84,9 @@ class NamesTheLimit:
         return self.provider.conversation(key, window=window, answers=answers, wording="anthropic")
 
 
+@pytest.mark.filterwarnings(
+    "ignore::pytest.PytestUnraisableExceptionWarning"
+)  # Strands leaves streams of Responses open
 @crossed(fact=ADAPTER_FACTS, kind=["openai", "anthropic", "bedrock", "google", "responses"])
 def test_the_adapter_has_every_fact(fact: AdapterFact, kind: str, provider: LoopbackProvider) -> None:
     check_adapter(Harness(provider, kind), NamesTheLimit(provider) if kind == "bedrock" else provider, fact)

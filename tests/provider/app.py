@@ -110,6 +110,8 @@ class HttpServer:
         config = uvicorn.Config(
             Starlette(routes=routes),
             log_config=None,
+            access_log=False,
+            proxy_headers=False,
             lifespan="off",
             ws="none",
             loop="asyncio",
