@@ -12,8 +12,8 @@ REFUSALS = {BINDING: 0, HIDDEN: 1}
 """The number of refused requests of a whole conversation, by model."""
 WINDOW = 8_192
 SETTINGS = CompactionSettings(keep_recent_tokens=2_000)
-RESULT = "a line of the part that was read\n" * 160
-STEPS = 6
+RESULT = "a line of the part that was read\n" * 100
+STEPS = 10
 """Tool steps of one turn: more than the window."""
 TURNS = ("Read the first parts.", "Read the other parts.")
 
