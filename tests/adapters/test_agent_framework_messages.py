@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 from agent_framework import Content, Message
 from compaction_adapters.agent_framework import AgentFrameworkFormat
+from compaction_adapters.agent_framework.models import usage_of
 
+from compaction_hooks import Usage
 from compaction_hooks.errors import ConfigurationError, FormatError
 from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat
 from compaction_hooks.messages import Media
@@ -16,6 +18,7 @@ from compaction_hooks.repair import INTERRUPTED, repaired
 from compaction_hooks.testing import check_format
 from tests.adapters.repair_dialects import Calls, check_broken_histories, check_same_chain, check_whole_histories
 from tests.adapters.same_chain import CONVERSATIONS, HOSTED, chain
+from tests.cases import folded
 from tests.data import needs_data, sessions
 from tests.repairs import Dialect
 
@@ -162,3 +165,45 @@ def test_a_call_without_a_result_is_answered_as_failed() -> None:
     made = repaired(messages, FORMAT)[2]
     (result,) = made.contents
     assert (made.role, result.call_id, result.result, result.exception) == ("tool", "a", INTERRUPTED, INTERRUPTED)
+
+
+def test_user_messages_in_a_row_are_merged() -> None:
+    view = [Message("user", ["a", IMAGE]), Message("user", ["b"]), Message("user", ["c"]), Message("assistant", ["d"])]
+    merged = FORMAT.merge(view)
+    assert [[one.text or one.type for one in message.contents] for message in merged] == [["a", "uri", "b\n\nc"], ["d"]]
+    assert [message.text for message in view[1:3]] == ["b", "c"]
+    apart = [view[0], Message("tool", RESULTS), view[1]]
+    assert FORMAT.merge(apart) is apart
+
+
+USAGES: dict[str, tuple[dict[str, int], Usage | None]] = {
+    "openai counts cached tokens inside": (
+        {
+            "input_token_count": 90,
+            "output_token_count": 5,
+            "cache_read_input_token_count": 80,
+            "openai.cached_tokens": 80,
+        },
+        Usage(input_tokens=90, output_tokens=5, cache_read_tokens=80),
+    ),
+    "anthropic does not": (
+        {
+            "input_token_count": 90,
+            "output_token_count": 5,
+            "cache_read_input_token_count": 80,
+            "cache_creation_input_token_count": 7,
+            "anthropic.cache_read_input_tokens": 80,
+        },
+        Usage(input_tokens=177, output_tokens=5, cache_read_tokens=80, cache_write_tokens=7),
+    ),
+    "more cached than counted": (
+        {"input_token_count": 3, "cache_read_input_token_count": 80},
+        Usage(input_tokens=83, cache_read_tokens=80),
+    ),
+    "nothing counted": ({"output_token_count": 5}, None),
+}
+
+
+@folded("details, usage", USAGES)
+def test_usage(details: dict[str, int], usage: Usage | None) -> None:
+    assert usage_of(details) == usage
