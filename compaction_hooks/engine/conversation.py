@@ -309,11 +309,17 @@ class Conversation(Generic[M]):
         self.records.active_id = record.id if record else None
         return history, record
 
+    def check_shown(self, snapshot: Snapshot[M]) -> bool:
+        """Read the messages in a view again, the pins among them; return whether they are unchanged."""
+        start = first_uncovered(snapshot.history, snapshot.record) if snapshot.record else 0
+        pinned = snapshot.projection.reused
+        return all(self.verify(snapshot, host, host + 1) for host in pinned) and self.verify(snapshot, start)
+
     def check_covered(self, snapshot: Snapshot[M], count: int) -> bool:
         """Read so many of the messages that the active record covers again, in turn; return whether they are unchanged.
 
         All of them would cost the more, the longer the conversation is. A change is noticed after at most as many further
-        compactions as were made before.
+        compactions as were made before; in a message that the view shows, by `check_shown` of the next one.
         """
         history, record = snapshot.history, snapshot.record
         covered = first_uncovered(history, record) if record else 0
