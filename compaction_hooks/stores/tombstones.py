@@ -6,7 +6,7 @@ A tombstone lies among the records of its conversation, under an id of its own, 
 from __future__ import annotations
 
 import json
-import secrets
+import os
 from datetime import datetime
 from typing import Final, NamedTuple
 
@@ -17,7 +17,7 @@ _START: Final = f'{{"id": "{TOMBSTONE_PREFIX}'
 
 
 class Tombstone(NamedTuple):
-    """Says that a conversation was forgotten.
+    """The entry of a forgotten conversation.
 
     Attributes:
         id: Another one for each time that a conversation is forgotten.
@@ -34,7 +34,7 @@ class Tombstone(NamedTuple):
 
 def make_tombstone(now: datetime) -> Tombstone:
     """Return the tombstone of a conversation that is forgotten now."""
-    return Tombstone(f"{TOMBSTONE_PREFIX}{secrets.token_hex(12)}", format_time(now))
+    return Tombstone(f"{TOMBSTONE_PREFIX}{os.urandom(12).hex()}", format_time(now))
 
 
 def read_tombstone(stored: object) -> Tombstone | None:

@@ -14,7 +14,7 @@ from compaction_hooks import CompactionSession, SummaryRequest
 from compaction_hooks.runtime.effects import Instant
 from compaction_hooks.stores import KeyValueStore, MemoryStore, SQLiteStore, is_tombstone
 from tests.cases import crossed
-from tests.conversations import Chat, Controller, controller, system, talk, texts
+from tests.conversations import Chat, Controller, Scripted, controller, system, talk, texts
 from tests.stores.test_stores_key_value import AsyncFolders, Listed
 
 ID = "user-7/thread"
@@ -80,8 +80,8 @@ class Stage:
         self.other = self.work(store)
         self._way = way
 
-    def work(self, store: Any, summarizer: Any = lambda _: SECRET) -> Controller:
-        return controller(100_000, summarizer=summarizer, store=store, clock=self.clock)
+    def work(self, store: Any, summarizer: Any = None) -> Controller:
+        return controller(100_000, summarizer=summarizer or Scripted(SECRET), store=store, clock=self.clock)
 
     def forget(self, hooks: Controller) -> None:
         if self._way == "id":
