@@ -55,6 +55,7 @@ class Attempt(Generic[M]):
         order: Order,
     ) -> None:
         self._conversation = conversation
+        self._queue = conversation.queue
         self._cooldown = copy(conversation.cooldown) if order.is_preview else conversation.cooldown
         self._call = call
         self._snapshot = snapshot
@@ -265,8 +266,8 @@ class Attempt(Generic[M]):
         made = candidate.complete_record(conversation.export_calibration(self._snapshot.model))
         if self._order.is_preview:
             return (yield from self._preview(candidate, made, start))
-        if made.parent in conversation.records.undone:
-            # Its parent was undone meanwhile.
+        if made.parent in conversation.records.undone or conversation.queue is not self._queue:
+            # Its parent was undone meanwhile, or the conversation was forgotten and has begun anew.
             self._snapshot = self._take_snapshot()
             self.is_outdated = not self._snapshot.fits_window
             return (yield from self._skip(start, CompactionOutcome.NO_GAIN, "undone"))

@@ -5,6 +5,7 @@
 3. A record is active because it is true of the list last read. An undo, a foreign record and a changed message end that.
 4. What must outlive the process (a record, a pin, an undo, a note) is queued for the store by the step that changes it.
 5. Records, sizes, cooldown and reasoning have owners (`records`, `sizes`, `cooldown`, `reasoning`), which hold their rules.
+6. If another worker forgot the conversation, it begins anew here, but for its format and the host's functions.
 """
 
 from __future__ import annotations
@@ -87,6 +88,7 @@ class Conversation(Generic[M]):
     """The state of one conversation.
 
     Attributes:
+        begun_at: When its state began, as `format_time` writes it.
         format: How its messages are written.
         estimator: Sizes them, and learns the sizes of media.
         running: The compaction under way, or None.
@@ -101,28 +103,47 @@ class Conversation(Generic[M]):
         listing: What recall last read of the list; None before its first use.
     """
 
-    def __init__(self, id: str, format: MessageFormat[M] | None, estimator: LearnedMedia, queue: StoreQueue) -> None:
+    def __init__(
+        self, id: str, begun_at: str, format: MessageFormat[M] | None, estimator: LearnedMedia, queue: StoreQueue
+    ) -> None:
         self.id = id
+        self.begun_at = begun_at
         # Without a format M is the dicts of providers.
         self.format = as_format(format or cast("MessageFormat[M]", GUESSED_FORMAT))
         self.estimator = estimator
-        self.queue = queue
         self.lock = threading.RLock()
 
+        self.running: RunningCompaction | None = None
+        self.called_at: float | None = None
+        self.host_files: Callable[[], FileOperations] | None = None
+        self.server_compaction: str | None = None
+        self.has_recall = False
+        self._begin(queue)
+
+    def _begin(self, queue: StoreQueue) -> None:
+        """Begin with nothing known of the conversation."""
+        self.queue = queue
         self.history: History[M] | None = None
         self.records = Records()
         self.sizes = Sizes()
         self.cooldown = Cooldown()
         self.reasoning = ReasoningState()
-        self.running: RunningCompaction | None = None
         self.newest_view: LastSent[M] | None = None
         self.projected: Projected[M] | None = None
-        self.called_at: float | None = None
         self.summary_usage = Usage(input_tokens=0)
-        self.host_files: Callable[[], FileOperations] | None = None
-        self.server_compaction: str | None = None
-        self.has_recall = False
         self.listing: Listing[M] | None = None
+
+    @property
+    def is_blank(self) -> bool:
+        """Whether there is nothing here that a store may get: no record, no change, no compaction under way."""
+        return not (self.records.all or self.records.undone or self.queue.unwritten or self.running)
+
+    def begin_anew(self) -> None:
+        """Discard what is known of the conversation: another worker forgot it. A write under way is taken out again."""
+        queue = StoreQueue(has_store=True)
+        queue.heard = self.queue.heard
+        self.queue.state = "none"
+        self._begin(queue)
 
     @property
     def reader(self) -> HistoryReader[M]:

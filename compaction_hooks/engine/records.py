@@ -197,32 +197,40 @@ class StoreQueue:
     """The changes of one conversation that wait for its store, and the store's known state.
 
     Attributes:
-        state: "none": there is no store, or the conversation was forgotten, so that calls under way write nothing more; "unread":
-            its records were never loaded; "stale": another worker may have added some since; else "loaded".
+        state: "none": there is no store, or the conversation was forgotten, so that calls under way write nothing more;
+            "forgotten": another worker forgot it during a compaction, which writes nothing more; "unread": its records were never
+            loaded; "stale": another worker may have added some since; else "loaded".
         stored: Ids of records that the store held, each with whether it still held it at the last load.
         unwritten: Changes to write, oldest first: the id of a record, and its text, or None to remove it.
         is_writing: Whether a caller is writing them.
-        cooldown_until: When a store that failed may be called again, in monotonic seconds.
+        cooldown_until: When a store that failed may be called again, in monotonic seconds; 0 once it was read after that.
+        heard: Ids of the tombstones that the store showed.
         unreadable: Digests of the unreadable stored texts that were reported.
     """
 
     def __init__(self, *, has_store: bool) -> None:
-        self.state: Literal["none", "unread", "stale", "loaded"] = "unread" if has_store else "none"
+        self.state: Literal["none", "forgotten", "unread", "stale", "loaded"] = "unread" if has_store else "none"
         self.stored: dict[str, bool] = {}
         self.unwritten: list[tuple[str, str | None]] = []
         self.is_writing = False
         self.cooldown_until = 0.0
+        self.heard: set[str] = set()
         self.unreadable: set[str] = set()
 
     @property
     def has_store(self) -> bool:
         """Whether there is a store; without one nothing waits, and all records are loaded."""
-        return self.state != "none"
+        return self.state not in ("none", "forgotten")
 
     @property
     def is_loaded(self) -> bool:
         """Whether the records were loaded, and no other worker can have added any since."""
-        return self.state in ("none", "loaded")
+        return self.state == "loaded" or not self.has_store
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether the store failed, and was not read since."""
+        return self.cooldown_until > 0
 
     def save(self, record: CompactionRecord) -> None:
         """Queue a record to be saved."""

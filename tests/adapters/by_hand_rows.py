@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from compaction_adapters.kit import Flow, Twin, run, run_async
 
 from compaction_hooks.events import CompactionEvent, CompactionFinished
-from compaction_hooks.stores import SQLiteStore
+from compaction_hooks.stores import SQLiteStore, is_tombstone
 from tests.provider import Side
 
 ID = "thread"
@@ -70,7 +70,7 @@ def _rows(path: Path, side: Side, new_process: NewProcess, message: Any) -> Flow
     def process() -> Iterator[tuple[Process, Callable[[], int]]]:
         with SQLiteStore(path) as store:
             made = new_process(store=store, on_event=events.append)
-            yield made, lambda: len(store.load(ID))
+            yield made, lambda: sum(not is_tombstone(text) for text in store.load(ID))
 
     with process() as (first, count_rows):
         yield first.run
