@@ -47,8 +47,8 @@ class _Paid(NamedTuple):
 
     def begins(self, history: History[M]) -> bool:
         """Return whether another list begins with this one."""
-        is_longer = self.place < history.piece_count and history.digest_before(self.run) == self.digest
-        return is_longer and message_digest(history.piece(self.place).message) == self.last
+        begins_alike = self.place < history.piece_count and history.digest_before(self.run) == self.digest
+        return begins_alike and message_digest(history.piece(self.place).message) == self.last
 
 
 _PAID: Final[deque[_Paid]] = deque(maxlen=64)
