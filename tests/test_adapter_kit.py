@@ -18,9 +18,10 @@ from compaction_adapters.kit import (
     run_async,
     settings_from,
     summary_of,
+    with_reasoning_room,
 )
 
-from compaction_hooks import CompactionController, CompactionSettings, Message, Summary, SummaryRequest
+from compaction_hooks import CompactionController, CompactionSettings, Message, Summary, SummaryRequest, Usage
 from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.messages import Text, ToolCall
@@ -104,6 +105,39 @@ def test_the_call_of_a_tool_refuses_a_summary() -> None:
     read = summary_of(Message(role="assistant", parts=(Text("text"), ToolCall("1", "read", "{}"))), "tool_calls")
     assert (read.text, read.finish_reason) == ("text", "tool_calls")
     assert [call["name"] for call in read.tool_calls] == ["read"]
+
+
+OUTPUT_CAP = ValueError("max_tokens is too large: 12288. This model supports at most 4096 completion tokens.")
+
+
+@folded(
+    "error, limits",
+    {
+        "none": (None, [12_288]),
+        "it may not write as much": (OUTPUT_CAP, [12_288, 4_096]),
+        "another": (ValueError("The server had an error"), [12_288]),
+    },
+)
+async def test_a_model_is_asked_with_room_for_reasoning_unless_it_refuses(
+    error: ValueError | None, limits: list[int]
+) -> None:
+    asked: list[int] = []
+
+    async def ask(request: SummaryRequest, limit: int) -> Summary:
+        asked.append(limit)
+        if error is not None and limit > 4_096:
+            raise error
+        return summary_of(Message(role="assistant", parts=(Text("- kept"),)), None, limit=limit)
+
+    hooks = controller(200_000, summarizer=with_reasoning_room(ask))
+    result = await hooks.compact([system(), *talk(20)], keep_recent_tokens=300)
+    assert (result.record is not None, asked) == (error in (None, OUTPUT_CAP), limits)
+
+
+@folded("tokens, ending", [(899, "stop"), (900, "length")])
+def test_an_answer_that_uses_up_its_limit_was_cut_off(tokens: int, ending: str) -> None:
+    answer = Message(role="assistant", parts=(Text("text"),), usage=Usage(input_tokens=9, output_tokens=tokens))
+    assert summary_of(answer, "stop", limit=900).finish_reason == ending
 
 
 def adapt(controller: Any = None, *, session_id: str | None = None, **keywords: Any) -> CompactionController[Any]:

@@ -282,14 +282,14 @@ class Attempt(Generic[M]):
         until = int(made.tokens_after * (1 + MINIMUM_GROWTH_RATIO))
         conversation.cooldown.pause = Pause(until, "no progress", self._budget.window)
 
-        snapshot = self._take_snapshot()
+        snapshot, is_first_list = self._take_snapshot(), conversation.last_sent is None
         view = self._hand_out(snapshot, is_by_hand=self._is_manual)
         if conversation.queue.has_store:
             conversation.queue.save(made)
             conversation.queue.state = "stale"  # another worker may have made one too: the next call loads again
             yield from write(conversation)
-        elif made.usage and made.usage.input_tokens and made.parent is None and not conversation.records.undone:
-            warn_if_paid_again(snapshot.history, made)
+        elif is_first_list and made.parent is None and made.usage and made.usage.input_tokens:
+            warn_if_paid_again(snapshot.history)
 
         record = snapshot.record  # another worker's, if it covers the same messages and takes precedence
         if record is None or (record is not made and snapshot.tokens > self._budget.trigger):

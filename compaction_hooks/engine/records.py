@@ -12,9 +12,10 @@ import logging
 from collections import deque
 from collections.abc import Iterable, Set
 from dataclasses import replace
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from compaction_hooks.history import History, OwnTexts
+from compaction_hooks.history.digests import message_digest
 from compaction_hooks.messages import M
 from compaction_hooks.native import Issuer
 from compaction_hooks.view import CompactionReason
@@ -29,18 +30,44 @@ from compaction_hooks.view.record import (
     undo_note,
 )
 
-_PAID: Final[deque[tuple[int, str]]] = deque(maxlen=64)
-"""Runs that the last first summaries without a store covered, and their digest, for all conversations of this process."""
+
+class _Paid(NamedTuple):
+    """A list that a session got as a whole, and paid a summary for.
+
+    Attributes:
+        digest: Of all before its last run.
+        place: That of its last piece.
+        last: The digest of this piece.
+    """
+
+    run: int
+    digest: str | None
+    place: int
+    last: str
+
+    def begins(self, history: History[M]) -> bool:
+        """Return whether another list begins with this one."""
+        begins_alike = self.place < history.piece_count and history.digest_before(self.run) == self.digest
+        return begins_alike and message_digest(history.piece(self.place).message) == self.last
 
 
-def warn_if_paid_again(history: History[M], record: CompactionRecord) -> None:
-    """Warn of a first summary by a model, kept in no store, if one of the same messages was made before."""
-    if any(history.digest_before(runs) == digest for runs, digest in tuple(_PAID)):
+_PAID: Final[deque[_Paid]] = deque(maxlen=64)
+"""The last of these lists, for all conversations of this process."""
+
+
+def warn_if_paid_again(history: History[M]) -> None:
+    """Warn of a summary by a model, for the first list of a session without a store, if one was paid for its beginning before.
+
+    A conversation that grew in its session lost no record: forks of it, and a replay, are no mistake. Nor is a fork that leaves
+    the earlier list before its end.
+    """
+    if any(paid.begins(history) for paid in tuple(_PAID)):
         logging.getLogger("compaction_hooks").warning(
             "a model summarized a conversation once more, because the record of its earlier summary was lost: keep one controller, "
             "and give all requests of a conversation the same id; several processes need a store, as in store=SQLiteStore(...)"
         )
-    _PAID.append((record.covered_runs, record.covered_digest))
+    run, place = history.run_count - 1, history.piece_count - 1
+    _PAID.append(_Paid(run, history.digest_before(run), place, message_digest(history.piece(place).message)))
 
 
 class Records:

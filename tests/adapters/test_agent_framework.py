@@ -21,7 +21,7 @@ from pydantic import BaseModel
 
 from compaction_hooks import CompactionSettings, CompactionSkipped, ConfigurationError, ContextOverflowError, Usage
 from compaction_hooks.events import CompactionEvent, CompactionFinished
-from tests.adapters import server_compaction
+from tests.adapters import server_compaction, summary_answers
 from tests.adapters.agent_framework_stage import (
     APIS,
     HAS_ANTHROPIC,
@@ -377,6 +377,11 @@ async def test_a_summarizer_of_another_client(stage: Stage) -> None:
     assert [request.body["model"] for request in writer.requests] == ["small"]
     assert writer.requests[0].is_summary
     assert [request.is_summary for request in model.requests] == [False]
+
+
+@pytest.mark.parametrize("api", APIS)
+async def test_an_answer_that_is_no_summary_is_refused_and_reasoning_has_room(stage: Stage, api: str) -> None:
+    await summary_answers.check(stage.side(window=200_000), summarizer(stage.client(api)))
 
 
 def test_bad_arguments_are_named() -> None:

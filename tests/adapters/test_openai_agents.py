@@ -32,7 +32,7 @@ from compaction_hooks import CompactionController, CompactionSettings, ContextOv
 from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.events import CompactionEvent, CompactionFinished
 from compaction_hooks.formats import OpenAIChatFormat, OpenAIResponsesFormat
-from tests.adapters import server_compaction
+from tests.adapters import server_compaction, summary_answers
 from tests.adapters.openai_agents_stage import Stage
 from tests.adapters.same_chain import chain
 from tests.adapters.stage import SECRET, WINDOW, CountingSummarizer
@@ -276,6 +276,12 @@ async def test_another_model_writes_the_summaries(stage: Stage) -> None:
     assert [request.is_summary for request in other.requests] != []
     assert {request.body["model"] for request in other.requests} == {"small"}
     assert not any(request.is_summary for request in side.requests)
+
+
+@pytest.mark.parametrize("api", ["chat", "responses"])
+async def test_an_answer_that_is_no_summary_is_refused_and_reasoning_has_room(stage: Stage, api: str) -> None:
+    side, writer = stage.side(window=200_000), summarizer(getattr(stage, api)())
+    await summary_answers.check(side, writer, tells_ending=api == "responses")
 
 
 # -- one chain

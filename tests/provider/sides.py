@@ -72,7 +72,8 @@ class Received:
     @property
     def max_tokens(self) -> int:
         """The caller's limit for the answer; 0 if there is none."""
-        return int(self.body.get("max_completion_tokens") or self.body.get("max_tokens") or 0)
+        names = ("max_completion_tokens", "max_output_tokens", "max_tokens")
+        return int(next(filter(None, map(self.body.get, names)), 0))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

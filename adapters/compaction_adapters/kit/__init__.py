@@ -10,6 +10,7 @@
     PartsFormat             the writing half of a message format: a subclass reads, and changes one part
     tool_schema, positive   a tool and a limit, as the options of a call take them
     asker, summary_of       ask a model for a summary, sync or async as the caller is, and read the answer
+    with_reasoning_room     ask an async model for a summary, with room for its reasoning
     ask_client              the same by a provider's client, sync or async as the client is; `REASONING_TOKENS` of its answer
     NativeSummaries         a summarizer by a provider's own compaction; `address_of` a client; for Anthropic the models, the
                             header (`ANTHROPIC_BETA`), the limit (`NATIVE_TOKENS`), the option, and the reading of its answer;
@@ -52,7 +53,7 @@ from compaction_adapters.kit.openings import opening_key
 from compaction_adapters.kit.options import positive, tool_schema
 from compaction_adapters.kit.parts import PartsFormat, Pieces
 from compaction_adapters.kit.sessions import Sessions
-from compaction_adapters.kit.summaries import REASONING_TOKENS, ask_client, asker, summary_of
+from compaction_adapters.kit.summaries import REASONING_TOKENS, ask_client, asker, summary_of, with_reasoning_room
 from compaction_adapters.kit.twins import Flow, Twin, TwinMethods, awaited, blocking, run, run_async, run_in_loop
 
 __all__ = [
@@ -98,4 +99,5 @@ __all__ = [
     "summary_of",
     "tool_schema",
     "with_changes",
+    "with_reasoning_room",
 ]

@@ -14,6 +14,7 @@ from agents.tool_context import ToolContext
 
 from compaction_adapters.kit import ControllerKeywords, Flow, ModelCalls, run_async, run_in_loop
 from compaction_adapters.openai_agents.models import (
+    FORMAT,
     CompactingModel,
     Item,
     ModelCall,
@@ -23,7 +24,6 @@ from compaction_adapters.openai_agents.models import (
 )
 from compaction_hooks import CompactionController
 from compaction_hooks.errors import ConfigurationError
-from compaction_hooks.formats import OpenAIResponsesFormat
 from compaction_hooks.recall import RecallTool
 
 R = TypeVar("R")
@@ -68,7 +68,7 @@ class CompactionModelProvider(ModelCalls[Item], ModelProvider):
         provider: ModelProvider | None = None,
         **keywords: Unpack[ControllerKeywords],
     ) -> None:
-        super().__init__(controller, keywords, OpenAIResponsesFormat())
+        super().__init__(controller, keywords, FORMAT)
         self._provider = provider or MultiProvider()
 
     def run_config(self, session: Session | str | None = None, **fields: Any) -> RunConfig:

@@ -36,6 +36,7 @@ from compaction_adapters.kit import (
     run_in_loop,
     settings_from,
     status_of,
+    with_reasoning_room,
 )
 from compaction_adapters.pydantic_ai.messages import PydanticAIFormat, usage_of
 from compaction_adapters.pydantic_ai.models import (
@@ -367,10 +368,10 @@ class Compaction(ByHand[ModelMessage, Sessions[ModelMessage]], AbstractCapabilit
     def _make_asker(self, model: object) -> Summarizer | None:
         """Return a summarizer that asks the model given as `summarizer`, else this one if it writes text; None without any."""
 
-        async def ask(asked: SummaryRequest) -> Summary:
-            return await self._summarize(current_run(model), asked.system, asked.prompt, asked.max_tokens)
+        async def ask(asked: SummaryRequest, limit: int) -> Summary:
+            return await self._summarize(current_run(model), asked.system, asked.prompt, limit)
 
-        return ask if self._asked is not None or writes_text(model) else None
+        return with_reasoning_room(ask) if self._asked is not None or writes_text(model) else None
 
     @durable_operation("summarize")
     async def _summarize(self, ctx: RunContext[AgentDepsT], system: str, prompt: str, max_tokens: int) -> Summary:

@@ -40,6 +40,7 @@ from compaction_adapters.kit import (
     read_block,
     summary_of,
     tool_schema,
+    with_reasoning_room,
 )
 from compaction_adapters.pydantic_ai.messages import PydanticAIFormat, counts_of
 from compaction_hooks import (
@@ -292,10 +293,10 @@ def summarizer(model: Model[Any] | str) -> Summarizer:
     """
     check_writer(model)
 
-    async def ask(request: SummaryRequest) -> Summary:
-        return await ask_model(model, current_run(model), request.system, request.prompt, request.max_tokens)
+    async def ask(request: SummaryRequest, limit: int) -> Summary:
+        return await ask_model(model, current_run(model), request.system, request.prompt, limit)
 
-    return ask
+    return with_reasoning_room(ask)
 
 
 def check_writer(model: Model[Any] | str) -> None:
@@ -347,7 +348,7 @@ async def ask_model(
         usage_limits=_limits(run),
         conversation_id=run.conversation_id,
     )
-    return summary_of(PydanticAIFormat().read(result.response)[0], result.response.finish_reason)
+    return summary_of(PydanticAIFormat().read(result.response)[0], result.response.finish_reason, limit=max_tokens)
 
 
 def _limits(run: RunContext[Any]) -> UsageLimits:
