@@ -32,8 +32,10 @@ class Process(NamedTuple):
     place: tuple[Any, ...]
 
     def do(self, name: str, *before: Any, after: tuple[Any, ...] = (), **options: Any) -> Twin:
-        forms = (getattr(self.adapter, f"{name}_sync"), getattr(self.adapter, name))
-        return Twin(*forms, *before, *self.place, *after, **options)
+        return self.call(name, *before, *self.place, *after, **options)
+
+    def call(self, name: str, *arguments: Any, **options: Any) -> Twin:
+        return Twin(getattr(self.adapter, f"{name}_sync"), getattr(self.adapter, name), *arguments, **options)
 
 
 NewProcess = Callable[..., Process]
@@ -47,7 +49,7 @@ async def check_rows(
     message: Any,
     around_sync: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext,
 ) -> None:
-    """Compact, pin, load, undo and forget, by processes of their own.
+    """Compact, pin, load, undo and forget, by processes of their own; the last forgets all conversations with a prefix, too.
 
     Args:
         message: One of the conversation, for the pin.
@@ -92,6 +94,10 @@ def _rows(path: Path, side: Side, new_process: NewProcess, message: Any) -> Flow
         assert count_rows() == 0
         session = yield third.do("load")
         assert session.export_records() == []
+        third.adapter.controller.session(ID).pin(message)
+        assert count_rows() == 1
+        assert (yield third.call("forget_prefix", ID[:-1])) == [ID]
+        assert count_rows() == 0
 
 
 def awaited(function: Callable[[], Awaitable[object]]) -> Twin:

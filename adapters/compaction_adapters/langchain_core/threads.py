@@ -3,29 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Generic, TypeVar, Unpack, cast
+from typing import Any, TypeVar, Unpack, cast
 
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
 
-from compaction_adapters.kit import Flow, Twin, TwinMethods, awaited, blocking
+from compaction_adapters.kit import ControllerMethods, Flow, Twin, awaited, blocking
 from compaction_adapters.langchain_core.conversations import Conversation, Conversations, Records
 from compaction_adapters.langchain_core.tasks import NAMESPACE_SEPARATOR, Task
-from compaction_hooks import CallOptions, CompactionController, CompactionRecord, CompactionResult, CompactionSession
+from compaction_hooks import CallOptions, CompactionRecord, CompactionResult, CompactionSession
 from compaction_hooks.errors import ConfigurationError
 
 S = TypeVar("S", bound=Conversations)
 
 
-class ThreadMethods(TwinMethods, Generic[S]):
+class ThreadMethods(ControllerMethods[S]):
     """Manual changes to a thread of a graph that is compiled with a checkpointer.
 
     `graph` is the compiled graph (an agent of LangChain is one), `config` names the thread, `{"configurable": {"thread_id": ...}}`.
     Records are written to the thread with `update_state`, so that the next process has them, with a store or without.
+    `forget_prefix` is without a graph: it leaves the checkpoints, and the records in them.
     """
 
-    controller: CompactionController[Any]
-    _sessions: S
     _messages_key: str
     """The state's key for messages."""
 
