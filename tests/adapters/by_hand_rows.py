@@ -76,19 +76,23 @@ def _rows(path: Path, side: Side, new_process: NewProcess, message: Any) -> Flow
 
     with process() as (first, count_rows):
         yield first.run
-        is_graph = not first.messages()
-        before = () if is_graph else (first.messages(),)
+        is_graph, whole = not first.messages(), first.messages()
+        before = () if is_graph else (whole,)
         yield first.do("compact", *before)
         assert side.requests[-1].is_summary  # by the model of the last call
-        assert [event.reason for event in events if isinstance(event, CompactionFinished)] == ["manual"]
+        (finished,) = [event for event in events if isinstance(event, CompactionFinished)]
+        assert finished.reason == "manual"
         assert count_rows() == 1
     with process() as (second, count_rows):
+        state = (yield second.do("load") if is_graph else second.do("load", messages=whole)).state()
+        assert 0 < state.context_tokens < finished.tokens_before
+        assert state.compaction_count == 1
         yield second.do("pin", after=(message,)) if is_graph else second.do("pin", message)
         assert count_rows() == 2
         assert (yield second.do("undo")).reason == "manual"
         session = yield second.do("load")
         assert session.history() == []
-        assert count_rows() >= 2
+        assert count_rows() == 1  # the pin
     with process() as (third, count_rows):
         yield third.do("forget")
         assert count_rows() == 0

@@ -55,13 +55,28 @@ class ByHand(ControllerMethods[S], Generic[N, S]):
     """Whether an id may have several lists: of agents that are another one's tools, or that begin anew in each call."""
 
     @awaited
-    def load(self, conversation_id: str | None = None) -> Flow[CompactionSession[N]]:
+    def load(
+        self,
+        conversation_id: str | None = None,
+        messages: Sequence[N] | None = None,
+        **options: Unpack[CallOptions],
+    ) -> Flow[CompactionSession[N]]:
         """Return the session of a conversation, filled from the store: for `state()`, `history()`, `export_records()`.
+
+        Args:
+            messages: All messages of the conversation, so that `state()` knows its size before the first call in this process.
+                Never changed.
+            **options: See `CallOptions`: those of the next call, such as `model`, `system` and `tools`. Those left out are the
+                options of the last call, if this process made one.
 
         Raises:
             ConfigurationError: by this and all other methods, if there is no id and the adapter does not know the conversation.
         """
-        return (yield from self._load_session(conversation_id))
+        if messages is None:
+            return (yield from self._load_session(conversation_id))
+        session = self._session_of(conversation_id, messages)
+        yield Twin(session.load_sync, session.load, messages, **{**self._options_by_hand(session), **options})
+        return session
 
     @awaited
     def compact(

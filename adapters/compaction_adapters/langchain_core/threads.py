@@ -40,10 +40,16 @@ class ThreadMethods(ControllerMethods[S]):
     def load(self, graph: Any, config: RunnableConfig) -> Flow[CompactionSession[BaseMessage]]:
         """Return the thread's session, filled from its checkpoint: for `state()`, `history()`, `export_records()`.
 
+        `state()` has the size of the thread's messages before the first call in this process, without a system prompt and tools
+        that the adapter sees in calls only.
+
         Raises:
             ConfigurationError: the graph has no checkpointer, or `config` names no thread.
         """
-        return (yield from self._read_thread(graph, config)).session
+        thread = yield from self._read_thread(graph, config)
+        session, known = thread.session, self._thread_options(thread.session, config, {})
+        yield Twin(session.load_sync, session.load, thread.messages, **known)
+        return session
 
     @awaited
     def compact(
