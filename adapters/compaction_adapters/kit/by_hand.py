@@ -131,7 +131,8 @@ class ByHand(ControllerMethods[S], Generic[N, S]):
         process ran.
 
         Raises:
-            RecordError: the store failed; call it again.
+            RecordError: the store failed, call it again; or it has ids too long to tell whether they are of agents under this id,
+                which is then the only one that is forgotten.
         """
         controller, session = self.controller, self._find_session(conversation_id)
         for session_id in self._sessions.family(session):
