@@ -1,6 +1,7 @@
 """The kit of the adapters, without any framework."""
 
 import asyncio
+import itertools
 from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Any, cast
 
@@ -13,6 +14,8 @@ from compaction_adapters.kit import (
     Twin,
     asker,
     controller_from,
+    join_id,
+    opening_key,
     positive,
     run,
     run_async,
@@ -25,6 +28,7 @@ from compaction_hooks import CompactionController, CompactionSettings, Message, 
 from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.messages import Text, ToolCall
+from compaction_hooks.stores import MemoryStore, RecordStore
 from tests.cases import folded
 from tests.conversations import Scripted, controller, system, talk
 
@@ -266,6 +270,42 @@ async def test_lists_that_begin_otherwise_are_conversations_of_their_own() -> No
     unnamed = repr(hooks)
     await loop.say(None, [system("At 10 o'clock."), *inner])
     assert repr(hooks) == unnamed  # the time of day in a system prompt makes no other conversation
+
+
+class Unlisted:
+    """A store of the host's own that cannot list its conversations."""
+
+    def __init__(self) -> None:
+        self._inner = MemoryStore()
+        self.load, self.append, self.remove = self._inner.load, self._inner.append, self._inner.remove
+
+
+@pytest.mark.parametrize("knows", [True, False], ids=["the same process", "another process"])
+@pytest.mark.parametrize("make_store", [MemoryStore, Unlisted])
+async def test_to_forget_an_id_is_to_forget_its_tools_and_no_other_id(
+    make_store: Callable[[], RecordStore], knows: bool
+) -> None:
+    store, outer, inner = make_store(), talk(20), talk(20, first=50)
+    own = ["thread", f"thread%/%/{opening_key(OpenAIChatFormat(), inner)[:16]}"]
+    others = ["thread/notes", f"thread/{'0' * 32}", "thread-2"]
+    loop = Loop(hooks := controller(100_000, store=store))
+    assert loop.controller is hooks
+
+    for conversation_id, messages in (("thread", outer), ("thread", inner), *((one, outer) for one in others)):
+        await loop.say(conversation_id, messages)
+        await loop.compact(messages, conversation_id, keep_recent_tokens=300)
+    assert [one for one in (*own, *others) if store.load(one)] == [*own, *others]
+
+    await (loop if knows else Loop(controller(100_000, store=store))).forget("thread")
+    is_found = knows or make_store is MemoryStore
+    assert [one for one in (*own, *others) if store.load(one)] == [*([] if is_found else own[1:]), *others]
+
+
+def test_other_parts_make_another_id() -> None:
+    words = ["", "alice", "alice/work", "work", "%", "%/", "alice%25/", "25/work"]
+    named = {tuple(parts) for count in (1, 2, 3) for parts in itertools.product(words, repeat=count) if parts[-1]}
+    assert len({join_id(*parts) for parts in named}) == len(named)
+    assert join_id("alice/work", "1", "", "") == "alice/work%/1"
 
 
 @pytest.mark.parametrize(

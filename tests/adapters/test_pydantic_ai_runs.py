@@ -245,7 +245,7 @@ async def test_a_finished_run_is_not_kept_for_a_compaction_between_runs() -> Non
 
 
 async def test_messages_that_name_no_conversation_are_refused_between_runs() -> None:
-    with pytest.raises(ConfigurationError, match=r"compaction\.session\(conversation_id\)"):
+    with pytest.raises(ConfigurationError, match=r'compact\(messages, "thread-1"\)'):
         await Compaction[None](context_window=WINDOW).compact(spoken(12))
 
 

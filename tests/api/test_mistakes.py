@@ -183,6 +183,8 @@ LANGCHAIN = {
     "CompactionMiddleware(window=8_000)": "did you mean context_window?",
     "CompactionMiddleware(trigger=0.8)": "trigger=0.8",
     "CompactionMiddleware('openai:gpt-5')": "the first argument must be a CompactionController, not str",
+    "CompactionMiddleware(model=print)": "model= must be a chat model that writes the summaries, or the name of one (a summarizer",
+    "CompactionMiddleware(model='unheard-of')": "The window needs no name: it is that of the model that the agent",
 }
 PYDANTIC_AI = {
     "hooks.transform_context_sync([ModelRequest.user_text_prompt('hi')])": "is read by compaction_adapters.pydantic_ai",
@@ -190,36 +192,44 @@ PYDANTIC_AI = {
     "Compaction(on_event='log')": "on_event='log' must be a callable that takes an event",
     "Compaction(summarizer='nope:gpt')": "'nope:gpt' names no provider that pydantic-ai knows: write it as \"openai:gpt-5-mini\"",
     "Compaction(8_000)": "the first argument must be a CompactionController, not int",
+    "Compaction(model=print)": "model= must be the name of the model whose context window applies, not builtin_function",
+    "Compaction().compact_sync([], focus='x')": 'name the conversation, compact(messages, "thread-1")',
     "Compaction(context_window='8k')": "context_window='8k' must be a whole number of tokens",
     "history_processor(window=8_000)": "history_processor got an unexpected argument window=8000: did you mean context_window?",
 }
 LITELLM = {
     "with_compaction(litellm.completion, window=8_000)": "with_compaction got an unexpected argument window=8000",
     "with_compaction(litellm.completion, sesion_id='a')": "did you mean session_id?",
+    "with_compaction(litellm.completion, model=print)": "a model that writes the summaries goes into summarizer=",
     "CompactionCallback(window=8_000)": "did you mean context_window?",
 }
 TINYAGENT = {
     "compaction_hook(window=8_000)": "compaction_hook got an unexpected argument window=8000: did you mean context_window?",
     "compaction_hook(8_000)": "the first argument must be a CompactionController, not int",
+    "compaction_hook(model=print)": "a model that writes the summaries goes into summarizer=",
 }
 OPENAI_AGENTS = {
     "CompactionModelProvider(window=8_000)": "did you mean context_window?",
     "CompactionModelProvider('gpt-5')": "the first argument must be a CompactionController, not str",
+    "CompactionModelProvider(model=print)": "a model that writes the summaries goes into summarizer=",
     "CompactionModelProvider().undo_sync()": "name the conversation by the id that its calls have",
 }
 GOOGLE_ADK = {
     "CompactionPlugin(window=8_000)": "did you mean context_window?",
     "CompactionPlugin('compaction')": "the first argument must be a CompactionController, not str",
+    "CompactionPlugin(model=print)": "a model that writes the summaries goes into summarizer=",
     "summarizer('no-such-model')": "give one of ADK's models, or a name that it knows",
 }
 STRANDS = {
     "CompactionConversationManager(window=8_000)": "did you mean context_window?",
     "CompactionConversationManager(40)": "the first argument must be a CompactionController, not int",
+    "CompactionConversationManager(model=print)": "a model that writes the summaries goes into summarizer=",
 }
 AGENT_FRAMEWORK = {
     "hooks.transform_context_sync(normalize_messages('hi'))": "is read by compaction_adapters.agent_framework",
     "CompactionMiddleware(window=8_000)": "did you mean context_window?",
     "CompactionMiddleware('gpt-5')": "the first argument must be a CompactionController, not str",
+    "CompactionMiddleware(model=print)": "a model that writes the summaries goes into summarizer=",
 }
 MISTAKES = {
     "compaction_hooks": CORE,

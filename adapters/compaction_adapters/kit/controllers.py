@@ -68,7 +68,8 @@ def controller_from(
 
     Raises:
         TypeError: a keyword is unknown.
-        ConfigurationError: both a controller and keywords are given; or a trigger is a ratio of a window that cannot become known.
+        ConfigurationError: both a controller and keywords are given; `model` is no name; or a trigger is a ratio of a window that
+            cannot become known.
     """
     if not keywords.keys() <= _NAMES:
         own = inspect.signature(taker).parameters.values()
@@ -79,6 +80,13 @@ def controller_from(
         raise ConfigurationError(
             f"the first argument must be a CompactionController, not {type(controller).__name__}; "
             "its settings go into keywords such as context_window=..."
+        )
+
+    model: Any = keywords.get("model")
+    if model is not None and not isinstance(model, str):
+        raise ConfigurationError(
+            f"model= must be the name of the model whose context window applies, not {type(model).__name__}; a model that writes "
+            "the summaries goes into summarizer=, as summarizer(...) of this adapter makes one"
         )
 
     chosen = _make_controller(format, **keywords) if controller is None else controller

@@ -100,12 +100,12 @@ class CompactionNode(ThreadMethods[NodeConversations], Runnable[Any, dict[str, A
         if controller is None and "model" in self._options:
             named["model"] = self._options.get("model")
         sees_model = self._pick_model is not None or self._options.get("context_window") is not None
-        self.controller = controller_from(controller, named, FORMAT, taker=type(self), sees_model=sees_model)
+        chosen = controller_from(controller, named, FORMAT, taker=type(self), sees_model=sees_model)
 
         self.schema = node_schema(messages_key)
         """Schema of the node's state, for a function around the node: `add_node(..., input_schema=node.schema)`."""
         self._messages_key, self._output_key, self._trim = messages_key, output_key, trim
-        self._sessions = NodeConversations(self.controller, messages_key, has_recall=recall, is_native=native)
+        self._sessions = NodeConversations(chosen, messages_key, has_recall=recall, is_native=native)
         self.tools: list[BaseTool] = [recall_tool(self._sessions, messages_key)] if recall else []
         """The recall tool, with `recall=True`."""
 

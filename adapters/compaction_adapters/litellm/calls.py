@@ -182,6 +182,8 @@ FORMAT: Final = LiteLLMFormat()
 class Conversations(ModelCalls[ChatMessage]):
     """The conversations of a function or a callback, by the id in its calls, or by `session_id=` if that is a text."""
 
+    _shares_ids = False
+
     def __init__(
         self,
         controller: CompactionController[Any] | None,
