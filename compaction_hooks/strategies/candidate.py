@@ -82,6 +82,7 @@ class Candidate(Generic[M]):
             self.stale,
             now.issuer,
             now.key.start,
+            unread=now.unread,
         )
 
     @cached_property

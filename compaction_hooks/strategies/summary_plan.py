@@ -321,16 +321,17 @@ def choose_cut(snapshot: Snapshot[M], goal: Goal[M]) -> Cut | None:
         render_summary("", file_tags="", continuation=True, covered=0, unseen=0, has_recall=snapshot.has_recall)
     )
     target, trigger = snapshot.room(budget.target) - wrapper, snapshot.room(budget.trigger)
+    kept = snapshot.kept_tokens()
 
     def stays(run: int) -> int:
         start = history.run_start(run)
-        return snapshot.tokens_above(start) + history.tokens(start)
+        return snapshot.tokens_above(start) + kept(start)
 
     def fits(run: int) -> bool:
         return stays(run) <= target - int(full * (1 + RENDERING_RATIO))
 
     keep = int(goal.keep_tokens / snapshot.ratio)
-    run = find_cut(history, after=snapshot.covered_runs, keep_tokens=keep, fits=fits)
+    run = find_cut(history, after=snapshot.covered_runs, keep_tokens=keep, size=kept, fits=fits)
     if run is None:
         return None
 
@@ -341,9 +342,7 @@ def choose_cut(snapshot: Snapshot[M], goal: Goal[M]) -> Cut | None:
             spare = int((spare + snapshot.room(budget.window) - trigger) * CRAMPED_RATIO)
 
     left = target - stays(run)
-    is_large_step = (
-        history.run_count - run <= 2 and history.tokens(history.run_start(run)) > budget.keep / snapshot.ratio
-    )
+    is_large_step = history.run_count - run <= 2 and kept(history.run_start(run)) > budget.keep / snapshot.ratio
     share = int(left * SUMMARY_LARGE_STEP_RATIO)
     if is_large_step and share >= MINIMUM_SUMMARY_TOKENS:
         follows_another = (
@@ -355,7 +354,9 @@ def choose_cut(snapshot: Snapshot[M], goal: Goal[M]) -> Cut | None:
     return Cut(run, allowance, fits(run))
 
 
-def find_cut(history: History[M], *, after: int, keep_tokens: int, fits: Callable[[int], bool]) -> int | None:
+def find_cut(
+    history: History[M], *, after: int, keep_tokens: int, size: Callable[[int], int], fits: Callable[[int], bool]
+) -> int | None:
     """Choose the first run to keep.
 
     Walk from the newest message back until `keep_tokens` is reached (inclusive), then forward to the next run that may begin a
@@ -366,13 +367,14 @@ def find_cut(history: History[M], *, after: int, keep_tokens: int, fits: Callabl
     Args:
         after: Runs that earlier records cover; the cut lies above them.
         keep_tokens: Tokens to keep, before calibration.
+        size: Returns the tokens of the messages from a piece on.
         fits: Whether the view that keeps everything from this run on is small enough; once true, true for later runs.
 
     Returns:
         The run; None if nothing can be summarized: no run above `after` may begin a context.
     """
     runs = range(max(after, history.runs_before_list) + 1, history.run_count)
-    newest = bisect_left(range(1, history.piece_count + 1), True, key=lambda piece: history.tokens(piece) < keep_tokens)
+    newest = next((piece for piece in reversed(range(history.piece_count + 1)) if size(piece) >= keep_tokens), 0)
     first = bisect_left(runs, newest, key=history.run_start)
 
     # Search only the kept messages: the covered ones may be many times more.
@@ -390,8 +392,8 @@ def find_cut(history: History[M], *, after: int, keep_tokens: int, fits: Callabl
         fitting,
     )
 
-    least = history.tokens(history.run_start(fitting)) * (1 - TURN_SLACK_RATIO)
-    nearby = (run for run in candidates if run >= fitting and history.tokens(history.run_start(run)) >= least)
+    least = size(history.run_start(fitting)) * (1 - TURN_SLACK_RATIO)
+    nearby = (run for run in candidates if run >= fitting and size(history.run_start(run)) >= least)
     return next((run for run in nearby if history.starts_turn(run)), fitting)
 
 
@@ -401,11 +403,12 @@ def _may_begin(history: History[M], run: int) -> bool:
     return history.is_boundary(run) and stop_reason not in ("aborted", "error")
 
 
-def turns_tokens(history: History[M], turns: int) -> int:
+def turns_tokens(snapshot: Snapshot[M], turns: int) -> int:
     """Return the tokens, before calibration, from the user's last turns on; 0 for no turns."""
     if not turns:
         return 0
 
+    history = snapshot.history
     roles = [piece.message.role for piece in history.pieces()]
     # Several messages in a row are one turn.
     begins = [index for index, role in enumerate(roles) if role == "user" and roles[index - 1 : index] != ["user"]]
@@ -415,4 +418,4 @@ def turns_tokens(history: History[M], turns: int) -> int:
     run = history.run_of(begins[-turns:][0])
     while run > history.runs_before_list and not history.is_boundary(run):  # the user spoke right after a tool's result
         run -= 1
-    return history.tokens(history.run_start(run))
+    return snapshot.kept_tokens()(history.run_start(run))

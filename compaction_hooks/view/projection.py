@@ -19,7 +19,7 @@ from compaction_hooks.reasoning import binds_reasoning
 from compaction_hooks.validity import needs_merging
 from compaction_hooks.view.head import Head, NativeStart, find_head, find_start, native_of, pin_pieces
 from compaction_hooks.view.parts import OF_A_REQUEST, Reduction, Rewritten, by_name, rewrite_parts
-from compaction_hooks.view.reasoning import NOT_STALE, StaleReasoning, stale_runs_of
+from compaction_hooks.view.reasoning import ALL_READ, NOT_STALE, StaleReasoning, UnreadReasoning, stale_runs_of
 from compaction_hooks.view.record import CompactionRecord, Pin, StaleRuns, collect_own_texts
 from compaction_hooks.view.texts import SUMMARY_MARKER
 
@@ -67,6 +67,7 @@ class Projection(NamedTuple, Generic[M]):
         is_settled: Whether the list holds all reduced parts and all stale reasoning; not if it was cut off before them, and may
             grow again.
         stale: The runs whose reasoning the view leaves out.
+        unread: The reasoning that the view shows and the provider ignores.
         moved_mark: The cache mark that the summary has from a message it covers, or None.
         native: The prefix with native items in place of the summary, or None. `prefix` has the summary, `prefix_tokens` the items.
         start: The provider's own summary in the list, or None.
@@ -84,6 +85,7 @@ class Projection(NamedTuple, Generic[M]):
     rewritten: Mapping[int, Rewritten[M]] = MappingProxyType({})
     is_settled: bool = True
     stale: StaleRuns = NOT_STALE
+    unread: UnreadReasoning = ALL_READ
     moved_mark: MovedMark[M] | None = None
     native: Sequence[M] | None = None
     start: NativeStart | None = None
@@ -253,6 +255,7 @@ def apply_record(
     issuer: Issuer | None = None,
     start: NativeStart | None = None,
     large: Iterable[Reduction] = (),
+    unread: UnreadReasoning = ALL_READ,
 ) -> Projection[M]:
     """Apply a record that is true of this history; None is the host's own list.
 
@@ -263,6 +266,7 @@ def apply_record(
         issuer: The API and the model whose native items are shown; the format can write them.
         start: The provider's own summary in the list at which the view begins, if it is newer than the record's; None without one.
         large: Reductions of results that are too large for any view, made of this history; those of the record take precedence.
+        unread: The reasoning that the provider ignores behind the record's summary.
     """
     large, reductions = tuple(large), record.reductions if record else ()
     if record is None and stale_runs == NOT_STALE and start is None and not large:
@@ -292,6 +296,8 @@ def apply_record(
     tokens = builder.tokens - saved.total()
     if start is not None and start.is_sent and start.is_newer(history, record) and not native:
         tokens = _tokens_from(history, start, tail_start, saved)
+    elif head.rendered:
+        tokens -= unread.weigh(history, (*pinned, *range(cut, history.piece_count)), estimate)
     return Projection(
         builder.messages,
         tail_start,
@@ -304,6 +310,7 @@ def apply_record(
         rewritten,
         is_settled,
         stale_runs,
+        unread,
         builder.moved_mark,
         builder.native_prefix,
         start,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Generic, NamedTuple
 
 from compaction_hooks.foreign import are_equal
@@ -17,7 +17,7 @@ from compaction_hooks.tokens.windows import Prices, find_prices
 from compaction_hooks.view.head import NativeStart, native_of, whole_step
 from compaction_hooks.view.parts import Reduction
 from compaction_hooks.view.projection import Projection
-from compaction_hooks.view.reasoning import NOT_STALE
+from compaction_hooks.view.reasoning import ALL_READ, NOT_STALE, UnreadReasoning, find_unread, spare_open_turn
 from compaction_hooks.view.record import CompactionRecord, StaleRuns
 
 
@@ -252,6 +252,31 @@ class Snapshot(NamedTuple, Generic[M]):
         if native is not None and native.is_sent and native_of(history.piece(native.piece).message).sealed:
             pieces.append(native.piece)
         return sum(history.piece(i).tokens for i in pieces if i < start)
+
+    @property
+    def unread(self) -> UnreadReasoning:
+        """The reasoning that a compaction made now leaves in the view, and the provider ignores there."""
+        if self.binds_reasoning:
+            return ALL_READ
+        return find_unread(self.history, self.history.run_count, self.model, self.format.provider)
+
+    def kept_tokens(self) -> Callable[[int], int]:
+        """Return a function that sizes the messages from a piece on, as they would be behind a new summary, before calibration.
+
+        Without reasoning that the view leaves out or the provider ignores there. Each piece is read once.
+        """
+        history, estimate = self.history, self.estimator.estimate_message_tokens
+        stale = StaleRuns(0, history.run_count if self.binds_reasoning else 0)
+        weightless = UnreadReasoning(spare_open_turn(stale, history, self.model).end) if stale.end else self.unread
+        ignored = [0]  # from the piece after the last on, and from each one before
+
+        def tokens(start: int) -> int:
+            while len(ignored) <= history.piece_count - start:
+                piece = history.piece_count - len(ignored)
+                ignored.append(ignored[-1] + weightless.weigh(history, (piece,), estimate))
+            return history.tokens(start) - ignored[history.piece_count - start]
+
+        return tokens
 
     def neutral_view(self, projection: Projection[M]) -> list[Message]:
         """Return the neutral messages of a view; those of the host's objects, and their shorter copies, are not read again."""
