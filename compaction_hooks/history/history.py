@@ -366,8 +366,23 @@ class History(NamedTuple, Generic[M]):
 
     @property
     def request(self) -> int | None:
-        """The piece with the user's current request, which is the last user message; None if there is no user message."""
+        """The newest piece of the user's current request, which is the last user message; None if there is no user message."""
         return self.request_before(self.piece_count)
+
+    @property
+    def requests(self) -> list[int]:
+        """The pieces of the user's current request: the last user message, and those before it that no answer separates from it.
+
+        Tool results between them do not, nor an answer that was aborted or failed. A tool call does: the model has read what is
+        before it, and hosts put reminders and the images of tools into user messages between two steps.
+        """
+        newest, answers = self.request, self.log.answers
+        if newest is None:
+            return []
+        place = bisect_left(answers, newest)
+        while place and self.piece(answers[place - 1]).message.stop_reason in ("aborted", "error"):
+            place -= 1
+        return self.pieces_of_user(newest + 1, answers[place - 1] + 1 if place else 0)
 
     def request_before(self, end: int) -> int | None:
         """Return the last user message before piece `end`, or None."""

@@ -169,7 +169,7 @@ def pin_pieces(history: History[M], pins: Iterable[Pin], cut: int) -> list[int]:
     pieces: set[int] = set()
     for pin in pins:
         within = _find_run_pieces(history, pin.run)
-        matches = [i for i in within if i < cut and pin.digest == message_digest(history.piece(i).message)]
+        matches = [i for i in within if i < cut and message_digest(history.piece(i).message) in pin.digests]
         pieces.update(i for match in matches[-1:] for i in whole_step(history, match) if i < cut)
     return sorted(pieces)
 

@@ -157,6 +157,8 @@ class _Builder(Generic[M]):
         self,
         head: Head,
         native: Sequence[int],
+        pinned: tuple[int, ...],
+        rewritten: Mapping[int, Rewritten[M]],
         estimate: Callable[[Message], int],
         earlier: Projection[M] | None,
     ) -> tuple[int, ...]:
@@ -164,12 +166,11 @@ class _Builder(Generic[M]):
 
         Args:
             native: The pieces of a summary of the provider's own, which the view begins with.
+            pinned: The pieces of pins.
+            rewritten: By index, the host messages that are shown smaller.
             earlier: Another view of this history, or of one that it grew from.
         """
         history, cut = self.history, head.cut
-        # After a rewind the current request may lie before the cut.
-        requests = {index for index in (history.request,) if index is not None and index < cut}
-        pinned = tuple(sorted({*pin_pieces(history, head.pins, cut), *requests} - {*native}))
         systems = history.systems(cut)
 
         # OpenAI and xAI take nothing before a sealed summary; Anthropic's system prompt is no message.
@@ -186,7 +187,7 @@ class _Builder(Generic[M]):
                 self.tokens += sum(map(estimate, self.format.read(summary)))
             self.messages.append(summary if self.moved_mark is None else self.moved_mark.marked)
 
-        self.add(pinned)
+        self.add(pinned, rewritten)
         return (*native, *pinned)
 
     def _add_native(self, native: NativeItems, estimate: Callable[[Message], int]) -> None:
@@ -277,11 +278,13 @@ def apply_record(
     builder = _Builder(history, format, stale)
     head, native = find_head(history, record, issuer, start)
     cut = head.cut
-    pinned = builder.add_head(head, native, estimate, earlier) if cut or head.rendered else ()
+    pins = _find_pinned(history, head, native)
 
     wanted = by_name((*large, *reductions))
     reusable = earlier.rewritten if earlier and earlier.is_settled else dict[int, Rewritten[M]]()
-    rewritten = rewrite_parts(history, wanted, cut, format, estimate, reusable)
+    rewritten = rewrite_parts(history, wanted, cut, format, estimate, reusable, pins)
+    has_head = bool(cut or head.rendered)
+    pinned = builder.add_head(head, native, pins, rewritten, estimate, earlier) if has_head else ()
 
     first = history.host_of(cut)
     is_partial = cut < history.piece_count and history.first_piece(first) != cut
@@ -315,6 +318,12 @@ def apply_record(
         builder.native_prefix,
         start,
     )
+
+
+def _find_pinned(history: History[M], head: Head, native: Sequence[int]) -> tuple[int, ...]:
+    """Return the pieces of pins; after a rewind the current request may lie before the cut."""
+    requests = {index for index in (history.request,) if index is not None and index < head.cut}
+    return tuple(sorted({*pin_pieces(history, head.pins, head.cut), *requests} - {*native}))
 
 
 def _find_unpinned_request(

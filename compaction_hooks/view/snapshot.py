@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import compress
 from typing import Generic, NamedTuple
 
 from compaction_hooks.foreign import are_equal
@@ -19,6 +20,7 @@ from compaction_hooks.view.parts import Reduction
 from compaction_hooks.view.projection import Projection
 from compaction_hooks.view.reasoning import ALL_READ, NOT_STALE, UnreadReasoning, find_unread, spare_open_turn
 from compaction_hooks.view.record import CompactionRecord, StaleRuns
+from compaction_hooks.view.texts import parse_summary
 
 
 class ViewKey(NamedTuple):
@@ -239,16 +241,31 @@ class Snapshot(NamedTuple, Generic[M]):
         history.log.pinned = max(first, history.piece_count), places
         return places
 
-    def pinned_pieces(self, start: int) -> list[int]:
-        """Return the pieces before `start` that stay: the current request, and pinned messages with their calls and results."""
+    @property
+    def older_requests(self) -> list[int]:
+        """The pieces of the current request before its newest one; a summary at the head of the list is none."""
+        read = (self.history.piece(index).message for index in self.history.requests[:-1])
+        is_own = [not message.is_summary and parse_summary(message.text) is None for message in read]
+        return [*compress(self.history.requests, is_own)]
+
+    def pinned_pieces(self, start: int, requests: Iterable[int] = ()) -> list[int]:
+        """Return the pieces before `start` that stay: the current request, and pinned messages with their calls and results.
+
+        Args:
+            requests: The older pieces of the request that stay whole.
+        """
         steps = (whole_step(self.history, index) for index in self.user_pinned_pieces() if index < start)
-        chosen = {self.history.request}.union(*steps)
+        chosen = {self.history.request, *requests}.union(*steps)
         return sorted(i for i in chosen if i is not None and i < start)
 
-    def tokens_above(self, start: int) -> int:
-        """Return the tokens of the system messages, pins and the provider's sealed summary that stay from before piece `start`."""
+    def tokens_above(self, start: int, requests: Iterable[int] = ()) -> int:
+        """Return the tokens of the system messages, pins and the provider's sealed summary that stay from before piece `start`.
+
+        Args:
+            requests: As in `pinned_pieces`.
+        """
         history, native = self.history, self.key.start
-        pieces = [*history.systems(start), *self.pinned_pieces(start)]
+        pieces = [*history.systems(start), *self.pinned_pieces(start, requests)]
         if native is not None and native.is_sent and native_of(history.piece(native.piece).message).sealed:
             pieces.append(native.piece)
         return sum(history.piece(i).tokens for i in pieces if i < start)
