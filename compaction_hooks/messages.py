@@ -166,7 +166,8 @@ class Opaque(Value):
 
     Attributes:
         kind: The block's type, as the provider names it.
-        call_id: The id that joins the call and the result of a tool that the provider ran itself; "" for other blocks.
+        call_id: The id that joins the call and the result of a tool that the provider ran itself, or a block of the assistant's and
+            the block by which the host answers it, such as an approval; "" for other blocks.
         name: The tool's name, if the block has it.
         content: Its readable words and numbers, for digests and summaries: a query, titles, output; "" if
             nothing in it is readable. The same in every framework's form of the block.

@@ -114,7 +114,7 @@ class Order(NamedTuple):
             return min(budget.emergency_keep, int(snapshot.tokens * KEEP_RECENT_RATIO))
         most = int(snapshot.tokens * MANUAL_KEEP_RATIO) if self.reason is CompactionReason.MANUAL else budget.keep
 
-        turns = turns_tokens(snapshot.history, budget.keep_turns)
+        turns = turns_tokens(snapshot, budget.keep_turns)
         return max(min(budget.keep, most), math.ceil(snapshot.ratio * turns))
 
 

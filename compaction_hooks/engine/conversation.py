@@ -36,6 +36,7 @@ from compaction_hooks.tokens.estimator import LearnedMedia
 from compaction_hooks.view.head import NativeStart, find_native_start, native_name, native_of, note_issuers
 from compaction_hooks.view.parts import Reduction, shorten_large_results
 from compaction_hooks.view.projection import Projection, apply_record, find_unpinned_runs
+from compaction_hooks.view.reasoning import UnreadReasoning
 from compaction_hooks.view.record import (
     UNKNOWN_RUN,
     CompactionRecord,
@@ -364,6 +365,7 @@ class Conversation(Generic[M]):
         issuer: Issuer | None,
         start: NativeStart | None,
         large: Large,
+        unread: UnreadReasoning,
     ) -> Projection[M]:
         """Return the projection of a history with a record. It is cached, and reused for histories that grow from this one."""
         known = self.projected
@@ -374,7 +376,7 @@ class Conversation(Generic[M]):
             or earlier is None
             or known.record_id != record_id
             or known.large.reductions != large.reductions
-            or earlier.stale != stale
+            or (earlier.stale, earlier.unread) != (stale, unread)
             or earlier.start != start
             or not earlier.is_settled
             # The user's current request may be another one by now: a new process would not favor the one before.
@@ -391,6 +393,7 @@ class Conversation(Generic[M]):
                 issuer=issuer,
                 start=start,
                 large=large.reductions,
+                unread=unread,
             )
             earlier = projection._replace(unpinned_runs=find_unpinned_runs(history, projection))
 

@@ -36,7 +36,7 @@ from compaction_hooks.tokens.windows import same_model
 from compaction_hooks.validity import needs_merging
 from compaction_hooks.view.head import NativeStart
 from compaction_hooks.view.projection import Projection
-from compaction_hooks.view.reasoning import NOT_STALE, spare_open_turn
+from compaction_hooks.view.reasoning import ALL_READ, NOT_STALE, find_unread, spare_open_turn
 from compaction_hooks.view.record import CompactionRecord
 from compaction_hooks.view.snapshot import Snapshot, ViewKey
 
@@ -113,17 +113,19 @@ def _project(
     start = conversation.find_native_start(history, model)
     large = conversation.find_large(history, record, settings)
     if not is_bound:
-        return conversation.update_projection(history, record, NOT_STALE, issuer, start, large)
+        seen_runs = record.seen_runs if record is not None else 0
+        unread = find_unread(history, min(seen_runs, history.run_count), model, conversation.format.provider)
+        return conversation.update_projection(history, record, NOT_STALE, issuer, start, large, unread)
 
     shown = record.as_shown_to(issuer, history.run_count) if record else None
     stale = spare_open_turn(conversation.reasoning.stale_runs(history, shown), history, model)
-    projection = conversation.update_projection(history, record, stale, issuer, start, large)
+    projection = conversation.update_projection(history, record, stale, issuer, start, large, ALL_READ)
     if projection.unpinned_runs.end <= stale.end:
         return projection
 
     conversation.reasoning.add_unpinned(projection.unpinned_runs)
     stale = spare_open_turn(conversation.reasoning.stale_runs(history, shown), history, model)
-    return conversation.update_projection(history, record, stale, issuer, start, large)
+    return conversation.update_projection(history, record, stale, issuer, start, large, ALL_READ)
 
 
 def _name_view(

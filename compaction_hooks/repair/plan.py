@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Final, NamedTuple
@@ -15,6 +15,7 @@ from compaction_hooks.validity import (
     Provider,
     RuleId,
     foreign_rule,
+    is_hosts_answer,
     is_server_call,
     is_server_result,
     takes_call_id,
@@ -168,8 +169,8 @@ def _fresh_id(call: ToolCall, used: set[str], counts: dict[str, int]) -> str:
 
 
 def _drop_server_part(pieces: Sequence[Piece], plan: Plan, problem: Problem) -> None:
-    """Drop a result of a tool of the provider's own without a call, or such a call still open at the next user message."""
-    wanted = {"open_server_call": is_server_call, "orphan_server_result": is_server_result}.get(problem.rule)
+    """Drop the part of a provider's own tool, or the host's answer to such a part, that a problem names."""
+    wanted = _DROPPED.get(problem.rule)
     if wanted is None or problem.index is None:
         return
 
@@ -179,6 +180,14 @@ def _drop_server_part(pieces: Sequence[Piece], plan: Plan, problem: Problem) -> 
         if wanted(part) and isinstance(part, Opaque) and part.call_id == problem.call_id and place not in plan.dropped
     ]
     plan.dropped.update(places[:1])
+
+
+_DROPPED: Final[Mapping[RuleId, Callable[[Part], bool]]] = {
+    "open_server_call": is_server_call,
+    "orphan_server_result": is_server_result,
+    "orphan_answer": is_hosts_answer,
+}
+"""By rule, whether a part is the one to drop."""
 
 
 def _drop_loose_reasoning(pieces: Sequence[Piece], plan: Plan, rules: frozenset[RuleId]) -> None:

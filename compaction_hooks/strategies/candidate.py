@@ -82,6 +82,7 @@ class Candidate(Generic[M]):
             self.stale,
             now.issuer,
             now.key.start,
+            unread=now.unread,
         )
 
     @cached_property
@@ -169,7 +170,7 @@ def shrinkable_parts(snapshot: Snapshot[M], goal: Goal[M], *, results_only: bool
 def find_parts(snapshot: Snapshot[M], goal: Goal[M], kinds: Collection[PartKind]) -> list[Reducible]:
     """Return the parts of these kinds that may be shown smaller, as `shrinkable_parts` does; of media those of users and tools.
 
-    Texts and media of the current request are left out too.
+    Texts and media of the current request's newest message are left out too.
     """
     history, start = snapshot.history, goal.start
     pinned = snapshot.user_pinned_pieces()

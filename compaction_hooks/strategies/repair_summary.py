@@ -321,7 +321,7 @@ def _find_words(snapshot: Snapshot[M], plan: SummaryPlan, start: int) -> Mapping
 
     Each piece is read once.
     """
-    history, pinned = snapshot.history, {*snapshot.pinned_pieces(start)}
+    history, pinned = snapshot.history, {*plan.pinned}
     first, known = history.log.user_words
     read = {index: _read_words(history.piece(index).message, plan) for index in history.pieces_of_user(start, first)}
     known = {**known, **{index: words for index, words in read.items() if any(words)}}

@@ -16,12 +16,13 @@ from compaction_hooks.history.history import History, is_only_reasoning
 from compaction_hooks.messages import M, Message, NativeSummary, Usage, Value
 from compaction_hooks.native import NativeItems
 from compaction_hooks.strategies.candidate import Goal, list_whole
+from compaction_hooks.strategies.requests import SHORTENED_RATIO, ShortRequests, shorten_requests
 from compaction_hooks.summary.extractive.findings import OF_PROVIDER, Findings
 from compaction_hooks.summary.extractive.outline import Section
 from compaction_hooks.summary.extractive.steps import age_refusals
 from compaction_hooks.tokens.budget import SUMMARY_LARGE_STEP_RATIO
 from compaction_hooks.view.head import pin_pieces
-from compaction_hooks.view.parts import OF_TOOLS, RESULTS, by_name, list_parts
+from compaction_hooks.view.parts import OF_TOOLS, RESULTS, Reduction, by_name, list_parts
 from compaction_hooks.view.record import Pin
 from compaction_hooks.view.snapshot import Snapshot
 from compaction_hooks.view.texts import RECALL_TOOL, parse_summary, quote_call, render_summary
@@ -46,6 +47,9 @@ MINIMUM_SUMMARY_TOKENS = 160
 """The least allowance of a summary: a shorter one is no better than a marker."""
 RENDERING_RATIO = 0.25
 """The part by which a summary may grow when it is escaped, put next to the file lists, and sized as a whole, by samples."""
+REQUEST_RATIO = 0.9
+"""The part of the trigger that may be taken so that the current request stays whole next to a summary, as much as for recent
+messages that the settings ask for."""
 CRAMPED_RATIO = 0.3
 """A summary's share of the room in the window that is left by a system prompt larger than the threshold."""
 
@@ -57,7 +61,9 @@ class SummaryPlan(Value):
     Attributes:
         cut: The first run that is kept.
         reaches_target: Whether the kept messages leave room under the target for a summary of the allowance.
-        pins: Messages before the cut that stay.
+        pinned: The pieces before the cut that stay whole.
+        pins: Messages before the cut that stay, whole or shortened.
+        reductions: The parts of these that are shown smaller.
         messages: The newly covered messages, oldest first.
         kept: The messages that stay in the view: pinned ones, then those after the cut.
         facts: The facts of both, each read once.
@@ -76,7 +82,9 @@ class SummaryPlan(Value):
 
     cut: int
     reaches_target: bool
+    pinned: tuple[int, ...]
     pins: tuple[Pin, ...]
+    reductions: tuple[Reduction, ...]
     messages: tuple[Message, ...]
     kept: tuple[Message, ...]
     hosts: tuple[int, ...]
@@ -129,7 +137,7 @@ def plan_summary(snapshot: Snapshot[M], goal: Goal[M]) -> SummaryPlan | None:
     history, record = snapshot.history, snapshot.record
     covered_runs = max(history.runs_before_list, record.covered_runs if record else 0)
     start, first = history.run_start(cut.run), history.run_start(covered_runs) if covered_runs else 0
-    pinned = snapshot.pinned_pieces(start)
+    pinned = snapshot.pinned_pieces(start, cut.place.requests)
     foreign, previous = _find_earlier(snapshot)
     new = enumerate(history.pieces(first, start), first)
     covered = {i: piece.message for i, piece in new if piece.message.role != "system" and i != foreign}
@@ -158,7 +166,9 @@ def plan_summary(snapshot: Snapshot[M], goal: Goal[M]) -> SummaryPlan | None:
     return SummaryPlan(
         cut=cut.run,
         reaches_target=cut.reaches_target,
-        pins=_pins(snapshot, pinned),
+        pinned=tuple(pinned),
+        pins=_pins(snapshot, pinned, cut.place.short.digests),
+        reductions=cut.place.short.reductions,
         messages=facts.messages,
         kept=facts.kept,
         facts=facts,
@@ -248,21 +258,28 @@ def _read_after(native: int, covered: Mapping[int, Message]) -> dict[int, Messag
     return {index: message for index, message in messages.items() if message.parts}
 
 
-def _pins(snapshot: Snapshot[M], pieces: Iterable[int]) -> tuple[Pin, ...]:
-    """Return the pins of these pieces. A pin of an earlier record keeps its run: a trimmed list no longer shows it."""
-    history = snapshot.history
-    earlier = {pin.digest: pin for pin in snapshot.record.pins} if snapshot.record else {}
+def _pins(snapshot: Snapshot[M], pieces: Iterable[int], shortened: Mapping[int, str]) -> tuple[Pin, ...]:
+    """Return the pins of these pieces. A pin of an earlier record keeps its run: a trimmed list no longer shows it.
+
+    Args:
+        shortened: By piece, the digest of a shortened message that stays too.
+    """
+    history, requests = snapshot.history, snapshot.history.requests
+    earlier = {digest: pin for pin in snapshot.record.pins for digest in pin.digests} if snapshot.record else {}
     pins: list[Pin] = []
 
-    for index in pieces:
+    for index in sorted({*pieces, *shortened}):
         if is_only_reasoning(history.piece(index).message):
             continue  # it has no digest of its own, and stays with its answer
 
         digest = message_digest(history.piece(index).message)
         old = earlier.get(digest) if history.piece(index).side is None else None
         run = old.run if old else max(history.run_of(index), 0)
-        is_users = index != history.request or digest in snapshot.user_pins
-        pins.append(Pin(run=run, digest=digest, is_users=is_users))
+        is_users = index not in requests or digest in snapshot.user_pins
+        if old is not None and digest == old.shown_digest:  # the host stored the shortened message
+            pins.append(old)
+        else:
+            pins.append(Pin(run=run, digest=digest, is_users=is_users, shown_digest=shortened.get(index, "")))
     return tuple(pins)
 
 
@@ -295,18 +312,40 @@ def _reduced_results(snapshot: Snapshot[M]) -> list[tuple[str, str]]:
     return [(part.tool, reduced[part.name].apply(part.text)) for part in parts if part.name in reduced]
 
 
+class Place(NamedTuple):
+    """The place of a cut, and what stays of the messages.
+
+    Attributes:
+        run: The first run that is kept.
+        requests: The older messages of the current request before that run that stay whole, by piece.
+        short: Those that do not all fit whole.
+        recent_tokens: The size of the messages from that run on, before calibration.
+        tokens: The size of all that stays, before calibration.
+    """
+
+    run: int
+    requests: Sequence[int]
+    short: ShortRequests
+    recent_tokens: int
+    tokens: int
+
+
 class Cut(NamedTuple):
     """The place where a summary ends, and the room that it has.
 
     Attributes:
-        run: The first run that is kept.
         allowance: The most estimated tokens of the summary with its file lists, before calibration.
         reaches_target: Whether the kept messages leave room under the target for a summary of the full allowance.
     """
 
-    run: int
+    place: Place
     allowance: int
     reaches_target: bool
+
+    @property
+    def run(self) -> int:
+        """The first run that is kept."""
+        return self.place.run
 
 
 def choose_cut(snapshot: Snapshot[M], goal: Goal[M]) -> Cut | None:
@@ -321,29 +360,21 @@ def choose_cut(snapshot: Snapshot[M], goal: Goal[M]) -> Cut | None:
         render_summary("", file_tags="", continuation=True, covered=0, unseen=0, has_recall=snapshot.has_recall)
     )
     target, trigger = snapshot.room(budget.target) - wrapper, snapshot.room(budget.trigger)
-
-    def stays(run: int) -> int:
-        start = history.run_start(run)
-        return snapshot.tokens_above(start) + history.tokens(start)
-
-    def fits(run: int) -> bool:
-        return stays(run) <= target - int(full * (1 + RENDERING_RATIO))
-
-    keep = int(goal.keep_tokens / snapshot.ratio)
-    run = find_cut(history, after=snapshot.covered_runs, keep_tokens=keep, fits=fits)
-    if run is None:
+    taken = wrapper + int(full * (1 + RENDERING_RATIO))
+    room, most = (snapshot.room(size) - taken for size in (budget.target, int(budget.trigger * REQUEST_RATIO)))
+    place = _choose_place(snapshot, int(goal.keep_tokens / snapshot.ratio), room, most)
+    if place is None:
         return None
+    run = place.run
 
-    spare = trigger - stays(run)
+    spare = trigger - place.tokens
     if spare < full + wrapper:  # otherwise there is room without shrinking any part
         spare += sum(part.tokens for part in list_whole(snapshot, run))
         if spare < MINIMUM_SUMMARY_TOKENS:
             spare = int((spare + snapshot.room(budget.window) - trigger) * CRAMPED_RATIO)
 
-    left = target - stays(run)
-    is_large_step = (
-        history.run_count - run <= 2 and history.tokens(history.run_start(run)) > budget.keep / snapshot.ratio
-    )
+    left = target - place.tokens
+    is_large_step = history.run_count - run <= 2 and place.recent_tokens > budget.keep / snapshot.ratio
     share = int(left * SUMMARY_LARGE_STEP_RATIO)
     if is_large_step and share >= MINIMUM_SUMMARY_TOKENS:
         follows_another = (
@@ -352,10 +383,54 @@ def choose_cut(snapshot: Snapshot[M], goal: Goal[M]) -> Cut | None:
         spare = min(spare, (share if follows_another else left) + wrapper)
     allowance = min(full, max(spare - wrapper, MINIMUM_SUMMARY_TOKENS))
     logger.debug("the cut is before run %d of %d: at most %d tokens of summary", run, history.run_count, allowance)
-    return Cut(run, allowance, fits(run))
+    return Cut(place, allowance, place.tokens <= room)
 
 
-def find_cut(history: History[M], *, after: int, keep_tokens: int, fits: Callable[[int], bool]) -> int | None:
+def _choose_place(snapshot: Snapshot[M], keep_tokens: int, room: int, most: int) -> Place | None:
+    """Choose the first run to keep, and what of the current request stays from before it.
+
+    The request goes before all steps but the last one: all of it if it fits, else its newest messages, and the older ones
+    shortened.
+
+    Args:
+        keep_tokens: Tokens to keep, before calibration.
+        room: The tokens that all may take, before calibration.
+        most: The tokens that the request and the last step may take.
+    """
+    history, older, kept = snapshot.history, snapshot.older_requests, snapshot.kept_tokens()
+
+    def stays(run: int, requests: Sequence[int]) -> int:
+        start = history.run_start(run)
+        return snapshot.tokens_above(start, requests) + kept(start)
+
+    runs = range(max(snapshot.covered_runs, history.runs_before_list) + 1, history.run_count)
+    last = next((run for run in reversed(runs) if _may_begin(history, run)), None) if older else None
+    fitting = (older[n:] for n in range(len(older)) if last is not None and stays(last, older[n:]) <= most)
+    whole = next(fitting, [])
+    others = older[: len(older) - len(whole)]
+    reserve = max(min(sum(history.piece(piece).tokens for piece in others), int(room * SHORTENED_RATIO)), 0)
+
+    run = find_cut(
+        history,
+        after=snapshot.covered_runs,
+        keep_tokens=keep_tokens,
+        size=kept,
+        fits=lambda run: stays(run, whole) <= room - reserve,
+    )
+    if run is None:
+        return None
+
+    start, tokens = history.run_start(run), stays(run, whole)
+    pinned = snapshot.pinned_pieces(start)
+    hidden = [piece for piece in others if piece < start and piece not in pinned]
+    short = shorten_requests(snapshot, hidden, max(room - tokens, reserve if tokens <= most else 0))
+    requests = [piece for piece in (*short.whole, *whole) if piece < start]
+    return Place(run, requests, short, kept(start), tokens + short.tokens)
+
+
+def find_cut(
+    history: History[M], *, after: int, keep_tokens: int, size: Callable[[int], int], fits: Callable[[int], bool]
+) -> int | None:
     """Choose the first run to keep.
 
     Walk from the newest message back until `keep_tokens` is reached (inclusive), then forward to the next run that may begin a
@@ -366,13 +441,14 @@ def find_cut(history: History[M], *, after: int, keep_tokens: int, fits: Callabl
     Args:
         after: Runs that earlier records cover; the cut lies above them.
         keep_tokens: Tokens to keep, before calibration.
+        size: Returns the tokens of the messages from a piece on.
         fits: Whether the view that keeps everything from this run on is small enough; once true, true for later runs.
 
     Returns:
         The run; None if nothing can be summarized: no run above `after` may begin a context.
     """
     runs = range(max(after, history.runs_before_list) + 1, history.run_count)
-    newest = bisect_left(range(1, history.piece_count + 1), True, key=lambda piece: history.tokens(piece) < keep_tokens)
+    newest = next((piece for piece in reversed(range(history.piece_count + 1)) if size(piece) >= keep_tokens), 0)
     first = bisect_left(runs, newest, key=history.run_start)
 
     # Search only the kept messages: the covered ones may be many times more.
@@ -390,8 +466,8 @@ def find_cut(history: History[M], *, after: int, keep_tokens: int, fits: Callabl
         fitting,
     )
 
-    least = history.tokens(history.run_start(fitting)) * (1 - TURN_SLACK_RATIO)
-    nearby = (run for run in candidates if run >= fitting and history.tokens(history.run_start(run)) >= least)
+    least = size(history.run_start(fitting)) * (1 - TURN_SLACK_RATIO)
+    nearby = (run for run in candidates if run >= fitting and size(history.run_start(run)) >= least)
     return next((run for run in nearby if history.starts_turn(run)), fitting)
 
 
@@ -401,11 +477,12 @@ def _may_begin(history: History[M], run: int) -> bool:
     return history.is_boundary(run) and stop_reason not in ("aborted", "error")
 
 
-def turns_tokens(history: History[M], turns: int) -> int:
+def turns_tokens(snapshot: Snapshot[M], turns: int) -> int:
     """Return the tokens, before calibration, from the user's last turns on; 0 for no turns."""
     if not turns:
         return 0
 
+    history = snapshot.history
     roles = [piece.message.role for piece in history.pieces()]
     # Several messages in a row are one turn.
     begins = [index for index, role in enumerate(roles) if role == "user" and roles[index - 1 : index] != ["user"]]
@@ -415,4 +492,4 @@ def turns_tokens(history: History[M], turns: int) -> int:
     run = history.run_of(begins[-turns:][0])
     while run > history.runs_before_list and not history.is_boundary(run):  # the user spoke right after a tool's result
         run -= 1
-    return history.tokens(history.run_start(run))
+    return snapshot.kept_tokens()(history.run_start(run))

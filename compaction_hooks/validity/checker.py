@@ -166,6 +166,11 @@ def is_server_result(part: Part) -> bool:
     return isinstance(part, Opaque) and part.kind.endswith(_SERVER_RESULT) and part.call_id != ""
 
 
+def is_hosts_answer(part: Part) -> bool:
+    """Return whether a part is the host's answer to an item of the model that is no tool call: an approval, or found tools."""
+    return isinstance(part, Opaque) and part.kind in _ANSWERED.values() and part.call_id != ""
+
+
 def foreign_rule(part: Opaque) -> RuleId | None:
     """Return the rule that a part breaks if it is sent to another provider than the one it came from."""
     if part.kind == "compaction":
@@ -185,6 +190,12 @@ _REPEATED: Final[Mapping[str, RuleId]] = {
 
 _SERVER_CALLS: Final = frozenset({"server_tool_use", "mcp_tool_use"})
 _SERVER_RESULT: Final = "_tool_result"
+
+_ANSWERED: Final[Mapping[str, str]] = {
+    "mcp_approval_request": "mcp_approval_response",
+    "tool_search_call": "tool_search_output",
+}
+"""Items of OpenAI Responses that the host answers, without tool calls; a search only if the client runs it."""
 
 _OF_ANTHROPIC: Final = _SERVER_CALLS | {"container_upload"}
 """Blocks of Anthropic, without the results of its server tools (https://docs.claude.com/en/api/messages)."""
@@ -224,6 +235,7 @@ class _Walk:
         """By id, the tool calls without a result so far: the index of each call's message, and its turn."""
         self._call_turns: dict[str, int] = {}
         self._server_calls: dict[str, int] = {}
+        self._asked: set[str] = set()
         self._unsigned: list[tuple[int, str]] = []
 
         self._speaker = ""
@@ -323,6 +335,10 @@ class _Walk:
             self._server_calls[part.call_id] = index
         elif is_server_result(part) and self._server_calls.pop(part.call_id, None) is None:
             self._report("orphan_server_result", index, part.call_id)
+        elif part.kind in _ANSWERED:
+            self._asked.add(part.call_id)
+        elif is_hosts_answer(part) and part.call_id not in self._asked:
+            self._report("orphan_answer", index, part.call_id)
 
     def _open_call(self, index: int, call: ToolCall) -> None:
         call_id, turn = call.id, self._turn

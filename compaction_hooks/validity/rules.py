@@ -37,6 +37,7 @@ RuleId: TypeAlias = Literal[
     "split_results",
     "open_server_call",
     "orphan_server_result",
+    "orphan_answer",
     "late_summary",
     "part_of_anthropic",
     "part_of_responses",
@@ -300,6 +301,11 @@ RULES: Final[tuple[Rule, ...]] = (
         id="orphan_server_result",
         says="the result of a tool that the provider ran itself answers no call before it",
         sources={"anthropic": _GITHUB + "anthropics/claude-code/issues/66944"},
+    ),
+    Rule(
+        id="orphan_answer",
+        says="an approval, or the output of a tool search by the client, answers no item before it",
+        sources={"openai_responses": _GITHUB + "openai/codex/pull/14274"},
     ),
     Rule(
         id="late_summary",

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import compress
 from typing import Generic, NamedTuple
 
 from compaction_hooks.foreign import are_equal
@@ -17,8 +18,9 @@ from compaction_hooks.tokens.windows import Prices, find_prices
 from compaction_hooks.view.head import NativeStart, native_of, whole_step
 from compaction_hooks.view.parts import Reduction
 from compaction_hooks.view.projection import Projection
-from compaction_hooks.view.reasoning import NOT_STALE
+from compaction_hooks.view.reasoning import ALL_READ, NOT_STALE, UnreadReasoning, find_unread, spare_open_turn
 from compaction_hooks.view.record import CompactionRecord, StaleRuns
+from compaction_hooks.view.texts import parse_summary
 
 
 class ViewKey(NamedTuple):
@@ -239,19 +241,59 @@ class Snapshot(NamedTuple, Generic[M]):
         history.log.pinned = max(first, history.piece_count), places
         return places
 
-    def pinned_pieces(self, start: int) -> list[int]:
-        """Return the pieces before `start` that stay: the current request, and pinned messages with their calls and results."""
+    @property
+    def older_requests(self) -> list[int]:
+        """The pieces of the current request before its newest one; a summary at the head of the list is none."""
+        read = (self.history.piece(index).message for index in self.history.requests[:-1])
+        is_own = [not message.is_summary and parse_summary(message.text) is None for message in read]
+        return [*compress(self.history.requests, is_own)]
+
+    def pinned_pieces(self, start: int, requests: Iterable[int] = ()) -> list[int]:
+        """Return the pieces before `start` that stay: the current request, and pinned messages with their calls and results.
+
+        Args:
+            requests: The older pieces of the request that stay whole.
+        """
         steps = (whole_step(self.history, index) for index in self.user_pinned_pieces() if index < start)
-        chosen = {self.history.request}.union(*steps)
+        chosen = {self.history.request, *requests}.union(*steps)
         return sorted(i for i in chosen if i is not None and i < start)
 
-    def tokens_above(self, start: int) -> int:
-        """Return the tokens of the system messages, pins and the provider's sealed summary that stay from before piece `start`."""
+    def tokens_above(self, start: int, requests: Iterable[int] = ()) -> int:
+        """Return the tokens of the system messages, pins and the provider's sealed summary that stay from before piece `start`.
+
+        Args:
+            requests: As in `pinned_pieces`.
+        """
         history, native = self.history, self.key.start
-        pieces = [*history.systems(start), *self.pinned_pieces(start)]
+        pieces = [*history.systems(start), *self.pinned_pieces(start, requests)]
         if native is not None and native.is_sent and native_of(history.piece(native.piece).message).sealed:
             pieces.append(native.piece)
         return sum(history.piece(i).tokens for i in pieces if i < start)
+
+    @property
+    def unread(self) -> UnreadReasoning:
+        """The reasoning that a compaction made now leaves in the view, and the provider ignores there."""
+        if self.binds_reasoning:
+            return ALL_READ
+        return find_unread(self.history, self.history.run_count, self.model, self.format.provider)
+
+    def kept_tokens(self) -> Callable[[int], int]:
+        """Return a function that sizes the messages from a piece on, as they would be behind a new summary, before calibration.
+
+        Without reasoning that the view leaves out or the provider ignores there. Each piece is read once.
+        """
+        history, estimate = self.history, self.estimator.estimate_message_tokens
+        stale = StaleRuns(0, history.run_count if self.binds_reasoning else 0)
+        weightless = UnreadReasoning(spare_open_turn(stale, history, self.model).end) if stale.end else self.unread
+        ignored = [0]  # from the piece after the last on, and from each one before
+
+        def tokens(start: int) -> int:
+            while len(ignored) <= history.piece_count - start:
+                piece = history.piece_count - len(ignored)
+                ignored.append(ignored[-1] + weightless.weigh(history, (piece,), estimate))
+            return history.tokens(start) - ignored[history.piece_count - start]
+
+        return tokens
 
     def neutral_view(self, projection: Projection[M]) -> list[Message]:
         """Return the neutral messages of a view; those of the host's objects, and their shorter copies, are not read again."""

@@ -405,3 +405,12 @@ def test_every_format_of_the_core_repairs_and_answers_calls_only(format: Any) ->
     assert repaired([], format) == []
     with pytest.raises(ConfigurationError, match="names no tool call"):
         format.answer({"type": "message", "role": "user", "content": "hi"}, (0, 0), "no")
+
+
+def test_an_approval_and_found_tools_go_without_their_item_and_stay_with_it() -> None:
+    asked = {"type": "mcp_approval_request", "id": "m", "name": "find", "server_label": "docs", "arguments": "{}"}
+    approval = {"type": "mcp_approval_response", "approval_request_id": "m", "approve": True}
+    found = {"type": "tool_search_output", "call_id": "s", "execution": "client", "tools": []}
+    user = RESPONSES.user("hi")
+    assert repaired([user, approval, found, user], RESPONSES.format) == [user, user]
+    assert repaired([user, asked, approval, found], RESPONSES.format) == [user, asked, approval]

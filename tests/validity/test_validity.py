@@ -63,6 +63,10 @@ SAID = message("user", "And now?")
 TALK = [USER, ANSWER, SAID]
 
 
+def opaque(kind: str, call_id: str = "") -> Message:
+    return message("assistant", Opaque(kind, "{}", call_id))
+
+
 @folded(
     "messages",
     {
@@ -91,6 +95,17 @@ def test_valid_messages_have_no_problem(messages: list[Message], provider: Provi
             [USER, message("assistant", call("")), message("tool", result(""))] * 2,
             (CHAT, GEMINI),
         ),
+        "answers-of-the-host": (
+            [
+                USER,
+                THOUGHT,
+                opaque("mcp_approval_request", "a"),
+                opaque("tool_search_call", "b"),
+                message("other", Opaque("mcp_approval_response", "{}", "a")),
+                message("other", Opaque("tool_search_output", "{}", "b")),
+            ],
+            (RESPONSES,),
+        ),
         "reasoning-with-a-server-tool": (
             [USER, THOUGHT, message("assistant", Opaque("web_search_call", "{}"))],
             (RESPONSES,),
@@ -113,10 +128,6 @@ def test_faults_that_clients_repair_are_problems_of_named_providers_only(
     """A view may be system, summary as a user message, user message, parallel results one by one: every library joins them."""
     assert problems(messages, None) == []
     assert [provider for provider in ALL if problems(messages, provider) == []] == list(providers)
-
-
-def opaque(kind: str, call_id: str = "") -> Message:
-    return message("assistant", Opaque(kind, "{}", call_id))
 
 
 @folded(
@@ -167,6 +178,16 @@ def opaque(kind: str, call_id: str = "") -> Message:
             [*TALK, opaque("web_search_tool_result", "s"), SAID],
             ("orphan_server_result", 3, "s"),
             [ANTHROPIC],
+        ),
+        "approval-of-nothing": (
+            [*TALK, message("other", Opaque("mcp_approval_response", "{}", "a"))],
+            ("orphan_answer", 3, "a"),
+            [RESPONSES],
+        ),
+        "found-tools-of-nothing": (
+            [*TALK, opaque("tool_search_call", "a"), message("other", Opaque("tool_search_output", "{}", "b"))],
+            ("orphan_answer", 4, "b"),
+            [RESPONSES],
         ),
     },
 )
