@@ -60,6 +60,20 @@ class ModelCounts(NamedTuple):
     native_refusals: int = 0
 
 
+class FixedPart(NamedTuple):
+    """A system prompt, or tools, next to the list, as measured last.
+
+    Attributes:
+        copy: A deep copy, since hosts change them in place; None if the value cannot be copied.
+        digest: The digest of its JSON text, for values that are equal to no other object; "" before the first value.
+        tokens: Its estimate.
+    """
+
+    copy: object = None
+    digest: str = ""
+    tokens: int = 0
+
+
 class Sizes:
     """The sizes known in one conversation.
 
@@ -67,14 +81,14 @@ class Sizes:
         baseline: The last usage report that could be believed, or None.
         last_checked: The view when usage inside answers was last checked, and the piece of the newest such answer.
         models: By name, the models of this conversation; None is the controller's own.
-        fixed: The system prompt and the tools last passed next to the list, each with its estimate.
+        fixed: The system prompt and the tools last passed next to the list.
     """
 
     def __init__(self) -> None:
         self.baseline: UsageBaseline | None = None
         self.last_checked: tuple[ViewKey, int] | None = None
         self.models: dict[str | None, ModelCounts] = {}
-        self.fixed: list[tuple[object, int]] = [(None, 0), (None, 0)]
+        self.fixed = [FixedPart(), FixedPart()]
 
     def counts_of(self, model: str | None) -> ModelCounts:
         """Return what is known of a model."""
