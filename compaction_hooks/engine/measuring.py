@@ -16,7 +16,7 @@ from typing import Any
 
 from compaction_hooks.engine.call import SMALLEST_WINDOW, Call, SharedState, budget_for
 from compaction_hooks.engine.conversation import Conversation
-from compaction_hooks.engine.sizes import ModelCounts, FixedPart, UsageBaseline
+from compaction_hooks.engine.sizes import FixedPart, ModelCounts, UsageBaseline
 from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.events import PinMissing
 from compaction_hooks.foreign import are_equal, copy_value, describe_error
