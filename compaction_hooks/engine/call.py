@@ -58,6 +58,7 @@ class Call(NamedTuple, Generic[M]):
         tools: Tool schemas that count, as JSON.
         repair: Whether to repair a broken history in the view; None: as in the settings.
         server_compaction: The option of the request that makes the server compact; None without one.
+        may_be_shortened: Whether an option of the request lets the server shorten it.
         seconds_since_last_call: Seconds since the last call began; None if unknown.
         issuer: The API that reads the views and compacts by itself, without a model; None: no native items.
         cut_at: Input and output, in tokens, at which the window ended the answer of this very call; None: it did not.
@@ -73,6 +74,7 @@ class Call(NamedTuple, Generic[M]):
     tools: object = None
     repair: bool | None = None
     server_compaction: str | None = None
+    may_be_shortened: bool = False
     seconds_since_last_call: float | None = None
     issuer: Issuer | None = None
     cut_at: int | None = None

@@ -2,7 +2,8 @@
 
 1. A view is counted as far as the provider counted it, and estimated beyond.
 2. `take_snapshot` reads the list and learns the counts in its answers; `report_usage` and the errors teach the rest.
-3. A count that the view cannot have (a sum of calls, another model's) teaches nothing, and ends what such counts taught before.
+3. A count that the view cannot have (a sum of calls, another model's) teaches nothing, and ends what such counts taught before; nor
+   does that of a prompt which the server cut (`cut_prompts`).
 4. A refusal teaches first the window that it names, then the size of documents that no count included, then the model's ratio.
 """
 
@@ -11,19 +12,20 @@ from __future__ import annotations
 import json
 import logging
 import math
-from collections.abc import Iterable, Iterator
-from copy import copy
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any
 
 from compaction_hooks.engine.call import SMALLEST_WINDOW, Call, SharedState, budget_for
 from compaction_hooks.engine.conversation import Conversation
-from compaction_hooks.engine.sizes import ModelCounts, UsageBaseline
+from compaction_hooks.engine.cut_prompts import is_believable
+from compaction_hooks.engine.sizes import FixedPart, UsageBaseline
 from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.events import PinMissing
-from compaction_hooks.foreign import describe_error
+from compaction_hooks.foreign import are_equal, copy_value, describe_error
 from compaction_hooks.formats.answers import context_tokens, is_cut_by_window, is_usable
 from compaction_hooks.history import History
-from compaction_hooks.history.digests import message_digest
+from compaction_hooks.history.digests import message_digest, text_digest
 from compaction_hooks.messages import M, Media, Message, Usage, can
 from compaction_hooks.native import Issuer
 from compaction_hooks.overflow import OverflowInfo
@@ -66,7 +68,22 @@ def take_snapshot(conversation: Conversation[M], call: Call[M]) -> Snapshot[M]:
     if budget is None:
         shared.windows.warn_once(model)
     # Before the size is taken: an answer in the list may carry the count of this very view.
-    learn_from_embedded_usage(conversation, shared, history, key, _oldest_run(history, record, key.start), budget)
+    learn_from_embedded_usage(
+        conversation,
+        shared,
+        history,
+        key,
+        _oldest_run(history, record, key.start),
+        budget,
+        partial(
+            is_believable,
+            conversation,
+            shared,
+            history,
+            history.first_piece(projection.tail_start),
+            may_be_shortened=call.may_be_shortened,
+        ),
+    )
     calibration = find_calibration(conversation, shared, model)
     counted = conversation.sizes.baseline_of(key)
 
@@ -92,6 +109,7 @@ def take_snapshot(conversation: Conversation[M], call: Call[M]) -> Snapshot[M]:
         has_recall=conversation.has_recall,
         issuer=issuer,
         merges_user_messages=settings.merge_user_messages or (is_changed and needs_merging(conversation.format)),
+        may_be_shortened=call.may_be_shortened,
     )
 
 
@@ -176,16 +194,18 @@ def measure_view(
 def _measure_fixed(conversation: Conversation[M], call: Call[M]) -> tuple[int, int, bool]:
     """Return the estimates of a system prompt and of tools outside the list, and whether one of them is another than before.
 
-    The estimates are cached until a call brings another prompt or other tools.
+    The estimates are cached until a call brings another prompt or other tools. A value is compared with its copy first: its JSON
+    text takes ten times as long.
     """
     known, sizes, has_changed = conversation.sizes.fixed, [0, 0], False
     for place, value in enumerate((call.system, call.tools)):
-        old, tokens = known[place]
-        if value and value != old:
-            has_changed |= bool(old)
-            tokens = conversation.estimator.estimate_tokens(_as_text(value))
-            known[place] = copy(value), tokens  # hosts add tools in place
-        sizes[place] = tokens if value else 0
+        if value and not are_equal(value, known[place].copy):
+            text = _as_text(value)
+            digest = text_digest(text)
+            if digest != known[place].digest:
+                has_changed |= bool(known[place].digest)
+                known[place] = FixedPart(copy_value(value), digest, conversation.estimator.estimate_tokens(text))
+        sizes[place] = known[place].tokens if value else 0
     return sizes[0], sizes[1], has_changed
 
 
@@ -230,7 +250,17 @@ def report_usage(
         conversation.sizes.learn(sent.key.model, None)
         return
 
-    _observe(conversation, shared, UsageBaseline(sent.key, usage.input_tokens, usage.cache_read_tokens))
+    counted = UsageBaseline(sent.key, usage.input_tokens, usage.cache_read_tokens)
+    if not is_believable(
+        conversation,
+        shared,
+        sent.history,
+        sent.history.first_piece(sent.projection.tail_start),
+        counted,
+        may_be_shortened=sent.may_be_shortened,
+    ):
+        return
+    _observe(conversation, shared, counted)
     # Only a compaction resets this: the answer itself may have reported an overflow before its usage came. If the view was replaced
     # meanwhile, its overflow is cured already.
     is_over = sent.budget is not None and usage.input_tokens > sent.budget.window
@@ -335,7 +365,7 @@ def _observe(conversation: Conversation[M], shared: SharedState, baseline: Usage
     observed = calibration.observe(estimated=estimated, counted=baseline.input_tokens)
     refusals = 0 if baseline.key.has_native else known.native_refusals  # it accepted them
     conversation.sizes.baseline = baseline
-    conversation.sizes.models[model] = ModelCounts(observed, refusals)
+    conversation.sizes.models[model] = known._replace(calibration=observed, native_refusals=refusals)
     shared.calibrations[model] = observed.for_another_conversation()
 
 
@@ -356,6 +386,7 @@ def learn_from_embedded_usage(
     key: ViewKey,
     oldest_run: int,
     budget: Budget | None,
+    believes: Callable[[UsageBaseline, Iterable[UsageBaseline]], bool],
 ) -> None:
     """Learn from the newest usage that an assistant message carries, if it measured the present view.
 
@@ -363,6 +394,7 @@ def learn_from_embedded_usage(
 
     Args:
         oldest_run: A count made before this run measured a larger view than the present one.
+        believes: Says whether a count may be that of its whole view, given earlier ones.
     """
     last_answer = next(history.counted_answers(), None)
     if last_answer is None or last_answer <= _last_known_piece(conversation, key):
@@ -376,11 +408,14 @@ def learn_from_embedded_usage(
 
     answer, counted = newest
     before = conversation.sizes.baseline_of(key)
-    if before is not None:
-        # The view here only grew, so a count as small as after a compaction measured the view of another worker.
-        found = _choose_baseline(counted, [before], TARGET_RATIO)
-    else:
-        found = _choose_baseline(counted, (count for _, count in counts), 1 - MINIMUM_GAIN_RATIO)
+    older = [count for _, count in counts] if before is None else [before]
+    # Since `before` the view here only grew, so a count as small as after a compaction measured the view of another worker.
+    most_ratio = 1 - MINIMUM_GAIN_RATIO if before is None else TARGET_RATIO
+    is_whole = believes(counted, older)
+    found = _choose_baseline(counted, older, most_ratio)
+    # Of a server that cuts prompts, older counts are no better.
+    if not is_whole and (found is counted or conversation.sizes.counts_of(key.model).cut_at is not None):
+        return
     if found is not before:
         _observe(conversation, shared, found)
 

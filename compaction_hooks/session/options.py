@@ -13,7 +13,7 @@ from compaction_hooks.engine.result import CompactionOutcome, CompactionResult
 from compaction_hooks.events import EventHandler
 from compaction_hooks.formats.answers import read_answer
 from compaction_hooks.messages import Message
-from compaction_hooks.native import find_server_compaction, issuer_of
+from compaction_hooks.native import find_server_compaction, issuer_of, lets_shorten
 from compaction_hooks.runtime.drivers import CallContext
 from compaction_hooks.runtime.effects import Flow
 from compaction_hooks.runtime.guards import GuardedSignal, Signal, guard_reader
@@ -101,6 +101,7 @@ def check_call(
         tools=options.get("tools"),
         repair=options.get("repair"),
         server_compaction=find_server_compaction(options.get("request") or {}),
+        may_be_shortened=lets_shorten(options.get("request") or {}),
         seconds_since_last_call=seconds_since_last_call,
         issuer=issuer_of(
             engine.services.summarizer or options.get("summarizer"), lambda: engine.conversation.format.provider

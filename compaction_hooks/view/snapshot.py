@@ -82,6 +82,7 @@ class Snapshot(NamedTuple, Generic[M]):
         has_recall: Whether the model has the recall tool, so that markers name handles.
         issuer: The API and the model whose native items the view may have; None: no items.
         merges_user_messages: Whether user messages in a row are sent as one.
+        may_be_shortened: Whether the request lets the server shorten it, so that its count may be less than the view.
         frozen: The list of the call and a copy of it, if the snapshot outlasts a wait; else None.
     """
 
@@ -106,6 +107,7 @@ class Snapshot(NamedTuple, Generic[M]):
     has_recall: bool
     issuer: Issuer | None
     merges_user_messages: bool
+    may_be_shortened: bool = False
     frozen: tuple[list[M], list[M]] | None = None
 
     def freeze(self, given: list[M]) -> Snapshot[M]:

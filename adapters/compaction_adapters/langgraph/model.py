@@ -59,9 +59,12 @@ class NodeConversations(Conversations):
         self._views: WeakKeyDictionary[CompactionSession[BaseMessage], tuple[_Lists, ...]] = WeakKeyDictionary()
 
     def remember_view(self, conversation: Conversation, view: list[BaseMessage]) -> None:
-        """Remember the view that a node returns: each possible input of a model, with the list of all messages for it."""
+        """Remember the view that a node returns: each possible input of a model, with the list of all messages for it.
+
+        The view is copied: its list is the graph's, which may put a system prompt into it.
+        """
         whole = conversation.messages
-        self._views[conversation.session] = ((view, whole), (whole, whole))
+        self._views[conversation.session] = (([*view], whole), (whole, whole))
 
     def of_call(self, task: Task, messages: list[BaseMessage]) -> Conversation:
         """Return the conversation of a task that calls the model with these messages.
