@@ -50,11 +50,13 @@ class Job:
     Attributes:
         settings: Each session is replayed with each of them.
         details: Whether the messages stay in the result, and each compaction has `details`. Only in this process.
+        is_strict: Whether it is an error if a file is not read whole: it is damaged, or holds no session that is known.
     """
 
     settings: tuple[Setting, ...] = (Setting(options={"window": "auto"}),)
     uses_recorded_usage: bool = False
     details: bool = False
+    is_strict: bool = False
     summarizer: Summarizer | None = None
 
 
@@ -223,11 +225,15 @@ def _replay_file(job: Job, found: _Found, bar: _Bar | None = None) -> _File:
         for session in read_sessions(file):
             sessions.append(session)  # noqa: PERF402 - sessions read before an error are replayed too
     except NothingToReplayError as error:
-        if not found.is_named:
+        if not found.is_named and not job.is_strict:
             return _File(ignored=str(found.path))
         errors.append(str(error))
     except ReplayError as error:
         errors.append(str(error))
+
+    unread = [note for session in sessions for note in session.unread]
+    if job.is_strict and unread:  # an error is among these notes
+        errors = [f"{file}: not read whole: {'; '.join(unread)}; mend the file or take it out"]
 
     if bar is not None:
         bar.set_total(sum(len(call_indexes(session)) for session in sessions) * len(job.settings))

@@ -12,6 +12,12 @@ Fields: TypeAlias = Mapping[str, object]
 """One JSON object: a message, a content block, a line of a file."""
 
 
+class Unread(str):
+    """A note on a part of a file that could not be read. Other notes tell of parts that were left out or repaired on purpose."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedCall:
     """The provider's token count of one model call of the recording.
@@ -90,3 +96,8 @@ class RecordedSession:
     compactions: tuple[RecordedCompaction, ...] = ()
     probes: tuple[Probe, ...] = ()
     skipped: tuple[str, ...] = ()
+
+    @property
+    def unread(self) -> tuple[str, ...]:
+        """The notes on parts of its file that could not be read: a cut, broken lines, messages and sessions of an unknown form."""
+        return tuple(note for note in self.skipped if isinstance(note, Unread))

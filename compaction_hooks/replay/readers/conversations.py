@@ -16,7 +16,7 @@ from compaction_hooks.formats import AnthropicFormat, BedrockConverseFormat, Ope
 from compaction_hooks.messages import MessageFormat
 from compaction_hooks.replay.readers.lines import Line, SessionFile
 from compaction_hooks.replay.readers.values import blocks, count, fields, items, text
-from compaction_hooks.replay.recorded import Fields, Probe, RecordedCall, RecordedCompaction, RecordedSession
+from compaction_hooks.replay.recorded import Fields, Probe, RecordedCall, RecordedCompaction, RecordedSession, Unread
 
 _ANTHROPIC_BLOCKS: Final = ("tool_use", "tool_result", "thinking", "redacted_thinking", "document")
 _ANTHROPIC_SOURCES: Final = ("base64", "url", "file")
@@ -42,9 +42,10 @@ def read(file: SessionFile) -> Iterator[RecordedSession]:
     answered = [
         session for session in sessions if any(message.get("role") == "assistant" for message in session.messages)
     ]
-    notes = [f"line {line.number}: an object without messages" for line in file.lines if not _has_messages(line.value)]
+    others = [line.number for line in file.lines if not _has_messages(line.value)]
+    notes = [Unread(f"line {number}: an object without messages") for number in others]
     if len(answered) < len(sessions):
-        notes.append(f"{len(sessions) - len(answered)} sessions in which no model answers")
+        notes.append(Unread(f"{len(sessions) - len(answered)} sessions in which no model answers"))
     for session in answered:
         yield replace(session, skipped=(*notes, *session.skipped))
         notes = []
@@ -62,7 +63,7 @@ def _session(file: SessionFile, line: Line) -> RecordedSession:
         try:
             reader.read(message)
         except FormatError as wrong:
-            skipped.append(f"line {line.number}, message {index}: {wrong}")
+            skipped.append(Unread(f"line {line.number}, message {index}: {wrong}"))
         else:
             messages.append(message)
 
