@@ -154,7 +154,7 @@ SESSION = json.dumps({"id": "s1", "messages": short_conversation()})
 CLAUDE_CODE = next(kind for kind in KINDS if kind.name == "claude-code")
 LOG = CLAUDE_CODE.text(CLAUDE_CODE.records(3))
 NO_SESSION = {"id": "s2", "turns": short_conversation()}
-UNREAD = {
+UNREAD: dict[str, tuple[str | bytes, str]] = {
     "broken.jsonl": (LOG.replace("\n", '\n{"type": "assi\n', 1), "not read whole: line 2: not JSON: "),
     "cut.json": (json.dumps(json.loads(SESSION), indent=1)[:-99], "not read whole: line 29: not JSON from"),
     "cut.jsonl": (LOG[:-60], "not read whole: line 12: cut off: "),

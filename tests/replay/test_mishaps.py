@@ -74,6 +74,45 @@ def test_a_window_of_hundreds_of_digits_is_refused_in_a_short_line(digits: str, 
     assert len(said) < 200
 
 
+HUGE = 10**400
+
+
+def refuse_constant(name: str) -> None:
+    raise AssertionError(f"{name} is no JSON")
+
+
+@folded(
+    "model, counts, note",
+    {
+        "more read from the cache than sent": (
+            "gpt-5.5",
+            {"prompt_tokens": 100, "cache_read_tokens": 500},
+            ["1 token count with more cached than input: left out"],
+        ),
+        "more written to the cache than sent": (
+            "claude-sonnet-5",
+            {"prompt_tokens": 100, "cache_read_tokens": 60, "cache_write_tokens": 60},
+            ["1 token count with more cached than input: left out"],
+        ),
+        "hundreds of digits": ("gpt-5.5", {"prompt_tokens": HUGE, "completion_tokens": HUGE}, []),
+        "hundreds of digits in an answer": ("m1", {"prompt_tokens": 9_000, "completion_tokens": HUGE}, []),
+    },
+)
+def test_counts_of_a_file_that_cannot_be_true_are_left_out(
+    model: str, counts: dict[str, int], note: list[str], tmp_path: Path, capsys: Capture
+) -> None:
+    recorded = {"usage": [{"index": 2, **counts}], "compactions": [{"index": 2, "trigger": "auto", "pre_tokens": HUGE}]}
+    file = write_sessions(tmp_path / "s.jsonl", short_conversation(), model=model, **recorded)
+    write_sessions(tmp_path / "t.jsonl", short_conversation(), model=model)
+    for options in (["check", "--max-cents", "40", "--allow-unmeasured"], ["replay", "--usage"]):
+        assert main([*options, str(tmp_path)]) == 0
+    capsys.readouterr()
+    assert main(["replay", "--json", str(file)]) == 0
+    (found,) = json.loads(capsys.readouterr().out, parse_constant=refuse_constant)["sessions"]
+    assert found["notes"] == note
+    assert found["costs"][0]["with_compaction"] < 1
+
+
 LINES = 4_000
 
 

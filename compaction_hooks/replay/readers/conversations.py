@@ -10,12 +10,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from compaction_hooks import Usage
 from compaction_hooks.errors import FormatError
 from compaction_hooks.formats import AnthropicFormat, BedrockConverseFormat, OpenAIChatFormat, format_of
 from compaction_hooks.messages import MessageFormat
 from compaction_hooks.replay.readers.lines import Line, SessionFile
-from compaction_hooks.replay.readers.values import blocks, count, fields, items, text
+from compaction_hooks.replay.readers.values import blocks, count, fields, items, text, usage_of
 from compaction_hooks.replay.recorded import Fields, Probe, RecordedCall, RecordedCompaction, RecordedSession, Unread
 
 _ANTHROPIC_BLOCKS: Final = ("tool_use", "tool_result", "thinking", "redacted_thinking", "document")
@@ -112,16 +111,16 @@ def _is_anthropic(messages: Sequence[Fields], system: object) -> bool:
 def _calls(value: Fields, size: int) -> Iterator[RecordedCall]:
     for entry in map(fields, items(value.get("usage"))):
         index = entry.get("index")
-        whole = count(entry.get("prompt_tokens"))
-        if isinstance(index, int) and 0 <= index < size and whole:
+        usage = usage_of(
+            count(entry.get("prompt_tokens")),
+            0 if value.get("harness") == _STREAM_START else count(entry.get("completion_tokens")),
+            read=count(entry.get("cache_read_tokens")),
+            written=count(entry.get("cache_write_tokens")),
+        )
+        if isinstance(index, int) and 0 <= index < size and usage is not None:
             yield RecordedCall(
                 index=index,
-                usage=Usage(
-                    input_tokens=whole,
-                    output_tokens=0 if value.get("harness") == _STREAM_START else count(entry.get("completion_tokens")),
-                    cache_read_tokens=count(entry.get("cache_read_tokens")),
-                    cache_write_tokens=count(entry.get("cache_write_tokens")),
-                ),
+                usage=usage,
                 model=text(entry.get("model")) or text(value.get("model")) or None,
                 context_start=count(entry.get("context_start")),
             )

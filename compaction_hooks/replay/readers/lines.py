@@ -181,9 +181,8 @@ def _parse_lines(path: Path, content: str) -> SessionFile:
         if len(values) > 1:
             problems.append((number, f"{len(values)} objects on one line, all read"))
         if rest:
-            problem = Unread(f"{'cut off' if number == last and lines else 'not JSON'}: {rest[:40]!r}")
-            broken.append((number, problem))
-            problems.append((number, problem))
+            broken.append((number, Unread(f"{'cut off' if number == last and lines else 'not JSON'}: {rest[:40]!r}")))
+            problems.append(broken[-1])
 
     if not lines:
         number, problem = problems[0]
