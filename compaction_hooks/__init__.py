@@ -1,5 +1,7 @@
 """Keeps an LLM agent's conversation inside the context window."""
 
+from compaction_hooks import interrupts as _interrupts  # noqa: F401, I001 - before the others, which take long
+
 from compaction_hooks.engine.result import CompactionOutcome, CompactionResult, SessionState
 from compaction_hooks.errors import CompactionError, ConfigurationError, ContextOverflowError
 from compaction_hooks.events import (

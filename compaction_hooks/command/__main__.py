@@ -6,10 +6,9 @@ import sys
 from collections.abc import Sequence
 
 from compaction_hooks.errors import MissingExtraError
+from compaction_hooks.interrupts import INTERRUPTED, LINE
 
 MISSING_EXTRA = 2
-INTERRUPTED = 130
-"""128 and the number of SIGINT, as shells report it."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -30,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"error: {MissingExtraError('compaction-hooks', 'rich and typer', 'cli')}\n")
         return MISSING_EXTRA
     if code == INTERRUPTED:
-        sys.stderr.write("interrupted\n")
+        sys.stderr.write(LINE)
     return code
 
 

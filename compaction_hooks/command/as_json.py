@@ -28,6 +28,7 @@ def report(batch: Batch) -> dict[str, object]:
         ],
         "advice": advise(outcomes) if len(settings) > 1 and batch.done else None,
         "errors": list(batch.errors),
+        "ignored": list(batch.ignored),
     }
 
 
@@ -54,6 +55,7 @@ def _session(setting: str, done: Done, replay: Replay) -> dict[str, object]:
         "total": _totals(replay.totals),
         "recorded_compactions": [asdict(compaction) for compaction in session.compactions],
         "notes": list(session.skipped),
+        "unread": list(session.unread),
     }
 
 

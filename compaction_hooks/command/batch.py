@@ -13,7 +13,6 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -23,9 +22,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from compaction_hooks import ConfigurationError, ContextOverflowError, Summarizer
 from compaction_hooks.command.done import Batch, Done
 from compaction_hooks.command.terminal import clean
+from compaction_hooks.interrupts import finish_imports
 from compaction_hooks.replay.compare import Setting
 from compaction_hooks.replay.errors import NothingToReplayError, ReplayError
 from compaction_hooks.replay.numbers import pluralize
+from compaction_hooks.replay.prices import find_prices
 from compaction_hooks.replay.readers import read_sessions
 from compaction_hooks.replay.recorded import RecordedSession
 from compaction_hooks.replay.replayed import Replay
@@ -50,16 +51,20 @@ class Job:
     Attributes:
         settings: Each session is replayed with each of them.
         details: Whether the messages stay in the result, and each compaction has `details`. Only in this process.
+        is_strict: Whether it is an error if a file is not read whole: it is damaged, or holds no session that is known.
     """
 
     settings: tuple[Setting, ...] = (Setting(options={"window": "auto"}),)
     uses_recorded_usage: bool = False
     details: bool = False
+    is_strict: bool = False
     summarizer: Summarizer | None = None
 
 
 def replay_files(paths: Sequence[Path], job: Job) -> Batch:
     """Replay the sessions of files, folders and standard input; report bad ones on standard error."""
+    find_prices(None)  # the last import that takes long
+    finish_imports()
     with _save_stdin(paths) as saved:
         files = [found for path in saved for found in _find_files(path)]
         read = [*_in_parallel(files, job)] if _is_parallel(files, job) else [*_one_by_one(files, job)]
@@ -161,14 +166,29 @@ def _in_parallel(files: Sequence[_Found], job: Job) -> Iterator[_File]:
         ProcessPoolExecutor(mp_context=context, initializer=_ignore_interrupts) as pool,
     ):
         try:
-            for file in pool.map(partial(_replay_file, job), files):
-                yield file
+            with _block_interrupts():
+                futures = [pool.submit(_replay_file, job, file) for file in files]
+            for future in futures:
+                yield future.result()
                 bar.advance()
         except BaseException:  # Ctrl-C: do not wait for the sessions that are being replayed
-            pool.shutdown(wait=False, cancel_futures=True)
+            # The pool fails its futures in a thread, which prints a traceback if they are cancelled, as map() does.
             for process in multiprocessing.active_children():
                 process.terminate()
             raise
+
+
+@contextmanager
+def _block_interrupts() -> Generator[None]:
+    """Hold back Ctrl-C while processes begin. They inherit it, and so do not print tracebacks from the middle of their imports."""
+    if sys.platform == "win32":
+        yield
+        return
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
 def _ignore_interrupts() -> None:
@@ -223,11 +243,15 @@ def _replay_file(job: Job, found: _Found, bar: _Bar | None = None) -> _File:
         for session in read_sessions(file):
             sessions.append(session)  # noqa: PERF402 - sessions read before an error are replayed too
     except NothingToReplayError as error:
-        if not found.is_named:
+        if not found.is_named and not job.is_strict:
             return _File(ignored=str(found.path))
         errors.append(str(error))
     except ReplayError as error:
         errors.append(str(error))
+
+    unread = [note for session in sessions for note in session.unread]
+    if job.is_strict and unread:  # an error is among these notes
+        errors = [f"{file}: not read whole: {'; '.join(unread)}; mend the file or take it out"]
 
     if bar is not None:
         bar.set_total(sum(len(call_indexes(session)) for session in sessions) * len(job.settings))

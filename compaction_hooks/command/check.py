@@ -68,18 +68,20 @@ def check(
 ) -> None:
     """Replay recorded sessions and fail if one breaks a limit. At least one limit is needed; each session is judged alone.
 
-    A call that cannot be made to fit the window fails in any case, and so does a summarizer of your own that fails.
+    A call that cannot be made to fit the window fails in any case, and so does a summarizer of your own that fails. A file that
+    cannot be read whole, or that holds no session of a known kind, is bad.
     Exit codes: 0 if all limits hold, 1 if one does not, 2 if a file or an option is bad.
     """
+    if min_kept is max_cents is max_lost_constraints is None:
+        raise typer.BadParameter("no limit is given; give --min-kept, --max-cents or --max-lost-constraints")
     try:
         limits = Limits(min_kept=min_kept, max_cents=max_cents, max_lost_constraints=max_lost_constraints)
-    except ConfigurationError:
-        options = "--min-kept, --max-cents or --max-lost-constraints"
-        raise typer.BadParameter(f"no limit is given; give {options}") from None
+    except ConfigurationError as error:  # nan or inf
+        raise typer.BadParameter(str(error)) from None
     setting = build_setting(windows, triggers, keeps, reserve)
     summarize = None if summarizer is None else _import_summarizer(summarizer)
 
-    batch = replay_files(files, Job(settings=(setting,), summarizer=summarize))
+    batch = replay_files(files, Job(settings=(setting,), summarizer=summarize, is_strict=True))
     checked: list[CheckedSession] = []
     for done in batch.done:
         findings = judge(done.replays[0], limits, has_summarizer=summarize is not None)

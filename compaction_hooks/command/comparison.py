@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -16,7 +16,7 @@ from compaction_hooks.replay.replayed import Totals
 from compaction_hooks.replay.windows import DEFAULT_WINDOW
 
 SHOWN_FILES = 3
-"""Names of files that were left out; more are only counted."""
+"""Names of files that were not read; more are only counted."""
 UNCOMPACTED = "no compaction"
 DROPPED = ("\ntrigger", "un-\ncached", "to the\ncache", "tokens\ncached", "model's\nsummaries", "\ntokens")
 """Columns that a narrow terminal does without, in this order."""
@@ -38,11 +38,26 @@ def print_batch(console: Console, batch: Batch, *, details: bool, shows_summarie
     elif len(batch.done) > 1:
         _print_sessions(console, batch.done, shows_all=details)
 
-    if batch.ignored:
-        names = ", ".join(clean(Path(name).name) for name in batch.ignored[:SHOWN_FILES])
-        more = ", ..." if len(batch.ignored) > SHOWN_FILES else ""
-        told = f"{pluralize(len(batch.ignored), 'file')} left out, without a session or an answer of a model: {names}{more}"
+    for told in describe_gaps(batch):
         console.print(Text(told, style="dim"))
+
+
+def describe_gaps(batch: Batch) -> Iterator[str]:
+    """Yield a line on the files that are no sessions, and one on those that could not be read whole."""
+    if batch.ignored:
+        yield f"{_count(batch.ignored)} left out, without a session or an answer of a model: {_name(batch.ignored)}"
+    damaged = [*dict.fromkeys(done.file for done in batch.done if done.session.unread)]
+    if damaged:
+        yield f"{_count(damaged)} not read whole (see the notes): {_name(damaged)}"
+
+
+def _count(files: Sequence[str]) -> str:
+    return pluralize(len(files), "file")
+
+
+def _name(files: Sequence[str]) -> str:
+    names = ", ".join(clean(Path(name).name) for name in files[:SHOWN_FILES])
+    return f"{names}, ..." if len(files) > SHOWN_FILES else names
 
 
 def _print_sessions(console: Console, done: Sequence[Done], *, shows_all: bool) -> None:

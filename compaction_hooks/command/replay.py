@@ -42,7 +42,7 @@ def replay(
     settings = build_settings(windows, triggers, keeps, reserve)
     batch = replay_files(files, Job(settings=tuple(settings), uses_recorded_usage=usage))
     if as_data:
-        sys.stdout.write(json.dumps(as_json.report(batch), indent=1) + "\n")
+        sys.stdout.write(json.dumps(as_json.report(batch), indent=1, allow_nan=False) + "\n")
     else:
         print_batch(Console(highlight=False), batch, details=details or summary, shows_summaries=summary)
     raise typer.Exit(BAD_INPUT if batch.errors else 0)

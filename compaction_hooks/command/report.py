@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from compaction_hooks.command.batch import Job, replay_files
+from compaction_hooks.command.comparison import describe_gaps
 from compaction_hooks.command.done import Batch
 from compaction_hooks.command.options import AUTO, BAD_INPUT, Files, Keeps, Reserve, Triggers, Windows, build_setting
 from compaction_hooks.command.terminal import clean
@@ -80,7 +81,10 @@ def chart(
 
 def _replay(files: list[Path], windows: str, triggers: str, keeps: str, reserve: str) -> Batch:
     setting = build_setting(windows, triggers, keeps, reserve)
-    return replay_files(files, Job(settings=(setting,), details=True))
+    batch = replay_files(files, Job(settings=(setting,), details=True))
+    for told in describe_gaps(batch):
+        typer.echo(told, err=True)
+    return batch
 
 
 def _write(output: Path, text: str) -> None:

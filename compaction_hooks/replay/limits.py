@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import astuple, dataclass
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Final
 
+from compaction_hooks.arguments import Kind, check, is_number, whole
 from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.replay.needs import NEXT_STEPS
 from compaction_hooks.replay.numbers import pluralize, short
@@ -14,6 +16,12 @@ from compaction_hooks.replay.replayed import Replay
 
 SHOWN: Final = 10
 """How many of the lost names or constraints a finding lists."""
+
+_KINDS: Final[Mapping[str, Kind]] = {
+    "min_kept": Kind(lambda value: is_number(value) and 0 <= value <= 1, "be a share between 0 and 1, such as 0.6"),
+    "max_cents": Kind(lambda value: is_number(value) and 0 <= value < math.inf, "be a number of US cents from zero on"),
+    "max_lost_constraints": whole("constraints", least=0),
+}
 
 
 class Verdict(StrEnum):
@@ -34,7 +42,7 @@ class Limits:
         max_lost_constraints: The most of the user's constraints that may be missing from a view.
 
     Raises:
-        ConfigurationError: there is no limit at all.
+        ConfigurationError: there is no limit at all, or one is out of its range.
     """
 
     min_kept: float | None = None
@@ -42,8 +50,10 @@ class Limits:
     max_lost_constraints: int | None = None
 
     def __post_init__(self) -> None:
-        if astuple(self) == (None, None, None):
+        given = asdict(self)
+        if set(given.values()) == {None}:
             raise ConfigurationError("no limit is given: set min_kept, max_cents or max_lost_constraints")
+        check(_KINDS, given, optional=given)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

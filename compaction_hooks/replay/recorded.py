@@ -7,9 +7,16 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from compaction_hooks import MessageFormat, Usage
+from compaction_hooks.replay.numbers import pluralize
 
 Fields: TypeAlias = Mapping[str, object]
 """One JSON object: a message, a content block, a line of a file."""
+
+
+class Unread(str):
+    """A note on a part of a file that could not be read. Other notes tell of parts that were left out or repaired on purpose."""
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +81,7 @@ class RecordedSession:
         tools: Tool schemas, as sent to the provider.
         model: The model of the last answer; None if not recorded.
         window: The context window that the agent worked with, in tokens; None if not recorded.
-        calls: The provider's token counts, oldest first; empty if not recorded.
+        calls: The provider's token counts, oldest first; empty if not recorded. Counts that contradict one another are left out.
         skipped: Notes on parts that the reader left out or repaired, one line each.
     """
 
@@ -90,3 +97,22 @@ class RecordedSession:
     compactions: tuple[RecordedCompaction, ...] = ()
     probes: tuple[Probe, ...] = ()
     skipped: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        sane = tuple(call for call in self.calls if _is_sane(call.usage))
+        if len(sane) < len(self.calls):
+            counts = pluralize(len(self.calls) - len(sane), "token count")
+            note = f"{counts} with more cached than input: left out"
+            object.__setattr__(self, "calls", sane)
+            object.__setattr__(self, "skipped", (*self.skipped, note))
+
+    @property
+    def unread(self) -> tuple[str, ...]:
+        """The notes on parts of its file that could not be read: a cut, broken lines, messages and sessions of an unknown form."""
+        return tuple(note for note in self.skipped if isinstance(note, Unread))
+
+
+def _is_sane(usage: Usage) -> bool:
+    """Return whether the parts of the input are no more than the whole: prices are asked for with these numbers."""
+    cached = (usage.cache_read_tokens, usage.cache_write_tokens)
+    return min(usage.output_tokens, *cached) >= 0 and usage.input_tokens >= max(sum(cached), 1)

@@ -50,7 +50,8 @@ class CompactionDetails:
     Attributes:
         view: The list sent by its call. Messages that are sent as they are, are the objects of `RecordedSession.messages`; the
             others are new: the summary, and messages of which parts are cleared or shortened.
-        covered: All that the view leaves out or shortens, with the handles by which the agent could recall it.
+        covered: The parts of the messages that the view leaves out or changes, as they are listed at the end of the session, with
+            the handles by which the agent could recall them.
         reasons: The controller's log lines on its choices: where it cut, what it kept, what had no room.
     """
 

@@ -149,6 +149,7 @@ class _Run:
         self._used_usage = False
 
         self._pieces = [tuple(format.read(message)) for message in session.messages]
+        self._systems = {n for n, pieces in enumerate(self._pieces) if all(piece.role == "system" for piece in pieces)}
         self._texts: list[str] = []
         self._constraints: list[tuple[str, ...]] = []
         self._costs = Costs(session, self._pieces)
@@ -159,6 +160,8 @@ class _Run:
         self._failed: list[FailedSummary] = []
         self._put_off: Counter[str] = Counter()
         self._needs: Needs | None = None
+        self._changed: list[set[int]] = []
+        """For the details of each compaction, the messages that its view leaves out or changes."""
         self._view: list[Fields] = []
         self._seen = 0
 
@@ -168,7 +171,7 @@ class _Run:
         Raises:
             ContextOverflowError: they do not.
         """
-        systems = [message for index, message in enumerate(self._session.messages) if self._is_system(index)]
+        systems = [self._session.messages[index] for index in sorted(self._systems)]
         self._transform(self._prefix, systems)
         tokens = self._prefix.state().context_tokens or 0
 
@@ -266,7 +269,7 @@ class _Run:
         record = event.record
         covered = record.compacted_message_count
         in_view = {id(message) for message in view}
-        own = [index for index in range(len(host)) if not self._is_system(index)]
+        own = [index for index in range(len(host)) if index not in self._systems]
         kept = [index for index in own if id(host[index]) in in_view]
         pinned = [index for index in kept if index < covered]
         cleared = sum(
@@ -291,8 +294,8 @@ class _Run:
         constraints = dict.fromkeys(text for each in self._constraints[:covered] for text in each)
         details = None
         if reasons is not None:
-            parts = tuple(self._compacting.covered(host))
-            details = CompactionDetails(view=tuple(view), covered=parts, reasons=reasons)
+            self._changed.append({*own}.difference(kept))
+            details = CompactionDetails(view=tuple(view), covered=(), reasons=reasons)  # see _add_covered
         return ReplayedCompaction(
             call=number,
             reason=event.reason,
@@ -314,9 +317,6 @@ class _Run:
             details=details,
         )
 
-    def _is_system(self, index: int) -> bool:
-        return all(piece.role == "system" for piece in self._pieces[index])
-
     def _close_needs(self) -> None:
         if self._needs is not None:
             self._compactions[-1] = replace(self._compactions[-1], used_later=self._needs.figures())
@@ -326,6 +326,7 @@ class _Run:
     def finish(self) -> Replay:
         """Return the whole replay."""
         self._close_needs()
+        self._add_covered()
         budget = self._settings.budget(self._window)
         return Replay(
             session_id=self._session.id,
@@ -342,6 +343,16 @@ class _Run:
             hidden_tokens=self._costs.hidden_tokens,
             failed=tuple(self._failed),
         )
+
+    def _add_covered(self) -> None:
+        """Add the covered parts to the details: listed once, since each listing reads the whole list again."""
+        if not self._changed:
+            return
+        parts = tuple(self._compacting.covered(self._session.messages[: self._calls[-1].index]))
+        for number, (compaction, changed) in enumerate(zip(self._compactions, self._changed, strict=True)):
+            assert compaction.details is not None
+            covered = tuple(part for part in parts if part.message in changed)
+            self._compactions[number] = replace(compaction, details=replace(compaction.details, covered=covered))
 
     def _check_probes(self) -> list[ReplayedProbe]:
         if not self._session.probes:

@@ -40,7 +40,8 @@ class CompactionChecker:
     ) -> Replay:
         """Replay a recorded session, fail the test if it breaks a limit, and return the replay for further assertions.
 
-        A call that cannot be made to fit the window fails the test in any case, and so does a summarizer that fails.
+        A call that cannot be made to fit the window fails the test in any case, and so do a summarizer that fails and a file that
+        could not be read whole.
 
         Args:
             session: A session of `read_sessions`, or the path of a file with one session.
@@ -59,6 +60,8 @@ class CompactionChecker:
         __tracebackhide__ = True
         limits = Limits(min_kept=min_kept, max_cents=max_cents, max_lost_constraints=max_lost_constraints)
         recorded = session if isinstance(session, RecordedSession) else _read_one(session)
+        if recorded.unread:
+            pytest.fail(f"session {recorded.id} was not read whole: {'; '.join(recorded.unread)}", pytrace=False)
         size = window_of(recorded).tokens if window is None else window
         done = replay(recorded, window=size, settings=settings, summarizer=summarizer)
         findings = judge(done, limits, has_summarizer=summarizer is not None)

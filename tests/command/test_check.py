@@ -1,3 +1,5 @@
+import gzip
+import json
 import re
 import sys
 from pathlib import Path
@@ -14,7 +16,7 @@ from compaction_hooks.replay import Limits, judge, read_sessions, replay
 from tests.cases import folded
 from tests.conversations import assistant, prose, system, user
 from tests.damaged_summaries import PRICED, WINDOW, WISH, needy_conversation, without_names
-from tests.replay.samples import OLD_FILE, OLD_ORDER, long_conversation, short_conversation, write_sessions
+from tests.replay.samples import KINDS, OLD_FILE, OLD_ORDER, long_conversation, short_conversation, write_sessions
 
 Capture = pytest.CaptureFixture[str]
 
@@ -146,6 +148,62 @@ def test_a_folder_without_sessions_is_no_success(tmp_path: Path, capsys: Capture
     said = capsys.readouterr()
     assert said.out == "0 sessions, 0 compactions: 0 passed, 0 failed; 1 error\n"
     assert said.err == f"error: {tmp_path}: no session in it; name the folder of your agent's sessions\n"
+
+
+SESSION = json.dumps({"id": "s1", "messages": short_conversation()})
+CLAUDE_CODE = next(kind for kind in KINDS if kind.name == "claude-code")
+LOG = CLAUDE_CODE.text(CLAUDE_CODE.records(3))
+NO_SESSION = {"id": "s2", "turns": short_conversation()}
+UNREAD: dict[str, tuple[str | bytes, str]] = {
+    "broken.jsonl": (LOG.replace("\n", '\n{"type": "assi\n', 1), "not read whole: line 2: not JSON: "),
+    "cut.json": (json.dumps(json.loads(SESSION), indent=1)[:-99], "not read whole: line 29: not JSON from"),
+    "cut.jsonl": (LOG[:-60], "not read whole: line 12: cut off: "),
+    "cut.jsonl.gz": (gzip.compress(LOG.encode())[:-40], "not read whole: the gzip file is cut off: "),
+    "message.jsonl": (
+        json.dumps({"messages": [*short_conversation(), {"role": "assistant", "content": 17}]}),
+        "not read whole: line 1, message 5: ",
+    ),
+    "one_of_two.jsonl": (f"{SESSION}\n{json.dumps(NO_SESSION)}\n", "not read whole: line 2: an object without "),
+    "other.jsonl": (json.dumps(NO_SESSION), ", line 1: not a session of a kind this command knows; "),
+    "unanswered.jsonl": (json.dumps({"messages": [user("Hello?")]}), "no model has answered in it ("),
+}
+"""By file name, a content that a viewer is lenient with, and what a gate says of it."""
+
+
+def test_a_file_that_is_not_read_whole_is_an_error_of_a_check_and_a_line_of_the_viewers(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    folder, report = tmp_path / "sessions", tmp_path / "report.xml"
+    folder.mkdir()
+    folder.joinpath("a.jsonl").write_text(SESSION)
+    for name, (content, _) in UNREAD.items():
+        folder.joinpath(name).write_bytes(content if isinstance(content, bytes) else content.encode())
+
+    assert run(folder, *LIMITS, "--allow-unmeasured", "--junit", report) == 2
+    said = capsys.readouterr()
+    assert "7 sessions, 0 compactions: 7 passed, 0 failed; 8 errors" in said.out
+    lines = said.err.splitlines()
+    for line, (name, (_, reason)) in zip(lines, sorted(UNREAD.items()), strict=True):
+        assert line.startswith(f"error: {folder / name}")
+        assert reason in line
+    errors = [str(each.get("message")) for each in ElementTree.parse(report).iter("error")]
+    assert [f"error: {error}" for error in errors] == lines
+    files = [Path(case.get("file", "")).name for case in ElementTree.parse(report).iter("testcase") if len(case)]
+    assert files == sorted(UNREAD)
+
+    gaps = (
+        "2 files left out, without a session or an answer of a model: other.jsonl, unanswered.jsonl",
+        "6 files not read whole (see the notes): broken.jsonl, cut.json, cut.jsonl, ...",
+    )
+    assert app.run(["replay", str(folder)]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert all(gap in shown for gap in gaps)
+    assert app.run(["report", str(folder), "-o", str(tmp_path / "report.html")]) == 0
+    assert capsys.readouterr().err.splitlines() == list(gaps)
+    assert app.run(["replay", str(folder), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [Path(name).name for name in found["ignored"]] == ["other.jsonl", "unanswered.jsonl"]
+    assert sum(bool(session["unread"]) for session in found["sessions"]) == 6
 
 
 # -- JUnit

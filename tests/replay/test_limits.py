@@ -170,6 +170,25 @@ def test_only_limits_that_are_given_are_judged_and_one_is_needed() -> None:
         Limits()
 
 
+@folded(
+    "limit, wanted",
+    {
+        "a share below zero": ({"min_kept": -1}, "min_kept=-1 must be a share between 0 and 1"),
+        "percent": ({"min_kept": 60}, "min_kept=60 must be a share between 0 and 1"),
+        "no number": ({"min_kept": float("nan")}, "min_kept=nan must be a share between 0 and 1"),
+        "a text": ({"min_kept": "0.6"}, "min_kept='0.6' must be a share between 0 and 1"),
+        "money below zero": ({"max_cents": -0.1}, "max_cents=-0.1 must be a number of US cents from zero on"),
+        "money without end": ({"max_cents": float("inf")}, "max_cents=inf must be a number of US cents from zero on"),
+        "a count below zero": ({"max_lost_constraints": -1}, "max_lost_constraints=-1 must be a whole number"),
+        "half a constraint": ({"max_lost_constraints": 0.5}, "max_lost_constraints=0.5 must be a whole number"),
+    },
+)
+def test_a_limit_that_is_out_of_range_is_refused(limit: dict[str, Any], wanted: str) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        Limits(**{"max_cents": 1, **limit})
+    assert str(refused.value).startswith(wanted)
+
+
 def test_a_limit_that_is_not_measured_fails_unless_that_is_allowed() -> None:
     _, found = judge(done(compaction()), Limits(min_kept=0))
     assert found.verdict is NOT_MEASURED

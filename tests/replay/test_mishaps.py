@@ -2,7 +2,9 @@
 
 import gc
 import json
+import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -19,7 +21,7 @@ from compaction_hooks.command import batch
 from compaction_hooks.command.__main__ import main
 from compaction_hooks.replay import ReplayError, read_sessions
 from tests.cases import folded, sampled
-from tests.replay.samples import long_conversation, short_conversation, write_sessions
+from tests.replay.samples import long_conversation, short_conversation, write, write_sessions
 
 Capture = pytest.CaptureFixture[str]
 FULL_DISK = Path("/dev/full")
@@ -72,6 +74,45 @@ def test_a_window_of_hundreds_of_digits_is_refused_in_a_short_line(digits: str, 
     said = capsys.readouterr().err
     assert said.startswith(f"error: Invalid value for '--window': '{digits[:40]}' is no number of tokens")
     assert len(said) < 200
+
+
+HUGE = 10**400
+
+
+def refuse_constant(name: str) -> None:
+    raise AssertionError(f"{name} is no JSON")
+
+
+@folded(
+    "model, counts, note",
+    {
+        "more read from the cache than sent": (
+            "gpt-5.5",
+            {"prompt_tokens": 100, "cache_read_tokens": 500},
+            ["1 token count with more cached than input: left out"],
+        ),
+        "more written to the cache than sent": (
+            "claude-sonnet-5",
+            {"prompt_tokens": 100, "cache_read_tokens": 60, "cache_write_tokens": 60},
+            ["1 token count with more cached than input: left out"],
+        ),
+        "hundreds of digits": ("gpt-5.5", {"prompt_tokens": HUGE, "completion_tokens": HUGE}, []),
+        "hundreds of digits in an answer": ("m1", {"prompt_tokens": 9_000, "completion_tokens": HUGE}, []),
+    },
+)
+def test_counts_of_a_file_that_cannot_be_true_are_left_out(
+    model: str, counts: dict[str, int], note: list[str], tmp_path: Path, capsys: Capture
+) -> None:
+    recorded = {"usage": [{"index": 2, **counts}], "compactions": [{"index": 2, "trigger": "auto", "pre_tokens": HUGE}]}
+    file = write_sessions(tmp_path / "s.jsonl", short_conversation(), model=model, **recorded)
+    write_sessions(tmp_path / "t.jsonl", short_conversation(), model=model)
+    for options in (["check", "--max-cents", "40", "--allow-unmeasured"], ["replay", "--usage"]):
+        assert main([*options, str(tmp_path)]) == 0
+    capsys.readouterr()
+    assert main(["replay", "--json", str(file)]) == 0
+    (found,) = json.loads(capsys.readouterr().out, parse_constant=refuse_constant)["sessions"]
+    assert found["notes"] == note
+    assert found["costs"][0]["with_compaction"] < 1
 
 
 LINES = 4_000
@@ -161,12 +202,72 @@ def test_ctrl_c_at_any_moment_costs_one_line(calls: int, tmp_path: Path, capsys:
     assert capsys.readouterr().err == "interrupted\n"
 
 
+SCRIPT = "import sys\nfrom compaction_hooks.command.__main__ import main\nsys.exit(main())\n"
+"""As installers write it to the file `compaction-hooks`."""
+
+
+def interrupt_at_import(started: Sequence[str], module: str, nth: int = 1) -> tuple[int, list[str]]:
+    """Start a command, press Ctrl-C as soon as a module is imported for the nth time in any of its processes; return the exit code
+    and what it wrote to standard error.
+    """
+    running = subprocess.Popen(
+        [sys.executable, "-X", "importtime", *started],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert running.stderr is not None
+    with running:
+        for told in running.stderr:
+            nth -= told.rpartition("|")[2].strip() == module
+            if nth == 0:
+                os.killpg(running.pid, signal.SIGINT)  # as a terminal does, to all processes
+                break
+        said = [told for told in running.stderr if not told.startswith("import time:")]
+    return running.returncode, said
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs process groups")
+@folded(
+    "started, module",
+    [
+        (["compaction-hooks"], "compaction_hooks.errors"),
+        (["compaction-hooks"], "genai_prices.data"),
+        (["-m", "compaction_hooks"], "compaction_hooks.errors"),
+        (["-m", "compaction_hooks"], "typer"),
+        (["-m", "compaction_hooks.command"], "compaction_hooks"),
+    ],
+)
+def test_ctrl_c_in_the_middle_of_the_imports_costs_one_line(
+    started: list[str], module: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = write_sessions(tmp_path / "session.jsonl", long_conversation(60))
+    write(tmp_path / "compaction-hooks", SCRIPT)
+    monkeypatch.chdir(tmp_path)
+    assert interrupt_at_import([*started, "replay", str(file), "--window", "8k"], module) == (130, ["interrupted\n"])
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs process groups")
+@pytest.mark.skipif(os.cpu_count() == 1, reason="needs two processors")
+def test_ctrl_c_while_other_processes_begin_costs_one_line(tmp_path: Path) -> None:
+    for name in ("a.jsonl", "b.jsonl"):
+        write_sessions(tmp_path / name, *[long_conversation(60)] * 8)
+    assert sum(file.stat().st_size for file in tmp_path.iterdir()) > batch.PARALLEL_BYTES
+    started = ["-m", "compaction_hooks", "replay", str(tmp_path), "--window", "8k"]
+    assert interrupt_at_import(started, "compaction_hooks.errors", nth=2) == (130, ["interrupted\n"])
+
+
 # -- the version, the help, the ways to start it
 
 
-def test_the_version_is_that_of_the_package(capsys: Capture) -> None:
+def test_the_version_is_that_of_the_package_however_it_is_started(capsys: Capture) -> None:
+    version = f"compaction-hooks {compaction_hooks.__version__}\n"
     assert main(["--version"]) == 0
-    assert capsys.readouterr().out == f"compaction-hooks {compaction_hooks.__version__}\n"
+    assert capsys.readouterr().out == version
+    started = subprocess.run([sys.executable, "-m", "compaction_hooks", "--version"], capture_output=True, text=True)
+    assert (started.stdout, started.stderr, started.returncode) == (version, "", 0)
 
 
 # -- without the extra

@@ -1,8 +1,10 @@
 """The page of a report and the chart, as files; tests/browser/ opens them."""
 
 import base64
+import cProfile
 import hashlib
 import json
+import pstats
 import re
 import sys
 from collections import Counter
@@ -246,6 +248,21 @@ def test_an_identifier_at_the_beginning_of_a_line_of_an_argument_has_a_handle_to
     (lost,) = (each for compaction in compactions for each in compaction["names_lost"])
     assert lost["text"] == OLD_ORDER
     assert lost["handle"].startswith("a")
+
+
+def count_functions(steps: int) -> tuple[int, int]:
+    """Return the compactions of a session of that many steps, and the functions that its report calls."""
+    profile = cProfile.Profile()
+    with profile:
+        data = report(session(long_conversation(steps, 600)))
+    return len(data["sessions"][0]["compactions"]), pstats.Stats(profile).total_calls  # type: ignore[attr-defined]
+
+
+def test_twice_as_many_compactions_are_twice_the_work() -> None:
+    count_functions(10)  # imports
+    (few, small), (many, large) = count_functions(75), count_functions(150)
+    assert many >= 2 * few
+    assert large < 2.5 * small
 
 
 def test_sums_of_dollars_and_numbers_of_files_are_those_of_the_replay() -> None:

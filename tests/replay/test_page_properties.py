@@ -19,6 +19,8 @@ from tests.replay.samples import session
 from tests.replay.test_page import Page, report
 from tests.strategies import examples
 
+DIRECTIONS = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+"""All characters with Unicode's property Bidi_Control."""
 HOSTILE = [
     "<script>alert(1)</script>",
     "</script><img src=x onerror=alert(1)>",
@@ -34,6 +36,7 @@ HOSTILE = [
     "&lt;b&gt;&#x3c;",
     "\u2028\u2029",
     "\u202etxt.exe",
+    DIRECTIONS,
     "\x00\x1b[2J\r\n\x85",
     "\ud800",
 ]
@@ -73,6 +76,7 @@ COMPACTED_TWICE = "\U0001514a" * 80
 
 @given(hostile)
 @example(COMPACTED_TWICE)
+@example(DIRECTIONS)
 @examples(50)
 def test_a_text_makes_no_element_and_no_attribute_and_is_shown_as_it_is(text: str) -> None:
     page, conversation = page_with(text)
@@ -87,4 +91,6 @@ def test_a_text_makes_no_element_and_no_attribute_and_is_shown_as_it_is(text: st
     assert json.loads(found.code["script conversation-0"]) == conversation
     assert visible(f"id {text}") in "".join(found.words)
     assert visible(text) in "".join(found.words)
-    assert page.isprintable() or not {char for char in page if not char.isprintable()} & set("\x00\x1b\x85\u202e\ud800")
+    assert page.isprintable() or not {char for char in page if not char.isprintable()} & set(
+        f"\x00\x1b\x85\ud800{DIRECTIONS}"
+    )

@@ -52,6 +52,10 @@ def test_sessions(session, compaction: CompactionChecker) -> None:
     assert compaction.check(session, max_cents=1, allow_unmeasured=True).session_id == session.id
 
 
+def test_damaged(compaction: CompactionChecker) -> None:
+    compaction.check("damaged.jsonl", min_kept=0)
+
+
 def test_mistakes(compaction: CompactionChecker) -> None:
     with pytest.raises(ConfigurationError, match="no limit is given"):
         compaction.check("needy.jsonl")
@@ -72,10 +76,11 @@ def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytes
 def test_a_session_that_breaks_a_limit_fails_its_test_and_the_loss_is_named(project: pytest.Pytester) -> None:
     write_sessions(project.path / "needy.jsonl", needy_conversation())
     write_sessions(project.path / "two.jsonl", short_conversation(), short_conversation())
+    write_sessions(project.path / "damaged.jsonl", [*short_conversation(), {"role": "assistant", "content": 17}])
     project.makeconftest('pytest_plugins = ["compaction_hooks.testing.plugin"]')
     project.makepyfile(TESTS)
     run = project.runpytest_subprocess()
-    run.assert_outcomes(passed=5, failed=3)
+    run.assert_outcomes(passed=5, failed=4)
     run.stdout.fnmatch_lines(
         [
             "*_ test_names _*",
@@ -87,6 +92,8 @@ def test_a_session_that_breaks_a_limit_fails_its_test_and_the_loss_is_named(proj
             "*_ test_cents _*",
             "compaction of session s1 in a window of 200,000 tokens:",
             "  max_cents not measured: no price of the recorded model is known*",
+            "*_ test_damaged _*",
+            "session s1 was not read whole: line 1, message 5: *",
         ]
     )
     run.stdout.no_fnmatch_line("*pytest.fail(*")

@@ -109,5 +109,5 @@ def _hash(text: str) -> str:
 
 def _embed(value: object) -> str:
     """Return JSON for a script element."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return text.translate(_ESCAPED)

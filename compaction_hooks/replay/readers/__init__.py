@@ -30,7 +30,7 @@ from compaction_hooks.replay.readers import (
 from compaction_hooks.replay.readers.folders import load_folder
 from compaction_hooks.replay.readers.lines import Line, SessionFile, access_error, load
 from compaction_hooks.replay.readers.notes import Skipped
-from compaction_hooks.replay.recorded import Fields, RecordedSession
+from compaction_hooks.replay.recorded import Fields, RecordedSession, Unread
 
 
 class _Reader(NamedTuple):
@@ -113,7 +113,7 @@ def _folder_sessions(files: Sequence[SessionFile], folder: Path) -> Iterator[Rec
         )
 
     first, *others = sessions
-    notes = [f"{empty} sessions that cannot be read or in which no model answers"] if empty else []
+    notes = [Unread(f"{empty} sessions that cannot be read or in which no model answers")] if empty else []
     yield replace(first, skipped=(*notes, *first.skipped))
     yield from others
 
@@ -146,5 +146,5 @@ def _note_on_other_lines(reader: _Reader, file: SessionFile) -> tuple[str, ...]:
     skipped = Skipped()
     for line in file.lines:
         if reader.holds is not None and not reader.holds(line.value):
-            skipped.add("holds no messages", line.number)
+            skipped.add(Unread("holds no messages"), line.number)
     return skipped.notes()

@@ -17,9 +17,9 @@ from typing import Final
 from compaction_hooks import Usage
 from compaction_hooks.replay.readers.builder import ConversationBuilder
 from compaction_hooks.replay.readers.lines import Line, SessionFile
-from compaction_hooks.replay.readers.notes import Skipped
+from compaction_hooks.replay.readers.notes import Skipped, at
 from compaction_hooks.replay.readers.values import blocks, count, fields, is_content, text, usage_of
-from compaction_hooks.replay.recorded import Fields, RecordedSession
+from compaction_hooks.replay.recorded import Fields, RecordedSession, Unread
 
 FORMAT_NAME: Final = "Claude Code session"
 
@@ -110,7 +110,7 @@ def _add_user(builder: ConversationBuilder, line: Line) -> Iterator[str]:
     if prompt:
         builder.add_prompt(content if isinstance(content, str) else prompt, is_meta=line.value.get("isMeta") is True)
     if not is_content(content):
-        yield f"line {line.number}: content that is neither text nor blocks"
+        yield Unread(f"line {line.number}: content that is neither text nor blocks")
 
 
 def _usage(usage: Fields) -> Usage | None:
@@ -141,7 +141,7 @@ def _main_chain(lines: Sequence[Line]) -> tuple[list[Line], list[str]]:
 
 def _describe_skipped(lines: Sequence[Line]) -> list[str]:
     """Return notes on the lines that say nothing: damaged ones, then the kinds of the others."""
-    notes = [f"line {line.number}: {problem}" for line in lines if (problem := _problem(line.value))]
+    notes = [at(f"line {line.number}", problem) for line in lines if (problem := _problem(line.value))]
 
     skipped = Skipped()
     for line in lines:
@@ -240,7 +240,7 @@ def _problem(value: Fields) -> str:
     if value.get("type") not in _SPEAKERS:
         return ""
     if not isinstance(value.get("message"), dict):
-        return "its message is no object"
+        return Unread("its message is no object")
     if value.get("isApiErrorMessage") is True or fields(value.get("message")).get("model") == _SYNTHETIC:
         return "an answer that no model gave"
     return ""

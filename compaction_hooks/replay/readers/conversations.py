@@ -10,13 +10,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from compaction_hooks import Usage
 from compaction_hooks.errors import FormatError
 from compaction_hooks.formats import AnthropicFormat, BedrockConverseFormat, OpenAIChatFormat, format_of
 from compaction_hooks.messages import MessageFormat
 from compaction_hooks.replay.readers.lines import Line, SessionFile
-from compaction_hooks.replay.readers.values import blocks, count, fields, items, text
-from compaction_hooks.replay.recorded import Fields, Probe, RecordedCall, RecordedCompaction, RecordedSession
+from compaction_hooks.replay.readers.values import blocks, count, fields, items, text, usage_of
+from compaction_hooks.replay.recorded import Fields, Probe, RecordedCall, RecordedCompaction, RecordedSession, Unread
 
 _ANTHROPIC_BLOCKS: Final = ("tool_use", "tool_result", "thinking", "redacted_thinking", "document")
 _ANTHROPIC_SOURCES: Final = ("base64", "url", "file")
@@ -42,9 +41,10 @@ def read(file: SessionFile) -> Iterator[RecordedSession]:
     answered = [
         session for session in sessions if any(message.get("role") == "assistant" for message in session.messages)
     ]
-    notes = [f"line {line.number}: an object without messages" for line in file.lines if not _has_messages(line.value)]
+    others = [line.number for line in file.lines if not _has_messages(line.value)]
+    notes = [Unread(f"line {number}: an object without messages") for number in others]
     if len(answered) < len(sessions):
-        notes.append(f"{len(sessions) - len(answered)} sessions in which no model answers")
+        notes.append(Unread(f"{len(sessions) - len(answered)} sessions in which no model answers"))
     for session in answered:
         yield replace(session, skipped=(*notes, *session.skipped))
         notes = []
@@ -62,7 +62,7 @@ def _session(file: SessionFile, line: Line) -> RecordedSession:
         try:
             reader.read(message)
         except FormatError as wrong:
-            skipped.append(f"line {line.number}, message {index}: {wrong}")
+            skipped.append(Unread(f"line {line.number}, message {index}: {wrong}"))
         else:
             messages.append(message)
 
@@ -111,16 +111,16 @@ def _is_anthropic(messages: Sequence[Fields], system: object) -> bool:
 def _calls(value: Fields, size: int) -> Iterator[RecordedCall]:
     for entry in map(fields, items(value.get("usage"))):
         index = entry.get("index")
-        whole = count(entry.get("prompt_tokens"))
-        if isinstance(index, int) and 0 <= index < size and whole:
+        usage = usage_of(
+            count(entry.get("prompt_tokens")),
+            0 if value.get("harness") == _STREAM_START else count(entry.get("completion_tokens")),
+            read=count(entry.get("cache_read_tokens")),
+            written=count(entry.get("cache_write_tokens")),
+        )
+        if isinstance(index, int) and 0 <= index < size and usage is not None:
             yield RecordedCall(
                 index=index,
-                usage=Usage(
-                    input_tokens=whole,
-                    output_tokens=0 if value.get("harness") == _STREAM_START else count(entry.get("completion_tokens")),
-                    cache_read_tokens=count(entry.get("cache_read_tokens")),
-                    cache_write_tokens=count(entry.get("cache_write_tokens")),
-                ),
+                usage=usage,
                 model=text(entry.get("model")) or text(value.get("model")) or None,
                 context_start=count(entry.get("context_start")),
             )

@@ -9,6 +9,7 @@ from pathlib import Path
 from compaction_hooks.replay.readers import opencode_storage, openhands
 from compaction_hooks.replay.readers.lines import Line, SessionFile, load
 from compaction_hooks.replay.readers.values import fields, is_object
+from compaction_hooks.replay.recorded import Unread
 
 
 def load_folder(folder: Path) -> list[SessionFile]:
@@ -43,7 +44,7 @@ def _load_events(folder: Path) -> list[SessionFile]:
         if is_object(value):
             lines.append(Line(_event_number(path)[0], value))
         else:
-            skipped.append(f"{path.name}: cannot be read")
+            skipped.append(Unread(f"{path.name}: cannot be read"))
 
     if not any(openhands.holds(line.value) for line in lines):
         return []

@@ -24,7 +24,7 @@ from compaction_hooks.replay.readers.gemini_parts import (
 )
 from compaction_hooks.replay.readers.lines import Line, SessionFile
 from compaction_hooks.replay.readers.values import call, fields, is_list, is_object, items, text, thinking
-from compaction_hooks.replay.recorded import Fields, RecordedSession
+from compaction_hooks.replay.recorded import Fields, RecordedSession, Unread
 
 FORMAT_NAME: Final = "Gemini CLI session"
 
@@ -154,7 +154,7 @@ def _write(found: dict[str, Line], lines: Sequence[Line] | Iterator[Line]) -> No
 def _rewind(builder: ConversationBuilder, found: dict[str, Line], target: str, number: int) -> None:
     places = list(found)
     if target not in found:
-        builder.skipped.add("goes back to a message that is not there: nothing is taken back", number)
+        builder.skipped.add(Unread("goes back to a message that is not there: nothing is taken back"), number)
         return
     taken_back = places[places.index(target) :]
     builder.skipped.add(f"took back {len(taken_back)} messages before it", number)

@@ -10,14 +10,15 @@ from pathlib import Path
 from typing import Final
 
 from compaction_hooks.replay.errors import ReplayError
+from compaction_hooks.replay.readers.notes import at
 from compaction_hooks.replay.readers.salvage import salvage
 from compaction_hooks.replay.readers.values import is_list, is_object
-from compaction_hooks.replay.recorded import Fields
+from compaction_hooks.replay.recorded import Fields, Unread
 
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 _GZIP_WINDOW: Final = 16 + zlib.MAX_WBITS
 """With 16 added, zlib expects a gzip header (https://docs.python.org/3/library/zlib.html#zlib.decompress)."""
-_CUT: Final = "the gzip file is cut off: everything before the cut is read"
+_CUT: Final = Unread("the gzip file is cut off: everything before the cut is read")
 _ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
 """Codex compresses archived rollouts."""
 _HEAD_BYTES: Final = 8192
@@ -41,7 +42,7 @@ class SessionFile:
 
     Attributes:
         lines: A JSON list of messages counts as one object with "messages".
-        skipped: Notes on unreadable parts.
+        skipped: Notes on unread parts, and on lines with several objects.
         broken: The first line of JSON Lines that is not whole JSON, and its problem; None if all lines are whole.
     """
 
@@ -96,7 +97,7 @@ def _salvage_document(path: Path, content: str) -> SessionFile | None:
         found = salvage(content, place)
         line = None if found is None else _as_line(number, found.value)
         if found is None or line is None:
-            skipped.append(f"line {number}: not JSON: {content[place : place + 40]!r}")
+            skipped.append(Unread(f"line {number}: not JSON: {content[place : place + 40]!r}"))
             break
 
         lines.append(line)
@@ -104,7 +105,8 @@ def _salvage_document(path: Path, content: str) -> SessionFile | None:
         if not found.is_whole:
             broken = 1 + content.count("\n", 0, found.end)
             rest = content[found.end :].strip()[:40]
-            skipped.append(f"line {broken}: {f'not JSON from {rest!r} on: left out' if rest else 'cut off'}")
+            problem = f"not JSON from {rest!r} on: left out" if rest else "cut off"
+            skipped.append(Unread(f"line {broken}: {problem}"))
             break
 
     if not any(line.value and line.value != {"messages": []} for line in lines):
@@ -174,12 +176,12 @@ def _parse_lines(path: Path, content: str) -> SessionFile:
         values, rest = _split_values(line)
         lines.extend(Line(number, value) for value in values if is_object(value))
         problems.extend(
-            (number, f"{_describe(value)} instead of an object") for value in values if not is_object(value)
+            (number, Unread(f"{_describe(value)} instead of an object")) for value in values if not is_object(value)
         )
         if len(values) > 1:
             problems.append((number, f"{len(values)} objects on one line, all read"))
         if rest:
-            broken.append((number, f"{'cut off' if number == last and lines else 'not JSON'}: {rest[:40]!r}"))
+            broken.append((number, Unread(f"{'cut off' if number == last and lines else 'not JSON'}: {rest[:40]!r}")))
             problems.append(broken[-1])
 
     if not lines:
@@ -187,7 +189,7 @@ def _parse_lines(path: Path, content: str) -> SessionFile:
         # Not quoted: a file given by mistake may hold secrets.
         raise ReplayError(path, problem.partition(":")[0], _GIVE_A_SESSION, line=number)
 
-    notes = tuple(f"line {number}: {problem}" for number, problem in problems)
+    notes = tuple(at(f"line {number}", problem) for number, problem in problems)
     return SessionFile(path=path, lines=tuple(lines), skipped=notes, broken=broken[0] if broken else None)
 
 

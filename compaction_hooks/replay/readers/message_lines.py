@@ -8,7 +8,7 @@ from typing import Final
 from compaction_hooks.replay.readers.builder import ConversationBuilder
 from compaction_hooks.replay.readers.lines import Line, SessionFile
 from compaction_hooks.replay.readers.values import call, fields, result, text
-from compaction_hooks.replay.recorded import Fields, RecordedSession
+from compaction_hooks.replay.recorded import Fields, RecordedSession, Unread
 
 FORMAT_NAME: Final = "message lines"
 
@@ -35,7 +35,8 @@ def read(file: SessionFile) -> Iterator[RecordedSession]:
         elif kind in _RESULTS:
             builder.add_result(result("", line.value.get("result")), line=line.number)
         elif not _add(builder, line.value):
-            builder.skipped.add(f"{kind or 'an object'} is no message", line.number)
+            reason = f"{kind or 'an object'} is no message"
+            builder.skipped.add(Unread(reason) if "role" in line.value else reason, line.number)
 
     if builder.has_answer:
         models = (text(line.value.get("model")) for line in file.lines)

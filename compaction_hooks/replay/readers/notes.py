@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Final
 
+from compaction_hooks.replay.recorded import Unread
+
 SHOWN_PLACES: Final = 5
 """Number of places named for one reason; further ones are counted."""
 
@@ -20,7 +22,7 @@ class Skipped:
         self._kinds: Counter[str] = Counter()
 
     def add(self, reason: str, *places: int) -> None:
-        """Add a reason, with its places if it has any."""
+        """Add a reason, with its places if it has any; an `Unread` if a part could not be read for this reason."""
         self._places.setdefault(reason, []).extend(places)
 
     def add_kind(self, name: str) -> None:
@@ -40,7 +42,13 @@ class Skipped:
         if not found:
             return reason
         if len(found) == 1:
-            return f"{self._unit} {found[0]}: {reason}"
+            return at(f"{self._unit} {found[0]}", reason)
         shown = ", ".join(str(place) for place in found[:SHOWN_PLACES])
         more = f" and {len(found) - SHOWN_PLACES} more" if len(found) > SHOWN_PLACES else ""
-        return f"{self._unit}s {shown}{more}: {reason}"
+        return at(f"{self._unit}s {shown}{more}", reason)
+
+
+def at(place: str, reason: str) -> str:
+    """Return the note for a place; that of an unread part stays one."""
+    note = f"{place}: {reason}"
+    return Unread(note) if isinstance(reason, Unread) else note

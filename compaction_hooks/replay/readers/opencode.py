@@ -21,7 +21,7 @@ from compaction_hooks.replay.readers.builder import NO_RESULT, ConversationBuild
 from compaction_hooks.replay.readers.lines import SessionFile
 from compaction_hooks.replay.readers.media import media_block
 from compaction_hooks.replay.readers.values import call, count, fields, items, result, text, thinking, usage_of
-from compaction_hooks.replay.recorded import Fields, RecordedSession
+from compaction_hooks.replay.recorded import Fields, RecordedSession, Unread
 
 FORMAT_NAME: Final = "OpenCode session"
 
@@ -83,7 +83,7 @@ class _History:
         elif info.get("role") == "user":
             self._add_prompt(info, parts, place)
         else:
-            self.builder.skipped.add("neither a user's message nor an answer", place)
+            self.builder.skipped.add(Unread("neither a user's message nor an answer"), place)
 
     def _add_prompt(self, info: Fields, parts: Sequence[Fields], place: int) -> None:
         if text(info.get("system")):

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from compaction_hooks.replay.readers.values import count, fields, is_object, text
-from compaction_hooks.replay.recorded import Fields
+from compaction_hooks.replay.recorded import Fields, Unread
 
 _LEVELS_UP = 4
 """Most folder levels from a session's file up to the folder with all messages."""
@@ -68,7 +68,7 @@ def _objects(paths: Iterator[Path] | list[Path], notes: list[str]) -> Iterator[F
         if is_object(value):
             yield value
         else:
-            notes.append(f"{path.parent.name}/{path.name}: cannot be read")
+            notes.append(Unread(f"{path.parent.name}/{path.name}: cannot be read"))
 
 
 def _age(info: Fields) -> tuple[int, str]:

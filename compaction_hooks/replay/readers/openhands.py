@@ -23,7 +23,7 @@ from compaction_hooks.replay.readers.chat import add_message, calls_of, content_
 from compaction_hooks.replay.readers.lines import Line, SessionFile
 from compaction_hooks.replay.readers.media import media_block
 from compaction_hooks.replay.readers.values import call, count, fields, is_object, items, json_text, result, text
-from compaction_hooks.replay.recorded import Fields, RecordedSession
+from compaction_hooks.replay.recorded import Fields, RecordedSession, Unread
 
 FORMAT_NAME: Final = "OpenHands events"
 
@@ -90,7 +90,7 @@ class _History:
         elif "action" in value:
             self._add_action(event)
         else:
-            self.builder.skipped.add("neither an action nor an observation", event.number)
+            self.builder.skipped.add(Unread("neither an action nor an observation"), event.number)
 
     def _add_action(self, event: Line) -> None:
         value, args = event.value, _args(event.value)

@@ -13,7 +13,7 @@ from compaction_hooks import Usage
 from compaction_hooks.replay.readers.builder import ConversationBuilder
 from compaction_hooks.replay.readers.lines import Line, SessionFile
 from compaction_hooks.replay.readers.values import blocks, call, count, fields, result, text, usage_of
-from compaction_hooks.replay.recorded import Fields, RecordedSession
+from compaction_hooks.replay.recorded import Fields, RecordedSession, Unread
 
 FORMAT_NAME: Final = "pi session"
 
@@ -110,7 +110,7 @@ def _path(lines: Sequence[Line]) -> tuple[list[Line], list[str]]:
         if parent and (above is None or above >= place):
             damage = "its parent is missing"
         if damage:
-            notes.append(f"line {lines[place].number}: {damage}, the entry before it is taken")
+            notes.append(Unread(f"line {lines[place].number}: {damage}, the entry before it is taken"))
             above = place - 1 if place - 1 in tree else None
         place = above
 

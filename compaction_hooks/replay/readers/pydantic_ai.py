@@ -29,7 +29,7 @@ from compaction_hooks.replay.readers.values import (
     thinking,
     usage_of,
 )
-from compaction_hooks.replay.recorded import Fields, RecordedSession
+from compaction_hooks.replay.recorded import Fields, RecordedSession, Unread
 
 FORMAT_NAME: Final = "pydantic-ai messages"
 
@@ -66,7 +66,7 @@ def _session(session_id: str, unit: str, messages: Sequence[Line]) -> Iterator[R
             for part in parts:
                 _add_request_part(builder, part, message.number)
         else:
-            builder.skipped.add("neither a request nor a response", message.number)
+            builder.skipped.add(Unread("neither a request nor a response"), message.number)
 
     if builder.has_answer:
         yield builder.session(session_id, FORMAT_NAME, system=instructions)

@@ -12,7 +12,7 @@ from compaction_hooks.replay.readers.builder import ConversationBuilder
 from compaction_hooks.replay.readers.gemini_parts import add_content, read_usage
 from compaction_hooks.replay.readers.lines import Line, SessionFile
 from compaction_hooks.replay.readers.values import fields, text
-from compaction_hooks.replay.recorded import Fields, RecordedSession
+from compaction_hooks.replay.recorded import Fields, RecordedSession, Unread
 
 FORMAT_NAME: Final = "Qwen Code session"
 
@@ -55,7 +55,7 @@ def _path(lines: Sequence[Line], builder: ConversationBuilder) -> list[Line]:
     uuid = text(speaking[-1].value.get("uuid")) if speaking else None
     while uuid is not None and uuid not in on_path:
         if not uuid or uuid not in parents:
-            builder.skipped.add("a message whose parent is missing: all lines count, also those gone back from")
+            builder.skipped.add(Unread("a message whose parent is missing: all lines count, also those gone back from"))
             return list(lines)
         on_path.add(uuid)
         uuid = parents[uuid]

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import TypeGuard
+from typing import Final, TypeGuard
 
 from compaction_hooks import Usage
 from compaction_hooks.replay.recorded import Fields
+
+_MOST: Final = 10**15
+"""A larger count is damage: no time in milliseconds and no number of tokens is so large, and sums of it may not fit a float."""
 
 
 def is_object(value: object) -> TypeGuard[Fields]:
@@ -41,8 +44,8 @@ def text(value: object) -> str:
 
 
 def count(value: object) -> int:
-    """Return the number, or 0 if `value` is not a whole number above zero."""
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+    """Return the number, or 0 if `value` is not a whole number above zero, or too large for a count."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= _MOST else 0
 
 
 def is_content(value: object) -> bool:
