@@ -105,6 +105,7 @@ class Summarized(Value):
         unseen: The number of the plan's newest messages that the summarizer did not read: they are summarized by rule.
         native: The provider's own summary of the same messages, or None.
         fallback_reason: The reason why it is made by rule, if the summarizer gave one; else "".
+        error: The failure of the summarizer after its first part, so that the messages behind are summarized by rule; or None.
         is_by_rule: Whether all of it, or its last part, was chosen by code.
         has_our_headings: Whether it was asked for with our headings, or has some of them.
         has_form: Whether it was asked for in a form that the host gave.
@@ -115,6 +116,7 @@ class Summarized(Value):
     unseen: int = 0
     native: NativeItems | None = None
     fallback_reason: str = ""
+    error: BaseException | None = None
     is_by_rule: bool = False
     has_our_headings: bool = False
     has_form: bool = False
