@@ -18,6 +18,7 @@ from compaction_hooks.native import NativeItems
 from compaction_hooks.strategies.candidate import Goal, list_whole
 from compaction_hooks.summary.extractive.findings import OF_PROVIDER, Findings
 from compaction_hooks.summary.extractive.outline import Section
+from compaction_hooks.summary.extractive.replies import read_reply
 from compaction_hooks.summary.extractive.steps import age_refusals
 from compaction_hooks.tokens.budget import SUMMARY_LARGE_STEP_RATIO
 from compaction_hooks.view.head import pin_pieces
@@ -145,6 +146,7 @@ def plan_summary(snapshot: Snapshot[M], goal: Goal[M]) -> SummaryPlan | None:
         # The pins that the active view still shows and the new one does not: no summary has them yet.
         pieces = pin_pieces(history, record.pins if record else (), first)
         unread = {i: history.piece(i).message for i in pieces if i not in pinned} | covered
+        unread = dict(sorted((_find_questions(history, unread) | unread).items()))
     if not unread:
         return None
 
@@ -174,6 +176,12 @@ def plan_summary(snapshot: Snapshot[M], goal: Goal[M]) -> SummaryPlan | None:
         host_messages=_count_host_messages(snapshot, first, start),
         ends_with_user=history.piece(history.piece_count - 1).message.role == "user",
     )
+
+
+def _find_questions(history: History[M], unread: Mapping[int, Message]) -> dict[int, Message]:
+    """Return the messages, by piece, with the questions that short replies of the user among the unread ones answer."""
+    before = {i: history.piece(i - 1).message for i, message in unread.items() if i and message.role == "user"}
+    return {i - 1: asking for i, asking in before.items() if read_reply(asking, unread[i]) is not None}
 
 
 def _count_host_messages(snapshot: Snapshot[M], first: int, start: int) -> int:
