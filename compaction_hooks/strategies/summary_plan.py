@@ -262,6 +262,7 @@ def _pins(snapshot: Snapshot[M], pieces: Iterable[int]) -> tuple[Pin, ...]:
     """Return the pins of these pieces. A pin of an earlier record keeps its run: a trimmed list no longer shows it."""
     history = snapshot.history
     earlier = {pin.digest: pin for pin in snapshot.record.pins} if snapshot.record else {}
+    of_user = snapshot.user_steps(history.piece_count)
     pins: list[Pin] = []
 
     for index in pieces:
@@ -271,8 +272,7 @@ def _pins(snapshot: Snapshot[M], pieces: Iterable[int]) -> tuple[Pin, ...]:
         digest = message_digest(history.piece(index).message)
         old = earlier.get(digest) if history.piece(index).side is None else None
         run = old.run if old else max(history.run_of(index), 0)
-        is_users = index != history.request or digest in snapshot.user_pins
-        pins.append(Pin(run=run, digest=digest, is_users=is_users))
+        pins.append(Pin(run=run, digest=digest, is_users=index in of_user))
     return tuple(pins)
 
 
