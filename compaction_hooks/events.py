@@ -106,7 +106,8 @@ class CompactionFinished(_EndOfCompaction):
         compacted_messages: Host messages that the summary covers.
         unseen_messages: The part of these that no summarizer read: they are summarized by rule.
         summary_messages: Messages that hold the summary: 1, or 0 if only tool results were cleared.
-        used_fallback: Whether the summarizer failed in this attempt, so that the summary is made by rule or there is none.
+        used_fallback: Whether the summarizer failed in this attempt, so that the summary or its last part is made by rule, or there
+            is none.
         fallback_reason: Its error, or the reason why the provider gave no native summary; "" without a failure.
         native_summaries: Summaries of the provider's own among the newly covered messages: ours updates them, and those that only
             the provider can read stay in front of ours.

@@ -149,13 +149,18 @@ class ToolCall(Value):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ToolResult(Value):
-    """The result of a tool call. `name` is empty if the host's message does not have it."""
+    """The result of a tool call. `name` is empty if the host's message does not have it.
+
+    Attributes:
+        finds: The tools that it makes known to the model; the provider hides their definitions without it.
+    """
 
     call_id: str
     text: str
     name: str = ""
     is_error: bool = False
     media: tuple[Media, ...] = ()
+    finds: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -171,6 +176,7 @@ class Opaque(Value):
         name: The tool's name, if the block has it.
         content: Its readable words and numbers, for digests and summaries: a query, titles, output; "" if
             nothing in it is readable. The same in every framework's form of the block.
+        finds: The tools that it makes known to the model; the provider hides their definitions without it.
     """
 
     kind: str
@@ -178,6 +184,7 @@ class Opaque(Value):
     call_id: str = ""
     name: str = ""
     content: str = ""
+    finds: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

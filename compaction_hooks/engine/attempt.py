@@ -226,9 +226,9 @@ class Attempt(Generic[M]):
             self._conversation.summary_usage += usage
 
     def _record_answer(self, answer: Summarized | SummaryFailed, now: Instant) -> None:
-        """Record a success or a failure of the summarizer."""
+        """Record a success or a failure of the summarizer, one in a later part too."""
         cooldown = self._cooldown
-        if isinstance(answer, SummaryFailed):
+        if answer.error is not None:
             self._fallback_reason = why = describe_error(answer.error)
             limit = self._call.settings.breaker_failures
             cooldown.breaker = cooldown.breaker.after_failure(why, limit, now.monotonic)

@@ -121,6 +121,7 @@ class Log(Generic[M]):
         joined: By run, 1 if there is no boundary before it, because a tool call is open.
         systems, requests, answers, counted: Pieces of the system, of the user, of the assistant, and with usage.
         natives: Pieces with a summary of the provider's own.
+        finders: Pieces that make tools known to the model.
         open_calls: By id, the runs of the tool calls without a result.
         chain: By number of runs, the digest of the chain after them; not all are cached.
         user_words: The pieces that were read for the user's words, and by piece those words; only of pieces that have some.
@@ -145,6 +146,7 @@ class Log(Generic[M]):
         self.answers = array("I")
         self.counted = array("I")
         self.natives = array("I")
+        self.finders = array("I")
 
         self.open_calls: dict[str, list[int]] = {}
         self.chain: dict[int, str] = {0: CHAIN_START}
@@ -178,6 +180,8 @@ class Log(Generic[M]):
             self.systems.append(index)
         if NativeSummary in map(type, message.parts):
             self.natives.append(index)
+        if any(isinstance(part, ToolResult | Opaque) and part.finds for part in message.parts):
+            self.finders.append(index)
 
         if side is not None:
             if not self.run_starts or side != self.run_side(len(self.run_starts) - 1):
@@ -363,6 +367,10 @@ class History(NamedTuple, Generic[M]):
     def natives(self) -> list[int]:
         """Return the indexes of pieces with a summary of the provider's own."""
         return self.log.natives[: bisect_left(self.log.natives, self.piece_count)].tolist()
+
+    def finders(self) -> list[int]:
+        """Return the indexes of pieces that make tools known to the model."""
+        return self.log.finders[: bisect_left(self.log.finders, self.piece_count)].tolist()
 
     @property
     def request(self) -> int | None:

@@ -19,6 +19,7 @@ from compaction_hooks.strategies.candidate import Goal, list_whole
 from compaction_hooks.strategies.requests import SHORTENED_RATIO, ShortRequests, shorten_requests
 from compaction_hooks.summary.extractive.findings import OF_PROVIDER, Findings
 from compaction_hooks.summary.extractive.outline import Section
+from compaction_hooks.summary.extractive.replies import read_reply
 from compaction_hooks.summary.extractive.steps import age_refusals
 from compaction_hooks.tokens.budget import SUMMARY_LARGE_STEP_RATIO
 from compaction_hooks.view.head import pin_pieces
@@ -113,6 +114,7 @@ class Summarized(Value):
         unseen: The number of the plan's newest messages that the summarizer did not read: they are summarized by rule.
         native: The provider's own summary of the same messages, or None.
         fallback_reason: The reason why it is made by rule, if the summarizer gave one; else "".
+        error: The failure of the summarizer after its first part, so that the messages behind are summarized by rule; or None.
         is_by_rule: Whether all of it, or its last part, was chosen by code.
         has_our_headings: Whether it was asked for with our headings, or has some of them.
         has_form: Whether it was asked for in a form that the host gave.
@@ -123,6 +125,7 @@ class Summarized(Value):
     unseen: int = 0
     native: NativeItems | None = None
     fallback_reason: str = ""
+    error: BaseException | None = None
     is_by_rule: bool = False
     has_our_headings: bool = False
     has_form: bool = False
@@ -151,6 +154,7 @@ def plan_summary(snapshot: Snapshot[M], goal: Goal[M]) -> SummaryPlan | None:
         # The pins that the active view still shows and the new one does not: no summary has them yet.
         pieces = pin_pieces(history, record.pins if record else (), first)
         unread = {i: history.piece(i).message for i in pieces if i not in pinned} | covered
+        unread = dict(sorted((_find_questions(history, unread) | unread).items()))
     if not unread:
         return None
 
@@ -182,6 +186,12 @@ def plan_summary(snapshot: Snapshot[M], goal: Goal[M]) -> SummaryPlan | None:
         host_messages=_count_host_messages(snapshot, first, start),
         ends_with_user=history.piece(history.piece_count - 1).message.role == "user",
     )
+
+
+def _find_questions(history: History[M], unread: Mapping[int, Message]) -> dict[int, Message]:
+    """Return the messages, by piece, with the questions that short replies of the user among the unread ones answer."""
+    before = {i: history.piece(i - 1).message for i, message in unread.items() if i and message.role == "user"}
+    return {i - 1: asking for i, asking in before.items() if read_reply(asking, unread[i]) is not None}
 
 
 def _count_host_messages(snapshot: Snapshot[M], first: int, start: int) -> int:
@@ -264,7 +274,7 @@ def _pins(snapshot: Snapshot[M], pieces: Iterable[int], shortened: Mapping[int, 
     Args:
         shortened: By piece, the digest of a shortened message that stays too.
     """
-    history, requests = snapshot.history, snapshot.history.requests
+    history, of_user = snapshot.history, snapshot.user_steps(snapshot.history.piece_count)
     earlier = {digest: pin for pin in snapshot.record.pins for digest in pin.digests} if snapshot.record else {}
     pins: list[Pin] = []
 
@@ -275,11 +285,10 @@ def _pins(snapshot: Snapshot[M], pieces: Iterable[int], shortened: Mapping[int, 
         digest = message_digest(history.piece(index).message)
         old = earlier.get(digest) if history.piece(index).side is None else None
         run = old.run if old else max(history.run_of(index), 0)
-        is_users = index not in requests or digest in snapshot.user_pins
         if old is not None and digest == old.shown_digest:  # the host stored the shortened message
             pins.append(old)
         else:
-            pins.append(Pin(run=run, digest=digest, is_users=is_users, shown_digest=shortened.get(index, "")))
+            pins.append(Pin(run=run, digest=digest, is_users=index in of_user, shown_digest=shortened.get(index, "")))
     return tuple(pins)
 
 

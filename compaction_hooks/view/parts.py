@@ -386,7 +386,7 @@ def shorten_large_results(
     """Return the reductions of all results above `most_tokens`, by estimate before calibration, to about that size.
 
     They depend on these results and their tools alone, and are made for the first view that shows them: no later view shows them
-    otherwise. Results of tools whose rule is "never", and pinned ones, stay whole.
+    otherwise. Results of tools whose rule is "never", pinned ones, and those that made tools known to the model, stay whole.
 
     Args:
         first_piece: The first piece to look at.
@@ -397,6 +397,7 @@ def shorten_large_results(
         part
         for part in list_parts(history, runs, RESULTS, has_recall=has_recall)
         if part.piece >= first_piece and part.ordinal >= 0 and rules.get(part.tool) != "never"
+        if not (isinstance(part.content, ToolResult) and part.content.finds)
     )
 
     made = [

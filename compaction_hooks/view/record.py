@@ -46,7 +46,7 @@ class Pin(NamedTuple):
     Attributes:
         run: The run it is in; `UNKNOWN_RUN` if the host pinned a message that was not in the list.
         digest: The digest of its content (`history.message_digest`).
-        is_users: Whether the host pinned it for good; otherwise it was of the current request.
+        is_users: Whether the host pinned it for good; otherwise it was of the current request, or found tools.
         shown_digest: The digest of the shortened message in the view; "" if it is shown word for word.
     """
 

@@ -10,7 +10,7 @@ from typing import Generic, NamedTuple
 from compaction_hooks.foreign import are_equal
 from compaction_hooks.history import History
 from compaction_hooks.history.digests import message_digest
-from compaction_hooks.messages import Format, M, Message, Text
+from compaction_hooks.messages import Format, M, Message, Opaque, Text, ToolResult
 from compaction_hooks.native import Issuer
 from compaction_hooks.tokens.budget import Budget
 from compaction_hooks.tokens.estimator import TokenEstimator
@@ -57,6 +57,10 @@ class ViewKey(NamedTuple):
             and self.has_native == later.has_native
             and self.start == later.start
         )
+
+
+SEARCHES_RATIO = 0.25
+"""The most of the room under the threshold that searches take which found tools, from before a cut."""
 
 
 class Snapshot(NamedTuple, Generic[M]):
@@ -251,14 +255,36 @@ class Snapshot(NamedTuple, Generic[M]):
         return [*compress(self.history.requests, is_own)]
 
     def pinned_pieces(self, start: int, requests: Iterable[int] = ()) -> list[int]:
-        """Return the pieces before `start` that stay: the current request, and pinned messages with their calls and results.
+        """Return the pieces before `start` that stay, with their calls and results: the current request, messages that the host
+        pinned, and searches that found tools.
 
         Args:
             requests: The older pieces of the request that stay whole.
         """
-        steps = (whole_step(self.history, index) for index in self.user_pinned_pieces() if index < start)
-        chosen = {self.history.request, *requests}.union(*steps)
+        chosen = {self.history.request, *requests} | self.user_steps(start) | self._find_searches(start)
         return sorted(i for i in chosen if i is not None and i < start)
+
+    def user_steps(self, start: int) -> set[int]:
+        """Return the pieces before `start` that the host pinned, with their calls and results."""
+        return {i for pin in self.user_pinned_pieces() if pin < start for i in whole_step(self.history, pin)}
+
+    def _find_searches(self, start: int) -> set[int]:
+        """Return the pieces before `start` without which the provider hides tools that the model has found: of each tool the last.
+
+        Only as many of the newest as have room: the model can search again.
+        """
+        history, known, chosen = self.history, set[str](), set[int]()
+        room = self.room(self.budget.trigger) * SEARCHES_RATIO if self.budget else math.inf
+        for index in reversed(history.finders()):
+            parts = history.piece(index).message.parts
+            found = {name for part in parts if isinstance(part, ToolResult | Opaque) for name in part.finds}
+            step = whole_step(history, index) if index < start and not found <= known else set[int]()
+            room -= sum(history.piece(i).tokens for i in step)
+            if room < 0:
+                break
+            chosen |= step
+            known |= found
+        return chosen
 
     def tokens_above(self, start: int, requests: Iterable[int] = ()) -> int:
         """Return the tokens of the system messages, pins and the provider's sealed summary that stay from before piece `start`.
