@@ -10,7 +10,7 @@ from compaction_hooks.files import FileOperations
 from compaction_hooks.messages import M
 from compaction_hooks.native import Issuer
 from compaction_hooks.settings import CompactionSettings
-from compaction_hooks.strategies.summary_plan import turns_tokens
+from compaction_hooks.strategies.cut import turns_tokens
 from compaction_hooks.tokens.budget import KEEP_RECENT_RATIO, MANUAL_KEEP_RATIO, Budget
 from compaction_hooks.tokens.calibration import Calibration
 from compaction_hooks.tokens.windows import Windows

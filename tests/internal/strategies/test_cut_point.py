@@ -6,7 +6,7 @@ import pytest
 
 from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.history import History, HistoryReader, OwnTexts
-from compaction_hooks.strategies.summary_plan import find_cut
+from compaction_hooks.strategies.cut import find_cut
 from tests.conversations import Chat, assistant, call, steps, talk, tool, user
 
 
