@@ -68,22 +68,9 @@ def take_snapshot(conversation: Conversation[M], call: Call[M]) -> Snapshot[M]:
     if budget is None:
         shared.windows.warn_once(model)
     # Before the size is taken: an answer in the list may carry the count of this very view.
-    learn_from_embedded_usage(
-        conversation,
-        shared,
-        history,
-        key,
-        _oldest_run(history, record, key.start),
-        budget,
-        partial(
-            is_believable,
-            conversation,
-            shared,
-            history,
-            history.first_piece(projection.tail_start),
-            may_be_shortened=call.may_be_shortened,
-        ),
-    )
+    believes = _make_test(conversation, shared, history, projection, may_be_shortened=call.may_be_shortened)
+    oldest_run = _oldest_run(history, record, key.start)
+    learn_from_embedded_usage(conversation, shared, history, key, oldest_run, budget, believes)
     calibration = find_calibration(conversation, shared, model)
     counted = conversation.sizes.baseline_of(key)
 
@@ -251,20 +238,27 @@ def report_usage(
         return
 
     counted = UsageBaseline(sent.key, usage.input_tokens, usage.cache_read_tokens)
-    if not is_believable(
-        conversation,
-        shared,
-        sent.history,
-        sent.history.first_piece(sent.projection.tail_start),
-        counted,
-        may_be_shortened=sent.may_be_shortened,
-    ):
+    believes = _make_test(conversation, shared, sent.history, sent.projection, may_be_shortened=sent.may_be_shortened)
+    if not believes(counted, ()):
         return
     _observe(conversation, shared, counted)
     # Only a compaction resets this: the answer itself may have reported an overflow before its usage came. If the view was replaced
     # meanwhile, its overflow is cured already.
     is_over = sent.budget is not None and usage.input_tokens > sent.budget.window
     conversation.cooldown.has_overflowed |= is_over and sent.key.record_id == conversation.records.active_id
+
+
+def _make_test(
+    conversation: Conversation[M],
+    shared: SharedState,
+    history: History[M],
+    projection: Projection[M],
+    *,
+    may_be_shortened: bool,
+) -> Callable[[UsageBaseline, Iterable[UsageBaseline]], bool]:
+    """Return the test whether a count, next to earlier ones, may be that of its whole view."""
+    first_kept = history.first_piece(projection.tail_start)
+    return partial(is_believable, conversation, shared, history, first_kept, may_be_shortened=may_be_shortened)
 
 
 def is_impossible(usage: Usage, estimated: int, budget: Budget | None) -> bool:

@@ -131,10 +131,7 @@ def plan_summary(snapshot: Snapshot[M], goal: Goal[M]) -> SummaryPlan | None:
     if readable is not None:  # it covers the messages before it, an earlier summary included
         unread, previous = _read_after(readable.piece, covered), readable.text
     else:
-        # The pins that the active view still shows and the new one does not: no summary has them yet.
-        pieces = pin_pieces(history, record.pins if record else (), first)
-        unread = {i: history.piece(i).message for i in pieces if i not in pinned} | covered
-        unread = dict(sorted((_find_questions(history, unread) | unread).items()))
+        unread = _add_unpinned(snapshot, covered, pinned, first)
     if not unread:
         return None
 
@@ -166,6 +163,18 @@ def plan_summary(snapshot: Snapshot[M], goal: Goal[M]) -> SummaryPlan | None:
         host_messages=_count_host_messages(snapshot, first, start),
         ends_with_user=history.piece(history.piece_count - 1).message.role == "user",
     )
+
+
+def _add_unpinned(
+    snapshot: Snapshot[M], covered: dict[int, Message], pinned: Iterable[int], first: int
+) -> dict[int, Message]:
+    """Return what no summary has yet, by piece: the covered messages, the pins that the active view shows and the new one does not
+    (`pinned` are those that stay), and the questions that short replies among them answer.
+    """
+    history, record = snapshot.history, snapshot.record
+    pieces = {*pin_pieces(history, record.pins if record else (), first)} - {*pinned}
+    unread = {i: history.piece(i).message for i in pieces} | covered
+    return dict(sorted((_find_questions(history, unread) | unread).items()))
 
 
 def _find_questions(history: History[M], unread: Mapping[int, Message]) -> dict[int, Message]:

@@ -122,7 +122,7 @@ def test_a_question_is_not_put_back_into_a_text_that_tells_the_answer(question: 
 def test_a_reply_that_a_text_does_not_tell_is_put_back_with_its_question_or_counted(fills: bool) -> None:
     settings = CompactionSettings(identifier_tokens=None if fills else 0)
     summarizer = Scripted("## Goal\n- the packages\n## Progress\n### Done\n- [x] the first")
-    messages = [*asked("Shall I delete the old tables?", "yes"), user(REST), *steps(14, first=20)]
+    messages = [*asked("Shall I delete the old tables?", "yes"), assistant("Done."), user(REST), *steps(14, first=20)]
     hooks = controller(32_000, summarizer=summarizer, settings=settings)
     record = hooks.compact_sync(messages, keep_recent_tokens=600).record
     assert record is not None

@@ -16,8 +16,8 @@ def join_id(*parts: str) -> str:
 
     Empty parts at the end are left out. A separator inside a part is written "%25/".
 
-    >>> join_id("alice", "work/1"), join_id("alice/work", "1")
-    ('alice%/work/1', 'alice/work%/1')
+    >>> join_id("alice", "notes/1"), join_id("alice/notes", "1")
+    ('alice%/notes/1', 'alice/notes%/1')
     """
     written = SEPARATOR.join(_IN_A_PART.sub("%25", part) for part in parts)
     while written.endswith(SEPARATOR):
