@@ -49,6 +49,7 @@ def summarize(
     plan: SummaryPlan,
     focus: str | None,
     spend: Callable[[Usage | None], None],
+    session_id: str,
 ) -> Flow[Summarized | SummaryFailed | Aborted]:
     """Request a summary of the messages of a plan.
 
@@ -57,6 +58,7 @@ def summarize(
 
     Args:
         spend: Gets the cost of each answer as soon as it is known: the next request may be aborted.
+        session_id: The conversation, for the log.
     """
     left = min(call.settings.summary_timeout_seconds, threading.TIMEOUT_MAX)
     messages = plan.messages
@@ -77,9 +79,8 @@ def summarize(
         if isinstance(answer, SummaryFailed):
             if not done:
                 return answer
-            logger.warning(
-                "summarizer failed after %d of %d messages (%s)", done, len(messages), describe_error(answer.error)
-            )
+            told = session_id, done, len(messages), describe_error(answer.error)
+            logger.warning("session %s: summarizer failed after %d of %d messages (%s)", *told)
             break
 
         if answer.native is not None or not answer.text:
