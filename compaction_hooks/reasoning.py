@@ -25,6 +25,7 @@ class Family(NamedTuple):
         models: A pattern, searched for in the name of a model: lower case, "-" for the dots of versions.
         unit: The reasoning that is left out or kept as a whole.
         source: The address of the documentation or of the error message.
+        takes_empty: Whether an empty text is accepted in the place of missing reasoning (https://github.com/vercel/ai/issues/13203).
     """
 
     name: str
@@ -33,6 +34,7 @@ class Family(NamedTuple):
     needed: Needed
     unit: str
     source: str
+    takes_empty: bool = False
 
 
 _ANTHROPIC: Final = "https://platform.claude.com/docs/en/build-with-claude/"
@@ -86,6 +88,7 @@ FAMILIES: Final[tuple[Family, ...]] = (
         needed="tool calls",
         unit="`reasoning_content` of a message",
         source="https://api-docs.deepseek.com/guides/thinking_mode",
+        takes_empty=True,
     ),
     Family(
         name="Kimi",
