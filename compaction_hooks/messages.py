@@ -420,7 +420,7 @@ class Format(ABC, Generic[M]):
         """Return a copy of a summary with this mark at its end; `read` returns the same for both."""
         return summary
 
-    # -- optional: for `repair=True`, which needs `drop` too, and all of these but `tidy`
+    # -- optional: for `repair=True`, which needs `drop` too, and all of these but the last two
 
     def request(self, text: str, /) -> M:
         """Return a new user message with this text that does not look like a summary."""
@@ -436,6 +436,10 @@ class Format(ABC, Generic[M]):
 
     def tidy(self, message: M, /) -> M:
         """Return a copy without faults that no part shows; the message itself if it has none."""
+        return message
+
+    def fill_reasoning(self, message: M, /) -> M:
+        """Return a copy with empty reasoning next to its tool calls; the message itself if it has no calls, or has reasoning."""
         return message
 
 

@@ -30,6 +30,7 @@ class Family(NamedTuple):
         models: A pattern, searched for in the name of a model: lower case, "-" for the dots of versions.
         unit: The reasoning that is left out or kept as a whole.
         source: The address of the documentation or of the error message.
+        takes_empty: Whether an empty text is accepted in the place of missing reasoning (https://github.com/vercel/ai/issues/13203).
     """
 
     name: str
@@ -39,6 +40,7 @@ class Family(NamedTuple):
     unit: str
     source: str
     earlier: Earlier = "read"
+    takes_empty: bool = False
 
 
 _ANTHROPIC: Final = "https://platform.claude.com/docs/en/build-with-claude/"
@@ -102,6 +104,7 @@ FAMILIES: Final[tuple[Family, ...]] = (
         unit="`reasoning_content` of a message",
         source="https://api-docs.deepseek.com/guides/thinking_mode",
         earlier="ignored without calls",
+        takes_empty=True,
     ),
     Family(
         name="Kimi",

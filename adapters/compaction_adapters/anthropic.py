@@ -22,6 +22,7 @@ from compaction_adapters.kit import (
     summary_of,
 )
 from compaction_hooks import LiveCall, Summarizer, Summary, SummaryRequest
+from compaction_hooks.arguments import format_value
 from compaction_hooks.errors import ConfigurationError, MissingExtraError
 from compaction_hooks.formats import AnthropicFormat
 from compaction_hooks.native import Issuer
@@ -96,9 +97,9 @@ def native(
     """
     if sends_header is not True:
         raise ConfigurationError(
-            f"sends_header={sends_header!r} must be True: once Anthropic has compacted, it refuses requests without a header. Send "
-            f'"anthropic-beta: {BETA}" with every request, as with betas=["{BETA}"] of client.beta.messages.create, and write '
-            "native(client, sends_header=True)"
+            f"sends_header={format_value(sends_header)} must be True: once Anthropic has compacted, it refuses requests without a "
+            f'header. Send "anthropic-beta: {BETA}" with every request, as with betas=["{BETA}"] of client.beta.messages.create, '
+            "and write native(client, sends_header=True)"
         )
 
     def ask(live: LiveCall, request: SummaryRequest) -> Any:

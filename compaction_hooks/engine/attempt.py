@@ -199,7 +199,8 @@ class Attempt(Generic[M]):
         if not self._may_ask(start):
             return (yield from self._skip(start, CompactionOutcome.FAILED, "breaker open")) if self._can_wait else None
 
-        answer = yield from summarize(self._snapshot, self._budget, self._call, plan, self._order.focus, self._spend)
+        asked = self._snapshot, self._budget, self._call, plan, self._order.focus
+        answer = yield from summarize(*asked, self._spend, self._conversation.id)
         if isinstance(answer, Aborted):
             return (yield from self._skip(start, CompactionOutcome.ABORTED, "aborted"))
         yield from reload(self._conversation)  # another worker may have undone the record that the summary builds on
@@ -232,7 +233,7 @@ class Attempt(Generic[M]):
             self._fallback_reason = why = describe_error(answer.error)
             limit = self._call.settings.breaker_failures
             cooldown.breaker = cooldown.breaker.after_failure(why, limit, now.monotonic)
-            logger.warning("summarizer failed (%s)", self._fallback_reason)
+            logger.warning("session %s: summarizer failed (%s)", self._conversation.id, self._fallback_reason)
         else:
             cooldown.breaker = Breaker()
             self._fallback_reason = answer.fallback_reason

@@ -48,6 +48,7 @@ def summarize(
     plan: SummaryPlan,
     focus: str | None,
     spend: Callable[[Usage | None], None],
+    session_id: str,
 ) -> Flow[Summarized | SummaryFailed | Aborted]:
     """Request a summary of the messages of a plan.
 
@@ -56,6 +57,7 @@ def summarize(
 
     Args:
         spend: Gets the cost of each answer as soon as it is known: the next request may be aborted.
+        session_id: The conversation, for the log.
     """
     left = min(call.settings.summary_timeout_seconds, threading.TIMEOUT_MAX)
     messages = plan.messages
@@ -76,7 +78,8 @@ def summarize(
         if isinstance(answer, SummaryFailed):
             if not done:
                 return answer
-            logger.debug("the summary has %d of %d messages, the others are summarized by rule", done, len(messages))
+            told = session_id, done, len(messages)
+            logger.debug("session %s: the summary has %d of %d messages, the others are summarized by rule", *told)
             last = replace(last, error=answer.error)
             break
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any, TypeAlias, TypeVar, cast, overload
 from weakref import WeakSet, WeakValueDictionary
 
@@ -61,7 +61,10 @@ _FORGETTING = {
 }
 
 
-@arguments.validate({**arguments.KINDS, "settings": _SETTINGS})
+_OF_SETTINGS = {field.name: f"settings=CompactionSettings({field.name}=...)" for field in fields(CompactionSettings)}
+
+
+@arguments.validate({**arguments.KINDS, "settings": _SETTINGS}, _OF_SETTINGS)
 class CompactionController(ConversationMethods[M]):
     """Keeps conversations inside the context window. One controller serves many conversations, threads and event loops.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any, Final, TypedDict, TypeVar, cast
 
 from compaction_hooks import arguments
@@ -17,6 +17,7 @@ from compaction_hooks.native import find_server_compaction, issuer_of, lets_shor
 from compaction_hooks.runtime.drivers import CallContext
 from compaction_hooks.runtime.effects import Flow
 from compaction_hooks.runtime.guards import GuardedSignal, Signal, guard_reader
+from compaction_hooks.settings import CompactionSettings
 from compaction_hooks.summary.request import Summarizer
 from compaction_hooks.view import CompactionReason
 
@@ -55,6 +56,9 @@ class CallOptions(TypedDict, total=False):
 _KINDS: Final = {**arguments.KINDS, "on_event": arguments.HANDLER}
 
 _OTHERS: Final = {
+    **{field.name: f"CompactionSettings({field.name}=...)" for field in fields(CompactionSettings)},
+    "store": "CompactionController(store=...)",
+    "settings": "CompactionController(settings=...)",
     "keep_recent_tokens": "keep_recent_tokens of compact()",
     "focus": "focus of compact()",
     "signal": "signal",

@@ -5,6 +5,7 @@ Neutral messages do not show, and this module does not find:
 - rules that depend on the request's parameters: some models refuse a conversation that ends with the assistant while they think
 - ids of items: Responses demands the reasoning item of a tool call that it knows by id (`testing.check_view` finds it missing)
 - limits on sizes and counts
+- whether a lone call without an id is one of OpenAI's legacy API, which has none, or lacks it
 - whether tool results and a user's text in a row are one message or two
 """
 
@@ -302,7 +303,7 @@ class _Walk:
             self._report("empty_answer" if message.role == "assistant" and not follower else "empty_content", index)
         for part in parts:
             if isinstance(part, ToolCall):
-                self._open_call(index, part)
+                self._open_call(index, part, is_legacy=not part.id and len(message.calls) == 1)
             elif isinstance(part, ToolResult):
                 self._close_call(index, part)
             elif isinstance(part, Opaque):
@@ -340,7 +341,7 @@ class _Walk:
         elif is_hosts_answer(part) and part.call_id not in self._asked:
             self._report("orphan_answer", index, part.call_id)
 
-    def _open_call(self, index: int, call: ToolCall) -> None:
+    def _open_call(self, index: int, call: ToolCall, *, is_legacy: bool) -> None:
         call_id, turn = call.id, self._turn
         if self._called_at != index and self._speaker in ("assistant", "system", ""):
             self._report("call_out_of_turn", index, call_id)
@@ -353,7 +354,8 @@ class _Walk:
             self._report("twin_call" if earlier_turn == turn else "duplicate_call", index, call_id)
         self._call_turns[call_id] = turn
 
-        if self._provider and not takes_call_id(self._provider, call_id):
+        is_exempt = is_legacy and self._provider == "openai_chat"
+        if self._provider and not is_exempt and not takes_call_id(self._provider, call_id):
             self._report("call_id_form", index, call_id)
         self._open.setdefault(call_id, []).append((index, turn))
 

@@ -162,7 +162,7 @@ def test_faults_that_clients_repair_are_problems_of_named_providers_only(
         "one-id-for-two-parallel-calls": (
             [USER, message("assistant", call("a"), call("a")), message("tool", result("a"), result("a"))],
             ("twin_call", 1, "a"),
-            [RESPONSES, ANTHROPIC, BEDROCK],
+            [CHAT, RESPONSES, ANTHROPIC, BEDROCK],
         ),
         "messages-before-a-signed-compaction": (
             [
@@ -229,6 +229,11 @@ LEFT_TO_CLIENTS = {rule.id for rule in RULES if rule.left_to_clients}
             [USER, message("assistant", call("")), message("tool", result(""))],
             ("call_id_form", 1, ""),
             [RESPONSES, ANTHROPIC, BEDROCK],
+        ),
+        "calls-without-ids-in-one-message": (
+            [USER, message("assistant", call(""), call("")), message("tool", result(""), result(""))],
+            ("call_id_form", 1, ""),
+            [CHAT, RESPONSES, ANTHROPIC, BEDROCK],
         ),
         "a-call-without-its-thought-signature": (
             [USER, message("assistant", call("a", 0), call("b", 0)), TELL_BOTH],
@@ -340,6 +345,12 @@ UNSIGNED = message("assistant", Thinking("hm"), "hi")
             [("unsigned_reasoning", 1)],
         ),
         "unsigned-by-nature": ([USER, UNSIGNED, SAID], "amazon.nova-2-lite-v1:0", [BEDROCK], []),
+        "deepseek-id-used-again": (
+            [USER, THINKS_A, TELL_A, SAID, THINKS_A, TELL_A],
+            "deepseek-v4",
+            [CHAT],
+            [("duplicate_call", 4)],
+        ),
         "kimi": ([USER, THINKS_A, TELL_A, ASK_B, TELL_B], "moonshotai/kimi-k2.5", [CHAT], [("missing_reasoning", 3)]),
         "manual-later-step": ([USER, THINKS_A, TELL_A, ASK_B, TELL_B], "claude-sonnet-4-5", [ANTHROPIC], []),
         "manual-closed-turn": ([USER, ASK_B, TELL_B, SAID, THINKS_A, TELL_A], "claude-sonnet-4-5", [ANTHROPIC], []),
@@ -484,5 +495,7 @@ def test_the_time_is_linear_in_the_messages() -> None:
     unanswered = [message("assistant", call("same"))] * 20_000
     long = [USER, *unanswered, *step * 40_000]
     start = time.perf_counter()
-    assert len(problems(long, CHAT)) == 20_000
+    assert (
+        len(problems(long, CHAT)) == 2 * 20_000
+    )  # each unanswered, and each call of the turn but the first with a known id
     assert time.perf_counter() - start < 10

@@ -13,6 +13,7 @@ from langchain_core.language_models import BaseChatModel
 from compaction_adapters.kit import ControllerKeywords, PolicyKeywords, with_changes
 from compaction_adapters.langchain_core import summarizer
 from compaction_hooks import CompactionSettings, Summarizer
+from compaction_hooks.arguments import format_value
 from compaction_hooks.errors import ConfigurationError
 
 if TYPE_CHECKING:  # older versions have no TriggerClause
@@ -89,8 +90,8 @@ def _read_sizes(argument: str, given: object) -> dict[str, float]:
                 name = _SETTINGS[argument][kind]
                 found[name] = min(value, found.get(name, value))
             case _:
-                raise ConfigurationError(f"{argument}={size!r} must be {_FORMS[argument]}")
+                raise ConfigurationError(f"{argument}={format_value(size)} must be {_FORMS[argument]}")
 
     if not found:
-        raise ConfigurationError(f"{argument}={given!r} holds no size: it must be {_FORMS[argument]}")
+        raise ConfigurationError(f"{argument}={format_value(given)} holds no size: it must be {_FORMS[argument]}")
     return found

@@ -23,6 +23,7 @@ from compaction_adapters.openai_agents.models import (
     read_response,
 )
 from compaction_hooks import CompactionController
+from compaction_hooks.arguments import format_value
 from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.recall import RecallTool
 
@@ -85,7 +86,7 @@ class CompactionModelProvider(ModelCalls[Item], ModelProvider):
         conversation_id: Any = getattr(session, "session_id", session) or fields.get("group_id")
         if not isinstance(conversation_id, str | None):
             raise ConfigurationError(
-                f"run_config({session!r}) needs a session of the SDK, or the conversation's id as a text"
+                f"run_config({format_value(session)}) needs a session of the SDK, or the conversation's id as a text"
             )
         theirs = fields.pop("call_model_input_filter", None)
 
