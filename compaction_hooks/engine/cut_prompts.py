@@ -22,7 +22,7 @@ from compaction_hooks.tokens.calibration import MINIMUM_GROWTH_TOKENS, MINIMUM_R
 
 LEAST_COUNTED_RATIO: Final = 1 / 8
 """Tokens per estimated token below which no model counts texts. The least of 8,305 recorded requests above `LEAST_TOKENS` has 0.67
-(0.83 of its texts), and the least of 24 languages by o200k_base 0.20 (Marathi)."""
+(0.83 of its texts), and the least of 25 languages by o200k_base 0.20 (Marathi)."""
 LEAST_TOKENS: Final = 4_096
 """Estimated tokens of texts up to which no count is far below: the size at which Ollama cuts by default on most computers."""
 GROWTH_RATIO: Final = 0.6

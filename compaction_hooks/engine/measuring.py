@@ -12,8 +12,7 @@ from __future__ import annotations
 import json
 import logging
 import math
-from collections.abc import Callable, Iterable, Iterator
-from functools import partial
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from compaction_hooks.engine.call import SMALLEST_WINDOW, Call, SharedState, budget_for
@@ -68,9 +67,8 @@ def take_snapshot(conversation: Conversation[M], call: Call[M]) -> Snapshot[M]:
     if budget is None:
         shared.windows.warn_once(model)
     # Before the size is taken: an answer in the list may carry the count of this very view.
-    believes = _make_test(conversation, shared, history, projection, may_be_shortened=call.may_be_shortened)
     oldest_run = _oldest_run(history, record, key.start)
-    learn_from_embedded_usage(conversation, shared, history, key, oldest_run, budget, believes)
+    learn_from_embedded_usage(conversation, call, history, projection, key, oldest_run, budget)
     calibration = find_calibration(conversation, shared, model)
     counted = conversation.sizes.baseline_of(key)
 
@@ -238,8 +236,10 @@ def report_usage(
         return
 
     counted = UsageBaseline(sent.key, usage.input_tokens, usage.cache_read_tokens)
-    believes = _make_test(conversation, shared, sent.history, sent.projection, may_be_shortened=sent.may_be_shortened)
-    if not believes(counted, ()):
+    first_kept = sent.history.first_piece(sent.projection.tail_start)
+    if not is_believable(
+        conversation, shared, sent.history, first_kept, counted, may_be_shortened=sent.may_be_shortened
+    ):
         return
     _observe(conversation, shared, counted)
     # Only a compaction resets this: the answer itself may have reported an overflow before its usage came. If the view was replaced
@@ -375,12 +375,12 @@ def find_calibration(conversation: Conversation[M], shared: SharedState, model: 
 
 def learn_from_embedded_usage(
     conversation: Conversation[M],
-    shared: SharedState,
+    call: Call[M],
     history: History[M],
+    projection: Projection[M],
     key: ViewKey,
     oldest_run: int,
     budget: Budget | None,
-    believes: Callable[[UsageBaseline, Iterable[UsageBaseline]], bool],
 ) -> None:
     """Learn from the newest usage that an assistant message carries, if it measured the present view.
 
@@ -388,7 +388,6 @@ def learn_from_embedded_usage(
 
     Args:
         oldest_run: A count made before this run measured a larger view than the present one.
-        believes: Says whether a count may be that of its whole view, given earlier ones.
     """
     last_answer = next(history.counted_answers(), None)
     if last_answer is None or last_answer <= _last_known_piece(conversation, key):
@@ -405,13 +404,16 @@ def learn_from_embedded_usage(
     older = [count for _, count in counts] if before is None else [before]
     # Since `before` the view here only grew, so a count as small as after a compaction measured the view of another worker.
     most_ratio = 1 - MINIMUM_GAIN_RATIO if before is None else TARGET_RATIO
-    is_whole = believes(counted, older)
+    first_kept = history.first_piece(projection.tail_start)
+    is_whole = is_believable(
+        conversation, call.shared, history, first_kept, counted, older, may_be_shortened=call.may_be_shortened
+    )
     found = _choose_baseline(counted, older, most_ratio)
     # Of a server that cuts prompts, older counts are no better.
     if not is_whole and (found is counted or conversation.sizes.counts_of(key.model).cut_at is not None):
         return
     if found is not before:
-        _observe(conversation, shared, found)
+        _observe(conversation, call.shared, found)
 
     # Only a compaction resets this, as for reported usage.
     if found is counted:
@@ -420,7 +422,7 @@ def learn_from_embedded_usage(
         # The call that got this answer may have asked for less than the present one: its limit is unknown.
         is_cut = is_cut_by_window(answer, requested=None, window=window)
         conversation.cooldown.has_overflowed |= is_over or is_cut
-        learn_from_answer(shared, key.model, answer, budget)
+        learn_from_answer(call.shared, key.model, answer, budget)
 
 
 def _read_counts(
