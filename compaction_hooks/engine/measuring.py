@@ -248,19 +248,6 @@ def report_usage(
     conversation.cooldown.has_overflowed |= is_over and sent.key.record_id == conversation.records.active_id
 
 
-def _make_test(
-    conversation: Conversation[M],
-    shared: SharedState,
-    history: History[M],
-    projection: Projection[M],
-    *,
-    may_be_shortened: bool,
-) -> Callable[[UsageBaseline, Iterable[UsageBaseline]], bool]:
-    """Return the test whether a count, next to earlier ones, may be that of its whole view."""
-    first_kept = history.first_piece(projection.tail_start)
-    return partial(is_believable, conversation, shared, history, first_kept, may_be_shortened=may_be_shortened)
-
-
 def is_impossible(usage: Usage, estimated: int, budget: Budget | None) -> bool:
     """Whether this usage cannot be the count of a view that the provider accepted.
 
