@@ -1,6 +1,10 @@
 """Keeps an LLM agent's conversation inside the context window."""
 
-from compaction_hooks import interrupts as _interrupts  # noqa: F401, I001 - before the others, which take long
+from compaction_hooks import interrupts as _interrupts  # noqa: F401 - before the others, which take long
+
+# isort: split
+import importlib
+import typing
 
 from compaction_hooks.engine.result import CompactionOutcome, CompactionResult, SessionState
 from compaction_hooks.errors import CompactionError, ConfigurationError, ContextOverflowError
@@ -69,3 +73,34 @@ __all__ = [
     "parse_overflow",
     "project",
 ]
+
+_OTHER_MODULES = (
+    "errors",
+    "formats",
+    "messages",
+    "native",
+    "recall",
+    "repair",
+    "stores",
+    "strategies",
+    "tiktoken_estimator",
+    "tokens",
+    "triggers",
+    "validity",
+    "replay",
+    "testing",
+)
+
+if not typing.TYPE_CHECKING:  # for a type checker an unknown name stays an error
+
+    def __getattr__(name: str) -> object:
+        """Refuse a name that is not here; the error says which module has it.
+
+        Raises:
+            ImportError: another public module has it. `from compaction_hooks import name` shows no other error's text.
+            AttributeError: none has it.
+        """
+        for module in (f"{__name__}.{other}" for other in _OTHER_MODULES if not name.startswith("_")):
+            if name in importlib.import_module(module).__all__:
+                raise ImportError(f"{name} is in another module: from {module} import {name}", name=name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

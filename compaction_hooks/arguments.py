@@ -1,5 +1,7 @@
 """The check of arguments: unknown ones and wrong kinds are refused; the error names the argument, its value and the fix.
 
+Of a value that may hold text of a conversation, or a key, the error has the type alone: errors are logged, and sent to trackers.
+
 `KINDS` has the kinds of arguments that several functions have: a name means the same everywhere. Those of one function alone are in
 a table next to it. An argument whose default is None may be None.
 """
@@ -10,10 +12,10 @@ import difflib
 import functools
 import inspect
 import os
-import reprlib
+import re
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from itertools import islice
-from types import MappingProxyType
+from types import BuiltinFunctionType, FunctionType, MappingProxyType, MethodType
 from typing import Any, Final, TypeGuard, TypeVar, cast
 
 from compaction_hooks.errors import ConfigurationError
@@ -45,8 +47,12 @@ __all__ = [
 C = TypeVar("C", bound=Callable[..., object])
 R = TypeVar("R")
 
-SHOWN_CHARS: Final = 80
-"""The most characters of a wrong value in an error."""
+_NAME: Final = re.compile(r"[\w.:/*-]{0,40}", re.ASCII)
+"""A text that an error may show: a name, a short path, a pattern. Sentences, keys and addresses with a password are none."""
+MOST_SHOWN: Final = 4
+"""The most values of a list in an error, and the most names that are suggested for a value without one."""
+MOST_BITS: Final = 128
+"""The largest number in an error: one of thousands of digits has no text in Python."""
 NEAR_ENOUGH: Final = 0.5
 """From this similarity (1: the same) a known name is suggested for a wrong one; the standard library's 0.6 misses `windoww`."""
 
@@ -160,6 +166,19 @@ KINDS: Final[Mapping[str, Kind]] = {
 }
 """The kinds of arguments that several functions have, by their names."""
 
+_MEANT: Final[Mapping[str, tuple[str, ...]]] = {
+    **dict.fromkeys(("window", "max_context_tokens", "max_input_tokens", "context_length"), ("context_window",)),
+    "max_tokens": ("context_window", "trigger_tokens", "max_output_tokens"),
+    "threshold": ("trigger_ratio", "trigger_tokens"),
+    **dict.fromkeys(("keep", "keep_last", "messages_to_keep"), ("keep_recent_tokens", "keep_turns")),
+    **dict.fromkeys(("tokenizer", "token_counter"), ("estimator",)),
+    **dict.fromkeys(("on_compaction", "callback", "callbacks"), ("on_event",)),
+    **dict.fromkeys(("llm", "summary_model"), ("summarizer",)),
+    "prompt": ("summary_prompt",),
+    **dict.fromkeys(("checkpointer", "database", "storage"), ("store",)),
+}
+"""Arguments of other libraries, by name: those of ours that may be meant."""
+
 _WRAPPERS: Final[Mapping[str, str]] = {
     "langgraph": "BaseStoreRecordStore(...) of compaction_adapters.langgraph",
     "redis": "RedisStore(...) of compaction_adapters.redis",
@@ -186,39 +205,53 @@ def check(kinds: Mapping[str, Kind], given: Mapping[str, object], optional: Coll
             raise refusal(name, value, kinds[name].wanted)
 
 
-def validate(kinds: Mapping[str, Kind]) -> Callable[[C], C]:
+def validate(kinds: Mapping[str, Kind], others: Mapping[str, str] = MappingProxyType({})) -> Callable[[C], C]:
     """Return a decorator that makes a class or function refuse unknown keywords and values of the wrong kind.
 
     The signature stays the same for type checkers and `inspect.signature`.
 
     Args:
         kinds: The kind of each argument to check.
+        others: As in `check_names`.
     """
 
     def decorate(target: C) -> C:
         made: Any = target
         if isinstance(target, type):
-            made.__init__ = _wrap(made.__init__, kinds)
+            made.__init__ = _wrap(made.__init__, kinds, others)
         else:
-            made = _wrap(made, kinds)
+            made = _wrap(made, kinds, others)
         return cast("C", made)
 
     return decorate
 
 
-def _wrap(function: Callable[..., R], kinds: Mapping[str, Kind]) -> Callable[..., R]:
+def _wrap(function: Callable[..., R], kinds: Mapping[str, Kind], others: Mapping[str, str]) -> Callable[..., R]:
     parameters = inspect.signature(function).parameters
     optional = {name for name, parameter in parameters.items() if parameter.default is None}
+    by_name = [name for name, parameter in parameters.items() if parameter.kind is parameter.KEYWORD_ONLY]
+    most = len(parameters) - len(by_name) - 1  # without self
 
     @functools.wraps(function)
     def call(self: object, *positional: Any, **keywords: Any) -> R:
+        called = type(self).__name__ if function.__name__ == "__init__" else function.__name__
         if keywords:
-            is_constructor = function.__name__ == "__init__"
-            check_names(type(self).__name__ if is_constructor else function.__name__, keywords, parameters)
+            check_names(called, keywords, parameters, others)
+        if len(positional) > most:
+            fix = _name_value(positional[most], kinds, by_name)
+            raise TypeError(f"{called} takes {most or 'no'} argument{'s' if most > 1 else ''} by position: {fix}")
         check(kinds, dict(zip(islice(parameters, 1, None), positional, strict=False)) | keywords, optional)
         return function(self, *positional, **keywords)
 
     return call
+
+
+def _name_value(value: object, kinds: Mapping[str, Kind], names: Sequence[str]) -> str:
+    """Return how to write a value that was given without its name."""
+    fitting = [name for name in names if name in kinds and kinds[name].fits(value)]
+    if 0 < len(fitting) <= MOST_SHOWN:
+        return "write " + " or ".join(f"{name}={_written(value)}" for name in fitting)
+    return f"it takes {', '.join(sorted(names))} by name"
 
 
 def refusal(name: str, value: object, wanted: str) -> ConfigurationError:
@@ -240,10 +273,10 @@ def package_of(value: object, known: Collection[str]) -> str:
 def check_names(
     function: str, given: Mapping[str, object], known: Iterable[str], others: Mapping[str, str] = MappingProxyType({})
 ) -> None:
-    """Refuse an argument that a function does not have, as Python does, and suggest a similar one.
+    """Refuse an argument that a function does not have, as Python does, and suggest one that was meant, or a similar one.
 
     Args:
-        others: Further names that a user may have meant, each with the right name.
+        others: Arguments of other functions, each as it is written there: "..." in the place of the value.
 
     Raises:
         TypeError: a name is not known.
@@ -251,9 +284,13 @@ def check_names(
     names = sorted(set(known) - {"self"})
     for name, value in given.items():
         if name not in names:
-            near = difflib.get_close_matches(name, [*names, *others], n=1, cutoff=NEAR_ENOUGH)
-            fix = f"did you mean {others.get(near[0], near[0])}?" if near else f"it takes {', '.join(names)}"
-            raise TypeError(f"{function} got an unexpected argument {name}={format_value(value)}: {fix}")
+            written = {**others, **{each: each for each in names}}
+            meant = [each for each in _MEANT.get(name, (name,)) if each in written]
+            meant = meant or difflib.get_close_matches(name, written, n=1, cutoff=NEAR_ENOUGH)
+            forms = [written[each].replace("...", _written(value) if each == name else "...") for each in meant]
+            fix = f"did you mean {' or '.join(forms)}?" if forms else f"it takes {', '.join(names)}"
+            shown = name if name.isidentifier() else format_value(name)  # of a dict that was unpacked
+            raise TypeError(f"{function} got an unexpected argument {shown}={format_value(value)}: {fix}")
 
 
 def check_messages(messages: object) -> None:
@@ -278,7 +315,30 @@ def check_messages(messages: object) -> None:
 
 
 def format_value(value: object) -> str:
-    """Return a value as one short line for an error text, also if its `repr` fails."""
-    short = reprlib.Repr()
-    short.maxstring = short.maxother = short.maxlong = SHOWN_CHARS
-    return " ".join(short.repr(value).split())
+    """Return a value as an error shows it: a number, a short name or a few of them as they are, of all else the type alone.
+
+    >>> format_value("gpt-5"), format_value(("tokens", 8_000)), format_value([{"content": "My password is hunter2."}])
+    ("'gpt-5'", "('tokens', 8000)", '<list>')
+    """
+    if isinstance(value, FunctionType | BuiltinFunctionType | MethodType | type):
+        return f"<{'class' if isinstance(value, type) else 'function'} {value.__name__}>"
+
+    kind: type = type(value)
+    items = [*cast("Sequence[object]", value)] if kind in (list, tuple) else [value]
+    is_empty = kind is dict and not value
+    if is_empty or (len(items) <= MOST_SHOWN and all(map(_is_plain, items))):
+        return repr(value)
+    return f"<{kind.__name__}>"
+
+
+def _is_plain(value: object) -> bool:
+    """Return whether a value is None, a number or a name: it may be shown."""
+    if type(value) is str:
+        return _NAME.fullmatch(value) is not None
+    return value is None or type(value) in (bool, float) or (type(value) is int and value.bit_length() <= MOST_BITS)
+
+
+def _written(value: object) -> str:
+    """Return a value as it is written in code, if an error may show it; else "..."."""
+    shown = format_value(value)
+    return "..." if shown.startswith("<") else shown

@@ -1,7 +1,7 @@
 """Events: reports of compactions and failures, for people and for tracing. They carry numbers and names, never message text.
 
-`str(event)` is the line of the log, of 80 columns unless an error is longer. Only `CompactionFinished.record` quotes
-the conversation, in its summary; no `str`, `repr` or log line of an event shows it.
+`str(event)` is the line of the log, with the whole id of the session. Only `CompactionFinished.record` quotes the conversation,
+in its summary; no `str`, `repr` or log line of an event shows it.
 
 Every event names its conversation (`session_id`), and the events of a compaction its occasion (`reason`); durations are in
 seconds, from the start of the attempt.
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import ClassVar, Final, Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 
 from compaction_hooks.messages import Usage, Value
 from compaction_hooks.view import CompactionReason
@@ -28,10 +28,6 @@ __all__ = [
     "PinMissing",
     "StoreFailed",
 ]
-
-LINE_CHARS: Final = 80
-"""The most characters of an event's line, unless the figures and the error alone leave fewer than 12 for the session's id."""
-SHORTEST_ID_CHARS: Final = 12
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -106,7 +102,8 @@ class CompactionFinished(_EndOfCompaction):
         compacted_messages: Host messages that the summary covers.
         unseen_messages: The part of these that no summarizer read: they are summarized by rule.
         summary_messages: Messages that hold the summary: 1, or 0 if only tool results were cleared.
-        used_fallback: Whether the summarizer failed in this attempt, so that the summary is made by rule or there is none.
+        used_fallback: Whether the summarizer failed in this attempt, so that the summary or its last part is made by rule, or there
+            is none.
         fallback_reason: Its error, or the reason why the provider gave no native summary; "" without a failure.
         native_summaries: Summaries of the provider's own among the newly covered messages: ours updates them, and those that only
             the provider can read stay in front of ours.
@@ -232,7 +229,5 @@ EventHandler: TypeAlias = Callable[[CompactionEvent], Awaitable[None] | None]
 
 
 def _line(session_id: str, text: str) -> str:
-    """Return the line of an event; an id that is too long for the line loses its end."""
-    most = max(LINE_CHARS - len(": ") - len(text), SHORTEST_ID_CHARS)
-    name = " ".join(session_id.split())
-    return f"{name if len(name) <= most else name[: most - 1] + '…'}: {text}"
+    """Return the line of an event: the id of the session, whole and without line breaks, and the text."""
+    return f"{' '.join(session_id.split())}: {text}"

@@ -1,6 +1,8 @@
-"""Safe reading of objects of hosts and clients: their properties, texts and comparisons may raise anything."""
+"""Safe reading of objects of hosts and clients: their properties, texts, comparisons and copies may raise anything."""
 
 from __future__ import annotations
+
+from copy import deepcopy
 
 
 def read_attribute(value: object, name: str) -> object:
@@ -25,6 +27,14 @@ def are_equal(one: object, other: object) -> bool:
         return bool(one == other)
     except Exception:  # noqa: BLE001 - `__eq__` runs foreign code
         return False
+
+
+def copy_value(value: object) -> object:
+    """Return a deep copy, to notice later that the host changed a value in place; None if copying fails."""
+    try:
+        return deepcopy(value)
+    except Exception:  # noqa: BLE001 - `__deepcopy__` runs foreign code
+        return None
 
 
 def describe_error(error: BaseException) -> str:

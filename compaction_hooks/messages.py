@@ -149,13 +149,18 @@ class ToolCall(Value):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ToolResult(Value):
-    """The result of a tool call. `name` is empty if the host's message does not have it."""
+    """The result of a tool call. `name` is empty if the host's message does not have it.
+
+    Attributes:
+        finds: The tools that it makes known to the model; the provider hides their definitions without it.
+    """
 
     call_id: str
     text: str
     name: str = ""
     is_error: bool = False
     media: tuple[Media, ...] = ()
+    finds: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -166,10 +171,12 @@ class Opaque(Value):
 
     Attributes:
         kind: The block's type, as the provider names it.
-        call_id: The id that joins the call and the result of a tool that the provider ran itself; "" for other blocks.
+        call_id: The id that joins the call and the result of a tool that the provider ran itself, or a block of the assistant's and
+            the block by which the host answers it, such as an approval; "" for other blocks.
         name: The tool's name, if the block has it.
         content: Its readable words and numbers, for digests and summaries: a query, titles, output; "" if
             nothing in it is readable. The same in every framework's form of the block.
+        finds: The tools that it makes known to the model; the provider hides their definitions without it.
     """
 
     kind: str
@@ -177,6 +184,7 @@ class Opaque(Value):
     call_id: str = ""
     name: str = ""
     content: str = ""
+    finds: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -412,7 +420,7 @@ class Format(ABC, Generic[M]):
         """Return a copy of a summary with this mark at its end; `read` returns the same for both."""
         return summary
 
-    # -- optional: for `repair=True`, which needs `drop` too, and all of these but `tidy`
+    # -- optional: for `repair=True`, which needs `drop` too, and all of these but the last two
 
     def request(self, text: str, /) -> M:
         """Return a new user message with this text that does not look like a summary."""
@@ -428,6 +436,10 @@ class Format(ABC, Generic[M]):
 
     def tidy(self, message: M, /) -> M:
         """Return a copy without faults that no part shows; the message itself if it has none."""
+        return message
+
+    def fill_reasoning(self, message: M, /) -> M:
+        """Return a copy with empty reasoning next to its tool calls; the message itself if it has no calls, or has reasoning."""
         return message
 
 

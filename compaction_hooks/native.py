@@ -123,13 +123,29 @@ def find_server_compaction(options: Mapping[str, object]) -> str | None:
     >>> find_server_compaction({"context_management": {"edits": [{"type": "clear_tool_uses_20250919"}]}})
     """
     for name, value in options.items():
-        # pydantic-ai puts the name of the provider in front of its options.
-        if _asks(name.removeprefix("anthropic_").removeprefix("openai_"), value):
+        if _asks(_bare(name), value):
             return name
         inner = find_server_compaction(_mapping(value)) if name in _NESTED else None
         if inner is not None:
             return inner
     return None
+
+
+def lets_shorten(options: Mapping[str, object]) -> bool:
+    """Return whether an option of a request lets the server shorten it: by a compaction, or by clearing results or thinking.
+
+    >>> lets_shorten({"extra_body": {"context_management": {"edits": [{"type": "clear_tool_uses_20250919"}]}}})
+    True
+    """
+    return find_server_compaction(options) is not None or any(
+        (_bare(name) == "context_management" and bool(value)) or (name in _NESTED and lets_shorten(_mapping(value)))
+        for name, value in options.items()
+    )
+
+
+def _bare(option: str) -> str:
+    """Return the name of an option without that of the provider, which pydantic-ai puts in front."""
+    return option.removeprefix("anthropic_").removeprefix("openai_")
 
 
 def _asks(option: str, value: object) -> bool:

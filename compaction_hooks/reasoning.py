@@ -18,6 +18,11 @@ with tool calls; as the signature of each step's first tool call in the turn und
 long as these have their ids."""
 
 
+Earlier: TypeAlias = Literal["read", "ignored", "ignored without calls"]
+"""The treatment of reasoning in earlier turns, after a compaction: the model reads it, or the provider leaves it out of the context
+itself; or only that of messages without tool calls."""
+
+
 class Family(NamedTuple):
     """Models with the same rules for the reasoning in earlier answers.
 
@@ -25,6 +30,7 @@ class Family(NamedTuple):
         models: A pattern, searched for in the name of a model: lower case, "-" for the dots of versions.
         unit: The reasoning that is left out or kept as a whole.
         source: The address of the documentation or of the error message.
+        takes_empty: Whether an empty text is accepted in the place of missing reasoning (https://github.com/vercel/ai/issues/13203).
     """
 
     name: str
@@ -33,6 +39,8 @@ class Family(NamedTuple):
     needed: Needed
     unit: str
     source: str
+    earlier: Earlier = "read"
+    takes_empty: bool = False
 
 
 _ANTHROPIC: Final = "https://platform.claude.com/docs/en/build-with-claude/"
@@ -48,12 +56,21 @@ FAMILIES: Final[tuple[Family, ...]] = (
         source=_ANTHROPIC + "preserved-thinking",
     ),
     Family(
+        name="Claude Opus 4.5",
+        models=r"claude-opus-4-5",
+        stale="accepted",
+        needed="open turn",
+        unit="all reasoning of a message",
+        source=_ANTHROPIC + "thinking",
+    ),
+    Family(
         name="Claude with manual thinking: 3.7 to 4.5",
         models=r"claude-(?:3-7|[a-z]+-4(?!-[678]))",
         stale="accepted",
         needed="open turn",
         unit="all reasoning of a message",
         source=_ANTHROPIC + "thinking",
+        earlier="ignored",
     ),
     Family(
         name="Claude 4.6 to 5",
@@ -86,6 +103,8 @@ FAMILIES: Final[tuple[Family, ...]] = (
         needed="tool calls",
         unit="`reasoning_content` of a message",
         source="https://api-docs.deepseek.com/guides/thinking_mode",
+        earlier="ignored without calls",
+        takes_empty=True,
     ),
     Family(
         name="Kimi",
@@ -110,6 +129,7 @@ FAMILIES: Final[tuple[Family, ...]] = (
         needed="item",
         unit="a reasoning item, with the ids of the items that follow it",
         source="https://github.com/continuedev/continue/issues/8933",
+        earlier="ignored",
     ),
 )
 """The first match decides."""
@@ -124,6 +144,16 @@ def find_family(model: str | None) -> Family | None:
     """
     name = re.sub(r"(?<=\d)\.(?=\d)", "-", (model or "").lower())
     return next((family for family in FAMILIES if re.search(family.models, name)), None)
+
+
+def find_earlier(model: str | None) -> Earlier:
+    """Return the treatment of reasoning in earlier turns by a model, under any provider's name for it; "read" if it is not known.
+
+    >>> find_earlier("gpt-5.6-sol"), find_earlier("claude-sonnet-4-5"), find_earlier("claude-opus-4-5")
+    ('ignored', 'ignored', 'read')
+    """
+    family = find_family(model)
+    return family.earlier if family is not None else "read"
 
 
 def binds_reasoning(model: str | None) -> bool:

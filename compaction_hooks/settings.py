@@ -104,7 +104,13 @@ _SHORTHAND = {
 """Fields that are short for a part of another field: the other field, and how to write the same there."""
 
 
-@arguments.validate(_KINDS)
+_OF_CONTROLLER = {
+    name: f"CompactionController({name}=...)"
+    for name in ("model", "context_window", "summarizer", "format", "store", "on_event", "estimator", "host_files")
+}
+
+
+@arguments.validate(_KINDS, _OF_CONTROLLER)
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class CompactionSettings(Value):
     """The policy of a controller. Tokens are the model's; ratios are of the context window.
@@ -195,7 +201,7 @@ class CompactionSettings(Value):
         self._check_keep()
         strategies = {f"strategies[{place}]": strategy for place, strategy in enumerate(self.strategies or ())}
         arguments.check(dict.fromkeys(strategies, arguments.STRATEGY), strategies)
-        rules = {f"tool_rules[{tool!r}]": rule for tool, rule in self.tool_rules.items()}
+        rules = {f"tool_rules[{arguments.format_value(tool)}]": rule for tool, rule in self.tool_rules.items()}
         arguments.check(dict.fromkeys(rules, _RULE), rules)
 
     def _check_keep(self) -> None:
@@ -226,7 +232,7 @@ class CompactionSettings(Value):
     def triggers(self) -> Mapping[str, Trigger]:
         """The parts of the trigger, each under its text in these settings, for errors."""
         if self.trigger is not None:
-            return {arguments.format_value(part): part for part in parts_of(self.trigger)}
+            return {_describe_trigger(part): part for part in parts_of(self.trigger)}
         numbers = ((name, kind, getattr(self, name)) for name, kind in _TRIGGERS.items())
         return {f"{name}={number}": kind(number) for name, kind, number in numbers if number is not None}
 
@@ -269,6 +275,11 @@ class CompactionSettings(Value):
         )
 
 
+def _describe_trigger(trigger: Trigger) -> str:
+    is_ours = isinstance(trigger, ReserveTrigger | RatioTrigger | TokensTrigger)
+    return repr(trigger) if is_ours else arguments.format_value(trigger)
+
+
 ALL_MODELS = "*"
 
 
@@ -292,7 +303,7 @@ class ModelSettings:
 
         for pattern, settings in self._by_pattern.items():
             arguments.check({"settings": _PATTERN}, {"settings": pattern})
-            name = f"settings[{pattern!r}]"
+            name = f"settings[{arguments.format_value(pattern)}]"
             arguments.check({name: _SETTINGS}, {name: settings})
 
         patterns = [*self._by_pattern]

@@ -14,6 +14,8 @@ WINDOW = 10_000
 """Small enough for two compactions, which take away all that the session needs later."""
 WISH = "It should print the total first."
 """A constraint by the rules of the replay, and none by those of the controller, which puts its own back."""
+MOST_CHARS = 12_000
+"""The characters that a model of a smaller window reads at a time."""
 PRICED = "claude-sonnet-4-5"
 """A model with known prices."""
 
@@ -44,6 +46,15 @@ def ten_times_as_long(request: SummaryRequest) -> Summary:
     summary = _default(request)
     times = 10 * request.max_tokens // max(CharacterEstimator().estimate_tokens(summary.text), 1)
     return replace(summary, text="\n".join([summary.text] * (times + 1)))
+
+
+def down_after_its_first_part(request: SummaryRequest) -> Summary:
+    """Write the default summary of half of the messages, as a model with a smaller window; then the model is gone."""
+    if request.kind == "update":
+        raise ConnectionError("down")
+    if len(request.transcript) > MOST_CHARS:
+        raise ValueError("prompt is too long: 20000 tokens > 8192 maximum")
+    return _default(request)
 
 
 async def talkative(request: SummaryRequest) -> Summary:

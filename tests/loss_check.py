@@ -10,7 +10,7 @@ from compaction_hooks.recall import Covered, LossFigures, find_facts
 from compaction_hooks.testing.promises import demand
 
 WORDS_OF_USER: Final = ("constraint", "request")
-"""The classes of facts that only a message of the user can keep."""
+"""The classes of facts that only a message of the user can keep; answers too, which need the message before to be found."""
 RETOLD: Final = (*WORDS_OF_USER, "task", "file")
 """The classes of facts whose breaks, escapes and signs the list may have otherwise."""
 END: Final = r"[\s\"]"
@@ -50,6 +50,7 @@ def check_loss(
     in_calls = "\n".join(call.arguments for piece in shown for call in piece.calls)
     texts = dict.fromkeys(WORDS_OF_USER, of_user) | {"file": f"{of_user}\n{in_calls}"}
     left_out = "\n".join(part.text for part in covered)
+    loss = {kind: figures for kind, figures in loss.items() if kind != "answer"}
     facts = _name_facts(messages, view, records[-1], head, format)
     demand(facts.keys() == loss.keys(), "loss", f"figures of {[*loss]} for facts of {[*facts]}")
     for kind, named in facts.items():
@@ -81,7 +82,7 @@ def _name_facts(
     said = find_facts([message for message in hidden if message is not head], format=format)
     facts = find_facts(hidden, format=format) | {kind: said[kind] for kind in WORDS_OF_USER}
     facts["file"] = [*dict.fromkeys((*record.modified_files, *record.read_files))] if record.rendered else []
-    return {kind: named for kind, named in facts.items() if named}
+    return {kind: named for kind, named in facts.items() if named and kind != "answer"}
 
 
 def _texts(messages: Sequence[Message]) -> str:

@@ -1,6 +1,7 @@
 """The kit of the adapters, without any framework."""
 
 import asyncio
+import itertools
 from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Any, cast
 
@@ -13,17 +14,21 @@ from compaction_adapters.kit import (
     Twin,
     asker,
     controller_from,
+    join_id,
+    opening_key,
     positive,
     run,
     run_async,
     settings_from,
     summary_of,
+    with_reasoning_room,
 )
 
-from compaction_hooks import CompactionController, CompactionSettings, Message, Summary, SummaryRequest
+from compaction_hooks import CompactionController, CompactionSettings, Message, Summary, SummaryRequest, Usage
 from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.messages import Text, ToolCall
+from compaction_hooks.stores import MemoryStore, RecordStore, is_tombstone
 from tests.cases import folded
 from tests.conversations import Scripted, controller, system, talk
 
@@ -104,6 +109,39 @@ def test_the_call_of_a_tool_refuses_a_summary() -> None:
     read = summary_of(Message(role="assistant", parts=(Text("text"), ToolCall("1", "read", "{}"))), "tool_calls")
     assert (read.text, read.finish_reason) == ("text", "tool_calls")
     assert [call["name"] for call in read.tool_calls] == ["read"]
+
+
+OUTPUT_CAP = ValueError("max_tokens is too large: 12288. This model supports at most 4096 completion tokens.")
+
+
+@folded(
+    "error, limits",
+    {
+        "none": (None, [12_288]),
+        "it may not write as much": (OUTPUT_CAP, [12_288, 4_096]),
+        "another": (ValueError("The server had an error"), [12_288]),
+    },
+)
+async def test_a_model_is_asked_with_room_for_reasoning_unless_it_refuses(
+    error: ValueError | None, limits: list[int]
+) -> None:
+    asked: list[int] = []
+
+    async def ask(request: SummaryRequest, limit: int) -> Summary:
+        asked.append(limit)
+        if error is not None and limit > 4_096:
+            raise error
+        return summary_of(Message(role="assistant", parts=(Text("- kept"),)), None, limit=limit)
+
+    hooks = controller(200_000, summarizer=with_reasoning_room(ask))
+    result = await hooks.compact([system(), *talk(20)], keep_recent_tokens=300)
+    assert (result.record is not None, asked) == (error in (None, OUTPUT_CAP), limits)
+
+
+@folded("tokens, ending", [(899, "stop"), (900, "length")])
+def test_an_answer_that_uses_up_its_limit_was_cut_off(tokens: int, ending: str) -> None:
+    answer = Message(role="assistant", parts=(Text("text"),), usage=Usage(input_tokens=9, output_tokens=tokens))
+    assert summary_of(answer, "stop", limit=900).finish_reason == ending
 
 
 def adapt(controller: Any = None, *, session_id: str | None = None, **keywords: Any) -> CompactionController[Any]:
@@ -232,6 +270,47 @@ async def test_lists_that_begin_otherwise_are_conversations_of_their_own() -> No
     unnamed = repr(hooks)
     await loop.say(None, [system("At 10 o'clock."), *inner])
     assert repr(hooks) == unnamed  # the time of day in a system prompt makes no other conversation
+
+
+class Unlisted:
+    """A store of the host's own that cannot list its conversations."""
+
+    def __init__(self) -> None:
+        self._inner = MemoryStore()
+        self.load, self.append, self.remove = self._inner.load, self._inner.append, self._inner.remove
+
+
+@pytest.mark.parametrize("knows", [True, False], ids=["the same process", "another process"])
+@pytest.mark.parametrize("make_store", [MemoryStore, Unlisted])
+async def test_to_forget_an_id_is_to_forget_its_tools_and_no_other_id(
+    make_store: Callable[[], RecordStore], knows: bool
+) -> None:
+    store, outer, inner = make_store(), talk(20), talk(20, first=50)
+    own = ["thread", f"thread%/%/{opening_key(OpenAIChatFormat(), inner)[:16]}"]
+    others = ["thread/notes", f"thread/{'0' * 32}", "thread-2"]
+    loop = Loop(hooks := controller(100_000, store=store))
+    assert loop.controller is hooks
+
+    for conversation_id, messages in (("thread", outer), ("thread", inner), *((one, outer) for one in others)):
+        await loop.say(conversation_id, messages)
+        await loop.compact(messages, conversation_id, keep_recent_tokens=300)
+
+    def list_known() -> list[str]:
+        loaded = {one: cast("Sequence[str]", store.load(one)) for one in (*own, *others)}
+        return [one for one, texts in loaded.items() if not all(map(is_tombstone, texts))]
+
+    assert list_known() == [*own, *others]
+
+    await (loop if knows else Loop(controller(100_000, store=store))).forget("thread")
+    is_found = knows or make_store is MemoryStore
+    assert list_known() == [*([] if is_found else own[1:]), *others]
+
+
+def test_other_parts_make_another_id() -> None:
+    words = ["", "alice", "alice/work", "work", "%", "%/", "alice%25/", "25/work"]
+    named = {tuple(parts) for count in (1, 2, 3) for parts in itertools.product(words, repeat=count) if parts[-1]}
+    assert len({join_id(*parts) for parts in named}) == len(named)
+    assert join_id("alice/work", "1", "", "") == "alice/work%/1"
 
 
 @pytest.mark.parametrize(

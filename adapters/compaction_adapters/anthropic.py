@@ -6,6 +6,7 @@ Behaviour: https://platform.claude.com/docs/en/build-with-claude/compaction-on-d
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from compaction_adapters.kit import (
@@ -18,9 +19,12 @@ from compaction_adapters.kit import (
     compaction_option,
     compaction_usage,
     read_block,
+    summary_of,
 )
 from compaction_hooks import LiveCall, Summarizer, Summary, SummaryRequest
+from compaction_hooks.arguments import format_value
 from compaction_hooks.errors import ConfigurationError, MissingExtraError
+from compaction_hooks.formats import AnthropicFormat
 from compaction_hooks.native import Issuer
 
 try:
@@ -33,6 +37,7 @@ except ModuleNotFoundError as error:
 
 __all__ = ["BETA", "native", "summarizer"]
 
+_FORMAT: Final = AnthropicFormat()
 BETA: Final = ANTHROPIC_BETA
 """The value of the `anthropic-beta` header for a request that asks for the item or has it in its messages."""
 
@@ -58,12 +63,12 @@ def summarizer(client: Anthropic | AsyncAnthropic, model: str | None = None, **o
         }
         return create(**{**ours, **options})
 
-    return ask_client(model, send, _read_text)
+    return ask_client(model, send, _read_message)
 
 
-def _read_text(answer: Message) -> Summary:
-    text = "".join(block.text for block in answer.content if block.type == "text")
-    return Summary(text=text, usage=answer.usage, finish_reason=answer.stop_reason)
+def _read_message(answer: Message) -> Summary:
+    message: Any = answer
+    return replace(summary_of(_FORMAT.read(message)[0], answer.stop_reason), usage=answer.usage)
 
 
 def native(
@@ -92,9 +97,9 @@ def native(
     """
     if sends_header is not True:
         raise ConfigurationError(
-            f"sends_header={sends_header!r} must be True: once Anthropic has compacted, it refuses requests without a header. Send "
-            f'"anthropic-beta: {BETA}" with every request, as with betas=["{BETA}"] of client.beta.messages.create, and write '
-            "native(client, sends_header=True)"
+            f"sends_header={format_value(sends_header)} must be True: once Anthropic has compacted, it refuses requests without a "
+            f'header. Send "anthropic-beta: {BETA}" with every request, as with betas=["{BETA}"] of client.beta.messages.create, '
+            "and write native(client, sends_header=True)"
         )
 
     def ask(live: LiveCall, request: SummaryRequest) -> Any:

@@ -7,7 +7,8 @@ https://docs.x.ai/developers/advanced-api-usage/context-compaction (read 2026-11
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
+from typing import Any, Final
 
 from compaction_adapters.kit import (
     REASONING_TOKENS,
@@ -16,9 +17,11 @@ from compaction_adapters.kit import (
     ask_client,
     compact_arguments,
     read_items,
+    summary_of,
 )
 from compaction_hooks import LiveCall, Summarizer, Summary, SummaryRequest
 from compaction_hooks.errors import MissingExtraError
+from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.native import Issuer
 
 try:
@@ -30,6 +33,8 @@ except ModuleNotFoundError as error:
     raise MissingExtraError("compaction_adapters.openai", "OpenAI's client", "openai") from error
 
 __all__ = ["native", "summarizer"]
+
+_FORMAT: Final = OpenAIChatFormat()
 
 
 def summarizer(client: OpenAI | AsyncOpenAI, model: str | None = None, **options: Any) -> Summarizer:
@@ -58,7 +63,8 @@ def summarizer(client: OpenAI | AsyncOpenAI, model: str | None = None, **options
 def _read(answer: ChatCompletion) -> Summary:
     choice = answer.choices[0]
     ending = "refusal" if choice.message.refusal else choice.finish_reason
-    return Summary(text=choice.message.content or "", usage=answer.usage, finish_reason=ending)
+    message: Any = choice.message
+    return replace(summary_of(_FORMAT.read(message)[0], ending), usage=answer.usage)
 
 
 def native(client: OpenAI | AsyncOpenAI) -> NativeSummaries:

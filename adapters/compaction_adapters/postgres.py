@@ -87,6 +87,8 @@ class PostgresStore(KeyValueStore):
         ConfigurationError: the connection string cannot be parsed.
     """
 
+    _lists_forgotten = False
+
     def __init__(self, where: str | Pool | AsyncPool) -> None:
         if isinstance(where, str):
             options = _parse(where)
@@ -118,7 +120,12 @@ class _Table:
         return _unpack(rows) if isinstance(rows, list) else _unpack_async(rows)
 
     def list_folders(self, prefix: str) -> _Texts | Awaitable[_Texts]:
-        rows = self._run("SELECT DISTINCT folder FROM compaction_records WHERE starts_with(folder, %s)", prefix)
+        # A conversation that was forgotten has nothing but a tombstone.
+        rows = self._run(
+            "SELECT DISTINCT folder FROM compaction_records"
+            " WHERE starts_with(folder, %s) AND NOT starts_with(name, 'forgotten-')",
+            prefix,
+        )
         return _unpack(rows) if isinstance(rows, list) else _unpack_async(rows)
 
     def add(self, folder: str, name: str, value: str) -> object:

@@ -15,7 +15,7 @@ from compaction_hooks import CompactionRecord
 from compaction_hooks.command.terminal import clean
 from compaction_hooks.errors import RecordError
 from compaction_hooks.replay.numbers import pluralize, short
-from compaction_hooks.stores import ListingStore
+from compaction_hooks.stores import ListingStore, is_tombstone
 
 SHOWN_FILES: Final = 10
 """Names of files in one line of a record; the others are counted."""
@@ -55,7 +55,8 @@ def read_stored(store: ListingStore, id: str) -> StoredConversation:
     Raises:
         RecordError: the store failed.
     """
-    texts = cast("Sequence[str]", store.load(id))  # the command opens stores with sync methods only
+    loaded = cast("Sequence[str]", store.load(id))  # the command opens stores with sync methods only
+    texts = [text for text in loaded if not is_tombstone(text)]
     records = [record for record in map(_read, texts) if record is not None]
     records.sort(key=lambda record: (record.is_note, record.last_compacted_at, record.compaction_count))
     return StoredConversation(

@@ -31,7 +31,8 @@ from compaction_hooks.messages import M, Usage
 from compaction_hooks.runtime.effects import Aborted, Emit, Flow, Instant, Now, Work
 from compaction_hooks.strategies import AnyStrategy, Candidate, Goal, ShortenParts, SummaryStrategy
 from compaction_hooks.strategies.candidate import broken_rule, largest_fixed_part, rejection
-from compaction_hooks.strategies.reduce_parts import DropMedia, last_resort
+from compaction_hooks.strategies.last_resort import last_resort
+from compaction_hooks.strategies.reduce_parts import DropMedia
 from compaction_hooks.strategies.summary_plan import Summarized, SummaryPlan
 from compaction_hooks.tokens.budget import MINIMUM_GROWTH_RATIO, Budget
 from compaction_hooks.view import CompactionReason
@@ -55,6 +56,7 @@ class Attempt(Generic[M]):
         order: Order,
     ) -> None:
         self._conversation = conversation
+        self._queue = conversation.queue
         self._cooldown = copy(conversation.cooldown) if order.is_preview else conversation.cooldown
         self._call = call
         self._snapshot = snapshot
@@ -197,7 +199,8 @@ class Attempt(Generic[M]):
         if not self._may_ask(start):
             return (yield from self._skip(start, CompactionOutcome.FAILED, "breaker open")) if self._can_wait else None
 
-        answer = yield from summarize(self._snapshot, self._budget, self._call, plan, self._order.focus, self._spend)
+        asked = self._snapshot, self._budget, self._call, plan, self._order.focus
+        answer = yield from summarize(*asked, self._spend, self._conversation.id)
         if isinstance(answer, Aborted):
             return (yield from self._skip(start, CompactionOutcome.ABORTED, "aborted"))
         yield from reload(self._conversation)  # another worker may have undone the record that the summary builds on
@@ -224,13 +227,13 @@ class Attempt(Generic[M]):
             self._conversation.summary_usage += usage
 
     def _record_answer(self, answer: Summarized | SummaryFailed, now: Instant) -> None:
-        """Record a success or a failure of the summarizer."""
+        """Record a success or a failure of the summarizer, one in a later part too."""
         cooldown = self._cooldown
-        if isinstance(answer, SummaryFailed):
+        if answer.error is not None:
             self._fallback_reason = why = describe_error(answer.error)
             limit = self._call.settings.breaker_failures
             cooldown.breaker = cooldown.breaker.after_failure(why, limit, now.monotonic)
-            logger.warning("summarizer failed (%s)", self._fallback_reason)
+            logger.warning("session %s: summarizer failed (%s)", self._conversation.id, self._fallback_reason)
         else:
             cooldown.breaker = Breaker()
             self._fallback_reason = answer.fallback_reason
@@ -265,8 +268,8 @@ class Attempt(Generic[M]):
         made = candidate.complete_record(conversation.export_calibration(self._snapshot.model))
         if self._order.is_preview:
             return (yield from self._preview(candidate, made, start))
-        if made.parent in conversation.records.undone:
-            # Its parent was undone meanwhile.
+        if made.parent in conversation.records.undone or conversation.queue is not self._queue:
+            # Its parent was undone meanwhile, or the conversation was forgotten and has begun anew.
             self._snapshot = self._take_snapshot()
             self.is_outdated = not self._snapshot.fits_window
             return (yield from self._skip(start, CompactionOutcome.NO_GAIN, "undone"))
@@ -281,14 +284,14 @@ class Attempt(Generic[M]):
         until = int(made.tokens_after * (1 + MINIMUM_GROWTH_RATIO))
         conversation.cooldown.pause = Pause(until, "no progress", self._budget.window)
 
-        snapshot = self._take_snapshot()
+        snapshot, is_first_list = self._take_snapshot(), conversation.last_sent is None
         view = self._hand_out(snapshot, is_by_hand=self._is_manual)
         if conversation.queue.has_store:
             conversation.queue.save(made)
             conversation.queue.state = "stale"  # another worker may have made one too: the next call loads again
             yield from write(conversation)
-        elif made.usage and made.usage.input_tokens and made.parent is None and not conversation.records.undone:
-            warn_if_paid_again(snapshot.history, made)
+        elif is_first_list and made.parent is None and made.usage and made.usage.input_tokens:
+            warn_if_paid_again(snapshot.history)
 
         record = snapshot.record  # another worker's, if it covers the same messages and takes precedence
         if record is None or (record is not made and snapshot.tokens > self._budget.trigger):

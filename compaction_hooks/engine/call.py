@@ -10,7 +10,7 @@ from compaction_hooks.files import FileOperations
 from compaction_hooks.messages import M
 from compaction_hooks.native import Issuer
 from compaction_hooks.settings import CompactionSettings
-from compaction_hooks.strategies.summary_plan import turns_tokens
+from compaction_hooks.strategies.cut import turns_tokens
 from compaction_hooks.tokens.budget import KEEP_RECENT_RATIO, MANUAL_KEEP_RATIO, Budget
 from compaction_hooks.tokens.calibration import Calibration
 from compaction_hooks.tokens.windows import Windows
@@ -58,6 +58,7 @@ class Call(NamedTuple, Generic[M]):
         tools: Tool schemas that count, as JSON.
         repair: Whether to repair a broken history in the view; None: as in the settings.
         server_compaction: The option of the request that makes the server compact; None without one.
+        may_be_shortened: Whether an option of the request lets the server shorten it.
         seconds_since_last_call: Seconds since the last call began; None if unknown.
         issuer: The API that reads the views and compacts by itself, without a model; None: no native items.
         cut_at: Input and output, in tokens, at which the window ended the answer of this very call; None: it did not.
@@ -73,6 +74,7 @@ class Call(NamedTuple, Generic[M]):
     tools: object = None
     repair: bool | None = None
     server_compaction: str | None = None
+    may_be_shortened: bool = False
     seconds_since_last_call: float | None = None
     issuer: Issuer | None = None
     cut_at: int | None = None
@@ -114,7 +116,7 @@ class Order(NamedTuple):
             return min(budget.emergency_keep, int(snapshot.tokens * KEEP_RECENT_RATIO))
         most = int(snapshot.tokens * MANUAL_KEEP_RATIO) if self.reason is CompactionReason.MANUAL else budget.keep
 
-        turns = turns_tokens(snapshot.history, budget.keep_turns)
+        turns = turns_tokens(snapshot, budget.keep_turns)
         return max(min(budget.keep, most), math.ceil(snapshot.ratio * turns))
 
 

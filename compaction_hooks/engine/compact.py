@@ -6,7 +6,7 @@ import logging
 
 from compaction_hooks.engine.attempt import Attempt
 from compaction_hooks.engine.call import Call, Order
-from compaction_hooks.engine.conversation import Conversation, first_uncovered
+from compaction_hooks.engine.conversation import Conversation
 from compaction_hooks.engine.measuring import report_missing_pins, take_snapshot
 from compaction_hooks.engine.persistence import sync_store
 from compaction_hooks.engine.result import CompactionOutcome, CompactionResult
@@ -122,8 +122,7 @@ def new_attempt(
     conversation: Conversation[M], call: Call[M], snapshot: Snapshot[M], budget: Budget, order: Order
 ) -> Attempt[M]:
     """Return an attempt to compact that has not begun; the messages of the view are read again for changes in place."""
-    start = first_uncovered(snapshot.history, snapshot.record) if snapshot.record else 0
-    if not (snapshot.is_current and conversation.verify(snapshot, start)):
+    if not (snapshot.is_current and conversation.check_shown(snapshot)):
         snapshot = take_snapshot(conversation, call).freeze(call.messages)
     return Attempt(conversation, call, snapshot, budget, order)
 

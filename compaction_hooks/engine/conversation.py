@@ -5,6 +5,7 @@
 3. A record is active because it is true of the list last read. An undo, a foreign record and a changed message end that.
 4. What must outlive the process (a record, a pin, an undo, a note) is queued for the store by the step that changes it.
 5. Records, sizes, cooldown and reasoning have owners (`records`, `sizes`, `cooldown`, `reasoning`), which hold their rules.
+6. If another worker forgot the conversation, it begins anew here, but for its format and the host's functions.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from compaction_hooks.tokens.estimator import LearnedMedia
 from compaction_hooks.view.head import NativeStart, find_native_start, native_name, native_of, note_issuers
 from compaction_hooks.view.parts import Reduction, shorten_large_results
 from compaction_hooks.view.projection import Projection, apply_record, find_unpinned_runs
+from compaction_hooks.view.reasoning import UnreadReasoning
 from compaction_hooks.view.record import (
     UNKNOWN_RUN,
     CompactionRecord,
@@ -87,6 +89,7 @@ class Conversation(Generic[M]):
     """The state of one conversation.
 
     Attributes:
+        begun_at: When its state began, as `format_time` writes it.
         format: How its messages are written.
         estimator: Sizes them, and learns the sizes of media.
         running: The compaction under way, or None.
@@ -101,28 +104,47 @@ class Conversation(Generic[M]):
         listing: What recall last read of the list; None before its first use.
     """
 
-    def __init__(self, id: str, format: MessageFormat[M] | None, estimator: LearnedMedia, queue: StoreQueue) -> None:
+    def __init__(
+        self, id: str, begun_at: str, format: MessageFormat[M] | None, estimator: LearnedMedia, queue: StoreQueue
+    ) -> None:
         self.id = id
+        self.begun_at = begun_at
         # Without a format M is the dicts of providers.
         self.format = as_format(format or cast("MessageFormat[M]", GUESSED_FORMAT))
         self.estimator = estimator
-        self.queue = queue
         self.lock = threading.RLock()
 
+        self.running: RunningCompaction | None = None
+        self.called_at: float | None = None
+        self.host_files: Callable[[], FileOperations] | None = None
+        self.server_compaction: str | None = None
+        self.has_recall = False
+        self._begin(queue)
+
+    def _begin(self, queue: StoreQueue) -> None:
+        """Begin with nothing known of the conversation."""
+        self.queue = queue
         self.history: History[M] | None = None
         self.records = Records()
         self.sizes = Sizes()
         self.cooldown = Cooldown()
         self.reasoning = ReasoningState()
-        self.running: RunningCompaction | None = None
         self.newest_view: LastSent[M] | None = None
         self.projected: Projected[M] | None = None
-        self.called_at: float | None = None
         self.summary_usage = Usage(input_tokens=0)
-        self.host_files: Callable[[], FileOperations] | None = None
-        self.server_compaction: str | None = None
-        self.has_recall = False
         self.listing: Listing[M] | None = None
+
+    @property
+    def is_blank(self) -> bool:
+        """Whether there is nothing here that a store may get: no record, no change, no compaction under way."""
+        return not (self.records.all or self.records.undone or self.queue.unwritten or self.running)
+
+    def begin_anew(self) -> None:
+        """Discard what is known of the conversation: another worker forgot it. A write under way is taken out again."""
+        queue = StoreQueue(has_store=True)
+        queue.heard = self.queue.heard
+        self.queue.state = "none"
+        self._begin(queue)
 
     @property
     def reader(self) -> HistoryReader[M]:
@@ -309,11 +331,17 @@ class Conversation(Generic[M]):
         self.records.active_id = record.id if record else None
         return history, record
 
+    def check_shown(self, snapshot: Snapshot[M]) -> bool:
+        """Read the messages in a view again, the pins among them; return whether they are unchanged."""
+        start = first_uncovered(snapshot.history, snapshot.record) if snapshot.record else 0
+        pinned = snapshot.projection.reused
+        return all(self.verify(snapshot, host, host + 1) for host in pinned) and self.verify(snapshot, start)
+
     def check_covered(self, snapshot: Snapshot[M], count: int) -> bool:
         """Read so many of the messages that the active record covers again, in turn; return whether they are unchanged.
 
         All of them would cost the more, the longer the conversation is. A change is noticed after at most as many further
-        compactions as were made before.
+        compactions as were made before; in a message that the view shows, by `check_shown` of the next one.
         """
         history, record = snapshot.history, snapshot.record
         covered = first_uncovered(history, record) if record else 0
@@ -337,6 +365,7 @@ class Conversation(Generic[M]):
         issuer: Issuer | None,
         start: NativeStart | None,
         large: Large,
+        unread: UnreadReasoning,
     ) -> Projection[M]:
         """Return the projection of a history with a record. It is cached, and reused for histories that grow from this one."""
         known = self.projected
@@ -347,7 +376,7 @@ class Conversation(Generic[M]):
             or earlier is None
             or known.record_id != record_id
             or known.large.reductions != large.reductions
-            or earlier.stale != stale
+            or (earlier.stale, earlier.unread) != (stale, unread)
             or earlier.start != start
             or not earlier.is_settled
             # The user's current request may be another one by now: a new process would not favor the one before.
@@ -364,6 +393,7 @@ class Conversation(Generic[M]):
                 issuer=issuer,
                 start=start,
                 large=large.reductions,
+                unread=unread,
             )
             earlier = projection._replace(unpinned_runs=find_unpinned_runs(history, projection))
 

@@ -19,6 +19,7 @@ from compaction_hooks.history import History
 from compaction_hooks.messages import M, Message, MessageFormat, Usage, as_format
 from compaction_hooks.runtime.drivers import Driver, Services
 from compaction_hooks.runtime.effects import Failure, Flow, Send, Success
+from compaction_hooks.stores.tombstones import format_time
 from compaction_hooks.tokens.budget import UNDO_GROWTH_RATIO, Budget
 from compaction_hooks.tokens.estimator import LearnedMedia, TokenEstimator
 from compaction_hooks.view.record import NATIVE_MARK, CompactionRecord, undo_note
@@ -166,4 +167,5 @@ def make_engine(
 ) -> Engine[M]:
     """Return the engine of a new conversation."""
     queue = StoreQueue(has_store=services.store is not None)
-    return Engine(Conversation(id, format, LearnedMedia(estimator), queue), shared, services)
+    begun_at = format_time(services.clock().utc)
+    return Engine(Conversation(id, begun_at, format, LearnedMedia(estimator), queue), shared, services)

@@ -2,7 +2,8 @@
 
 1. A view is counted as far as the provider counted it, and estimated beyond.
 2. `take_snapshot` reads the list and learns the counts in its answers; `report_usage` and the errors teach the rest.
-3. A count that the view cannot have (a sum of calls, another model's) teaches nothing, and ends what such counts taught before.
+3. A count that the view cannot have (a sum of calls, another model's) teaches nothing, and ends what such counts taught before; nor
+   does that of a prompt which the server cut (`cut_prompts`).
 4. A refusal teaches first the window that it names, then the size of documents that no count included, then the model's ratio.
 """
 
@@ -12,18 +13,18 @@ import json
 import logging
 import math
 from collections.abc import Iterable, Iterator
-from copy import copy
 from typing import Any
 
 from compaction_hooks.engine.call import SMALLEST_WINDOW, Call, SharedState, budget_for
 from compaction_hooks.engine.conversation import Conversation
-from compaction_hooks.engine.sizes import ModelCounts, UsageBaseline
+from compaction_hooks.engine.cut_prompts import is_believable
+from compaction_hooks.engine.sizes import FixedPart, UsageBaseline
 from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.events import PinMissing
-from compaction_hooks.foreign import describe_error
+from compaction_hooks.foreign import are_equal, copy_value, describe_error
 from compaction_hooks.formats.answers import context_tokens, is_cut_by_window, is_usable
 from compaction_hooks.history import History
-from compaction_hooks.history.digests import message_digest
+from compaction_hooks.history.digests import message_digest, text_digest
 from compaction_hooks.messages import M, Media, Message, Usage, can
 from compaction_hooks.native import Issuer
 from compaction_hooks.overflow import OverflowInfo
@@ -36,7 +37,7 @@ from compaction_hooks.tokens.windows import same_model
 from compaction_hooks.validity import needs_merging
 from compaction_hooks.view.head import NativeStart
 from compaction_hooks.view.projection import Projection
-from compaction_hooks.view.reasoning import NOT_STALE, spare_open_turn
+from compaction_hooks.view.reasoning import ALL_READ, NOT_STALE, find_unread, spare_open_turn
 from compaction_hooks.view.record import CompactionRecord
 from compaction_hooks.view.snapshot import Snapshot, ViewKey
 
@@ -66,7 +67,8 @@ def take_snapshot(conversation: Conversation[M], call: Call[M]) -> Snapshot[M]:
     if budget is None:
         shared.windows.warn_once(model)
     # Before the size is taken: an answer in the list may carry the count of this very view.
-    learn_from_embedded_usage(conversation, shared, history, key, _oldest_run(history, record, key.start), budget)
+    oldest_run = _oldest_run(history, record, key.start)
+    learn_from_embedded_usage(conversation, call, history, projection, key, oldest_run, budget)
     calibration = find_calibration(conversation, shared, model)
     counted = conversation.sizes.baseline_of(key)
 
@@ -92,6 +94,7 @@ def take_snapshot(conversation: Conversation[M], call: Call[M]) -> Snapshot[M]:
         has_recall=conversation.has_recall,
         issuer=issuer,
         merges_user_messages=settings.merge_user_messages or (is_changed and needs_merging(conversation.format)),
+        may_be_shortened=call.may_be_shortened,
     )
 
 
@@ -113,17 +116,19 @@ def _project(
     start = conversation.find_native_start(history, model)
     large = conversation.find_large(history, record, settings)
     if not is_bound:
-        return conversation.update_projection(history, record, NOT_STALE, issuer, start, large)
+        seen_runs = record.seen_runs if record is not None else 0
+        unread = find_unread(history, min(seen_runs, history.run_count), model, conversation.format.provider)
+        return conversation.update_projection(history, record, NOT_STALE, issuer, start, large, unread)
 
     shown = record.as_shown_to(issuer, history.run_count) if record else None
     stale = spare_open_turn(conversation.reasoning.stale_runs(history, shown), history, model)
-    projection = conversation.update_projection(history, record, stale, issuer, start, large)
+    projection = conversation.update_projection(history, record, stale, issuer, start, large, ALL_READ)
     if projection.unpinned_runs.end <= stale.end:
         return projection
 
     conversation.reasoning.add_unpinned(projection.unpinned_runs)
     stale = spare_open_turn(conversation.reasoning.stale_runs(history, shown), history, model)
-    return conversation.update_projection(history, record, stale, issuer, start, large)
+    return conversation.update_projection(history, record, stale, issuer, start, large, ALL_READ)
 
 
 def _name_view(
@@ -174,16 +179,18 @@ def measure_view(
 def _measure_fixed(conversation: Conversation[M], call: Call[M]) -> tuple[int, int, bool]:
     """Return the estimates of a system prompt and of tools outside the list, and whether one of them is another than before.
 
-    The estimates are cached until a call brings another prompt or other tools.
+    The estimates are cached until a call brings another prompt or other tools. A value is compared with its copy first: its JSON
+    text takes ten times as long.
     """
     known, sizes, has_changed = conversation.sizes.fixed, [0, 0], False
     for place, value in enumerate((call.system, call.tools)):
-        old, tokens = known[place]
-        if value and value != old:
-            has_changed |= bool(old)
-            tokens = conversation.estimator.estimate_tokens(_as_text(value))
-            known[place] = copy(value), tokens  # hosts add tools in place
-        sizes[place] = tokens if value else 0
+        if value and not are_equal(value, known[place].copy):
+            text = _as_text(value)
+            digest = text_digest(text)
+            if digest != known[place].digest:
+                has_changed |= bool(known[place].digest)
+                known[place] = FixedPart(copy_value(value), digest, conversation.estimator.estimate_tokens(text))
+        sizes[place] = known[place].tokens if value else 0
     return sizes[0], sizes[1], has_changed
 
 
@@ -228,11 +235,30 @@ def report_usage(
         conversation.sizes.learn(sent.key.model, None)
         return
 
-    _observe(conversation, shared, UsageBaseline(sent.key, usage.input_tokens, usage.cache_read_tokens))
+    counted = UsageBaseline(sent.key, usage.input_tokens, usage.cache_read_tokens)
+    first_kept = sent.history.first_piece(sent.projection.tail_start)
+    if not is_believable(
+        conversation, shared, sent.history, first_kept, counted, may_be_shortened=sent.may_be_shortened
+    ):
+        return
+    _observe(conversation, shared, counted)
     # Only a compaction resets this: the answer itself may have reported an overflow before its usage came. If the view was replaced
     # meanwhile, its overflow is cured already.
     is_over = sent.budget is not None and usage.input_tokens > sent.budget.window
     conversation.cooldown.has_overflowed |= is_over and sent.key.record_id == conversation.records.active_id
+
+
+def _make_test(
+    conversation: Conversation[M],
+    shared: SharedState,
+    history: History[M],
+    projection: Projection[M],
+    *,
+    may_be_shortened: bool,
+) -> Callable[[UsageBaseline, Iterable[UsageBaseline]], bool]:
+    """Return the test whether a count, next to earlier ones, may be that of its whole view."""
+    first_kept = history.first_piece(projection.tail_start)
+    return partial(is_believable, conversation, shared, history, first_kept, may_be_shortened=may_be_shortened)
 
 
 def is_impossible(usage: Usage, estimated: int, budget: Budget | None) -> bool:
@@ -333,7 +359,7 @@ def _observe(conversation: Conversation[M], shared: SharedState, baseline: Usage
     observed = calibration.observe(estimated=estimated, counted=baseline.input_tokens)
     refusals = 0 if baseline.key.has_native else known.native_refusals  # it accepted them
     conversation.sizes.baseline = baseline
-    conversation.sizes.models[model] = ModelCounts(observed, refusals)
+    conversation.sizes.models[model] = known._replace(calibration=observed, native_refusals=refusals)
     shared.calibrations[model] = observed.for_another_conversation()
 
 
@@ -349,8 +375,9 @@ def find_calibration(conversation: Conversation[M], shared: SharedState, model: 
 
 def learn_from_embedded_usage(
     conversation: Conversation[M],
-    shared: SharedState,
+    call: Call[M],
     history: History[M],
+    projection: Projection[M],
     key: ViewKey,
     oldest_run: int,
     budget: Budget | None,
@@ -374,13 +401,19 @@ def learn_from_embedded_usage(
 
     answer, counted = newest
     before = conversation.sizes.baseline_of(key)
-    if before is not None:
-        # The view here only grew, so a count as small as after a compaction measured the view of another worker.
-        found = _choose_baseline(counted, [before], TARGET_RATIO)
-    else:
-        found = _choose_baseline(counted, (count for _, count in counts), 1 - MINIMUM_GAIN_RATIO)
+    older = [count for _, count in counts] if before is None else [before]
+    # Since `before` the view here only grew, so a count as small as after a compaction measured the view of another worker.
+    most_ratio = 1 - MINIMUM_GAIN_RATIO if before is None else TARGET_RATIO
+    first_kept = history.first_piece(projection.tail_start)
+    is_whole = is_believable(
+        conversation, call.shared, history, first_kept, counted, older, may_be_shortened=call.may_be_shortened
+    )
+    found = _choose_baseline(counted, older, most_ratio)
+    # Of a server that cuts prompts, older counts are no better.
+    if not is_whole and (found is counted or conversation.sizes.counts_of(key.model).cut_at is not None):
+        return
     if found is not before:
-        _observe(conversation, shared, found)
+        _observe(conversation, call.shared, found)
 
     # Only a compaction resets this, as for reported usage.
     if found is counted:
@@ -389,7 +422,7 @@ def learn_from_embedded_usage(
         # The call that got this answer may have asked for less than the present one: its limit is unknown.
         is_cut = is_cut_by_window(answer, requested=None, window=window)
         conversation.cooldown.has_overflowed |= is_over or is_cut
-        learn_from_answer(shared, key.model, answer, budget)
+        learn_from_answer(call.shared, key.model, answer, budget)
 
 
 def _read_counts(

@@ -6,6 +6,10 @@
 3. If the store no longer has a record, another worker undid it or forgot the conversation, or the store lost it. Views go on using
    it, since a store that loses records must cost no summary; but the next summary does not build on it.
 4. An entry that cannot be read is skipped, and reported once.
+5. `forget` leaves a tombstone in the store. If a load shows one that is later than what is here, the conversation begins anew, and
+   what waited is not written; a compaction under way ends first, without a store. So a store that failed is read before it is
+   written to. Without an answer of the store since, a worker cannot know, and writes.
+6. A tombstone says nothing about what begins after it was read: an id can be used again.
 """
 
 from __future__ import annotations
@@ -22,6 +26,7 @@ from compaction_hooks.foreign import describe_error
 from compaction_hooks.history.digests import text_digest
 from compaction_hooks.messages import M
 from compaction_hooks.runtime.effects import AskStore, Emit, Failure, Flow, Instant, Now, Success
+from compaction_hooks.stores.tombstones import Tombstone, make_tombstone, read_tombstone
 from compaction_hooks.view.record import CompactionRecord
 
 logger = logging.getLogger("compaction_hooks")
@@ -36,6 +41,7 @@ def sync_store(conversation: Conversation[M], *, before_paying: bool) -> Flow[bo
     Args:
         before_paying: A summary is about to be paid for: load again, since another worker may have made one.
     """
+    _begin_anew_if_due(conversation)
     if not conversation.queue.has_store:
         return True
     is_fresh = not conversation.queue.is_loaded and not (yield from _is_cooling_down(conversation))
@@ -60,10 +66,12 @@ def reload(conversation: Conversation[M]) -> Flow[None]:
 
 
 def load(conversation: Conversation[M]) -> Flow[None]:
-    """Write waiting changes and load the records, even if the store failed a moment ago; without a store, do nothing."""
-    yield from write(conversation)
+    """Load the records and write waiting changes, even if the store failed a moment ago; without a store, do nothing."""
+    _begin_anew_if_due(conversation)
     if conversation.queue.has_store:
         yield from _load(conversation)
+    if not conversation.queue.has_failed:
+        yield from write(conversation)
 
 
 def write(conversation: Conversation[M]) -> Flow[None]:
@@ -74,6 +82,11 @@ def write(conversation: Conversation[M]) -> Flow[None]:
 
     queue.is_writing = True
     try:
+        if queue.unwritten and queue.has_failed:
+            yield from _load(conversation)
+            if queue.has_failed:
+                return
+
         while queue.unwritten and queue.has_store:
             record_id, text = queue.unwritten[0]
             answer: Success | Failure = yield (
@@ -95,15 +108,25 @@ def write(conversation: Conversation[M]) -> Flow[None]:
         queue.is_writing = False
 
 
-def remove_all(session_ids: Iterable[str]) -> Flow[None]:
-    """Remove all records of these conversations from the store; stop at its first failure.
+def remove_all(session_ids: Iterable[str], now: Instant) -> Flow[list[str]]:
+    """Leave a tombstone of these conversations in the store, and remove all else; stop at its first failure.
+
+    Returns:
+        The ids of those that had records.
 
     Raises:
         RecordError: the store failed, or has entries that cannot be read, so that their ids are not known.
     """
     unreadable: list[str] = []
+    had_records: list[str] = []
     for session_id in session_ids:
-        stored = yield from ask(f"session {session_id!r}", "load", session_id)
+        stored: Sequence[str] = yield from ask(f"session {session_id!r}", "load", session_id)
+        if any(read_tombstone(each) is None for each in stored):
+            had_records.append(session_id)
+
+        # First, so that no worker finds neither records nor tombstone.
+        tombstone = make_tombstone(now.utc)
+        yield from ask(f"session {session_id!r}", "append", session_id, tombstone.id, tombstone.to_json())
         for record_id in map(_read_id, stored):
             if record_id is None:
                 unreadable.append(session_id)
@@ -115,9 +138,10 @@ def remove_all(session_ids: Iterable[str]) -> Flow[None]:
             f"{len(unreadable)} entries of session {', '.join(map(repr, sorted({*unreadable})))} cannot be read and have "
             "no id that is known: remove them from the store by its own means"
         )
+    return had_records
 
 
-def ask(whose: str, method: Literal["load", "remove", "session_ids"], *arguments: str) -> Flow[Any]:
+def ask(whose: str, method: Literal["load", "append", "remove", "session_ids"], *arguments: str) -> Flow[Any]:
     """Return the answer of a method of the store.
 
     Args:
@@ -152,10 +176,16 @@ def _load(conversation: Conversation[M]) -> Flow[None]:
         yield from _report_failure(conversation, "load", answer.error)
         return
 
-    stored = cast("Sequence[object]", answer.value)
-    if queue.has_store:  # it was not forgotten meanwhile
-        queue.state = "loaded"
+    if not queue.has_store:  # it was forgotten meanwhile
+        return
+    queue.cooldown_until = 0.0
+    stored, tombstones = _tell_apart(cast("Sequence[object]", answer.value))
+    _hear(conversation, tombstones)
+    queue = conversation.queue
+    if not queue.has_store:
+        return
 
+    queue.state = "loaded"
     readable: list[CompactionRecord] = []
     for text in stored:
         record = yield from _read(conversation, text)
@@ -167,6 +197,32 @@ def _load(conversation: Conversation[M]) -> Flow[None]:
     is_whole = len(readable) == len(stored)  # otherwise the unreadable entry may be a missing one
     missing = held_before - held if is_whole else frozenset[str]()
     queue.stored = {record_id: record_id not in missing for record_id in (*queue.stored, *held)}
+
+
+def _tell_apart(entries: Sequence[object]) -> tuple[list[object], list[Tombstone]]:
+    """Return the records and the tombstones among the entries of a conversation."""
+    read = [(each, read_tombstone(each)) for each in entries]
+    return [each for each, tombstone in read if tombstone is None], [tombstone for _, tombstone in read if tombstone]
+
+
+def _hear(conversation: Conversation[M], tombstones: Sequence[Tombstone]) -> None:
+    """Begin anew if another worker forgot what is here; at the end of the compaction that is under way."""
+    queue = conversation.queue
+    new = [each for each in tombstones if each.id not in queue.heard]
+    queue.heard.update(each.id for each in new)
+    if queue.state == "unread":
+        # What is here was made without an answer of the store: only the clocks can tell whether it was before.
+        new = [each for each in new if each.forgotten_at > conversation.begun_at]
+
+    if new and not conversation.is_blank:
+        logger.info("session %s: begins anew, since another worker forgot it", conversation.id)
+        queue.state = "forgotten"
+        _begin_anew_if_due(conversation)
+
+
+def _begin_anew_if_due(conversation: Conversation[M]) -> None:
+    if conversation.queue.state == "forgotten" and conversation.running is None:
+        conversation.begin_anew()
 
 
 def _read(conversation: Conversation[M], stored: object) -> Flow[CompactionRecord | None]:

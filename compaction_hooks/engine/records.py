@@ -12,9 +12,10 @@ import logging
 from collections import deque
 from collections.abc import Iterable, Set
 from dataclasses import replace
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from compaction_hooks.history import History, OwnTexts
+from compaction_hooks.history.digests import message_digest
 from compaction_hooks.messages import M
 from compaction_hooks.native import Issuer
 from compaction_hooks.view import CompactionReason
@@ -29,18 +30,44 @@ from compaction_hooks.view.record import (
     undo_note,
 )
 
-_PAID: Final[deque[tuple[int, str]]] = deque(maxlen=64)
-"""Runs that the last first summaries without a store covered, and their digest, for all conversations of this process."""
+
+class _Paid(NamedTuple):
+    """A list that a session got as a whole, and paid a summary for.
+
+    Attributes:
+        digest: Of all before its last run.
+        place: That of its last piece.
+        last: The digest of this piece.
+    """
+
+    run: int
+    digest: str | None
+    place: int
+    last: str
+
+    def begins(self, history: History[M]) -> bool:
+        """Return whether another list begins with this one."""
+        begins_alike = self.place < history.piece_count and history.digest_before(self.run) == self.digest
+        return begins_alike and message_digest(history.piece(self.place).message) == self.last
 
 
-def warn_if_paid_again(history: History[M], record: CompactionRecord) -> None:
-    """Warn of a first summary by a model, kept in no store, if one of the same messages was made before."""
-    if any(history.digest_before(runs) == digest for runs, digest in tuple(_PAID)):
+_PAID: Final[deque[_Paid]] = deque(maxlen=64)
+"""The last of these lists, for all conversations of this process."""
+
+
+def warn_if_paid_again(history: History[M]) -> None:
+    """Warn of a summary by a model, for the first list of a session without a store, if one was paid for its beginning before.
+
+    A conversation that grew in its session lost no record: forks of it, and a replay, are no mistake. Nor is a fork that leaves
+    the earlier list before its end.
+    """
+    if any(paid.begins(history) for paid in tuple(_PAID)):
         logging.getLogger("compaction_hooks").warning(
             "a model summarized a conversation once more, because the record of its earlier summary was lost: keep one controller, "
             "and give all requests of a conversation the same id; several processes need a store, as in store=SQLiteStore(...)"
         )
-    _PAID.append((record.covered_runs, record.covered_digest))
+    run, place = history.run_count - 1, history.piece_count - 1
+    _PAID.append(_Paid(run, history.digest_before(run), place, message_digest(history.piece(place).message)))
 
 
 class Records:
@@ -197,32 +224,40 @@ class StoreQueue:
     """The changes of one conversation that wait for its store, and the store's known state.
 
     Attributes:
-        state: "none": there is no store, or the conversation was forgotten, so that calls under way write nothing more; "unread":
-            its records were never loaded; "stale": another worker may have added some since; else "loaded".
+        state: "none": there is no store, or the conversation was forgotten, so that calls under way write nothing more;
+            "forgotten": another worker forgot it during a compaction, which writes nothing more; "unread": its records were never
+            loaded; "stale": another worker may have added some since; else "loaded".
         stored: Ids of records that the store held, each with whether it still held it at the last load.
         unwritten: Changes to write, oldest first: the id of a record, and its text, or None to remove it.
         is_writing: Whether a caller is writing them.
-        cooldown_until: When a store that failed may be called again, in monotonic seconds.
+        cooldown_until: When a store that failed may be called again, in monotonic seconds; 0 once it was read after that.
+        heard: Ids of the tombstones that the store showed.
         unreadable: Digests of the unreadable stored texts that were reported.
     """
 
     def __init__(self, *, has_store: bool) -> None:
-        self.state: Literal["none", "unread", "stale", "loaded"] = "unread" if has_store else "none"
+        self.state: Literal["none", "forgotten", "unread", "stale", "loaded"] = "unread" if has_store else "none"
         self.stored: dict[str, bool] = {}
         self.unwritten: list[tuple[str, str | None]] = []
         self.is_writing = False
         self.cooldown_until = 0.0
+        self.heard: set[str] = set()
         self.unreadable: set[str] = set()
 
     @property
     def has_store(self) -> bool:
         """Whether there is a store; without one nothing waits, and all records are loaded."""
-        return self.state != "none"
+        return self.state not in ("none", "forgotten")
 
     @property
     def is_loaded(self) -> bool:
         """Whether the records were loaded, and no other worker can have added any since."""
-        return self.state in ("none", "loaded")
+        return self.state == "loaded" or not self.has_store
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether the store failed, and was not read since."""
+        return self.cooldown_until > 0
 
     def save(self, record: CompactionRecord) -> None:
         """Queue a record to be saved."""

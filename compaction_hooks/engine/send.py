@@ -275,7 +275,8 @@ def _send_again(
 
     second, sent = yield from _send(conversation, call, compacted)
     if isinstance(second, Failure):
-        logger.warning("the answer stays cut short: sending again failed (%s)", type(second.error).__name__)
+        why = type(second.error).__name__
+        logger.warning("session %s: the answer stays cut short: sending again failed (%s)", conversation.id, why)
         return response
     _learn_answer_limit(call, answer, _record_response(conversation, call, second.value, sent, read))
     return second.value

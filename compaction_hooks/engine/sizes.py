@@ -54,10 +54,26 @@ class ModelCounts(NamedTuple):
     Attributes:
         calibration: How the estimator differs from the model's own counts, or None.
         native_refusals: How often in a row its provider refused the native items that it had made for us.
+        cut_at: The size in tokens at which its server seems to cut prompts without an error; None: it does not, as far as is known.
     """
 
     calibration: Calibration | None = None
     native_refusals: int = 0
+    cut_at: int | None = None
+
+
+class FixedPart(NamedTuple):
+    """A system prompt, or tools, next to the list, as measured last.
+
+    Attributes:
+        copy: A deep copy, since hosts change them in place; None if the value cannot be copied.
+        digest: The digest of its JSON text, for values that are equal to no other object; "" before the first value.
+        tokens: Its estimate.
+    """
+
+    copy: object = None
+    digest: str = ""
+    tokens: int = 0
 
 
 class Sizes:
@@ -65,16 +81,18 @@ class Sizes:
 
     Attributes:
         baseline: The last usage report that could be believed, or None.
+        largest_count: The largest count of the view so far, from which on its growth is compared with its counts, or None.
         last_checked: The view when usage inside answers was last checked, and the piece of the newest such answer.
         models: By name, the models of this conversation; None is the controller's own.
-        fixed: The system prompt and the tools last passed next to the list, each with its estimate.
+        fixed: The system prompt and the tools last passed next to the list.
     """
 
     def __init__(self) -> None:
         self.baseline: UsageBaseline | None = None
+        self.largest_count: UsageBaseline | None = None
         self.last_checked: tuple[ViewKey, int] | None = None
         self.models: dict[str | None, ModelCounts] = {}
-        self.fixed: list[tuple[object, int]] = [(None, 0), (None, 0)]
+        self.fixed = [FixedPart(), FixedPart()]
 
     def counts_of(self, model: str | None) -> ModelCounts:
         """Return what is known of a model."""
@@ -102,6 +120,8 @@ class Sizes:
         """Drop what is known of other lists than this view's: none of them comes back, and it would keep their messages."""
         if self.baseline is not None and self.baseline.key.log is not key.log:
             self.baseline = None
+        if self.largest_count is not None and self.largest_count.key.log is not key.log:
+            self.largest_count = None
         if self.last_checked is not None and self.last_checked[0].log is not key.log:
             self.last_checked = None
 

@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 from compaction_hooks.engine.call import Call
 from compaction_hooks.errors import SummaryRefusedError
-from compaction_hooks.foreign import describe_error
 from compaction_hooks.messages import M, Usage
 from compaction_hooks.native import NativeItems
 from compaction_hooks.overflow import is_context_overflow
@@ -49,14 +48,16 @@ def summarize(
     plan: SummaryPlan,
     focus: str | None,
     spend: Callable[[Usage | None], None],
+    session_id: str,
 ) -> Flow[Summarized | SummaryFailed | Aborted]:
     """Request a summary of the messages of a plan.
 
     If they do not fit the summarizer's window, further requests update the summary so far. Messages left after `MAX_PARTS`,
-    at the deadline or after the failure of a later request are summarized by rule.
+    at the deadline or after the failure of a later request are summarized by rule; the last two are failures of the summarizer.
 
     Args:
         spend: Gets the cost of each answer as soon as it is known: the next request may be aborted.
+        session_id: The conversation, for the log.
     """
     left = min(call.settings.summary_timeout_seconds, threading.TIMEOUT_MAX)
     messages = plan.messages
@@ -77,9 +78,9 @@ def summarize(
         if isinstance(answer, SummaryFailed):
             if not done:
                 return answer
-            logger.warning(
-                "summarizer failed after %d of %d messages (%s)", done, len(messages), describe_error(answer.error)
-            )
+            told = session_id, done, len(messages)
+            logger.debug("session %s: the summary has %d of %d messages, the others are summarized by rule", *told)
+            last = replace(last, error=answer.error)
             break
 
         if answer.native is not None or not answer.text:
@@ -92,6 +93,8 @@ def summarize(
         took = end.seconds_since(start)
         # An answer comes within its time-out: if the clock disagrees, it was set meanwhile.
         left -= took if took <= left else 0
+        if not left and done < len(messages):
+            last = replace(last, error=TimeoutError("the summarizer took all of its time for a part of the messages"))
 
     unseen = len(messages) - done
     if unseen:

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import ClassVar, Final, NamedTuple, cast
 
 from compaction_hooks import arguments
+from compaction_hooks.arguments import format_value
 from compaction_hooks.errors import ConfigurationError, FormatError
 from compaction_hooks.formats._json import Fields, fields_of, list_of, message_fields, text_of
 from compaction_hooks.formats._owners import CHAT_ROLES, Owner, find_owner, foreign_error
@@ -41,9 +42,8 @@ class DictFormat(Format[Fields]):
     def __init__(self, *, summary_fields: Fields | None = None) -> None:
         fields = summary_fields or {}
         if not isinstance(cast(object, fields), Mapping) or not _SAYING.isdisjoint(fields):
-            raise ConfigurationError(
-                f"summary_fields={summary_fields!r} must be a dict of further fields, without role, content and type"
-            )
+            wanted = "be a dict of further fields, without role, content and type"
+            raise arguments.refusal("summary_fields", summary_fields, wanted)
         self._summary_fields = dict(fields)
 
     @abstractmethod
@@ -180,7 +180,7 @@ def check_pieces(pieces: Sequence[int], count: int) -> None:
     """
     chosen = list(pieces)
     if not chosen or chosen != sorted(set(chosen)) or chosen[0] < 0 or chosen[-1] >= count:
-        raise ConfigurationError(f"pieces={chosen} must be ascending indexes below {count}, at least one")
+        raise ConfigurationError(f"pieces={format_value(chosen)} must be ascending indexes below {count}, at least one")
 
 
 def part_at(pieces: Sequence[Message], address: PartAddress) -> Text | Media | ToolCall | ToolResult:
@@ -194,7 +194,9 @@ def part_at(pieces: Sequence[Message], address: PartAddress) -> Text | Media | T
         part = pieces[piece].parts[index]
         if isinstance(part, (Text, ToolCall, ToolResult)) or (isinstance(part, Media) and pieces[piece].role == "user"):
             return part
-    raise ConfigurationError(f"address {address} names no text, tool call or result: take addresses from read()")
+    raise ConfigurationError(
+        f"address {format_value(address)} names no text, tool call or result: take addresses from read()"
+    )
 
 
 def call_at(pieces: Sequence[Message], address: PartAddress) -> ToolCall:
@@ -206,7 +208,7 @@ def call_at(pieces: Sequence[Message], address: PartAddress) -> ToolCall:
     part = part_at(pieces, address)
     if isinstance(part, ToolCall):
         return part
-    raise ConfigurationError(f"address {address} names no tool call: take addresses from read()")
+    raise ConfigurationError(f"address {format_value(address)} names no tool call: take addresses from read()")
 
 
 def without_items(content: object, gone: Container[int]) -> object:

@@ -117,8 +117,8 @@ def as_json_text(value: object) -> str:
 
 # fmt: off
 _UNSAID: Final = frozenset({
-    "type", "id", "call_id", "tool_use_id", "tool_call_id", "item_id", "file_id", "container_id", "encrypted_content",
-    "encrypted_index", "encrypted_stdout", "signature", "status",
+    "type", "id", "call_id", "tool_use_id", "tool_call_id", "approval_request_id", "item_id", "file_id", "container_id",
+    "encrypted_content", "encrypted_index", "encrypted_stdout", "signature", "status",
     "block_type", "name", "tool_name", "server_name", "server_label", "caller", "index",
     "citations", "annotations", "logprobs", "cache_control", "media_type", "detail",
 })

@@ -47,9 +47,34 @@ def opaque(fields: Fields) -> Opaque:
     kind = text_of(fields.get("type")) or "unknown"
     if kind == "compaction" and (native := native_summary(fields)):
         return native
-    return Opaque(
-        kind, to_json(fields), server_call_id(kind, fields), text_of(fields.get("name")), block_content(fields)
-    )
+    call_id, name = server_call_id(kind, fields), text_of(fields.get("name"))
+    return Opaque(kind, to_json(fields), call_id, name, block_content(fields), found_tools(kind, fields))
+
+
+def found_tools(kind: str, fields: Fields) -> tuple[str, ...]:
+    """Return the tools that a block makes known: those of Anthropic's references, or in the output of OpenAI's tool search.
+
+    https://platform.claude.com/docs/en/agents-and-tools/tool-use/tool-search-tool,
+    https://developers.openai.com/api/docs/guides/tools-tool-search.
+    """
+    match kind:
+        case "tool_reference":
+            return (text_of(fields.get("tool_name")),)
+        case "tool_search_tool_result":
+            references = list_of((fields_of(fields.get("content")) or {}).get("tool_references")) or ()
+            return tuple([text_of(each.get("tool_name")) for each in map(fields_of, references) if each])
+        case "tool_search_output":
+            return tuple([name for tool in list_of(fields.get("tools")) or () for name in _tool_names(tool)])
+        case _:
+            return ()
+
+
+def _tool_names(tool: object) -> list[str]:
+    """Return the names of a tool of OpenAI; of a namespace those of the tools in it."""
+    fields = fields_of(tool) or {}
+    name = text_of(fields.get("name")) or text_of(fields.get("server_label"))
+    members = list_of(fields.get("tools"))
+    return [name] if members is None else [f"{name}.{inner}" for each in members for inner in _tool_names(each)]
 
 
 def native_summary(fields: Fields, kind: str = "compaction") -> NativeSummary | None:
@@ -207,6 +232,7 @@ def read_result(
     Hosts are careless here: a single block instead of a list is read as a list of one, any other value as its JSON.
     """
     media: tuple[Media, ...] = ()
+    finds: tuple[str, ...] = ()
     if isinstance(content, str):
         text = content
     else:
@@ -214,8 +240,9 @@ def read_result(
         parts = [read_block(block, readers) for block in ([content] if blocks is None else blocks)]
         text = "".join([part.text for part in parts if isinstance(part, (Text, Opaque))])
         media = tuple([part for part in parts if isinstance(part, Media)])
+        finds = tuple([name for part in parts if isinstance(part, Opaque) for name in part.finds])
 
-    return ToolResult(text_of(call_id), text, text_of(name), is_error, media)
+    return ToolResult(text_of(call_id), text, text_of(name), is_error, media, finds)
 
 
 _SUMMARY_MARKS: Final = ("is_compact_summary", "compaction_summary")

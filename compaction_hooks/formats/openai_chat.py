@@ -178,12 +178,21 @@ class OpenAIChatFormat(DictFormat):
         if fields.get("role") != "assistant":
             return {**fields, "tool_call_id": ids[0, 0]}
 
-        calls, places = list(list_of(fields.get("tool_calls")) or ()), _locate_parts(fields)
-        for (_, number), id_ in ids.items():
-            index, _, field = places[number]
-            if field == "tool_calls":
-                calls[index] = {**(fields_of(calls[index]) or {}), "id": id_}
-        return {**fields, "tool_calls": calls} if calls else message
+        places = _locate_parts(fields)
+        named = {places[number].at: id_ for (_, number), id_ in ids.items() if places[number].field == "tool_calls"}
+        if not named:
+            return message
+
+        calls = enumerate(list_of(fields.get("tool_calls")) or ())
+        made = [{**(fields_of(call) or {}), "id": named[at]} if at in named else call for at, call in calls]
+        return {**fields, "tool_calls": made}
+
+    def fill_reasoning(self, message: Fields, /) -> Fields:
+        """Return a copy with an empty `reasoning_content` next to its tool calls; the message itself if none is missing."""
+        fields = message_fields(message)
+        if not list_of(fields.get("tool_calls")) or fields.get("reasoning_content") is not None:
+            return message
+        return {**fields, "reasoning_content": ""}
 
 
 def _locate_parts(fields: Fields) -> list[Located]:

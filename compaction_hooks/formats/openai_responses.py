@@ -6,6 +6,7 @@ Shapes: https://platform.openai.com/docs/api-reference/responses/create (as type
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from compaction_hooks.errors import FormatError
@@ -17,7 +18,7 @@ from compaction_hooks.formats._dict_format import (
     replace_text,
     without_items,
 )
-from compaction_hooks.formats._json import Fields, as_json_text, fields_of, list_of, message_fields, text_of
+from compaction_hooks.formats._json import Fields, as_json_text, fields_of, list_of, message_fields, text_of, to_json
 from compaction_hooks.formats._owners import OPENAI_RESPONSES
 from compaction_hooks.formats._reading import (
     ROLES,
@@ -31,6 +32,7 @@ from compaction_hooks.formats.openai_chat import PARTS
 from compaction_hooks.messages import (
     Media,
     Message,
+    Opaque,
     Part,
     PartAddress,
     Role,
@@ -50,8 +52,12 @@ _CALLS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "computer_call": ("computer", ("action", "actions")),
 }
 """Tool calls whose output the host sends back: the tool's fixed name ("" if the item names it), the fields of its arguments.
-Calls that OpenAI answers itself have no output item and are `Opaque`. So are `tool_search_call` and its output: the tools in it
-must stay in the context as long as calls to them do."""
+Calls that OpenAI answers itself have no output item and are `Opaque`. So are requests for approval with their answers, and
+`tool_search_call` with its output: the tools in it must stay in the context as long as calls to them do."""
+
+_HOSTS_ANSWERS: Final = ("mcp_approval_response", "tool_search_output")
+"""Opaque items by which the host answers one of the assistant's: they end its step, as outputs do. OpenAI writes the output of a
+tool search itself unless the client executes it."""
 
 _OUTPUTS: Final = frozenset(f"{call}_output" for call in _CALLS)
 
@@ -71,7 +77,8 @@ class OpenAIResponsesFormat(DictFormat):
     """Responses items as dicts, TypedDicts or SDK objects; one item is one piece.
 
     Reasoning, tool calls and the model's messages all have role "assistant", so a reasoning item is never separated from the
-    tool call or message that must follow it. Items of unknown type are `Opaque` parts of the assistant, or of their own role.
+    tool call or message that must follow it. Items of unknown type are `Opaque` parts of the assistant, or of their own role; the
+    host's answers to such items have the role "other".
     """
 
     name = "openai_responses"
@@ -99,8 +106,11 @@ class OpenAIResponsesFormat(DictFormat):
             raise FormatError(
                 'a Responses item needs "type" (such as function_call), a message "role", a reference "id"'
             )
+        part = _part(kind, fields)
         speaker: Role = "tool" if kind in _OUTPUTS else ROLES.get(role, "assistant")
-        return (build_message(speaker, (_part(kind, fields),), fields),)
+        if kind in _HOSTS_ANSWERS and isinstance(part, Opaque) and part.call_id:
+            speaker = "other"
+        return (build_message(speaker, (part,), fields),)
 
     def request(self, text: str, /) -> Fields:
         """Return a new user message with this text."""
@@ -163,7 +173,23 @@ def _part(kind: str, fields: Fields) -> Part:
         return _reasoning(fields)
     if kind == "image_generation_call" and (image := text_of(fields.get("result"))):
         return media_from_base64(image, "image")
-    return opaque(fields)
+    return _block(kind, fields)
+
+
+def _block(kind: str, fields: Fields) -> Opaque:
+    """Read any other item; one that the host answers, and the answer, have a common `call_id`."""
+    block = opaque(fields)
+    match kind:
+        case "mcp_approval_request":
+            return replace(block, call_id=text_of(fields.get("id")))
+        case "mcp_approval_response":
+            said = [f"approve={to_json(fields.get('approve'))}", text_of(fields.get("reason"))]
+            call_id = text_of(fields.get("approval_request_id"))
+            return replace(block, call_id=call_id, content="\n".join(filter(None, said)))
+        case "tool_search_call" | "tool_search_output" if fields.get("execution") != "server":
+            return replace(block, call_id=text_of(fields.get("call_id")))
+        case _:
+            return block
 
 
 def _call_id(fields: Fields) -> str:

@@ -13,7 +13,7 @@ from typing import Final, Generic, Literal, NamedTuple, TypeAlias
 from compaction_hooks.foreign import are_equal
 from compaction_hooks.formats.pairing import MOST_SEARCHED
 from compaction_hooks.history.digests import CHAIN_START, number_calls, run_digest
-from compaction_hooks.messages import M, Message, NativeSummary, Text, Thinking, ToolCall, ToolResult
+from compaction_hooks.messages import M, Message, NativeSummary, Opaque, Text, Thinking, ToolCall, ToolResult
 
 MAX_WATCHED: Final = 64
 """The most messages at the end of a list that are read again in every call, to notice that the host changed them."""
@@ -88,6 +88,20 @@ def has_atoms(message: Message) -> bool:
     return False
 
 
+def call_ids(message: Message) -> set[str]:
+    """Return the ids of a message's tool calls, and of the assistant's blocks that may be answered by another block."""
+    blocks = message.parts if message.role == "assistant" else ()
+    return {part.id for part in message.calls} | {part.call_id for part in blocks if isinstance(part, Opaque)} - {""}
+
+
+def answered_ids(message: Message) -> set[str]:
+    """Return the ids of the calls that a message's results answer, and of the blocks that its own blocks answer."""
+    blocks = () if message.role == "assistant" else message.parts
+    return {part.call_id for part in message.results} | {
+        part.call_id for part in blocks if isinstance(part, Opaque)
+    } - {""}
+
+
 def is_only_reasoning(message: Message) -> bool:
     """Whether a message of the assistant holds reasoning and nothing else: an item of OpenAI Responses, for one."""
     return message.role == "assistant" and bool(message.parts) and not has_atoms(message)
@@ -107,6 +121,7 @@ class Log(Generic[M]):
         joined: By run, 1 if there is no boundary before it, because a tool call is open.
         systems, requests, answers, counted: Pieces of the system, of the user, of the assistant, and with usage.
         natives: Pieces with a summary of the provider's own.
+        finders: Pieces that make tools known to the model.
         open_calls: By id, the runs of the tool calls without a result.
         chain: By number of runs, the digest of the chain after them; not all are cached.
         user_words: The pieces that were read for the user's words, and by piece those words; only of pieces that have some.
@@ -131,6 +146,7 @@ class Log(Generic[M]):
         self.answers = array("I")
         self.counted = array("I")
         self.natives = array("I")
+        self.finders = array("I")
 
         self.open_calls: dict[str, list[int]] = {}
         self.chain: dict[int, str] = {0: CHAIN_START}
@@ -164,6 +180,8 @@ class Log(Generic[M]):
             self.systems.append(index)
         if NativeSummary in map(type, message.parts):
             self.natives.append(index)
+        if any(isinstance(part, ToolResult | Opaque) and part.finds for part in message.parts):
+            self.finders.append(index)
 
         if side is not None:
             if not self.run_starts or side != self.run_side(len(self.run_starts) - 1):
@@ -181,9 +199,13 @@ class Log(Generic[M]):
             if isinstance(part, ToolCall):
                 self.open_calls.setdefault(part.id, []).append(run)
             elif isinstance(part, ToolResult):
-                called = self._close_call(part.call_id)
-                if called is not None:
-                    self.joined[called + 1 : run + 1] = b"\1" * (run - called)
+                self._join(self._close_call(part.call_id), run)
+            elif isinstance(part, Opaque) and part.call_id and message.role != "assistant":
+                self._join(self._find_call(part.call_id), run)
+
+    def _join(self, called: int | None, run: int) -> None:
+        if called is not None:
+            self.joined[called + 1 : run + 1] = b"\1" * (run - called)
 
     def _close_call(self, call_id: str) -> int | None:
         """Close the tool call that a result answers, and return its run; None if there is no such tool call.
@@ -192,14 +214,18 @@ class Log(Generic[M]):
         """
         waiting = self.open_calls.get(call_id)
         if waiting is None:
-            newest = reversed(range(max(0, len(self.pieces) - MOST_SEARCHED), len(self.pieces)))
-            made = (index for index in newest if any(call.id == call_id for call in self.pieces[index].message.calls))
-            return next(map(self.run_of, made), None)
+            return self._find_call(call_id)
 
         called = waiting.pop()
         if not waiting:
             del self.open_calls[call_id]
         return called
+
+    def _find_call(self, call_id: str) -> int | None:
+        """Return the run of the newest tool call, or block of the assistant's, with this id, among the newest messages."""
+        newest = reversed(range(max(0, len(self.pieces) - MOST_SEARCHED), len(self.pieces)))
+        made = (index for index in newest if call_id in call_ids(self.pieces[index].message))
+        return next(map(self.run_of, made), None)
 
     # -- reading
 
@@ -342,10 +368,29 @@ class History(NamedTuple, Generic[M]):
         """Return the indexes of pieces with a summary of the provider's own."""
         return self.log.natives[: bisect_left(self.log.natives, self.piece_count)].tolist()
 
+    def finders(self) -> list[int]:
+        """Return the indexes of pieces that make tools known to the model."""
+        return self.log.finders[: bisect_left(self.log.finders, self.piece_count)].tolist()
+
     @property
     def request(self) -> int | None:
-        """The piece with the user's current request, which is the last user message; None if there is no user message."""
+        """The newest piece of the user's current request, which is the last user message; None if there is no user message."""
         return self.request_before(self.piece_count)
+
+    @property
+    def requests(self) -> list[int]:
+        """The pieces of the user's current request: the last user message, and those before it that no answer separates from it.
+
+        Tool results between them do not, nor an answer that was aborted or failed. A tool call does: the model has read what is
+        before it, and hosts put reminders and the images of tools into user messages between two steps.
+        """
+        newest, answers = self.request, self.log.answers
+        if newest is None:
+            return []
+        place = bisect_left(answers, newest)
+        while place and self.piece(answers[place - 1]).message.stop_reason in ("aborted", "error"):
+            place -= 1
+        return self.pieces_of_user(newest + 1, answers[place - 1] + 1 if place else 0)
 
     def request_before(self, end: int) -> int | None:
         """Return the last user message before piece `end`, or None."""

@@ -15,6 +15,7 @@ from compaction_hooks.messages import M, Message, MessageFormat, ToolCall, ToolR
 from compaction_hooks.recall.parts import is_own_text, texts_of
 from compaction_hooks.summary.extractive.causes import cause_items
 from compaction_hooks.summary.extractive.identifiers import kind_of
+from compaction_hooks.summary.extractive.replies import parse_reply, read_reply
 from compaction_hooks.summary.extractive.statements import constraint_items, request_texts
 from compaction_hooks.summary.extractive.tasks import task_items
 from compaction_hooks.view.parts import list_parts
@@ -98,10 +99,12 @@ def read_facts(messages: Sequence[Message]) -> Mapping[str, Collection[str]]:
 
 
 def read_words_of_user(history: History[M], hosts: Container[int]) -> Mapping[str, Collection[str]]:
-    """Return the user's constraints and requests in these host messages."""
-    pieces = map(history.piece, history.pieces_of_user(history.piece_count))
-    texts = [request_texts([piece.message]) for piece in pieces if piece.host in hosts]
+    """Return the user's constraints, requests, and short replies with their questions, in these host messages."""
+    users = [at for at in history.pieces_of_user(history.piece_count) if history.piece(at).host in hosts]
+    texts = [request_texts([history.piece(at).message]) for at in users]
+    replies = (read_reply(history.piece(at - 1).message, history.piece(at).message) for at in users if at)
     return {
+        "answer": dict.fromkeys(reply.text for reply in replies if reply),
         "constraint": dict.fromkeys(item.text for requests in texts for item in constraint_items(requests, ())),
         "request": dict.fromkeys(text for requests in texts for text in requests),
     }
@@ -142,7 +145,7 @@ def _read_started(calls: Iterable[ToolCall], results: Iterable[ToolResult]) -> I
 
 # -- the figures
 
-WORDS_OF_USER = ("constraint", "request")
+WORDS_OF_USER = ("answer", "constraint", "request")
 """The classes of facts that are the user's own words: the list has them always."""
 
 
@@ -228,4 +231,8 @@ def _find_tests(messages: Sequence[Message]) -> Mapping[str, Callable[[str], boo
     arguments = "\n".join(call.arguments for message in messages for call in message.calls)
     values = {*arguments.split('"'), *arguments.replace('"', " ").split()}  # a path may have spaces
     named = {word.rstrip(SIGNS) for word in WORD.findall(text)} | lines | values
-    return {**dict.fromkeys(WORDS_OF_USER, text.__contains__), "file": named.__contains__}
+    return {
+        **dict.fromkeys(WORDS_OF_USER, text.__contains__),
+        "answer": lambda fact: parse_reply(fact).is_kept(lines),
+        "file": named.__contains__,
+    }

@@ -1,8 +1,9 @@
 """Repair of histories that a provider would reject: the problems that `validity` finds are corrected, the rest stays.
 
 A tool call without a result gets one that says so. A result without a call is dropped, and so is a second result of the same
-call. A result far from its call moves up behind it. A tool call with the id of an earlier one gets another id. Empty parts
-are dropped. The same messages are always repaired the same way, in every process.
+call. A result far from its call moves up behind it. A tool call with the id of an earlier one, or without an id, gets another
+id. Empty parts are dropped. Tool calls get an empty reasoning, if their model refuses them without. The same messages are
+always repaired the same way, in every process.
 
 When new messages are only appended, the earlier ones are repaired as before, so the provider's cached prefix stays valid. The
 exception is a new result for a tool call taken for interrupted: the real result replaces ours, also if the host stored the
@@ -11,13 +12,15 @@ repaired list.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from typing import Any, Final
 
 from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.formats.pairing import pair_all
-from compaction_hooks.messages import Format, M, MessageFormat, Role, as_format, can
-from compaction_hooks.repair.plan import INTERRUPTED, plan_repair, read_piece
+from compaction_hooks.messages import Format, M, Message, MessageFormat, Role, ToolCall, as_format, can
+from compaction_hooks.reasoning import find_family
+from compaction_hooks.repair.plan import INTERRUPTED, Place, plan_repair, read_piece
 from compaction_hooks.repair.rebuilding import NO_REQUEST, NO_WORDS, Rebuilder
 from compaction_hooks.validity import RuleId, problems, rules_of
 
@@ -55,7 +58,10 @@ def repaired(messages: list[M], format: MessageFormat[Any], *, model: str | None
         FormatError: a message cannot be read.
     """
     writer = _require_repairing(format)
-    messages = _tidy_messages(messages, writer)
+    messages = _change_each(messages, writer.tidy)
+    family = find_family(model)
+    if family is not None and family.takes_empty:
+        messages = _change_each(messages, writer.fill_reasoning)
     provider = writer.provider
     read = [
         (host, number, piece)
@@ -69,11 +75,16 @@ def repaired(messages: list[M], format: MessageFormat[Any], *, model: str | None
         rules -= {"system_inside"}  # the place of a system message has a meaning, and most providers accept it there
 
     faults = problems(paired, provider, model=model)
-    if all(problem.rule not in rules for problem in faults):
+    unnamed: set[Place] = set()
+    if "call_id_form" in rules:
+        unnamed = _find_unnamed(messages, read, writer)
+    if not unnamed and all(problem.rule not in rules for problem in faults):
         return messages
 
     pieces = [read_piece(host, number, piece) for (host, number, _), piece in zip(read, paired, strict=True)]
-    rebuilt: list[M] = Rebuilder(messages, pieces, writer, rules, plan_repair(pieces, rules, provider, faults)).run()
+
+    plan = plan_repair(pieces, rules, provider, faults, unnamed)
+    rebuilt: list[M] = Rebuilder(messages, pieces, writer, rules, plan).run()
     return _join_rows(rebuilt, messages, writer) if "split_results" in rules_of(provider, model) else rebuilt
 
 
@@ -97,10 +108,23 @@ def _join_rows(messages: list[M], before: list[M], format: Format[M]) -> list[M]
     return joined
 
 
-def _tidy_messages(messages: list[M], format: Format[M]) -> list[M]:
-    """Return the messages without faults that no neutral part shows; the very same list if there are none."""
-    tidied = [format.tidy(message) for message in messages]
-    return tidied if any(new is not old for new, old in zip(tidied, messages, strict=True)) else messages
+def _change_each(messages: list[M], change: Callable[[M], M]) -> list[M]:
+    """Return the messages as a function changes each of them; the very same list if it changes none."""
+    changed = [change(message) for message in messages]
+    return changed if any(new is not old for new, old in zip(changed, messages, strict=True)) else messages
+
+
+def _find_unnamed(messages: Sequence[M], read: Iterable[tuple[int, int, Message]], format: Format[M]) -> set[Place]:
+    """Return the tool calls without an id that can get one: those of OpenAI's legacy API cannot."""
+    unnamed = [
+        Place(host, number, at)
+        for host, number, piece in read
+        for at, part in enumerate(piece.parts)
+        if isinstance(part, ToolCall) and not part.id
+    ]
+    return {
+        place for place in unnamed if format.rename(messages[place.host], {place[1:]: "id"}) is not messages[place.host]
+    }
 
 
 def _require_repairing(format: MessageFormat[Any]) -> Format[Any]:

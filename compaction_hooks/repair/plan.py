@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Final, NamedTuple
@@ -15,6 +15,7 @@ from compaction_hooks.validity import (
     Provider,
     RuleId,
     foreign_rule,
+    is_hosts_answer,
     is_server_call,
     is_server_result,
     takes_call_id,
@@ -75,19 +76,24 @@ class Plan:
 
 
 def plan_repair(
-    pieces: Sequence[Piece], rules: frozenset[RuleId], provider: Provider | None, faults: Iterable[Problem]
+    pieces: Sequence[Piece],
+    rules: frozenset[RuleId],
+    provider: Provider | None,
+    faults: Iterable[Problem],
+    unnamed: Collection[Place],
 ) -> Plan:
     """Return the parts to drop, the result of each tool call, and the tool calls that get another id, by these rules.
 
     Args:
         faults: The problems of these messages.
+        unnamed: The tool calls without an id that can get one.
     """
     plan = Plan()
 
     # A host that stored a repaired list may learn the real result later: real results are matched before our stand-ins.
     _match_results(pieces, plan, ours=False)
     _match_results(pieces, plan, ours=True)
-    _assign_new_ids(pieces, plan, rules, provider)
+    _assign_new_ids(pieces, plan, rules, provider, unnamed)
 
     # Reasoning last: it is loose only if the parts after it are dropped.
     plan.dropped.update(place for place, part in _parts(pieces) if _is_refused(part, rules))
@@ -136,22 +142,37 @@ def _match_results(pieces: Sequence[Piece], plan: Plan, *, ours: bool) -> None:
                     plan.dropped.add(place)
 
 
-def _assign_new_ids(pieces: Sequence[Piece], plan: Plan, rules: frozenset[RuleId], provider: Provider | None) -> None:
+def _assign_new_ids(
+    pieces: Sequence[Piece],
+    plan: Plan,
+    rules: frozenset[RuleId],
+    provider: Provider | None,
+    unnamed: Collection[Place],
+) -> None:
     """Give a tool call another id if an earlier one has the same, or if the provider does not accept its form."""
     used: set[str] = set()
+    used_in_turn: set[str] = set()
     counts: dict[str, int] = {}
-    for place, part in _parts(pieces):
-        if not isinstance(part, ToolCall):
-            continue
+    speaker = ""
 
-        id_ = part.id
-        is_taken = id_ != "" and id_ in used and not rules.isdisjoint(("duplicate_call", "twin_call"))
-        if is_taken or ("call_id_form" in rules and not takes_call_id(provider, id_)):
-            id_ = _fresh_id(part, used, counts)
-            plan.ids[place] = id_
-            if place in plan.results:
-                plan.ids[plan.results[place]] = id_
-        used.add(id_)
+    for piece in pieces:
+        if piece.message.role not in (speaker, "tool"):
+            used_in_turn.clear()
+        speaker = piece.message.role
+        for place, part in piece.parts:
+            if not isinstance(part, ToolCall):
+                continue
+
+            id_ = part.id
+            is_taken = id_ in (used if "duplicate_call" in rules else used_in_turn) and "twin_call" in rules
+            is_refused = "call_id_form" in rules and not takes_call_id(provider, id_)
+            if place in unnamed if not id_ else is_taken or is_refused:
+                id_ = _fresh_id(part, used, counts)
+                plan.ids[place] = id_
+                if place in plan.results:
+                    plan.ids[plan.results[place]] = id_
+            used.add(id_)
+            used_in_turn.add(id_)
 
 
 def _fresh_id(call: ToolCall, used: set[str], counts: dict[str, int]) -> str:
@@ -168,8 +189,8 @@ def _fresh_id(call: ToolCall, used: set[str], counts: dict[str, int]) -> str:
 
 
 def _drop_server_part(pieces: Sequence[Piece], plan: Plan, problem: Problem) -> None:
-    """Drop a result of a tool of the provider's own without a call, or such a call still open at the next user message."""
-    wanted = {"open_server_call": is_server_call, "orphan_server_result": is_server_result}.get(problem.rule)
+    """Drop the part of a provider's own tool, or the host's answer to such a part, that a problem names."""
+    wanted = _DROPPED.get(problem.rule)
     if wanted is None or problem.index is None:
         return
 
@@ -179,6 +200,14 @@ def _drop_server_part(pieces: Sequence[Piece], plan: Plan, problem: Problem) -> 
         if wanted(part) and isinstance(part, Opaque) and part.call_id == problem.call_id and place not in plan.dropped
     ]
     plan.dropped.update(places[:1])
+
+
+_DROPPED: Final[Mapping[RuleId, Callable[[Part], bool]]] = {
+    "open_server_call": is_server_call,
+    "orphan_server_result": is_server_result,
+    "orphan_answer": is_hosts_answer,
+}
+"""By rule, whether a part is the one to drop."""
 
 
 def _drop_loose_reasoning(pieces: Sequence[Piece], plan: Plan, rules: frozenset[RuleId]) -> None:

@@ -76,7 +76,7 @@ class ReplayedCompaction:
         shortened_parts: Tool results and arguments reduced to their head and tail.
         summary: The message that replaces the summarized ones, as the model reads it; empty if there is none.
         read_files, modified_files: Files listed in the summary.
-        used_fallback: Whether the summarizer failed and a strategy without a model was used instead.
+        used_fallback: Whether the summarizer failed, in a later part of the summary too, so that code did the rest.
         used_later: What the agent needed of the summarized messages in its next five calls.
         constraints: Sentences of the user in summarized messages that begin as constraints do.
         lost_constraints: Those that are not in the view.

@@ -189,7 +189,7 @@ class Driver:
             case Emit(event=event):
                 for handler, guard in self._handlers(context):
                     answer = await guard.call(handler, event, seconds=HANDLER_TIMEOUT_SECONDS, is_sync=is_sync)
-                    self._report_failure(guard, answer)
+                    self._report_failure(guard, answer, event.session_id)
                 return None
             case Send(view=view):
                 return await _send(context.send, view, is_sync)
@@ -240,10 +240,10 @@ class Driver:
             if handler is not None and not guard.is_hanging and guard.paused_until <= now:
                 yield handler, guard
 
-    def _report_failure(self, guard: GuardedCall, answer: object) -> None:
+    def _report_failure(self, guard: GuardedCall, answer: object, session_id: str) -> None:
         """Log the failure of a handler; pause a handler that timed out."""
         if isinstance(answer, Failure):
-            logger.warning("an event handler failed (%s)", describe_error(answer.error))
+            logger.warning("session %s: an event handler failed (%s)", session_id, describe_error(answer.error))
             if isinstance(answer.error, TimeoutError):
                 guard.paused_until = self._services.seconds() + HANDLER_COOLDOWN_SECONDS
 

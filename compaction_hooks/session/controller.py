@@ -2,7 +2,8 @@
 
 1. A session of one id is one object while anybody holds it, and has one format at a time.
 2. Of the sessions that nobody holds, those used least recently are evicted; changes by hand that are in no store never are.
-3. `forget` begins every known session anew before the store is asked: calls under way write nothing back.
+3. `forget` begins every session anew that is known or that the host still holds, before the store is asked: calls under way write
+   nothing back.
 """
 
 from __future__ import annotations
@@ -10,9 +11,9 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any, TypeAlias, TypeVar, cast, overload
-from weakref import WeakValueDictionary
+from weakref import WeakSet, WeakValueDictionary
 
 from compaction_hooks import arguments
 from compaction_hooks.engine.call import SharedState
@@ -23,7 +24,7 @@ from compaction_hooks.events import EventHandler
 from compaction_hooks.files import FileOperations
 from compaction_hooks.messages import M, MessageFormat, as_format, can
 from compaction_hooks.runtime.drivers import Driver, Services
-from compaction_hooks.runtime.effects import Flow, Instant
+from compaction_hooks.runtime.effects import Flow, Instant, Now
 from compaction_hooks.runtime.guards import GuardedEstimator, guard_trigger, system_clock
 from compaction_hooks.runtime.strategies import guard_strategy
 from compaction_hooks.session.session import CompactionSession, ConversationMethods
@@ -60,7 +61,10 @@ _FORGETTING = {
 }
 
 
-@arguments.validate({**arguments.KINDS, "settings": _SETTINGS})
+_OF_SETTINGS = {field.name: f"settings=CompactionSettings({field.name}=...)" for field in fields(CompactionSettings)}
+
+
+@arguments.validate({**arguments.KINDS, "settings": _SETTINGS}, _OF_SETTINGS)
 class CompactionController(ConversationMethods[M]):
     """Keeps conversations inside the context window. One controller serves many conversations, threads and event loops.
 
@@ -147,6 +151,8 @@ class CompactionController(ConversationMethods[M]):
         # The most recently used is last. A session with changes by hand that are in no store is never evicted.
         self._sessions: OrderedDict[str, CompactionSession[M]] = OrderedDict()
         self._evicted: WeakValueDictionary[str, CompactionSession[M]] = WeakValueDictionary()
+        # Closed or forgotten, but the host may hold them, and go on with them.
+        self._dropped: WeakSet[CompactionSession[M]] = WeakSet()
 
         self._shared = SharedState(
             find_settings=self._settings.map_settings(_guard_extensions).find,
@@ -261,18 +267,21 @@ class CompactionController(ConversationMethods[M]):
             ConfigurationError: the id is no text.
         """
         arguments.check(arguments.KINDS, {"id": id})
-        self._drop(id)
+        with self._lock:
+            self._drop(id)
 
     def _drop(self, id: str) -> CompactionSession[M] | None:
-        """Remove a conversation from memory; return its session, if there is one or the host holds it."""
-        with self._lock:
-            return self._sessions.pop(id, None) or self._evicted.pop(id, None)
+        """Remove a conversation from memory; return its session, which the host may hold."""
+        session = self._sessions.pop(id, None) or self._evicted.pop(id, None)
+        if session is not None:
+            self._dropped.add(session)
+        return session
 
     async def forget(self, id: str) -> None:
         """Remove a conversation from memory, and its records from the store.
 
-        Sessions that you hold, and later calls with this id, begin anew. Another worker with the conversation in its memory does
-        not write it back: its next summary is made from the messages of its next call.
+        Sessions that you hold, closed ones too, and later calls with this id, begin anew. In the store an id and a time stay, by
+        which other workers learn of it: they begin anew too, and write back neither what they had nor what they could not save.
 
         Raises:
             RecordError: the store failed, or has entries that cannot be read; the memory is free already, call it again.
@@ -287,7 +296,8 @@ class CompactionController(ConversationMethods[M]):
     async def forget_prefix(self, prefix: str) -> list[str]:
         """Forget every conversation whose id begins with `prefix`, as `forget` does; return their ids, sorted.
 
-        For all data of a user, if the ids begin with the user: "user-7/". The store must be a `ListingStore`.
+        For all data of a user, if the ids begin with the user: "user-7/". The store must be a `ListingStore`. A conversation that
+        only another worker knows, because it is not saved yet, is not found.
 
         Raises:
             ConfigurationError: the prefix is empty or no text, or the store cannot list its conversations.
@@ -306,19 +316,22 @@ class CompactionController(ConversationMethods[M]):
             given: The id of one, or the beginning of the ids of all.
         """
         arguments.check(_FORGETTING, {"prefix" if is_prefix else "id": given})
+        now: Instant = yield Now()  # before any of them begins anew
         with self._lock:
-            known = {*self._sessions, *self._evicted}
-        ids = {id for id in known if id.startswith(given)} if is_prefix else {given}
-        for session in filter(None, map(self._drop, ids)):
+            known = {*self._sessions, *self._evicted, *(session.id for session in self._dropped)}
+            ids = {id for id in known if id.startswith(given)} if is_prefix else {given}
+            held = {*filter(None, map(self._drop, ids)), *(each for each in self._dropped if each.id in ids)}
+        for session in held:
             session.begin_anew()
 
+        listed: Sequence[str] = ()
         if self._services.store is not None:
             if is_prefix:
                 arguments.check(_FORGETTING, {"store": self._services.store})
-                listed: Sequence[str] = yield from ask(f"sessions {given!r}...", "session_ids", given)
-                # A store that matches patterns may list the conversations of others.
-                ids.update(id for id in listed if id.startswith((given, quote_id(given))))
-            yield from remove_all(sorted(ids))
+                listed = yield from ask(f"sessions {given!r}...", "session_ids", given)
+            # A store that matches patterns may list the conversations of others.
+            found = {id for id in listed if id.startswith((given, quote_id(given)))}
+            ids.update((yield from remove_all(sorted(ids | found), now)))
         return sorted(ids)
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any, Final, TypedDict, TypeVar, cast
 
 from compaction_hooks import arguments
@@ -13,10 +13,11 @@ from compaction_hooks.engine.result import CompactionOutcome, CompactionResult
 from compaction_hooks.events import EventHandler
 from compaction_hooks.formats.answers import read_answer
 from compaction_hooks.messages import Message
-from compaction_hooks.native import find_server_compaction, issuer_of
+from compaction_hooks.native import find_server_compaction, issuer_of, lets_shorten
 from compaction_hooks.runtime.drivers import CallContext
 from compaction_hooks.runtime.effects import Flow
 from compaction_hooks.runtime.guards import GuardedSignal, Signal, guard_reader
+from compaction_hooks.settings import CompactionSettings
 from compaction_hooks.summary.request import Summarizer
 from compaction_hooks.view import CompactionReason
 
@@ -55,6 +56,9 @@ class CallOptions(TypedDict, total=False):
 _KINDS: Final = {**arguments.KINDS, "on_event": arguments.HANDLER}
 
 _OTHERS: Final = {
+    **{field.name: f"CompactionSettings({field.name}=...)" for field in fields(CompactionSettings)},
+    "store": "CompactionController(store=...)",
+    "settings": "CompactionController(settings=...)",
     "keep_recent_tokens": "keep_recent_tokens of compact()",
     "focus": "focus of compact()",
     "signal": "signal",
@@ -101,6 +105,7 @@ def check_call(
         tools=options.get("tools"),
         repair=options.get("repair"),
         server_compaction=find_server_compaction(options.get("request") or {}),
+        may_be_shortened=lets_shorten(options.get("request") or {}),
         seconds_since_last_call=seconds_since_last_call,
         issuer=issuer_of(
             engine.services.summarizer or options.get("summarizer"), lambda: engine.conversation.format.provider

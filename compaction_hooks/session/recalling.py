@@ -15,6 +15,8 @@ from compaction_hooks.recall.tool import Recallable, count_answers
 from compaction_hooks.session.options import T, check_call
 from compaction_hooks.view.projection import apply_record
 
+_LISTING = arguments.Kind(callable, "be a function that returns the list of the run: recall_tool(lambda: messages)")
+
 
 class RecallMethods(Generic[M]):
     """The methods of a conversation by which the program and the model read again what its view leaves out."""
@@ -43,7 +45,7 @@ class RecallMethods(Generic[M]):
         Args:
             messages: Returns the whole list of the run, as `transform_context` gets it.
         """
-        arguments.check({"messages": arguments.FUNCTION}, {"messages": messages})
+        arguments.check({"messages": _LISTING}, {"messages": messages})
         with self.engine.conversation.lock:
             self.engine.conversation.has_recall = True
         return RecallTool(lambda: self._find_recallable(messages()))

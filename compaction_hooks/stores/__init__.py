@@ -1,6 +1,6 @@
 """Stores of records: in memory, in one SQLite file, or in any key-value store.
 
-A store holds, for each session id, records as JSON texts, and does not read them.
+A store holds, for each session id, records as JSON texts. A forgotten session has a tombstone among them (`is_tombstone`).
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from typing import Protocol
 
 from compaction_hooks.stores.key_value import KeyValue, KeyValueStore
 from compaction_hooks.stores.sqlite import SQLiteStore
+from compaction_hooks.stores.tombstones import TOMBSTONE_PREFIX, is_tombstone
 
-__all__ = ["KeyValue", "KeyValueStore", "ListingStore", "MemoryStore", "RecordStore", "SQLiteStore"]
+__all__ = ["KeyValue", "KeyValueStore", "ListingStore", "MemoryStore", "RecordStore", "SQLiteStore", "is_tombstone"]
 
 
 class RecordStore(Protocol):
@@ -41,6 +42,7 @@ class ListingStore(RecordStore, Protocol):
     def session_ids(self, prefix: str = "", /) -> Sequence[str] | Awaitable[Sequence[str]]:
         """Return the ids of the sessions that have records and begin with `prefix`, in any order, each once.
 
+        It may list sessions that have nothing but a tombstone (`is_tombstone`); the stores of this package do not.
         A store that does not keep a long id as it is may return another text for it, which its other methods take as the id,
         and which begins as the id does, as it is or quoted as in a URL.
         """
@@ -75,4 +77,8 @@ class MemoryStore:
     def session_ids(self, prefix: str = "") -> Sequence[str]:
         """Return the ids of the sessions that have records and begin with `prefix`."""
         with self._lock:
-            return [id for id in self._sessions if id.startswith(prefix)]
+            return [
+                id
+                for id, records in self._sessions.items()
+                if id.startswith(prefix) and not all(name.startswith(TOMBSTONE_PREFIX) for name in records)
+            ]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
 from hashlib import sha256
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, ClassVar, Final, Protocol, TypeVar
 from urllib.parse import quote, unquote
 
 from compaction_hooks.errors import ConfigurationError, RecordError
+from compaction_hooks.stores.tombstones import is_tombstone
 
 T = TypeVar("T")
 
@@ -57,6 +58,9 @@ class KeyValueStore:
         prefix: The beginning of every folder's name, to tell these entries from others in the same store.
     """
 
+    _lists_forgotten: ClassVar[bool] = True
+    """Whether `list_folders` also names folders with nothing but a tombstone, so that each folder must be read."""
+
     def __init__(self, store: KeyValue, prefix: str = "compaction_records:") -> None:
         self._store = store
         self._prefix = prefix
@@ -76,6 +80,8 @@ class KeyValueStore:
     def session_ids(self, prefix: str = "") -> Sequence[str] | Awaitable[Sequence[str]]:
         """Return the ids of the sessions that have records and begin with `prefix`, sorted.
 
+        Each of them is read, to leave out those that were forgotten.
+
         Of an id with more than 120 characters, quoted, only the beginning and a digest are stored. It is returned as this key,
         which the other methods take in its place.
 
@@ -90,9 +96,21 @@ class KeyValueStore:
                 "names of the folders that begin with prefix"
             )
 
-        return _convert(
-            find(f"{self._prefix}{quote_id(prefix)[:_BEGINNING]}"), lambda folders: self._read_ids(folders, prefix)
-        )
+        return _run(self._list(find, prefix))
+
+    def _list(self, find: Callable[[str], Any], prefix: str) -> Generator[Any, Any, Sequence[str]]:
+        """Return the ids of the sessions with records; yield what the store answers, which may have to be awaited."""
+        folders: Iterable[str | bytes] = yield find(f"{self._prefix}{quote_id(prefix)[:_BEGINNING]}")
+        ids = self._read_ids(folders, prefix)
+        if not self._lists_forgotten:
+            return ids
+
+        with_records: list[str] = []
+        for id in ids:
+            stored: Sequence[str] = yield self.load(id)
+            if not all(map(is_tombstone, stored)):
+                with_records.append(id)
+        return with_records
 
     def _read_ids(self, folders: Iterable[str | bytes], prefix: str) -> Sequence[str]:
         quoted = quote_id(prefix)
@@ -144,6 +162,27 @@ def _convert(answer: Any, make: Callable[[Any], T]) -> T | Awaitable[T]:
         return make(await answer)
 
     return convert_later()
+
+
+def _run(steps: Generator[Any, Any, T]) -> T | Awaitable[T]:
+    """Return the result of steps that yield answers; an awaitable of it from the first answer on that is to be awaited."""
+    answer = next(steps)
+    try:
+        while not inspect.isawaitable(answer):
+            answer = steps.send(answer)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+    return _run_later(steps, answer)
+
+
+async def _run_later(steps: Generator[Any, Any, T], answer: Any) -> T:
+    try:
+        while True:
+            answer = steps.send(await answer if inspect.isawaitable(answer) else answer)
+    except StopIteration as end:
+        result: T = end.value
+        return result
 
 
 def text_of(value: str | bytes) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 from compaction_hooks import arguments
 from compaction_hooks.errors import RecordError
 from compaction_hooks.stores.key_value import text_of
+from compaction_hooks.stores.tombstones import TOMBSTONE_PREFIX
 
 if TYPE_CHECKING:
     import sqlite3  # some Pythons are built without it: only a program with a SQLiteStore needs it
@@ -98,7 +99,9 @@ class SQLiteStore(AbstractContextManager["SQLiteStore"]):
 
     def session_ids(self, prefix: str = "") -> Sequence[str]:
         """Return the ids of the sessions that have records and begin with `prefix`."""
-        rows = self._run("SELECT DISTINCT session_id FROM compaction_records")
+        rows = self._run(
+            "SELECT DISTINCT session_id FROM compaction_records WHERE record_id NOT GLOB ?", f"{TOMBSTONE_PREFIX}*"
+        )
         ids = (id if isinstance(id, str) else id.decode("utf-8", "surrogatepass") for (id,) in rows)  # see `_encode_id`
         return [id for id in ids if id.startswith(prefix)]
 

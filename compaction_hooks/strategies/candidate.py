@@ -11,7 +11,7 @@ from typing import Generic, Protocol, runtime_checkable
 from compaction_hooks.files import FileOperations
 from compaction_hooks.history import History
 from compaction_hooks.history.digests import text_digest
-from compaction_hooks.messages import M, Value
+from compaction_hooks.messages import M, ToolResult, Value
 from compaction_hooks.tokens.budget import MINIMUM_GAIN_RATIO, Budget
 from compaction_hooks.validity import is_alike, needs_merging, problems, worsened
 from compaction_hooks.view import CompactionReason, ToolRule
@@ -82,6 +82,7 @@ class Candidate(Generic[M]):
             self.stale,
             now.issuer,
             now.key.start,
+            unread=now.unread,
         )
 
     @cached_property
@@ -161,7 +162,8 @@ def shrink(
 def shrinkable_parts(snapshot: Snapshot[M], goal: Goal[M], *, results_only: bool = False) -> list[Reducible]:
     """Return the tool results and call arguments that may be shown smaller, oldest first, as `goal.start` shows them.
 
-    Parts that the host pinned are left out, and so are the signed calls of the turn under way, which Gemini checks.
+    Parts that the host pinned are left out, and so are results that made tools known to the model, and the signed calls of the turn
+    under way, which Gemini checks.
     """
     return find_parts(snapshot, goal, RESULTS if results_only else OF_TOOLS)
 
@@ -169,7 +171,7 @@ def shrinkable_parts(snapshot: Snapshot[M], goal: Goal[M], *, results_only: bool
 def find_parts(snapshot: Snapshot[M], goal: Goal[M], kinds: Collection[PartKind]) -> list[Reducible]:
     """Return the parts of these kinds that may be shown smaller, as `shrinkable_parts` does; of media those of users and tools.
 
-    Texts and media of the current request are left out too.
+    Texts and media of the current request's newest message are left out too.
     """
     history, start = snapshot.history, goal.start
     pinned = snapshot.user_pinned_pieces()
@@ -188,6 +190,8 @@ def list_whole(snapshot: Snapshot[M], first_run: int) -> list[Reducible]:
 
 
 def _may_shrink(history: History[M], part: Reducible) -> bool:
+    if isinstance(part.content, ToolResult) and part.content.finds:
+        return False
     match part.kind:
         case "result":
             return True

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from compaction_hooks import arguments
 from compaction_hooks.messages import M, ToolCall, Value
 from compaction_hooks.strategies.candidate import Candidate, Goal, find_parts, list_whole, shrink, shrinkable_parts
 from compaction_hooks.tokens.estimator import find_media
 from compaction_hooks.view import ToolRule
-from compaction_hooks.view.parts import MEDIA, OF_TOOLS, TEXTS, Reducible, Reduction
+from compaction_hooks.view.parts import MEDIA, Reducible, Reduction
 from compaction_hooks.view.reasoning import newest_reasoning
 from compaction_hooks.view.snapshot import Snapshot
 from compaction_hooks.view.texts import HEAD_RATIO, HINT_TOKENS, MARKER_CHARS, MINIMUM_KEPT_CHARS, clearing_marker
@@ -117,7 +117,7 @@ class ShortenParts(Value):
 
     def propose(self, snapshot: Snapshot[M], goal: Goal[M], /) -> Candidate[M] | None:
         """Return the candidate so far, or the active view, with its largest parts shortened; None if none can be shortened."""
-        return _shorten(snapshot, goal, shrinkable_parts(snapshot, goal), goal.budget.target, self.least_chars)
+        return shorten(snapshot, goal, shrinkable_parts(snapshot, goal), goal.budget.target, self.least_chars)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -147,6 +147,8 @@ class DropMedia(Value):
             excess = above if above > 0 else sum(size for _, size in sizes) // 2
         else:
             sizes.sort(key=lambda pair: -pair[1])
+        requests = {*snapshot.older_requests}
+        sizes.sort(key=lambda pair: pair[0].piece in requests)  # those of the current request go last
 
         chosen: list[Reduction] = []
         for part, saved in sizes:
@@ -168,31 +170,10 @@ def view_chars(snapshot: Snapshot[M]) -> int:
     return sum(map(len, texts)) + sum(media.data_chars for part in parts for media in find_media(part))
 
 
-def last_resort(snapshot: Snapshot[M], goal: Goal[M]) -> Iterator[Candidate[M]]:
-    """Yield the candidate so far, or the active view, shortened until it fits the trigger, after all strategies failed.
-
-    First by media alone; then by tool results and arguments down to `LEAST_KEPT_CHARS`, media, and texts of users and the
-    assistant too: never the current request, pinned messages, system messages and the summary.
-    """
-    limit = goal.budget.trigger
-    lighter = DropMedia(_excess(snapshot, goal, limit)).propose(snapshot, goal)
-    if lighter is not None:
-        yield lighter
-
-    for kinds in (OF_TOOLS, MEDIA, TEXTS):
-        if kinds is MEDIA:
-            candidate = DropMedia(_excess(snapshot, goal, limit)).propose(snapshot, goal)
-        else:
-            candidate = _shorten(snapshot, goal, find_parts(snapshot, goal, kinds), limit, LEAST_KEPT_CHARS)
-        if candidate is not None:
-            goal = replace(goal, start=candidate)
-            yield candidate
-
-
-def _shorten(
+def shorten(
     snapshot: Snapshot[M], goal: Goal[M], parts: Sequence[Reducible], limit: int, least_chars: int
 ) -> Candidate[M] | None:
-    excess = _excess(snapshot, goal, limit)
+    excess = excess_tokens(snapshot, goal, limit)
     chosen = choose_shortened(parts, excess_tokens=excess, rules=goal.tool_rules, least_chars=least_chars)
     return shrink(snapshot, goal, chosen)
 
@@ -204,7 +185,7 @@ def most_gain(snapshot: Snapshot[M], goal: Goal[M], cut: int) -> int:
     return max(_gain(able, MINIMUM_KEPT_CHARS) - int(snapshot.room(goal.budget.target) * SHORTENING_SLACK), 0)
 
 
-def _excess(snapshot: Snapshot[M], goal: Goal[M], limit: int) -> int:
+def excess_tokens(snapshot: Snapshot[M], goal: Goal[M], limit: int) -> int:
     """Return the tokens that the candidate so far, or the active view, must lose to fit, by estimate before calibration."""
     estimated = goal.start.projection.tokens(snapshot.history) if goal.start else snapshot.estimated
     room = snapshot.room(limit)

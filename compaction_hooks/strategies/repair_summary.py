@@ -27,6 +27,7 @@ from compaction_hooks.summary.extractive.outline import (
     headed_sections,
     render,
 )
+from compaction_hooks.summary.extractive.replies import parse_reply
 from compaction_hooks.summary.extractive.statements import constraint_items, request_texts
 from compaction_hooks.summary.extractive.steps import Failures, read_steps, refused_items
 from compaction_hooks.summary.extractive.text import one_line
@@ -61,7 +62,15 @@ NAME_CHARS = 80
 """The most characters of a line that names words of the user."""
 OUR_SECTIONS = {Section.DONE, Section.IN_PROGRESS, Section.BLOCKED}
 """The sections that our prompt asks for and code can fill, if a text has neither heading nor items."""
-FILLED = {*REQUESTS, Section.DONE, Section.STATE, Section.USER_FACTS, Section.ASSISTANT_FACTS, Section.CAUSES}
+FILLED = {
+    *REQUESTS,
+    Section.DONE,
+    Section.STATE,
+    Section.USER_FACTS,
+    Section.ASSISTANT_FACTS,
+    Section.REPLIES,
+    Section.CAUSES,
+}
 """The sections that are filled in any case, with identifiers: others would repeat the model's own words of an earlier summary."""
 TRIES, STEP, SLACK = 12, 0.9, 1.4
 """Choices of items, whose sizes are estimates, for the room that is left; the part of the room that each leaves to the next; and
@@ -188,7 +197,10 @@ def _fill(repair: _Repair, plan: SummaryPlan, summary: Summarized, size: Callabl
 
     facts = plan.facts
     text = plan.tags + repair.text
+    lines = text.splitlines()
     lacking = [item for item in map(as_data, facts.list_items(repair.room)) if item.text not in text]
+    # An answer that the writer tells in other words would be asked for again.
+    lacking = [i for i in lacking if i.section is not Section.REPLIES or not parse_reply(i.text).is_told(lines)]
     # In a conversation without tools requests are facts too, and facts are in place of identifiers.
     lacking = [
         item._replace(section=Section.ASKED, must=item.must and not facts.is_chat)
@@ -321,7 +333,7 @@ def _find_words(snapshot: Snapshot[M], plan: SummaryPlan, start: int) -> Mapping
 
     Each piece is read once.
     """
-    history, pinned = snapshot.history, {*snapshot.pinned_pieces(start)}
+    history, pinned = snapshot.history, {*plan.pinned}
     first, known = history.log.user_words
     read = {index: _read_words(history.piece(index).message, plan) for index in history.pieces_of_user(start, first)}
     known = {**known, **{index: words for index, words in read.items() if any(words)}}

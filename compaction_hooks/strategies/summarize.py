@@ -19,6 +19,7 @@ from compaction_hooks.strategies.summary_plan import (
     SummaryPlan,
     plan_summary,
 )
+from compaction_hooks.view.parts import OF_A_REQUEST
 from compaction_hooks.view.snapshot import Snapshot
 from compaction_hooks.view.texts import PROMPT_VERSION, render_summary
 
@@ -118,7 +119,11 @@ def summary_candidate(
     )
 
     kept = [item for item in draft.reductions if item.run >= plan.cut]
-    return Candidate(snapshot=snapshot, record=with_reductions(record, kept), is_enough=not plan.reaches_target)
+    # A stored view has no longer the text of a pin that it shows shortened: what the record said of it stays.
+    stored = {pin.run for pin in plan.pins if pin.shown_digest and pin.run < snapshot.history.runs_before_list}
+    kept += [item for item in draft.reductions if item.run in stored and item.kind in OF_A_REQUEST]
+    reduced = with_reductions(record, [*kept, *plan.reductions])
+    return Candidate(snapshot=snapshot, record=reduced, is_enough=not plan.reaches_target)
 
 
 @arguments.validate({"add_continuation": arguments.SWITCH})

@@ -1,13 +1,9 @@
-"""The plan of a summary: the cut, which is the first run that is kept word for word, the messages before it, and its room."""
+"""The plan of a summary: the messages before the cut, those that stay, and its room."""
 
 from __future__ import annotations
 
-import logging
-from bisect import bisect_left
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
-from typing import NamedTuple
 
 from compaction_hooks.files import FileOperations, file_tags, merge
 from compaction_hooks.files.operations import MAX_LISTED, CallMade, digest, find_touched_files
@@ -15,18 +11,17 @@ from compaction_hooks.history.digests import message_digest
 from compaction_hooks.history.history import History, is_only_reasoning
 from compaction_hooks.messages import M, Message, NativeSummary, Usage, Value
 from compaction_hooks.native import NativeItems
-from compaction_hooks.strategies.candidate import Goal, list_whole
+from compaction_hooks.strategies.candidate import Goal
+from compaction_hooks.strategies.cut import choose_cut
 from compaction_hooks.summary.extractive.findings import OF_PROVIDER, Findings
 from compaction_hooks.summary.extractive.outline import Section
+from compaction_hooks.summary.extractive.replies import read_reply
 from compaction_hooks.summary.extractive.steps import age_refusals
-from compaction_hooks.tokens.budget import SUMMARY_LARGE_STEP_RATIO
 from compaction_hooks.view.head import pin_pieces
-from compaction_hooks.view.parts import OF_TOOLS, RESULTS, by_name, list_parts
+from compaction_hooks.view.parts import OF_TOOLS, RESULTS, Reduction, by_name, list_parts
 from compaction_hooks.view.record import Pin
 from compaction_hooks.view.snapshot import Snapshot
-from compaction_hooks.view.texts import RECALL_TOOL, parse_summary, quote_call, render_summary
-
-logger = logging.getLogger("compaction_hooks")
+from compaction_hooks.view.texts import RECALL_TOOL, parse_summary, quote_call
 
 FILE_TAGS_RATIO = 0.2
 """The part of a summary's allowance that the file lists may take."""
@@ -38,16 +33,6 @@ MOST_NAMED = 3
 """The most failed results, and the most files, whose handles a summary names."""
 MOST_SEARCHED = 100
 """The most calls among which they are searched: the newest."""
-TURN_SLACK_RATIO = 0.25
-"""The part of the kept tokens that may be lost so that the kept messages begin with a user's message, as in KDCube."""
-LARGE_STEP_RUNS = 8
-"""At most so many runs above those of the summary before, the steps since then were large too: `SUMMARY_LARGE_STEP_RATIO` holds."""
-MINIMUM_SUMMARY_TOKENS = 160
-"""The least allowance of a summary: a shorter one is no better than a marker."""
-RENDERING_RATIO = 0.25
-"""The part by which a summary may grow when it is escaped, put next to the file lists, and sized as a whole, by samples."""
-CRAMPED_RATIO = 0.3
-"""A summary's share of the room in the window that is left by a system prompt larger than the threshold."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -57,7 +42,9 @@ class SummaryPlan(Value):
     Attributes:
         cut: The first run that is kept.
         reaches_target: Whether the kept messages leave room under the target for a summary of the allowance.
-        pins: Messages before the cut that stay.
+        pinned: The pieces before the cut that stay whole.
+        pins: Messages before the cut that stay, whole or shortened.
+        reductions: The parts of these that are shown smaller.
         messages: The newly covered messages, oldest first.
         kept: The messages that stay in the view: pinned ones, then those after the cut.
         facts: The facts of both, each read once.
@@ -76,7 +63,9 @@ class SummaryPlan(Value):
 
     cut: int
     reaches_target: bool
+    pinned: tuple[int, ...]
     pins: tuple[Pin, ...]
+    reductions: tuple[Reduction, ...]
     messages: tuple[Message, ...]
     kept: tuple[Message, ...]
     hosts: tuple[int, ...]
@@ -105,6 +94,7 @@ class Summarized(Value):
         unseen: The number of the plan's newest messages that the summarizer did not read: they are summarized by rule.
         native: The provider's own summary of the same messages, or None.
         fallback_reason: The reason why it is made by rule, if the summarizer gave one; else "".
+        error: The failure of the summarizer after its first part, so that the messages behind are summarized by rule; or None.
         is_by_rule: Whether all of it, or its last part, was chosen by code.
         has_our_headings: Whether it was asked for with our headings, or has some of them.
         has_form: Whether it was asked for in a form that the host gave.
@@ -115,6 +105,7 @@ class Summarized(Value):
     unseen: int = 0
     native: NativeItems | None = None
     fallback_reason: str = ""
+    error: BaseException | None = None
     is_by_rule: bool = False
     has_our_headings: bool = False
     has_form: bool = False
@@ -129,7 +120,7 @@ def plan_summary(snapshot: Snapshot[M], goal: Goal[M]) -> SummaryPlan | None:
     history, record = snapshot.history, snapshot.record
     covered_runs = max(history.runs_before_list, record.covered_runs if record else 0)
     start, first = history.run_start(cut.run), history.run_start(covered_runs) if covered_runs else 0
-    pinned = snapshot.pinned_pieces(start)
+    pinned = snapshot.pinned_pieces(start, cut.place.requests)
     foreign, previous = _find_earlier(snapshot)
     new = enumerate(history.pieces(first, start), first)
     covered = {i: piece.message for i, piece in new if piece.message.role != "system" and i != foreign}
@@ -140,9 +131,7 @@ def plan_summary(snapshot: Snapshot[M], goal: Goal[M]) -> SummaryPlan | None:
     if readable is not None:  # it covers the messages before it, an earlier summary included
         unread, previous = _read_after(readable.piece, covered), readable.text
     else:
-        # The pins that the active view still shows and the new one does not: no summary has them yet.
-        pieces = pin_pieces(history, record.pins if record else (), first)
-        unread = {i: history.piece(i).message for i in pieces if i not in pinned} | covered
+        unread = _add_unpinned(snapshot, covered, pinned, first)
     if not unread:
         return None
 
@@ -158,7 +147,9 @@ def plan_summary(snapshot: Snapshot[M], goal: Goal[M]) -> SummaryPlan | None:
     return SummaryPlan(
         cut=cut.run,
         reaches_target=cut.reaches_target,
-        pins=_pins(snapshot, pinned),
+        pinned=tuple(pinned),
+        pins=_pins(snapshot, pinned, cut.place.short.digests),
+        reductions=cut.place.short.reductions,
         messages=facts.messages,
         kept=facts.kept,
         facts=facts,
@@ -172,6 +163,24 @@ def plan_summary(snapshot: Snapshot[M], goal: Goal[M]) -> SummaryPlan | None:
         host_messages=_count_host_messages(snapshot, first, start),
         ends_with_user=history.piece(history.piece_count - 1).message.role == "user",
     )
+
+
+def _add_unpinned(
+    snapshot: Snapshot[M], covered: dict[int, Message], pinned: Iterable[int], first: int
+) -> dict[int, Message]:
+    """Return what no summary has yet, by piece: the covered messages, the pins that the active view shows and the new one does not
+    (`pinned` are those that stay), and the questions that short replies among them answer.
+    """
+    history, record = snapshot.history, snapshot.record
+    pieces = {*pin_pieces(history, record.pins if record else (), first)} - {*pinned}
+    unread = {i: history.piece(i).message for i in pieces} | covered
+    return dict(sorted((_find_questions(history, unread) | unread).items()))
+
+
+def _find_questions(history: History[M], unread: Mapping[int, Message]) -> dict[int, Message]:
+    """Return the messages, by piece, with the questions that short replies of the user among the unread ones answer."""
+    before = {i: history.piece(i - 1).message for i, message in unread.items() if i and message.role == "user"}
+    return {i - 1: asking for i, asking in before.items() if read_reply(asking, unread[i]) is not None}
 
 
 def _count_host_messages(snapshot: Snapshot[M], first: int, start: int) -> int:
@@ -248,21 +257,27 @@ def _read_after(native: int, covered: Mapping[int, Message]) -> dict[int, Messag
     return {index: message for index, message in messages.items() if message.parts}
 
 
-def _pins(snapshot: Snapshot[M], pieces: Iterable[int]) -> tuple[Pin, ...]:
-    """Return the pins of these pieces. A pin of an earlier record keeps its run: a trimmed list no longer shows it."""
-    history = snapshot.history
-    earlier = {pin.digest: pin for pin in snapshot.record.pins} if snapshot.record else {}
+def _pins(snapshot: Snapshot[M], pieces: Iterable[int], shortened: Mapping[int, str]) -> tuple[Pin, ...]:
+    """Return the pins of these pieces. A pin of an earlier record keeps its run: a trimmed list no longer shows it.
+
+    Args:
+        shortened: By piece, the digest of a shortened message that stays too.
+    """
+    history, of_user = snapshot.history, snapshot.user_steps(snapshot.history.piece_count)
+    earlier = {digest: pin for pin in snapshot.record.pins for digest in pin.digests} if snapshot.record else {}
     pins: list[Pin] = []
 
-    for index in pieces:
+    for index in sorted({*pieces, *shortened}):
         if is_only_reasoning(history.piece(index).message):
             continue  # it has no digest of its own, and stays with its answer
 
         digest = message_digest(history.piece(index).message)
         old = earlier.get(digest) if history.piece(index).side is None else None
         run = old.run if old else max(history.run_of(index), 0)
-        is_users = index != history.request or digest in snapshot.user_pins
-        pins.append(Pin(run=run, digest=digest, is_users=is_users))
+        if old is not None and digest == old.shown_digest:  # the host stored the shortened message
+            pins.append(old)
+        else:
+            pins.append(Pin(run=run, digest=digest, is_users=index in of_user, shown_digest=shortened.get(index, "")))
     return tuple(pins)
 
 
@@ -293,126 +308,3 @@ def _reduced_results(snapshot: Snapshot[M]) -> list[tuple[str, str]]:
     runs = sorted(run for _, run, _ in reduced)[-MAX_LISTED:]
     parts = list_parts(snapshot.history, {*runs}, RESULTS)
     return [(part.tool, reduced[part.name].apply(part.text)) for part in parts if part.name in reduced]
-
-
-class Cut(NamedTuple):
-    """The place where a summary ends, and the room that it has.
-
-    Attributes:
-        run: The first run that is kept.
-        allowance: The most estimated tokens of the summary with its file lists, before calibration.
-        reaches_target: Whether the kept messages leave room under the target for a summary of the full allowance.
-    """
-
-    run: int
-    allowance: int
-    reaches_target: bool
-
-
-def choose_cut(snapshot: Snapshot[M], goal: Goal[M]) -> Cut | None:
-    """Choose the first run to keep, and the room of the summary next to it; None if nothing can be summarized.
-
-    The summary has its full allowance if that fits under the trigger next to the parts that cannot shrink. If those alone exceed
-    the trigger, it has a share of the room up to the window: the next steps need the other tokens.
-    """
-    history, budget = snapshot.history, goal.budget
-    full = int(budget.summary / snapshot.ratio)
-    wrapper = snapshot.text_tokens(
-        render_summary("", file_tags="", continuation=True, covered=0, unseen=0, has_recall=snapshot.has_recall)
-    )
-    target, trigger = snapshot.room(budget.target) - wrapper, snapshot.room(budget.trigger)
-
-    def stays(run: int) -> int:
-        start = history.run_start(run)
-        return snapshot.tokens_above(start) + history.tokens(start)
-
-    def fits(run: int) -> bool:
-        return stays(run) <= target - int(full * (1 + RENDERING_RATIO))
-
-    keep = int(goal.keep_tokens / snapshot.ratio)
-    run = find_cut(history, after=snapshot.covered_runs, keep_tokens=keep, fits=fits)
-    if run is None:
-        return None
-
-    spare = trigger - stays(run)
-    if spare < full + wrapper:  # otherwise there is room without shrinking any part
-        spare += sum(part.tokens for part in list_whole(snapshot, run))
-        if spare < MINIMUM_SUMMARY_TOKENS:
-            spare = int((spare + snapshot.room(budget.window) - trigger) * CRAMPED_RATIO)
-
-    left = target - stays(run)
-    is_large_step = (
-        history.run_count - run <= 2 and history.tokens(history.run_start(run)) > budget.keep / snapshot.ratio
-    )
-    share = int(left * SUMMARY_LARGE_STEP_RATIO)
-    if is_large_step and share >= MINIMUM_SUMMARY_TOKENS:
-        follows_another = (
-            history.runs_before_list < snapshot.covered_runs and run - snapshot.covered_runs <= LARGE_STEP_RUNS
-        )
-        spare = min(spare, (share if follows_another else left) + wrapper)
-    allowance = min(full, max(spare - wrapper, MINIMUM_SUMMARY_TOKENS))
-    logger.debug("the cut is before run %d of %d: at most %d tokens of summary", run, history.run_count, allowance)
-    return Cut(run, allowance, fits(run))
-
-
-def find_cut(history: History[M], *, after: int, keep_tokens: int, fits: Callable[[int], bool]) -> int | None:
-    """Choose the first run to keep.
-
-    Walk from the newest message back until `keep_tokens` is reached (inclusive), then forward to the next run that may begin a
-    context: the speaker changes and no tool call is open (so never a tool result), and it is no answer cut short. Then go forward
-    to the first run with which the view `fits`, and prefer a run that a user opens if it loses few of the kept tokens. If none
-    fits, keep the last step alone.
-
-    Args:
-        after: Runs that earlier records cover; the cut lies above them.
-        keep_tokens: Tokens to keep, before calibration.
-        fits: Whether the view that keeps everything from this run on is small enough; once true, true for later runs.
-
-    Returns:
-        The run; None if nothing can be summarized: no run above `after` may begin a context.
-    """
-    runs = range(max(after, history.runs_before_list) + 1, history.run_count)
-    newest = bisect_left(range(1, history.piece_count + 1), True, key=lambda piece: history.tokens(piece) < keep_tokens)
-    first = bisect_left(runs, newest, key=history.run_start)
-
-    # Search only the kept messages: the covered ones may be many times more.
-    candidates = [run for run in runs[first:] if _may_begin(history, run)]
-    candidates = candidates or [*islice((run for run in reversed(runs[:first]) if _may_begin(history, run)), 1)]
-    if not candidates:
-        return None
-
-    fitting = next((run for run in candidates if fits(run)), candidates[-1])
-    logger.debug(
-        "of %d places with at most %d tokens after them, %d leave too little room: the messages from run %d on may stay",
-        len(candidates),
-        keep_tokens,
-        candidates.index(fitting),
-        fitting,
-    )
-
-    least = history.tokens(history.run_start(fitting)) * (1 - TURN_SLACK_RATIO)
-    nearby = (run for run in candidates if run >= fitting and history.tokens(history.run_start(run)) >= least)
-    return next((run for run in nearby if history.starts_turn(run)), fitting)
-
-
-def _may_begin(history: History[M], run: int) -> bool:
-    """Return whether the kept messages may begin with a run: not with an answer that was aborted or failed."""
-    stop_reason = history.piece(history.run_start(run)).message.stop_reason
-    return history.is_boundary(run) and stop_reason not in ("aborted", "error")
-
-
-def turns_tokens(history: History[M], turns: int) -> int:
-    """Return the tokens, before calibration, from the user's last turns on; 0 for no turns."""
-    if not turns:
-        return 0
-
-    roles = [piece.message.role for piece in history.pieces()]
-    # Several messages in a row are one turn.
-    begins = [index for index, role in enumerate(roles) if role == "user" and roles[index - 1 : index] != ["user"]]
-    if not begins:
-        return 0
-
-    run = history.run_of(begins[-turns:][0])
-    while run > history.runs_before_list and not history.is_boundary(run):  # the user spoke right after a tool's result
-        run -= 1
-    return history.tokens(history.run_start(run))

@@ -192,7 +192,7 @@ class _Comparison(Generic[M]):
             place -= 1
 
         demand(at < len(shown) or not host or self.is_cut, "same objects", "the newest message is missing")
-        self._check_head(host, shown, at, place)
+        self._check_head(host, shown, at, place, request)
 
     def _may_be_left_out(self, pieces: Sequence[Message]) -> bool:
         """Return whether a message holds reasoning and nothing else, and the model refuses it."""
@@ -203,9 +203,17 @@ class _Comparison(Generic[M]):
         return binds_reasoning(self.model) and not _reasoning(shown)
 
     def _check_head(
-        self, host: Sequence[Sequence[Message]], shown: Sequence[Sequence[Message]], end: int, host_end: int
+        self,
+        host: Sequence[Sequence[Message]],
+        shown: Sequence[Sequence[Message]],
+        end: int,
+        host_end: int,
+        request: tuple[int, int] | None,
     ) -> None:
-        """Check the messages before the newest ones: system messages, then one summary, then pins in their order."""
+        """Check the messages before the newest ones: system messages, then one summary, then pins in their order.
+
+        An older message of the current request may be shortened.
+        """
         places: dict[int, list[int]] = {}
         for place, message in enumerate(self.messages):
             places.setdefault(id(message), []).append(place)
@@ -219,6 +227,10 @@ class _Comparison(Generic[M]):
             found = next((p for p in places.get(id(self.view[at]), ()) if p > after), None)
             if found is None:
                 found = next((p for p in range(after + 1, len(host)) if _is_part(pieces, host[p])), None)
+            text = pieces[0].text if len(pieces) == 1 else ""
+            if found is None and request is not None and text not in self.summaries:
+                older = range(after + 1, request[0])
+                found = next((p for p in older if _is_reduced_part(pieces, host[p])), None)
 
             if is_system:
                 demand(found is not None, "system messages", "one of them is in another order")
@@ -227,7 +239,6 @@ class _Comparison(Generic[M]):
                 demand(found < host_end, "same objects", f"message {found} is shown twice")
                 last_pin = found
             else:
-                text = pieces[0].text if len(pieces) == 1 else ""
                 demand(
                     text in self.summaries,
                     "same objects",
@@ -272,6 +283,12 @@ def _is_part(some: Sequence[Message], whole: Sequence[Message]) -> bool:
     there = [(piece.role, part) for piece in whole for part in piece.parts]
     rest = iter(there)
     return 0 < len(wanted) < len(there) and all(part in rest for part in wanted)
+
+
+def _is_reduced_part(some: Sequence[Message], whole: Sequence[Message]) -> bool:
+    """Whether `some` are pieces of `whole`, in the same order, with shorter parts."""
+    rest = iter(whole)
+    return all(any(_is_reduced(one, other, False) for other in rest) for one in some)
 
 
 def _is_reduced(shown: Message, original: Message, is_request: bool) -> bool:

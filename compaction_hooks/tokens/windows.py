@@ -69,6 +69,7 @@ class Windows:
         self._given = None if given is None else ModelWindow(given, is_input_only=False, source="given")
         self._learned: dict[str | None, int] = {}
         self._warned: set[str | None] = set()
+        self._warned_of_cut: set[str | None] = set()
 
     def find(self, model: str | None, known: int | None, default: int | None) -> ModelWindow | None:
         """Return the window of a model: given, or less if an error said so; else learned, known to the caller, or looked up.
@@ -108,6 +109,21 @@ class Windows:
             "the CompactionController%s",
             f"model {name!r}" if name else "the model (no name given)",
             unknown_window_advice() if name else ", or model=...",
+        )
+
+    def warn_of_cut(self, model: str | None, tokens: int) -> None:
+        """Log that the server of a model seems to cut prompts at so many tokens, at the first time."""
+        name = model or self._model
+        if name in self._warned_of_cut:
+            return
+
+        self._warned_of_cut.add(name)
+        logger.warning(
+            "the server%s seems to cut prompts at %s tokens: set context_window=%d, or its own setting (num_ctx of Ollama). Until "
+            "then sizes are estimated, since its counts are those of cut prompts",
+            f" of model {name!r}" if name else "",
+            f"{tokens:,}",
+            tokens,
         )
 
 

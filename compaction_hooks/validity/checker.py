@@ -5,6 +5,7 @@ Neutral messages do not show, and this module does not find:
 - rules that depend on the request's parameters: some models refuse a conversation that ends with the assistant while they think
 - ids of items: Responses demands the reasoning item of a tool call that it knows by id (`testing.check_view` finds it missing)
 - limits on sizes and counts
+- whether a lone call without an id is one of OpenAI's legacy API, which has none, or lacks it
 - whether tool results and a user's text in a row are one message or two
 """
 
@@ -166,6 +167,11 @@ def is_server_result(part: Part) -> bool:
     return isinstance(part, Opaque) and part.kind.endswith(_SERVER_RESULT) and part.call_id != ""
 
 
+def is_hosts_answer(part: Part) -> bool:
+    """Return whether a part is the host's answer to an item of the model that is no tool call: an approval, or found tools."""
+    return isinstance(part, Opaque) and part.kind in _ANSWERED.values() and part.call_id != ""
+
+
 def foreign_rule(part: Opaque) -> RuleId | None:
     """Return the rule that a part breaks if it is sent to another provider than the one it came from."""
     if part.kind == "compaction":
@@ -185,6 +191,12 @@ _REPEATED: Final[Mapping[str, RuleId]] = {
 
 _SERVER_CALLS: Final = frozenset({"server_tool_use", "mcp_tool_use"})
 _SERVER_RESULT: Final = "_tool_result"
+
+_ANSWERED: Final[Mapping[str, str]] = {
+    "mcp_approval_request": "mcp_approval_response",
+    "tool_search_call": "tool_search_output",
+}
+"""Items of OpenAI Responses that the host answers, without tool calls; a search only if the client runs it."""
 
 _OF_ANTHROPIC: Final = _SERVER_CALLS | {"container_upload"}
 """Blocks of Anthropic, without the results of its server tools (https://docs.claude.com/en/api/messages)."""
@@ -224,6 +236,7 @@ class _Walk:
         """By id, the tool calls without a result so far: the index of each call's message, and its turn."""
         self._call_turns: dict[str, int] = {}
         self._server_calls: dict[str, int] = {}
+        self._asked: set[str] = set()
         self._unsigned: list[tuple[int, str]] = []
 
         self._speaker = ""
@@ -290,7 +303,7 @@ class _Walk:
             self._report("empty_answer" if message.role == "assistant" and not follower else "empty_content", index)
         for part in parts:
             if isinstance(part, ToolCall):
-                self._open_call(index, part)
+                self._open_call(index, part, is_legacy=not part.id and len(message.calls) == 1)
             elif isinstance(part, ToolResult):
                 self._close_call(index, part)
             elif isinstance(part, Opaque):
@@ -323,8 +336,12 @@ class _Walk:
             self._server_calls[part.call_id] = index
         elif is_server_result(part) and self._server_calls.pop(part.call_id, None) is None:
             self._report("orphan_server_result", index, part.call_id)
+        elif part.kind in _ANSWERED:
+            self._asked.add(part.call_id)
+        elif is_hosts_answer(part) and part.call_id not in self._asked:
+            self._report("orphan_answer", index, part.call_id)
 
-    def _open_call(self, index: int, call: ToolCall) -> None:
+    def _open_call(self, index: int, call: ToolCall, *, is_legacy: bool) -> None:
         call_id, turn = call.id, self._turn
         if self._called_at != index and self._speaker in ("assistant", "system", ""):
             self._report("call_out_of_turn", index, call_id)
@@ -337,7 +354,8 @@ class _Walk:
             self._report("twin_call" if earlier_turn == turn else "duplicate_call", index, call_id)
         self._call_turns[call_id] = turn
 
-        if self._provider and not takes_call_id(self._provider, call_id):
+        is_exempt = is_legacy and self._provider == "openai_chat"
+        if self._provider and not is_exempt and not takes_call_id(self._provider, call_id):
             self._report("call_id_form", index, call_id)
         self._open.setdefault(call_id, []).append((index, turn))
 

@@ -37,6 +37,7 @@ RuleId: TypeAlias = Literal[
     "split_results",
     "open_server_call",
     "orphan_server_result",
+    "orphan_answer",
     "late_summary",
     "part_of_anthropic",
     "part_of_responses",
@@ -233,6 +234,7 @@ RULES: Final[tuple[Rule, ...]] = (
         id="duplicate_call",
         says="two tool calls of the conversation have the same id",
         sources={
+            "openai_chat": _GITHUB + "craft-ai-agents/craft-agents-oss/issues/630",
             "openai_responses": _GITHUB + "NousResearch/hermes-agent/issues/102629",
             "anthropic": _GITHUB + "trycua/cua/issues/524",
         },
@@ -241,6 +243,7 @@ RULES: Final[tuple[Rule, ...]] = (
         id="twin_call",
         says="two tool calls of one turn have the same id",
         sources={
+            "openai_chat": _GITHUB + "openclaw/openclaw/issues/84730",
             "openai_responses": _GITHUB + "NousResearch/hermes-agent/issues/102629",
             "anthropic": _GITHUB + "anthropics/claude-code/issues/20885",
             "bedrock": _GITHUB + "double16/Cyber-AutoAgent-ng/issues/27",
@@ -250,6 +253,7 @@ RULES: Final[tuple[Rule, ...]] = (
         id="call_id_form",
         says="the id of a tool call is empty, too long or has characters that this provider does not take",
         sources={
+            "openai_chat": _GITHUB + "FerroxLabs/wayland-core/pull/50",
             "openai_responses": _GITHUB + "decolua/9router/issues/393",
             "anthropic": _GITHUB + "cline/cline/issues/8942",
             "bedrock": _GITHUB + "maximhq/bifrost/pull/6300",
@@ -302,6 +306,11 @@ RULES: Final[tuple[Rule, ...]] = (
         sources={"anthropic": _GITHUB + "anthropics/claude-code/issues/66944"},
     ),
     Rule(
+        id="orphan_answer",
+        says="an approval, or the output of a tool search by the client, answers no item before it",
+        sources={"openai_responses": _GITHUB + "openai/codex/pull/14274"},
+    ),
+    Rule(
         id="late_summary",
         says="messages come before a signed summary of the provider's own",
         sources={"anthropic": "https://platform.claude.com/docs/en/build-with-claude/compaction-on-demand"},
@@ -333,6 +342,7 @@ RULES: Final[tuple[Rule, ...]] = (
 
 _ROLE_REPEATED: Final = next(rule for rule in RULES if rule.id == "role_repeated")
 _CALL_IDS: Final[Mapping[Provider, re.Pattern[str]]] = {
+    "openai_chat": re.compile(r".+", re.DOTALL),
     "openai_responses": re.compile(r".{1,64}", re.DOTALL),
     "anthropic": re.compile(r"[a-zA-Z0-9_-]+"),
     "bedrock": re.compile(r"[a-zA-Z0-9_.:-]{1,64}"),
@@ -377,7 +387,8 @@ def rules_of(provider: Provider | None, model: str | None = None) -> frozenset[R
 
 
 _OF_SOME_MODELS: Final[Mapping[Provider | None, tuple[RuleId, ...]]] = {
-    "openai_chat": ("unsigned_call",),  # not Gemini alone is called by chat messages
+    # Not Gemini alone is called by chat messages; OpenAI itself takes an id again in a later turn, DeepSeek and Moonshot do not.
+    "openai_chat": ("unsigned_call", "duplicate_call"),
     "bedrock": ("unsigned_reasoning",),  # Nova and MiniMax sign nothing
 }
 """The rules of a provider that hold for a known model only."""

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 from compaction_hooks.history import History
 from compaction_hooks.history.digests import message_digest, text_digest
-from compaction_hooks.history.history import is_only_reasoning
-from compaction_hooks.messages import M, Message, NativeSummary
+from compaction_hooks.history.history import answered_ids, call_ids, is_only_reasoning
+from compaction_hooks.messages import M, Message, NativeSummary, Opaque
 from compaction_hooks.native import Issuer, NativeItems
 from compaction_hooks.reasoning import find_family
 from compaction_hooks.tokens.windows import same_model
@@ -169,7 +169,7 @@ def pin_pieces(history: History[M], pins: Iterable[Pin], cut: int) -> list[int]:
     pieces: set[int] = set()
     for pin in pins:
         within = _find_run_pieces(history, pin.run)
-        matches = [i for i in within if i < cut and pin.digest == message_digest(history.piece(i).message)]
+        matches = [i for i in within if i < cut and message_digest(history.piece(i).message) in pin.digests]
         pieces.update(i for match in matches[-1:] for i in whole_step(history, match) if i < cut)
     return sorted(pieces)
 
@@ -195,14 +195,15 @@ def whole_step(history: History[M], index: int) -> set[int]:
 
 
 def _partners(history: History[M], index: int) -> Iterator[int]:
-    """Yield the pieces that hold the calls this piece answers, and the results of the calls it makes; the nearest of each id.
+    """Yield the pieces that hold the calls this piece answers, and the answers to the calls it makes; the nearest of each id.
 
     And the other items of an answer with an item of reasoning: OpenAI refuses these apart.
     """
     message = history.piece(index).message
+    yield from _search_before(history, index)
     yield from _answer_items(history, index)
-    yield from _nearest(history, _result_ids(message), reversed(range(index)), _call_ids)
-    yield from _nearest(history, _call_ids(message), range(index + 1, history.piece_count), _result_ids)
+    yield from _nearest(history, answered_ids(message), reversed(range(index)), call_ids)
+    yield from _nearest(history, call_ids(message), range(index + 1, history.piece_count), answered_ids)
 
 
 def _nearest(
@@ -217,14 +218,6 @@ def _nearest(
                 return
 
 
-def _call_ids(message: Message) -> set[str]:
-    return {call.id for call in message.calls}
-
-
-def _result_ids(message: Message) -> set[str]:
-    return {result.call_id for result in message.results}
-
-
 def _answer_items(history: History[M], index: int) -> list[int]:
     run = history.run_of(index)
     if run >= history.runs_before_list and history.run_side(run) != "assistant":
@@ -232,6 +225,15 @@ def _answer_items(history: History[M], index: int) -> list[int]:
 
     items = [item for item in _find_run_pieces(history, run) if history.piece(item).message.role == "assistant"]
     return items if any(is_only_reasoning(history.piece(item).message) for item in items) else []
+
+
+def _search_before(history: History[M], index: int) -> Iterator[int]:
+    """Yield the piece with the search that found the tools in this one: what OpenAI searches itself has no id."""
+    for piece, kind in ((index, "tool_search_output"), (index - 1, "tool_search_call")):
+        parts = history.piece(piece).message.parts if piece >= 0 else ()
+        if not any(isinstance(part, Opaque) and part.kind == kind for part in parts):
+            return
+    yield index - 1
 
 
 # -- the provider's own summaries of a list, and who made those that only their issuer can read

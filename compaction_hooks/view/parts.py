@@ -34,7 +34,7 @@ OF_TOOLS: Final[tuple[PartKind, ...]] = ("result", "arguments")
 TEXTS: Final[tuple[PartKind, ...]] = ("text",)
 MEDIA: Final[tuple[PartKind, ...]] = ("media",)
 OF_A_REQUEST: Final[tuple[PartKind, ...]] = (*TEXTS, *MEDIA)
-"""The kinds of parts that the current request may have; the view always shows them in full."""
+"""The kinds of parts that the current request may have; the view always shows its newest message in full."""
 ALL_KINDS: Final[tuple[PartKind, ...]] = (*OF_TOOLS, *OF_A_REQUEST)
 
 
@@ -316,10 +316,12 @@ def rewrite_parts(
     format: Format[M],
     estimate: Callable[[Message], int],
     earlier: Mapping[int, Rewritten[M]],
+    pinned: Collection[int] = (),
 ) -> dict[int, Rewritten[M]]:
     """Return the messages after the cut that have one of the wanted reductions, by index of the host message.
 
     Args:
+        pinned: The pieces before the cut that stay: their texts and media may be shown smaller too.
         estimate: Size of one neutral message in tokens, before calibration.
         earlier: The rewritten messages of another view of this history, or of one that it grew from; they are reused if they have
             the same reductions. Not requests, which may be shown in full now.
@@ -332,7 +334,7 @@ def rewrite_parts(
     }
 
     reused = by_name(item for message in rewritten.values() for item in message.reductions)
-    for host, new in _new_texts(history, wanted, cut, wanted.keys() - reused.keys()).items():
+    for host, new in _new_texts(history, wanted, cut, wanted.keys() - reused.keys(), pinned).items():
         message = format.rewrite(history.host(host), {address: text for address, (text, _) in new.items()})
         read = tuple(format.read(message))
         pieces = [history.piece(index) for index in history.host_pieces(host)]
@@ -343,7 +345,11 @@ def rewrite_parts(
 
 
 def _new_texts(
-    history: History[M], wanted: Mapping[PartName, Reduction], cut: int, names: Collection[PartName]
+    history: History[M],
+    wanted: Mapping[PartName, Reduction],
+    cut: int,
+    names: Collection[PartName],
+    pinned: Collection[int],
 ) -> dict[int, dict[PartAddress, tuple[str, Reduction]]]:
     """Return the new texts by host message and address; none for a part whose content is not the one that was reduced.
 
@@ -353,8 +359,9 @@ def _new_texts(
     for part in list_parts(history, {run for _, run, _ in names}):
         reduction = wanted.get(part.name)
         # After a rewind the current request may be one that was shortened while a later one was current.
-        is_request = part.piece == history.request and part.kind in OF_A_REQUEST
-        if reduction is None or part.piece < cut or is_request:
+        is_of_request = part.kind in OF_A_REQUEST
+        is_shown = part.piece >= cut or (is_of_request and part.piece in pinned)
+        if reduction is None or not is_shown or (is_of_request and part.piece == history.request):
             continue
 
         piece = history.piece(part.piece)
@@ -379,7 +386,7 @@ def shorten_large_results(
     """Return the reductions of all results above `most_tokens`, by estimate before calibration, to about that size.
 
     They depend on these results and their tools alone, and are made for the first view that shows them: no later view shows them
-    otherwise. Results of tools whose rule is "never", and pinned ones, stay whole.
+    otherwise. Results of tools whose rule is "never", pinned ones, and those that made tools known to the model, stay whole.
 
     Args:
         first_piece: The first piece to look at.
@@ -390,6 +397,7 @@ def shorten_large_results(
         part
         for part in list_parts(history, runs, RESULTS, has_recall=has_recall)
         if part.piece >= first_piece and part.ordinal >= 0 and rules.get(part.tool) != "never"
+        if not (isinstance(part.content, ToolResult) and part.content.finds)
     )
 
     made = [

@@ -19,7 +19,7 @@ from compaction_hooks.reasoning import binds_reasoning
 from compaction_hooks.validity import needs_merging
 from compaction_hooks.view.head import Head, NativeStart, find_head, find_start, native_of, pin_pieces
 from compaction_hooks.view.parts import OF_A_REQUEST, Reduction, Rewritten, by_name, rewrite_parts
-from compaction_hooks.view.reasoning import NOT_STALE, StaleReasoning, stale_runs_of
+from compaction_hooks.view.reasoning import ALL_READ, NOT_STALE, StaleReasoning, UnreadReasoning, stale_runs_of
 from compaction_hooks.view.record import CompactionRecord, Pin, StaleRuns, collect_own_texts
 from compaction_hooks.view.texts import SUMMARY_MARKER
 
@@ -67,6 +67,7 @@ class Projection(NamedTuple, Generic[M]):
         is_settled: Whether the list holds all reduced parts and all stale reasoning; not if it was cut off before them, and may
             grow again.
         stale: The runs whose reasoning the view leaves out.
+        unread: The reasoning that the view shows and the provider ignores.
         moved_mark: The cache mark that the summary has from a message it covers, or None.
         native: The prefix with native items in place of the summary, or None. `prefix` has the summary, `prefix_tokens` the items.
         start: The provider's own summary in the list, or None.
@@ -84,6 +85,7 @@ class Projection(NamedTuple, Generic[M]):
     rewritten: Mapping[int, Rewritten[M]] = MappingProxyType({})
     is_settled: bool = True
     stale: StaleRuns = NOT_STALE
+    unread: UnreadReasoning = ALL_READ
     moved_mark: MovedMark[M] | None = None
     native: Sequence[M] | None = None
     start: NativeStart | None = None
@@ -155,6 +157,8 @@ class _Builder(Generic[M]):
         self,
         head: Head,
         native: Sequence[int],
+        pinned: tuple[int, ...],
+        rewritten: Mapping[int, Rewritten[M]],
         estimate: Callable[[Message], int],
         earlier: Projection[M] | None,
     ) -> tuple[int, ...]:
@@ -162,12 +166,11 @@ class _Builder(Generic[M]):
 
         Args:
             native: The pieces of a summary of the provider's own, which the view begins with.
+            pinned: The pieces of pins.
+            rewritten: By index, the host messages that are shown smaller.
             earlier: Another view of this history, or of one that it grew from.
         """
         history, cut = self.history, head.cut
-        # After a rewind the current request may lie before the cut.
-        requests = {index for index in (history.request,) if index is not None and index < cut}
-        pinned = tuple(sorted({*pin_pieces(history, head.pins, cut), *requests} - {*native}))
         systems = history.systems(cut)
 
         # OpenAI and xAI take nothing before a sealed summary; Anthropic's system prompt is no message.
@@ -184,7 +187,7 @@ class _Builder(Generic[M]):
                 self.tokens += sum(map(estimate, self.format.read(summary)))
             self.messages.append(summary if self.moved_mark is None else self.moved_mark.marked)
 
-        self.add(pinned)
+        self.add(pinned, rewritten)
         return (*native, *pinned)
 
     def _add_native(self, native: NativeItems, estimate: Callable[[Message], int]) -> None:
@@ -253,6 +256,7 @@ def apply_record(
     issuer: Issuer | None = None,
     start: NativeStart | None = None,
     large: Iterable[Reduction] = (),
+    unread: UnreadReasoning = ALL_READ,
 ) -> Projection[M]:
     """Apply a record that is true of this history; None is the host's own list.
 
@@ -263,6 +267,7 @@ def apply_record(
         issuer: The API and the model whose native items are shown; the format can write them.
         start: The provider's own summary in the list at which the view begins, if it is newer than the record's; None without one.
         large: Reductions of results that are too large for any view, made of this history; those of the record take precedence.
+        unread: The reasoning that the provider ignores behind the record's summary.
     """
     large, reductions = tuple(large), record.reductions if record else ()
     if record is None and stale_runs == NOT_STALE and start is None and not large:
@@ -273,11 +278,13 @@ def apply_record(
     builder = _Builder(history, format, stale)
     head, native = find_head(history, record, issuer, start)
     cut = head.cut
-    pinned = builder.add_head(head, native, estimate, earlier) if cut or head.rendered else ()
+    pins = _find_pinned(history, head, native)
 
     wanted = by_name((*large, *reductions))
     reusable = earlier.rewritten if earlier and earlier.is_settled else dict[int, Rewritten[M]]()
-    rewritten = rewrite_parts(history, wanted, cut, format, estimate, reusable)
+    rewritten = rewrite_parts(history, wanted, cut, format, estimate, reusable, pins)
+    has_head = bool(cut or head.rendered)
+    pinned = builder.add_head(head, native, pins, rewritten, estimate, earlier) if has_head else ()
 
     first = history.host_of(cut)
     is_partial = cut < history.piece_count and history.first_piece(first) != cut
@@ -292,6 +299,8 @@ def apply_record(
     tokens = builder.tokens - saved.total()
     if start is not None and start.is_sent and start.is_newer(history, record) and not native:
         tokens = _tokens_from(history, start, tail_start, saved)
+    elif head.rendered:
+        tokens -= unread.weigh(history, (*pinned, *range(cut, history.piece_count)), estimate)
     return Projection(
         builder.messages,
         tail_start,
@@ -304,10 +313,17 @@ def apply_record(
         rewritten,
         is_settled,
         stale_runs,
+        unread,
         builder.moved_mark,
         builder.native_prefix,
         start,
     )
+
+
+def _find_pinned(history: History[M], head: Head, native: Sequence[int]) -> tuple[int, ...]:
+    """Return the pieces of pins; after a rewind the current request may lie before the cut."""
+    requests = {index for index in (history.request,) if index is not None and index < head.cut}
+    return tuple(sorted({*pin_pieces(history, head.pins, head.cut), *requests} - {*native}))
 
 
 def _find_unpinned_request(

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final, Generic, NamedTuple
 
-from compaction_hooks.history import History
+from compaction_hooks.history import History, Piece
+from compaction_hooks.history.history import call_ids
 from compaction_hooks.messages import (
     Format,
     M,
     Message,
     NativeSummary,
     Part,
+    Provider,
     is_blank,
 )
-from compaction_hooks.reasoning import find_family, has_reasoning, is_reasoning
+from compaction_hooks.reasoning import find_earlier, find_family, has_reasoning, is_reasoning
 from compaction_hooks.view.record import CompactionRecord, StaleRuns
 
 NOT_STALE: Final = StaleRuns()
@@ -56,6 +59,64 @@ def spare_open_turn(stale: StaleRuns, history: History[Any], model: str | None) 
     if not needs_open_turn(model) or history.request is None:
         return stale
     return stale._replace(end=min(stale.end, history.run_of(history.request)))
+
+
+class UnreadReasoning(NamedTuple):
+    """The reasoning of kept messages that weighs nothing in a view: the provider leaves it out of the context itself.
+
+    Attributes:
+        end: Reasoning before this run is unread.
+        with_calls: Whether that of messages with tool calls is too.
+    """
+
+    end: int = 0
+    with_calls: bool = True
+
+    def weigh(self, history: History[Any], pieces: Iterable[int], estimate: Callable[[Message], int]) -> int:
+        """Return the tokens of these pieces that are unread, by estimate before calibration."""
+        if not self.end:
+            return 0
+        stop = history.run_start(max(self.end, history.runs_before_list))
+        held = (history.piece(index) for index in pieces if index < stop)
+        return sum(_weigh_reasoning(one, estimate) for one in held if self.with_calls or not one.message.calls)
+
+
+ALL_READ: Final = UnreadReasoning()
+
+
+_USUAL_MODELS: Final[Mapping[str | None, str]] = {"openai_responses": "gpt-"}
+"""By provider, the beginning of its models' names, for a call that names no model."""
+
+
+def find_unread(history: History[Any], run_count: int, model: str | None, provider: Provider | None) -> UnreadReasoning:
+    """Return the reasoning that a provider leaves out behind a compaction, made when the list had so many runs.
+
+    It does so in earlier turns: the turn under way is none, unless its answer is the newest message.
+    """
+    earlier = find_earlier(model or _USUAL_MODELS.get(provider))
+    if earlier == "read" or run_count <= history.runs_before_list:
+        return ALL_READ
+
+    first, end = history.run_start(run_count - 1), history.run_start(run_count)
+    newest = [piece.message for piece in history.pieces(first, end)]
+    is_answered = newest[-1].role == "assistant" and not any(map(call_ids, newest))
+    request = history.request_before(end)
+    if is_answered or request is None:
+        return UnreadReasoning(run_count if is_answered else 0, earlier == "ignored")
+    return UnreadReasoning(max(history.run_of(request), 0), earlier == "ignored")
+
+
+def _weigh_reasoning(piece: Piece, estimate: Callable[[Message], int]) -> int:
+    return _tokens_without(piece, is_reasoning, estimate) if has_reasoning(piece.message) else 0
+
+
+def _tokens_without(piece: Piece, is_gone: Callable[[Part], bool], estimate: Callable[[Message], int]) -> int:
+    """Return the tokens that a piece saves without some of its parts."""
+    left = tuple(part for part in piece.message.parts if not is_gone(part))
+    if len(left) == len(piece.message.parts):
+        return 0
+    is_empty = all(map(is_blank, left))
+    return piece.tokens - (0 if is_empty else estimate(replace(piece.message, parts=left)))
 
 
 class StaleReasoning(NamedTuple, Generic[M]):
@@ -134,9 +195,5 @@ class StaleReasoning(NamedTuple, Generic[M]):
 
     def _tokens_saved(self, index: int, *, is_stale: bool) -> int:
         """Return the tokens that a piece saves without these parts."""
-        piece = self.history.piece(index)
-        left = tuple(part for part in piece.message.parts if not self._is_gone(index, part, is_stale=is_stale))
-        if len(left) == len(piece.message.parts):
-            return 0
-        is_empty = all(map(is_blank, left))
-        return piece.tokens - (0 if is_empty else self.estimate(replace(piece.message, parts=left)))
+        is_gone = partial(self._is_gone, index, is_stale=is_stale)
+        return _tokens_without(self.history.piece(index), is_gone, self.estimate)

@@ -41,17 +41,24 @@ def other_view(name: str) -> str:
 
 
 class Pin(NamedTuple):
-    """A message from before the cut that the view still shows word for word.
+    """A message from before the cut that the view still shows.
 
     Attributes:
         run: The run it is in; `UNKNOWN_RUN` if the host pinned a message that was not in the list.
         digest: The digest of its content (`history.message_digest`).
-        is_users: Whether the host pinned it for good; otherwise it was the current request.
+        is_users: Whether the host pinned it for good; otherwise it was of the current request, or found tools.
+        shown_digest: The digest of the shortened message in the view; "" if it is shown word for word.
     """
 
     run: int
     digest: str
     is_users: bool = False
+    shown_digest: str = ""
+
+    @property
+    def digests(self) -> tuple[str, ...]:
+        """The digests of the message in a list of the host's, and in one that the view was stored as."""
+        return (self.digest, self.shown_digest) if self.shown_digest else (self.digest,)
 
 
 class StaleRuns(NamedTuple):
@@ -102,7 +109,7 @@ class CompactionRecord(Value):
         compaction_count: Compactions in the chain of parents, this one included.
         last_compacted_at: UTC, ISO 8601, as in "2026-02-10T21:30:00Z".
         pins: Messages before the cut that stay.
-        reductions: Parts after the cut that are shown smaller, and media that are left out.
+        reductions: Parts after the cut, and of pins, that are shown smaller, and media that are left out.
         base: The earlier summary at the head of the list that the record was made from; None for a whole list.
         read_files, modified_files: Paths, in the order they were last touched; cumulative.
         digest: The actions in the covered messages, as plain JSON (`files.digest`).
@@ -181,7 +188,9 @@ class CompactionRecord(Value):
     @property
     def origin(self) -> Origin:
         """The beginning of the digest chain of a list that starts with this record's summary."""
-        return Origin(self.covered_runs, self.covered_digest, tuple(pin.digest for pin in self.pins))
+        return Origin(
+            self.covered_runs, self.covered_digest, tuple(pin.shown_digest or pin.digest for pin in self.pins)
+        )
 
     def to_dict(self) -> dict[str, object]:
         """Return plain JSON, unknown fields included."""
@@ -234,7 +243,9 @@ class CompactionRecord(Value):
 
 
 _NAMES = [each.name for each in dataclasses.fields(CompactionRecord) if each.name != "extra"]
-_RARE_FIELDS = frozenset({"takes_back", "stale_runs", "binding_models", "handle", "source", "native", "is_estimate"})
+_RARE_FIELDS = frozenset(
+    {"takes_back", "stale_runs", "binding_models", "handle", "source", "native", "is_estimate", "shown_digest"}
+)
 """Fields that are left out if they are empty."""
 _KNOWN_FIELDS = frozenset((*_NAMES, "version"))
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import compress
 from typing import Generic, NamedTuple
 
 from compaction_hooks.foreign import are_equal
 from compaction_hooks.history import History
 from compaction_hooks.history.digests import message_digest
-from compaction_hooks.messages import Format, M, Message, Text
+from compaction_hooks.messages import Format, M, Message, Opaque, Text, ToolResult
 from compaction_hooks.native import Issuer
 from compaction_hooks.tokens.budget import Budget
 from compaction_hooks.tokens.estimator import TokenEstimator
@@ -17,8 +18,9 @@ from compaction_hooks.tokens.windows import Prices, find_prices
 from compaction_hooks.view.head import NativeStart, native_of, whole_step
 from compaction_hooks.view.parts import Reduction
 from compaction_hooks.view.projection import Projection
-from compaction_hooks.view.reasoning import NOT_STALE
+from compaction_hooks.view.reasoning import ALL_READ, NOT_STALE, UnreadReasoning, find_unread, spare_open_turn
 from compaction_hooks.view.record import CompactionRecord, StaleRuns
+from compaction_hooks.view.texts import parse_summary
 
 
 class ViewKey(NamedTuple):
@@ -57,6 +59,10 @@ class ViewKey(NamedTuple):
         )
 
 
+SEARCHES_RATIO = 0.25
+"""The most of the room under the threshold that searches take which found tools, from before a cut."""
+
+
 class Snapshot(NamedTuple, Generic[M]):
     """One conversation at one moment: its history, the active record, the view and its size.
 
@@ -80,6 +86,7 @@ class Snapshot(NamedTuple, Generic[M]):
         has_recall: Whether the model has the recall tool, so that markers name handles.
         issuer: The API and the model whose native items the view may have; None: no items.
         merges_user_messages: Whether user messages in a row are sent as one.
+        may_be_shortened: Whether the request lets the server shorten it, so that its count may be less than the view.
         frozen: The list of the call and a copy of it, if the snapshot outlasts a wait; else None.
     """
 
@@ -104,6 +111,7 @@ class Snapshot(NamedTuple, Generic[M]):
     has_recall: bool
     issuer: Issuer | None
     merges_user_messages: bool
+    may_be_shortened: bool = False
     frozen: tuple[list[M], list[M]] | None = None
 
     def freeze(self, given: list[M]) -> Snapshot[M]:
@@ -239,19 +247,81 @@ class Snapshot(NamedTuple, Generic[M]):
         history.log.pinned = max(first, history.piece_count), places
         return places
 
-    def pinned_pieces(self, start: int) -> list[int]:
-        """Return the pieces before `start` that stay: the current request, and pinned messages with their calls and results."""
-        steps = (whole_step(self.history, index) for index in self.user_pinned_pieces() if index < start)
-        chosen = {self.history.request}.union(*steps)
+    @property
+    def older_requests(self) -> list[int]:
+        """The pieces of the current request before its newest one; a summary at the head of the list is none."""
+        read = (self.history.piece(index).message for index in self.history.requests[:-1])
+        is_own = [not message.is_summary and parse_summary(message.text) is None for message in read]
+        return [*compress(self.history.requests, is_own)]
+
+    def pinned_pieces(self, start: int, requests: Iterable[int] = ()) -> list[int]:
+        """Return the pieces before `start` that stay, with their calls and results: the current request, messages that the host
+        pinned, and searches that found tools.
+
+        Args:
+            requests: The older pieces of the request that stay whole.
+        """
+        chosen = {self.history.request, *requests} | self.user_steps(start) | self._find_searches(start)
         return sorted(i for i in chosen if i is not None and i < start)
 
-    def tokens_above(self, start: int) -> int:
-        """Return the tokens of the system messages, pins and the provider's sealed summary that stay from before piece `start`."""
+    def user_steps(self, start: int) -> set[int]:
+        """Return the pieces before `start` that the host pinned, with their calls and results."""
+        return {i for pin in self.user_pinned_pieces() if pin < start for i in whole_step(self.history, pin)}
+
+    def _find_searches(self, start: int) -> set[int]:
+        """Return the pieces before `start` without which the provider hides tools that the model has found: of each tool the last.
+
+        Only as many of the newest as have room: the model can search again.
+        """
+        history, known, chosen = self.history, set[str](), set[int]()
+        room = self.room(self.budget.trigger) * SEARCHES_RATIO if self.budget else math.inf
+        for index in reversed(history.finders()):
+            parts = history.piece(index).message.parts
+            found = {name for part in parts if isinstance(part, ToolResult | Opaque) for name in part.finds}
+            step = whole_step(history, index) if index < start and not found <= known else set[int]()
+            room -= sum(history.piece(i).tokens for i in step)
+            if room < 0:
+                break
+            chosen |= step
+            known |= found
+        return chosen
+
+    def tokens_above(self, start: int, requests: Iterable[int] = ()) -> int:
+        """Return the tokens of the system messages, pins and the provider's sealed summary that stay from before piece `start`.
+
+        Args:
+            requests: As in `pinned_pieces`.
+        """
         history, native = self.history, self.key.start
-        pieces = [*history.systems(start), *self.pinned_pieces(start)]
+        pieces = [*history.systems(start), *self.pinned_pieces(start, requests)]
         if native is not None and native.is_sent and native_of(history.piece(native.piece).message).sealed:
             pieces.append(native.piece)
         return sum(history.piece(i).tokens for i in pieces if i < start)
+
+    @property
+    def unread(self) -> UnreadReasoning:
+        """The reasoning that a compaction made now leaves in the view, and the provider ignores there."""
+        if self.binds_reasoning:
+            return ALL_READ
+        return find_unread(self.history, self.history.run_count, self.model, self.format.provider)
+
+    def kept_tokens(self) -> Callable[[int], int]:
+        """Return a function that sizes the messages from a piece on, as they would be behind a new summary, before calibration.
+
+        Without reasoning that the view leaves out or the provider ignores there. Each piece is read once.
+        """
+        history, estimate = self.history, self.estimator.estimate_message_tokens
+        stale = StaleRuns(0, history.run_count if self.binds_reasoning else 0)
+        weightless = UnreadReasoning(spare_open_turn(stale, history, self.model).end) if stale.end else self.unread
+        ignored = [0]  # from the piece after the last on, and from each one before
+
+        def tokens(start: int) -> int:
+            while len(ignored) <= history.piece_count - start:
+                piece = history.piece_count - len(ignored)
+                ignored.append(ignored[-1] + weightless.weigh(history, (piece,), estimate))
+            return history.tokens(start) - ignored[history.piece_count - start]
+
+        return tokens
 
     def neutral_view(self, projection: Projection[M]) -> list[Message]:
         """Return the neutral messages of a view; those of the host's objects, and their shorter copies, are not read again."""

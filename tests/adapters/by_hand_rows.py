@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from compaction_adapters.kit import Flow, Twin, run, run_async
 
 from compaction_hooks.events import CompactionEvent, CompactionFinished
-from compaction_hooks.stores import SQLiteStore
+from compaction_hooks.stores import SQLiteStore, is_tombstone
 from tests.provider import Side
 
 ID = "thread"
@@ -32,8 +32,10 @@ class Process(NamedTuple):
     place: tuple[Any, ...]
 
     def do(self, name: str, *before: Any, after: tuple[Any, ...] = (), **options: Any) -> Twin:
-        forms = (getattr(self.adapter, f"{name}_sync"), getattr(self.adapter, name))
-        return Twin(*forms, *before, *self.place, *after, **options)
+        return self.call(name, *before, *self.place, *after, **options)
+
+    def call(self, name: str, *arguments: Any, **options: Any) -> Twin:
+        return Twin(getattr(self.adapter, f"{name}_sync"), getattr(self.adapter, name), *arguments, **options)
 
 
 NewProcess = Callable[..., Process]
@@ -47,7 +49,7 @@ async def check_rows(
     message: Any,
     around_sync: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext,
 ) -> None:
-    """Compact, pin, load, undo and forget, by processes of their own.
+    """Compact, pin, load, undo and forget, by processes of their own; the last forgets all conversations with a prefix, too.
 
     Args:
         message: One of the conversation, for the pin.
@@ -70,28 +72,36 @@ def _rows(path: Path, side: Side, new_process: NewProcess, message: Any) -> Flow
     def process() -> Iterator[tuple[Process, Callable[[], int]]]:
         with SQLiteStore(path) as store:
             made = new_process(store=store, on_event=events.append)
-            yield made, lambda: len(store.load(ID))
+            yield made, lambda: sum(not is_tombstone(text) for text in store.load(ID))
 
     with process() as (first, count_rows):
         yield first.run
-        is_graph = not first.messages()
-        before = () if is_graph else (first.messages(),)
+        is_graph, whole = not first.messages(), first.messages()
+        before = () if is_graph else (whole,)
         yield first.do("compact", *before)
         assert side.requests[-1].is_summary  # by the model of the last call
-        assert [event.reason for event in events if isinstance(event, CompactionFinished)] == ["manual"]
+        (finished,) = [event for event in events if isinstance(event, CompactionFinished)]
+        assert finished.reason == "manual"
         assert count_rows() == 1
     with process() as (second, count_rows):
+        state = (yield second.do("load") if is_graph else second.do("load", messages=whole)).state()
+        assert 0 < state.context_tokens < finished.tokens_before
+        assert state.compaction_count == 1
         yield second.do("pin", after=(message,)) if is_graph else second.do("pin", message)
         assert count_rows() == 2
         assert (yield second.do("undo")).reason == "manual"
         session = yield second.do("load")
         assert session.history() == []
-        assert count_rows() >= 2
+        assert count_rows() == 1  # the pin
     with process() as (third, count_rows):
         yield third.do("forget")
         assert count_rows() == 0
         session = yield third.do("load")
         assert session.export_records() == []
+        third.adapter.controller.session(ID).pin(message)
+        assert count_rows() == 1
+        assert (yield third.call("forget_prefix", ID[:-1])) == [ID]
+        assert count_rows() == 0
 
 
 def awaited(function: Callable[[], Awaitable[object]]) -> Twin:

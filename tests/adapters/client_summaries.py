@@ -7,6 +7,7 @@ import pytest
 
 from compaction_hooks import CompactionController, CompactionFailed, CompactionResult, Summarizer
 from compaction_hooks.runtime.guarded_call import helper_loop
+from compaction_hooks.testing import Call
 from tests.adapters.stage import SECRET
 from tests.conversations import talk
 from tests.provider import Answer, Rejection, Side
@@ -72,6 +73,7 @@ FAILURES = [
     (Answer(f"## Goal\n- {SECRET}", stop="length"), "cut off"),
     (Answer("I cannot help with that.", stop="refusal"), "withheld (finish reason refusal)"),
     (Answer(""), "empty"),
+    (Answer(f"## Goal\n- {SECRET}", (Call("read_file", {"path": "a.py"}),), stop="stop"), "called a tool"),
     (Rejection(500, {"error": {"type": "api_error", "message": "The server had an error"}}), "InternalServerError"),
 ]
 

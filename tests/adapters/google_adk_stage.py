@@ -146,4 +146,4 @@ def agent(model: BaseLlm | str, tools: Sequence[Any] = (), name: str = AGENT, **
 
 def id_of(name: str = AGENT, session_id: str = SESSION, branch: str | None = None) -> str:
     """Return the id of an agent's conversation."""
-    return "/".join(filter(None, (APP, USER, session_id, name, branch)))
+    return "%/".join(filter(None, (APP, USER, session_id, name, branch)))

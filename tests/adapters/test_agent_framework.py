@@ -21,7 +21,7 @@ from pydantic import BaseModel
 
 from compaction_hooks import CompactionSettings, CompactionSkipped, ConfigurationError, ContextOverflowError, Usage
 from compaction_hooks.events import CompactionEvent, CompactionFinished
-from tests.adapters import server_compaction
+from tests.adapters import server_compaction, summary_answers
 from tests.adapters.agent_framework_stage import (
     APIS,
     HAS_ANTHROPIC,
@@ -203,7 +203,7 @@ async def test_sub_agents_have_conversations_of_their_own(stage: Stage) -> None:
         assert [len(request.messages) for request in led] == [2, 4, 6, 8]
     finished = {event.session_id for event in events if isinstance(event, CompactionFinished)}
     assert len(finished) == 2
-    assert [name.partition("/")[0] == "outer-True" and "/" in name for name in sorted(finished)].count(True) == 1
+    assert [name.partition("%/")[0] == "outer-True" and "%/" in name for name in sorted(finished)].count(True) == 1
     assert not finished & {"outer-True", "outer-False"}
 
 
@@ -379,6 +379,11 @@ async def test_a_summarizer_of_another_client(stage: Stage) -> None:
     assert [request.is_summary for request in model.requests] == [False]
 
 
+@pytest.mark.parametrize("api", APIS)
+async def test_an_answer_that_is_no_summary_is_refused_and_reasoning_has_room(stage: Stage, api: str) -> None:
+    await summary_answers.check(stage.side(window=200_000), summarizer(stage.client(api)))
+
+
 def test_bad_arguments_are_named() -> None:
     with pytest.raises(ConfigurationError, match="str is no chat client of Agent Framework"):
         summarizer("gpt-5")
@@ -423,10 +428,10 @@ async def test_a_first_run_that_failed_leaves_its_id_to_the_next_one(stage: Stag
         await agent.run(spoken(9), session=session)
     await agent.run("Begin anew.", session=session)
     assert (await middleware.compact(stored(session), "thread-1")).messages
-    assert repr(middleware._sessions.controller).endswith("1 session)")
+    assert repr(middleware.controller).endswith("1 session)")
     assert side.requests[-1].status == 200
     await middleware.forget("thread-1")
-    assert repr(middleware._sessions.controller).endswith("0 sessions)")
+    assert repr(middleware.controller).endswith("0 sessions)")
 
 
 def test_answers_to_requests_for_approval_are_no_results() -> None:

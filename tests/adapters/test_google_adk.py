@@ -17,6 +17,7 @@ from google.adk.models.google_llm import Gemini
 from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
 from google.adk.plugins.base_plugin import BasePlugin
+from google.adk.sessions import Session
 from google.adk.tools.agent_tool import AgentTool
 from google.adk.tools.function_tool import FunctionTool
 from google.adk.tools.long_running_tool import LongRunningFunctionTool
@@ -131,7 +132,7 @@ async def test_an_agent_of_a_workflow_has_a_conversation_for_each_task(stage: St
     plugin = CompactionPlugin(context_window=WINDOW, on_event=events.append)
     async for _ in Hosted(Workflow(name="all", edges=[("START", lead)]), plugin).events("Go."):
         pass
-    assert set(compacted_ids(events)) == {f"{id_of('worker')}/all@1/lead@1/worker@{number}" for number in (1, 2)}
+    assert set(compacted_ids(events)) == {f"{id_of('worker')}%/%/all@1/lead@1/worker@{number}" for number in (1, 2)}
 
 
 async def test_the_limit_that_adks_claude_sends_is_kept_free(stage: Stage) -> None:
@@ -168,8 +169,16 @@ async def test_an_agent_as_a_tool_has_a_session_for_each_call(stage: Stage) -> N
     assert await Hosted(agent(stage.gemini(), [AgentTool(inner)]), plugin).say("Go.") == "The inner one has read."
     assert side.rejections == []
     (inner_id,) = set(compacted_ids(events))
-    assert inner_id.startswith(f"{APP}/{USER}/")
-    assert inner_id.endswith("/inner")
+    assert inner_id.startswith(f"{APP}%/{USER}%/")
+    assert inner_id.endswith("%/inner")
+
+
+def test_what_names_a_conversation_is_told_apart() -> None:
+    sessions = [Session(id=id, app_name=APP, user_id=user) for user, id in (("ada", "work/1"), ("ada/work", "1"))]
+    ids = [CompactionPlugin.conversation_id(session, "porter", *more) for session in sessions for more in ((), ("b",))]
+    ids.append(CompactionPlugin.conversation_id(sessions[0], "porter", None, "b"))
+    assert len({*ids}) == 5
+    assert [id for id in ids if id.startswith(f"{APP}%/ada%/")] == [*ids[:2], ids[4]]
 
 
 # -- compaction that others do

@@ -71,6 +71,20 @@ async def test_a_rejected_request_is_compacted_and_sent_once_more(stage: Stage, 
     assert kinds_of(side.requests).count(True) == 1
 
 
+def test_a_system_prompt_that_a_model_node_puts_into_the_list_of_its_view_is_sent(stage: Stage) -> None:
+    side, node = stage.side(), node_of()
+    model = node.wrap(stage.openai())
+
+    def answer(state: MessagesState) -> dict[str, Any]:
+        view = node.view(state)
+        view.insert(0, BRIEF)
+        return {"messages": [model.invoke(view)]}
+
+    chat_graph(node, RunnableLambda(answer), model_input=MessagesState).invoke({"messages": asked()})
+    assert [request.system for request in side.model_requests] == ["Be brief."]
+    assert len(side.model_requests[0].messages) < len(asked())
+
+
 @pytest.mark.parametrize("how", ["invoke", "astream"])
 async def test_a_second_rejection_is_an_error_of_this_package_and_of_langchain(stage: Stage, how: str) -> None:
     side = stage.side()

@@ -186,7 +186,7 @@ async def test_conversations_of_two_api_keys_are_kept_apart() -> None:
     for key in ("one", "two", None):
         data = await receive(callback, key, messages=task(60), metadata={"session_id": "s"})
         assert len(data["messages"]) < len(task(60))
-    assert events.sessions == {"one:s", "two:s", "s"}
+    assert events.sessions == {"one%/s", "two%/s", "s"}
 
 
 async def test_the_id_of_another_call_opens_nothing() -> None:

@@ -32,7 +32,7 @@ from compaction_hooks import CompactionController, CompactionSettings, ContextOv
 from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.events import CompactionEvent, CompactionFinished
 from compaction_hooks.formats import OpenAIChatFormat, OpenAIResponsesFormat
-from tests.adapters import server_compaction
+from tests.adapters import server_compaction, summary_answers
 from tests.adapters.openai_agents_stage import Stage
 from tests.adapters.same_chain import chain
 from tests.adapters.stage import SECRET, WINDOW, CountingSummarizer
@@ -112,7 +112,7 @@ async def test_an_agent_as_a_tool_has_a_conversation_of_its_own(stage: Stage) ->
     await inner_stage.close()
     assert run.final_output == "Done."
     assert len(compacted(events)) == 2
-    assert all(name.startswith("thread/") for name in compacted(events))
+    assert all(name.startswith("thread%/%/") for name in compacted(events))
     assert SECRET not in str([request.messages for request in side.model_requests])
     assert "part 0" not in str(inner.model_requests[-1].messages)
 
@@ -278,6 +278,12 @@ async def test_another_model_writes_the_summaries(stage: Stage) -> None:
     assert not any(request.is_summary for request in side.requests)
 
 
+@pytest.mark.parametrize("api", ["chat", "responses"])
+async def test_an_answer_that_is_no_summary_is_refused_and_reasoning_has_room(stage: Stage, api: str) -> None:
+    side, writer = stage.side(window=200_000), summarizer(getattr(stage, api)())
+    await summary_answers.check(side, writer, tells_ending=api == "responses")
+
+
 # -- one chain
 
 
@@ -383,7 +389,7 @@ async def test_by_hand_the_list_is_compacted_that_the_calls_send(stage: Stage) -
     await Runner.run(agent, [*anew, {"role": "user", "content": "Go on."}], run_config=config)
     assert SECRET in str(side.model_requests[-1].messages)
     await provider.forget("thread")
-    assert repr(provider._sessions.controller).endswith("0 sessions)")
+    assert repr(provider.controller).endswith("0 sessions)")
 
 
 async def test_streams_are_closed_with_ours_and_wrapped_models_stay_what_they_are(stage: Stage) -> None:

@@ -58,7 +58,7 @@ def traced(caplog: pytest.LogCaptureFixture) -> Iterator[Traced]:
     yield Traced(provider.get_tracer("host"), exporter)
     provider.shutdown()
     said = [record.getMessage() for record in caplog.get_records("call")]
-    assert not [text for text in said if text.startswith("an event handler failed")]
+    assert not [text for text in said if "an event handler failed" in text]
 
 
 def conversation() -> list[Chat]:

@@ -76,10 +76,12 @@ async def test_keeps_the_contract_with_pairs_and_pools(server: Server, url: str,
         await check_store(partial(PostgresStore, source))
 
 
-async def test_lists_with_an_async_pool(async_pool: Any, url: str) -> None:
+async def test_lists_with_an_async_pool_what_is_not_forgotten(async_pool: Any, url: str) -> None:
     store: Any = PostgresStore(async_pool)
     await store.append("user-7/a", "a", "{}")
     await store.append("user_7", "a", "{}")
+    await store.append("user-7/b", "a", '{"id": "a"}')
+    await CompactionController(store=store).forget("user-7/b")
     assert await store.session_ids("user-7/") == ["user-7/a"]
 
 

@@ -29,7 +29,7 @@ from compaction_hooks import ConfigurationError
 from compaction_hooks.events import CompactionEvent
 from compaction_hooks.testing import ADAPTER_FACTS, AdapterFact, Opening, ScriptedTool, check_adapter, check_session
 from tests.adapters.by_hand_rows import ID, Process, check_rows
-from tests.adapters.pydantic_ai_messages import SECRET, reader, spoken, steps, texts
+from tests.adapters.pydantic_ai_messages import SECRET, CountingSummarizer, reader, spoken, steps, texts
 from tests.adapters.pydantic_ai_stage import WINDOW, Stage, own_event_loop
 from tests.adapters.recall_scene import KNOWN, REQUEST, UNKNOWN, Reader, check_recall, read_page
 from tests.adapters.stage import DENIED, PATTERNS, check_denied_call, recorded_script
@@ -139,26 +139,25 @@ async def test_rows_of_a_capability(stage: Stage, tmp_path: Path, how: str) -> N
         def run_sync() -> None:
             said[:] = agent.run_sync("Go on.", **options).all_messages()
 
-        adapter: Any = compaction
-        return Process(_Named(adapter), Twin(run_sync, run), lambda: said, (ID,))
+        return Process(compaction, Twin(run_sync, run), lambda: said, (ID,))
 
     await check_rows(how, tmp_path, side, new_process, history[0], own_event_loop)
 
 
-class _Named:
-    """The capability, whose `compact` finds the conversation's id in the messages."""
-
-    def __init__(self, adapter: Compaction[None]) -> None:
-        self._adapter = adapter
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._adapter, name)
-
-    def compact_sync(self, messages: list[ModelMessage], _: str) -> object:
-        return self._adapter.compact_sync(messages)
-
-    async def compact(self, messages: list[ModelMessage], _: str) -> object:
-        return await self._adapter.compact(messages)
+@pytest.mark.parametrize("by", ["position", "name"])
+async def test_with_an_id_a_compaction_by_hand_has_the_result_of_all_adapters(by: str) -> None:
+    asked, history = CountingSummarizer(), spoken(12)
+    compaction = Compaction[None](context_window=WINDOW, summarizer=asked)
+    if by == "name":
+        result = await compaction.compact(history, conversation_id=ID, keep_recent_tokens=500, focus="the ledger")
+    else:
+        result = await compaction.compact(history, ID, 500, "the ledger")
+    assert result.record is not None
+    assert result.messages == await compaction.session(ID).transform_context(history)
+    assert [request.focus for request in asked.asked] == ["the ledger"]
+    again = Compaction[None](context_window=WINDOW, summarizer=asked).with_focus("the door")
+    await asyncio.to_thread(again.compact_sync, history, ID)
+    assert asked.asked[-1].focus == "the door"
 
 
 async def test_after_run_sync_a_sync_compaction_uses_the_clients_of_its_loop(stage: Stage) -> None:

@@ -24,6 +24,7 @@ from compaction_hooks import CompactionController, CompactionFinished, Summary, 
 from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.events import CompactionEvent
 from tests import careless_model
+from tests.adapters import summary_answers
 from tests.adapters.pydantic_ai_messages import (
     SECRET,
     SUMMARIZE,
@@ -244,7 +245,7 @@ async def test_a_finished_run_is_not_kept_for_a_compaction_between_runs() -> Non
 
 
 async def test_messages_that_name_no_conversation_are_refused_between_runs() -> None:
-    with pytest.raises(ConfigurationError, match=r"compaction\.session\(conversation_id\)"):
+    with pytest.raises(ConfigurationError, match=r'compact\(messages, "thread-1"\)'):
         await Compaction[None](context_window=WINDOW).compact(spoken(12))
 
 
@@ -254,6 +255,11 @@ async def test_a_focus_is_that_of_one_copy_only(stage: Stage) -> None:
     one, other = (RunContext[None](deps=None, model=model, usage=RunUsage(), conversation_id=id) for id in "ab")
     await asyncio.gather(shared.compact(spoken(12), one), shared.with_focus("the ledger").compact(spoken(12), other))
     assert sorted(request.focus or "" for request in asked.asked) == ["", "the ledger"]
+
+
+@pytest.mark.parametrize("api", ["openai", "responses", "anthropic"])
+async def test_an_answer_that_is_no_summary_is_refused_and_reasoning_has_room(stage: Stage, api: str) -> None:
+    await summary_answers.check(stage.side(window=200_000), summarizer(getattr(stage, api)()))
 
 
 async def test_a_models_summary_gets_back_what_it_drops(stage: Stage) -> None:

@@ -128,7 +128,7 @@ def test_a_loop_of_openai_goes_on_behind_a_summary_and_a_stream_tells_its_usage(
     stage.answer(1)
     shown = "print(session.state().is_estimate, messages[-1]['content'])"
     assert stage.run("openai_loop", "openai_stream", then=shown) == PRINTED
-    check_loop(stage.side, "gpt-5-mini")
+    check_loop(stage.side, "gpt-5.4-mini")
 
 
 @needs("anthropic")

@@ -369,7 +369,7 @@ async def test_an_agent_as_a_tool_has_a_conversation_of_its_own(stage: Stage) ->
     assert str(await agent.invoke_async("Do it.")).strip() == "All done."
     # Each call of the tool begins anew, and so is a conversation of its own.
     assert len(ids(events)) == 3
-    assert {one.partition("/")[0] for one in ids(events)} == {agent.session_id, helper.session_id}
+    assert {one.partition("%/")[0] for one in ids(events)} == {agent.session_id, helper.session_id}
     for side in (inner, outer):
         assert side.rejections == []
     assert "Question" not in str([one.body for one in inner.requests])
@@ -386,10 +386,11 @@ async def test_agents_of_one_session_are_apart(stage: Stage, tmp_path: Path) -> 
         for name in ("first", "second")
     ]
     await asyncio.gather(*(agent.invoke_async("Go on.") for agent in agents))
-    records = [own.session(f"thread/{agent.agent_id}").history() for agent in agents]
+    records = [own.session(f"thread%/{agent.agent_id}").history() for agent in agents]
     assert [len(each) for each in records] == [1, 1]
-    await own.undo("thread/first")
-    assert [len(own.session(f"thread/{name}").history()) for name in ("first", "second")] == [0, 1]
+    await own.undo("thread%/first")
+    await own.forget("thread")  # of an agent without an id of its own
+    assert [len(own.session(f"thread%/{name}").history()) for name in ("first", "second")] == [0, 1]
 
 
 @pytest.mark.parametrize("kind", ["graph", "swarm"])

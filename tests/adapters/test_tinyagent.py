@@ -25,7 +25,7 @@ from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.summary.prompts import SYSTEM_PROMPT
 from compaction_hooks.testing import ADAPTER_FACTS, AdapterFact, Script, check_adapter, check_session
 from tests import careless_model
-from tests.adapters import tinyagent_stage
+from tests.adapters import summary_answers, tinyagent_stage
 from tests.adapters.stage import PATTERNS, recorded_script
 from tests.adapters.tinyagent_stage import (
     SCRIPT,
@@ -190,8 +190,19 @@ async def test_summarizer_asks_by_the_stream_function(api: str, resolve: Any, pr
     (request,) = side.requests
     assert (summary.text, summary.finish_reason, summary.tool_calls) == (side.summary_text, "stop", ())
     assert summary.usage.output_tokens > 0
-    assert (request.is_summary, request.max_tokens, request.body["model"]) == (True, 700, "small")
+    assert (request.is_summary, request.max_tokens, request.body["model"]) == (True, 8_892, "small")
     assert not request.tools
+
+
+@pytest.mark.parametrize("api", ["openai", pytest.param("anthropic", marks=needs_binding)])
+async def test_an_answer_that_is_no_summary_is_refused_and_reasoning_has_room(
+    api: str, provider: LoopbackProvider
+) -> None:
+    side = provider.conversation("endings", window=200_000)
+    stream, model = (stream_openai, openai_model(provider.openai_url))
+    if api == "anthropic":
+        stream, model = stream_anthropic, anthropic_model(provider.anthropic_url)
+    await summary_answers.check(side, summarizer(stream, model, get_api_key=lambda _: "endings"))
 
 
 async def test_a_failed_summary_is_an_error_with_the_providers_text(provider: LoopbackProvider) -> None:

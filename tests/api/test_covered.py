@@ -89,7 +89,7 @@ def test_a_part_is_read_by_its_handle_line_by_line() -> None:
     assert read == messages[2]["content"]
     assert covered.read(handle, lines=(12, 13)).text == "11\n12"
     assert covered.read(handle, lines=(0, -1)).text == covered.read(handle, lines=(1, 1)).text == "0"
-    with pytest.raises(LookupError, match="r1-abcdef is not covered"):
+    with pytest.raises(LookupError, match="'r1-abcdef' is not covered"):
         covered.read("r1-abcdef")
 
 

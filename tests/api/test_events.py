@@ -1,4 +1,4 @@
-"""`on_event`, and the events: each is printed on a line that fits the terminal, without text of the conversation.
+"""`on_event`, and the events: each is printed on a line with the id of its session, without text of the conversation.
 
 `CompactionStarted`, `CompactionFinished`, `CompactionFailed`, `CompactionSkipped`, `PinMissing`, `StoreFailed`, `HostFilesFailed`.
 """
@@ -16,6 +16,7 @@ from compaction_hooks import (
     CompactionFailed,
     CompactionFinished,
     CompactionReason,
+    CompactionSettings,
     CompactionSkipped,
     CompactionStarted,
     PinMissing,
@@ -83,7 +84,7 @@ def test_no_event_shows_text_of_the_conversation(caplog: pytest.LogCaptureFixtur
 
 
 @pytest.mark.parametrize("id", ["thread-1", "3f2504e0-4f89-11d3-9a0c-0305e82c3301", "user\n42", "x" * 500])
-def test_an_event_without_an_error_fits_a_line_of_the_terminal(id: str) -> None:
+def test_the_line_of_an_event_has_the_whole_id(id: str) -> None:
     finished = next(event for event in events_of([user("go"), *steps(30)]) if isinstance(event, CompactionFinished))
     large: list[CompactionEvent] = [
         CompactionStarted(
@@ -112,9 +113,33 @@ def test_an_event_without_an_error_fits_a_line_of_the_terminal(id: str) -> None:
         PinMissing(session_id=id, count=3),
     ]
     for event in large:
-        assert len(str(event)) <= 80
         assert "\n" not in str(event)
-        assert str(event).startswith(id.split()[0][:8])
+        assert str(event).startswith(f"{' '.join(id.split())}: ")
+
+
+def test_each_warning_names_the_conversation_by_its_whole_id(caplog: pytest.LogCaptureFixture) -> None:
+    id = "3f2504e0-4f89-11d3-9a0c-0305e82c3301"
+
+    def fail(event: CompactionEvent) -> None:
+        raise OSError(type(event).__name__)
+
+    def summarize(request: SummaryRequest) -> str:
+        if request.prompt and request.kind == kind:
+            raise OSError("no network")
+        return "- the first part"
+
+    in_parts = CompactionSettings(summarizer_window=4_096, max_summary_tokens=500)
+    for kind in ("history", "update"):
+        with caplog.at_level(logging.WARNING, "compaction_hooks"):
+            hooks = CompactionController(context_window=8_192, summarizer=summarize, settings=in_parts, on_event=fail)
+            hooks.session(id).transform_context_sync([user(kind), *steps(40, 300)])
+    lines = caplog.messages
+    assert [line for line in lines if id not in line] == []
+    assert [sum(text in line for line in lines) for text in ("summarizer failed (", "failed after", "handler")] == [
+        1,
+        1,
+        4,
+    ]
 
 
 def test_a_stores_failure_is_a_line_with_its_error() -> None:

@@ -33,6 +33,7 @@ TODO = [{"content": "port the lexer", "status": "pending"}, {"content": "port th
 FACTS: Mapping[str, tuple[list[Chat], str]] = {
     "constraint": ([user("Never touch the public API."), assistant("Yes.")], "Never touch the public API."),
     "request": ([user("Then measure it twice."), assistant("Yes.")], "Then measure it twice."),
+    "answer": ([assistant("Shall I drop it?"), user("yes"), assistant("Well.")], "Shall I drop it? -> yes"),
     "path": ([assistant("It is in /srv/app/main.cfg now.")], "/srv/app/main.cfg"),
     "url": ([assistant("See https://example.org/notes?id=7 for it.")], "https://example.org/notes?id=7"),
     "id": ([assistant("The ticket is TX-48213.")], "TX-48213"),

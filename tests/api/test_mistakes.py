@@ -40,7 +40,7 @@ CORE = {
     "hooks.transform_context_sync(['hello'])": "a message must be a dict, not str",
     "hooks.transform_context_sync([{'content': 'hello'}])": 'a chat message needs "role"',
     "project(None, None)": "messages must be the list",
-    "project(messages, {'id': 'a'})": "record={'id': 'a'} must be CompactionRecord(...)",
+    "project(messages, {'id': 'a'})": "record=<dict> must be CompactionRecord(...)",
     "project(messages, None, model=5)": "model=5 must be the name of a model",
     "problems(messages)": "a message to check must be a Message(...), not dict: read it with a MessageFormat",
     # the model call
@@ -52,7 +52,7 @@ CORE = {
     # the conversation
     "hooks.session(None)": 'id=None must be a text that names the conversation, such as "thread-1"',
     "hooks.session(5)": "id=5 must be a text",
-    "hooks.session('a', host_file=print)": "session got an unexpected argument host_file=<built-in function print>: did you",
+    "hooks.session('a', host_file=print)": "session got an unexpected argument host_file=<function print>: did you mean host",
     "hooks.close(5)": "id=5 must be a text",
     # the controller
     "CompactionController(model=5)": 'model=5 must be the name of a model, such as "gpt-5"',
@@ -80,6 +80,28 @@ CORE = {
     "CompactionController(on_event=[print, None])": "on_event=None must be a callable",
     "CompactionController(estimator='tiktoken')": "estimator='tiktoken' must have estimate_tokens",
     "CompactionController(clock=5)": "clock=5 must be a function",
+    # a setting, the name that another library has for it, or no name at all
+    "CompactionController(trigger_ratio=0.8)": "did you mean settings=CompactionSettings(trigger_ratio=0.8)?",
+    "CompactionController(trigger=RatioTrigger(0.8))": "did you mean settings=CompactionSettings(trigger=...)?",
+    "CompactionController(summary_prompt='In French, please.')": "did you mean settings=CompactionSettings(summary_prompt=...)?",
+    "CompactionController(keep_turn=3)": "did you mean settings=CompactionSettings(keep_turns=...)?",
+    "CompactionController(threshold=0.8)": (
+        "did you mean settings=CompactionSettings(trigger_ratio=...) or settings=CompactionSettings(trigger_tokens=...)?"
+    ),
+    "CompactionController(max_tokens=8_000)": "did you mean context_window or settings=CompactionSettings(trigger_tokens=",
+    "CompactionController(tokenizer=len)": "tokenizer=<function len>: did you mean estimator?",
+    "CompactionController(on_compaction=print)": "did you mean on_event?",
+    "CompactionController('gpt-5')": "CompactionController takes no argument by position: write model='gpt-5'",
+    "CompactionController(128_000)": "by position: write context_window=128000",
+    "CompactionController(CompactionSettings())": "by position: write settings=...",
+    "CompactionController(messages)": "takes no argument by position: it takes clock, context_window,",
+    "CompactionSettings(0.8)": "by position: write keep_recent_ratio=0.8 or trigger_ratio=0.8 or summary_timeout_seconds=0.8",
+    "CompactionSettings(threshold=0.8)": "did you mean trigger_ratio or trigger_tokens?",
+    "CompactionSettings(context_window=8_000)": "did you mean CompactionController(context_window=8000)?",
+    "hooks.session('a', None, print)": "session takes 2 arguments by position: write host_files=...",
+    "hooks.transform_context_sync(messages, threshold=0.8)": "did you mean trigger_ratio or trigger_tokens?",
+    "hooks.transform_context_sync(messages, reserve_tokens=9)": "did you mean CompactionSettings(reserve_tokens=9)?",
+    "importlib.import_module('compaction_hooks').SQLiteStore": "from compaction_hooks.stores import SQLiteStore",
     # stores and formats
     "SQLiteStore(None)": "path=None must be the path of a file",
     "SQLiteStore(file='records.db')": "SQLiteStore got an unexpected argument file='records.db': it takes path",
@@ -100,7 +122,7 @@ CORE = {
     "CompactionSettings(auto_compact='no')": "auto_compact='no' must be True or False",
     "CompactionSettings(max_result_tokens=0)": "max_result_tokens=0 must be a whole number of tokens",
     "CompactionSettings(sealed_reasoning='never')": 'sealed_reasoning=\'never\' must be "auto", "drop" or "keep"',
-    "CompactionSettings(overflow_patterns='too big')": "overflow_patterns='too big' must be several texts",
+    "CompactionSettings(overflow_patterns='too big')": "overflow_patterns=<str> must be several texts",
     "CompactionSettings(tool_rules=['grep'])": "tool_rules=['grep'] must be a dict of rules by tool name",
     "CompactionSettings(tool_rules={'grep': None})": "tool_rules['grep']=None must be",
     "CompactionSettings(tool_rules={'grep': True})": "tool_rules['grep']=True must be",
@@ -182,7 +204,9 @@ LANGCHAIN = {
     "hooks.transform_context_sync([HumanMessage('hi')])": "a HumanMessage is read by compaction_adapters.langchain",
     "CompactionMiddleware(window=8_000)": "did you mean context_window?",
     "CompactionMiddleware(trigger=0.8)": "trigger=0.8",
-    "CompactionMiddleware('openai:gpt-5')": "the first argument must be a CompactionController, not str",
+    "CompactionMiddleware('openai:gpt-5')": "be a CompactionController, not str; a model's name goes into model='openai:gpt-5'",
+    "CompactionMiddleware(model=print)": "model= must be a chat model that writes the summaries, or the name of one (a summarizer",
+    "CompactionMiddleware(model='unheard-of')": "The window needs no name: it is that of the model that the agent",
 }
 PYDANTIC_AI = {
     "hooks.transform_context_sync([ModelRequest.user_text_prompt('hi')])": "is read by compaction_adapters.pydantic_ai",
@@ -190,36 +214,46 @@ PYDANTIC_AI = {
     "Compaction(on_event='log')": "on_event='log' must be a callable that takes an event",
     "Compaction(summarizer='nope:gpt')": "'nope:gpt' names no provider that pydantic-ai knows: write it as \"openai:gpt-5-mini\"",
     "Compaction(8_000)": "the first argument must be a CompactionController, not int",
+    "Compaction(model=print)": "model= must be the name of the model whose context window applies, not builtin_function",
+    "Compaction().compact_sync([], focus='x')": 'name the conversation, compact(messages, "thread-1")',
     "Compaction(context_window='8k')": "context_window='8k' must be a whole number of tokens",
     "history_processor(window=8_000)": "history_processor got an unexpected argument window=8000: did you mean context_window?",
 }
 LITELLM = {
     "with_compaction(litellm.completion, window=8_000)": "with_compaction got an unexpected argument window=8000",
     "with_compaction(litellm.completion, sesion_id='a')": "did you mean session_id?",
+    "with_compaction(litellm.completion, model=print)": "a model that writes the summaries goes into summarizer=",
     "CompactionCallback(window=8_000)": "did you mean context_window?",
 }
 TINYAGENT = {
     "compaction_hook(window=8_000)": "compaction_hook got an unexpected argument window=8000: did you mean context_window?",
     "compaction_hook(8_000)": "the first argument must be a CompactionController, not int",
+    "compaction_hook(model=print)": "a model that writes the summaries goes into summarizer=",
 }
 OPENAI_AGENTS = {
     "CompactionModelProvider(window=8_000)": "did you mean context_window?",
     "CompactionModelProvider('gpt-5')": "the first argument must be a CompactionController, not str",
+    "CompactionModelProvider(model=print)": "a model that writes the summaries goes into summarizer=",
     "CompactionModelProvider().undo_sync()": "name the conversation by the id that its calls have",
 }
 GOOGLE_ADK = {
     "CompactionPlugin(window=8_000)": "did you mean context_window?",
+    "CompactionPlugin(trigger_ratio=0.8)": "did you mean settings=CompactionSettings(trigger_ratio=0.8)?",
+    "CompactionPlugin(max_tokens=8_000)": "did you mean context_window or settings=CompactionSettings(trigger_tokens=...) or",
     "CompactionPlugin('compaction')": "the first argument must be a CompactionController, not str",
+    "CompactionPlugin(model=print)": "a model that writes the summaries goes into summarizer=",
     "summarizer('no-such-model')": "give one of ADK's models, or a name that it knows",
 }
 STRANDS = {
     "CompactionConversationManager(window=8_000)": "did you mean context_window?",
     "CompactionConversationManager(40)": "the first argument must be a CompactionController, not int",
+    "CompactionConversationManager(model=print)": "a model that writes the summaries goes into summarizer=",
 }
 AGENT_FRAMEWORK = {
     "hooks.transform_context_sync(normalize_messages('hi'))": "is read by compaction_adapters.agent_framework",
     "CompactionMiddleware(window=8_000)": "did you mean context_window?",
     "CompactionMiddleware('gpt-5')": "the first argument must be a CompactionController, not str",
+    "CompactionMiddleware(model=print)": "a model that writes the summaries goes into summarizer=",
 }
 MISTAKES = {
     "compaction_hooks": CORE,
@@ -253,7 +287,8 @@ def names(package: str) -> dict[str, Any]:
     """Return the names used in these mistakes; raise ImportError if the package is not installed."""
     rooms = ("formats", "stores", "strategies", "triggers", "validity")
     modules = ["compaction_hooks", *(f"compaction_hooks.{room}" for room in rooms)]
-    found: dict[str, Any] = {"asyncio": asyncio, "math": math, "functools": functools, "send_async": send_async}
+    found: dict[str, Any] = {"send_async": send_async}
+    found |= {module.__name__: module for module in (asyncio, functools, importlib, math)}
     if package != "compaction_hooks":
         modules.append(f"compaction_adapters.{package}")
     if package == "litellm":
@@ -279,7 +314,7 @@ def answer_to(code: str, package: str) -> Exception | None:
 @pytest.mark.parametrize("code", CORE)
 def test_a_mistake_is_answered_with_the_field_the_value_and_the_fix(code: str) -> None:
     error = answer_to(code, "compaction_hooks")
-    assert isinstance(error, ValueError | TypeError)
+    assert isinstance(error, ValueError | TypeError | ImportError)
     assert CORE[code] in str(error)
     assert len(str(error)) < 400
 

@@ -13,7 +13,14 @@ from typing import Any, get_args, get_type_hints
 
 import pytest
 
-from compaction_hooks import CallOptions, CompactionController, CompactionEvent, CompactionSession, CompactionSettings
+import compaction_hooks
+from compaction_hooks import (
+    CallOptions,
+    CompactionController,
+    CompactionEvent,
+    CompactionSession,
+    CompactionSettings,
+)
 from compaction_hooks.triggers import RatioTrigger
 from tests.cases import folded
 from tests.test_architecture import PUBLIC_IN_CORE
@@ -25,6 +32,18 @@ NAMES = {module: importlib.import_module(module).__all__ for module in sorted(PU
 def test_names_are_where_programs_import_them(module: str) -> None:
     found = importlib.import_module(module)
     assert [name for name in NAMES[module] if not hasattr(found, name)] == []
+
+
+def test_the_package_says_where_a_name_of_another_module_is() -> None:
+    elsewhere = [(module, name) for module in NAMES for name in NAMES[module] if module != "compaction_hooks.arguments"]
+    lost: list[str] = []
+    for name in {name for _, name in elsewhere} - {*dir(compaction_hooks)}:
+        with pytest.raises(ImportError) as refused:
+            exec(f"from compaction_hooks import {name}", {})
+        told = [f"{name} is in another module: from {module} import {name}" for module, its in elsewhere if its == name]
+        lost += [] if str(refused.value) in told else [str(refused.value)]
+    assert lost == []
+    assert not hasattr(compaction_hooks, "NoSuchName")
 
 
 @folded("module", [*NAMES])

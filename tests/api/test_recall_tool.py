@@ -216,7 +216,7 @@ def test_what_is_not_there_is_said() -> None:
     assert "No part" in recall("zyzzyva")
     assert "No part" in recall("")
     listed[2] = tool("n", "nothing")
-    assert f"{handle} is not covered" in recall(handle)  # the record is not true of the edited list
+    assert f"'{handle}' is not covered" in recall(handle)  # the record is not true of the edited list
     assert "Nothing is left out" in recall("notes")
     listed[:] = [*messages[:2], tool("n", NOTES), *messages[3:]]
     assert "is not covered" in recall("r2-ffffff")

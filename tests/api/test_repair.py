@@ -97,3 +97,18 @@ def test_reasoning_that_the_model_would_refuse_is_left_out(model: str | None, ke
     hooks: Any = CompactionController(format=BedrockConverseFormat(), context_window=100_000)
     view = hooks.transform_context_sync(said, model=model, repair=True)
     assert str(view).count("another model") == kept
+
+
+def test_after_a_switch_to_deepseek_tool_calls_have_the_reasoning_that_it_asks_for() -> None:
+    """ "The `reasoning_content` in the thinking mode must be passed back to the API.": an empty one is accepted."""
+    own = {**assistant(None, call("own", path="a.py")), "reasoning_content": "I read it."}
+    messages = [user("go"), *steps(40, 300), own, tool("own", "x = 1"), assistant("It is 1."), user("And now?")]
+    hooks = controller(8_192, summarizer=Scripted(), settings=CompactionSettings(repair=True))
+    first = hooks.transform_context_sync(messages, model="gpt-5")
+    view = hooks.transform_context_sync(messages, model="deepseek/deepseek-v4-pro")
+    assert len(first) == len(view) < len(messages)  # the summary stays true of the list
+    calling = [message for message in view if message.get("tool_calls")]
+    assert [message.get("reasoning_content") for message in calling] == [""] * (len(calling) - 1) + ["I read it."]
+    assert [message for message in view if "reasoning_content" in message and not message.get("tool_calls")] == []
+    assert hooks.transform_context_sync(messages, model="gpt-5") == first
+    assert "reasoning_content" not in str(messages[:-4])

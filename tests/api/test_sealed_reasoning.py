@@ -1,6 +1,7 @@
 """`CompactionSettings(sealed_reasoning=...)`, and views for models that refuse reasoning behind another beginning."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from copy import deepcopy
 from itertools import pairwise
 from typing import Any
 
@@ -97,12 +98,17 @@ def test_a_way_back_to_the_beginning_takes_back_the_note_of_an_edit() -> None:
     assert run.signer.refusals == []
 
 
-def test_another_system_prompt_or_another_tool_makes_all_reasoning_stale() -> None:
+@pytest.mark.parametrize("given", [deepcopy, lambda value: value], ids=["copies", "changed in place"])
+def test_another_system_prompt_or_another_tool_makes_all_reasoning_stale(given: Callable[[Any], Any]) -> None:
     run = Run(1)
+    system, tools = [{"type": "text", "text": "Be brief."}], [{"name": "read", "description": "Reads."}]
     for step in range(12):
         said = [{"type": "text", "text": f"Part {step}."}]
-        tools = [{"name": "read"}] if step < 5 else [{"name": "read"}, {"name": "write"}]
-        run.ask(BINDING, said, system="Be brief." if step < 9 else "Be long.", tools=tools)
+        if step == 5:
+            tools[0]["description"] = "Reads a file."
+        if step == 9:
+            system[0]["text"] = "Be long."
+        run.ask(BINDING, said, system=given(system), tools=given(tools))
         run.messages.append({"role": "user", "content": "Go on."})
     assert run.signer.refusals == []
     assert [kept for kept, _ in run.signer.sent] == [0, 1, 2, 3, 4, 0, 1, 2, 3, 0, 1, 2]

@@ -1,5 +1,7 @@
 """`CompactionSettings.summarizer_window`: a history larger than the summarizer's window is summarized in parts."""
 
+import asyncio
+import inspect
 from typing import Any
 
 import pytest
@@ -16,6 +18,7 @@ from compaction_hooks import (
 )
 from compaction_hooks.events import CompactionEvent
 from compaction_hooks.tokens import CharacterEstimator
+from tests.cases import folded
 from tests.conversations import PLAIN, Chat, Clock, prose, texts
 
 ESTIMATE = CharacterEstimator().estimate_tokens
@@ -100,24 +103,62 @@ def test_all_parts_share_one_deadline(seconds: int, deadlines: list[float]) -> N
         clock.seconds += seconds
         return asked(request)
 
-    record, _, _ = compact(slow, window=10_000, clock=clock)
+    record, event, _ = compact(slow, window=10_000, clock=clock)
     assert [request.deadline for request in asked.requests] == deadlines
     assert f"part {len(deadlines)}" in record.summary
     assert record.unseen_message_count > 0
+    assert ("all of its time" in event.fallback_reason) == (seconds == 60)
 
 
-def test_a_later_part_that_fails_does_not_lose_the_first_parts() -> None:
-    asked = Counting()
+def down(request: SummaryRequest) -> Summary:
+    raise ConnectionError("down")
 
-    def failing(request: SummaryRequest) -> Summary:
-        if asked.requests:
-            raise ConnectionError("down")
-        return asked(request)
 
-    record, event, _ = compact(failing, window=10_000)
+async def hanging(request: SummaryRequest) -> Summary:
+    await asyncio.Event().wait()
+    return Summary(text="- late")
+
+
+def cut_off(request: SummaryRequest) -> Summary:
+    return Summary(text="## Goal\n- par", usage=Usage(input_tokens=100, output_tokens=10), finish_reason="length")
+
+
+@folded(
+    "failure, seconds, cause, answers",
+    {
+        "it raises": (down, 0, "ConnectionError: down", 1),
+        "it hangs": (hanging, 119.9, "TimeoutError: the summarizer did not answer within 0.1 seconds", 1),
+        "its answer is cut off": (cut_off, 0, "SummaryRefusedError: the summary was cut off (finish reason length)", 2),
+    },
+)
+def test_a_later_part_that_fails_does_not_lose_the_first_parts_and_is_a_failure(
+    failure: Summarizer, seconds: float, cause: str, answers: int
+) -> None:
+    """All parts have 120 seconds; the clock says how many the first one took."""
+    clock, events = Clock(), list[CompactionEvent]()
+
+    async def failing(request: SummaryRequest) -> Summary | str:
+        if request.kind == "history":
+            clock.seconds += seconds
+            return Counting()(request)
+        answer = failure(request)
+        return await answer if inspect.isawaitable(answer) else answer
+
+    settings = CompactionSettings(summarizer_window=10_000, breaker_failures=1, clear_tool_results=False)
+    hooks = CompactionController[Chat](
+        context_window=128_000, summarizer=failing, settings=settings, on_event=events.append, clock=clock
+    )
+    session = hooks.session("thread")
+    record = session.compact_sync(conversation(), keep_recent_tokens=200).record
+    _, event = events
+    assert record is not None
+    assert isinstance(event, CompactionFinished)
     assert "part 1" in record.summary
-    assert record.usage == event.usage == Usage(input_tokens=100, output_tokens=10)
-    assert record.unseen_message_count > 0
+    assert record.usage == event.usage == Usage(input_tokens=100 * answers, output_tokens=10 * answers)
+    assert event.unseen_messages == record.unseen_message_count > 0
+    assert event.used_fallback
+    assert event.fallback_reason.startswith(cause)
+    assert session.state().breaker == f"open: {event.fallback_reason}"
 
 
 def test_the_count_goes_on_in_the_next_summary_and_in_another_process() -> None:

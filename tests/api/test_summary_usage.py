@@ -301,6 +301,27 @@ def test_a_summary_that_is_paid_again_because_its_record_was_lost_is_warned_of(
     assert [warns([system(), user(task), *steps(22, 300)]) for task in ("One.", "Two.")] == [False, False]
 
 
+@folded(
+    "task, given, fork",
+    [
+        ("Fork what grew.", slice(4, None, 2), slice(None)),
+        ("Fork it before its end.", slice(-1, None), slice(-6)),
+        ("Fork it for another request.", slice(-1, None), slice(-1)),
+    ],
+)
+def test_a_fork_that_is_made_on_purpose_is_not_warned_of(
+    task: str, given: slice, fork: slice, caplog: pytest.LogCaptureFixture
+) -> None:
+    hooks = summarizing(asked := Scripted())
+    messages = [system(), user(task), *steps(30, 300), assistant("Done."), user("Go on.")]
+    for end in range(len(messages) + 1)[given]:
+        hooks.session("one way").transform_context_sync(messages[:end])
+    paid = len(asked.requests)
+    hooks.session("another").transform_context_sync([*messages[fork], assistant("Well."), user("Not so.")])
+    assert 0 < paid < len(asked.requests)
+    assert "once more" not in caplog.text
+
+
 def test_a_later_compaction_of_a_session_is_not_warned_of(caplog: pytest.LogCaptureFixture) -> None:
     hooks = summarizing(Scripted())
     for count in (22, 40):

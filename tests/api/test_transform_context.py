@@ -1,12 +1,16 @@
 """`transform_context` and `transform_context_sync`: when a list is compacted, and the guarantees about every view."""
 
 import json
+from collections.abc import Callable
+from copy import deepcopy
+from typing import Any, Literal, Never
 
-from compaction_hooks import CompactionFinished, CompactionSettings
+from compaction_hooks import CallOptions, CompactionFinished, CompactionSettings
 from compaction_hooks.events import CompactionEvent, CompactionFailed
 from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.messages import Message
 from compaction_hooks.tokens import CharacterEstimator, estimate_messages_tokens
+from tests.cases import folded
 from tests.conversations import (
     PLAIN,
     Chat,
@@ -167,11 +171,43 @@ def test_words_are_the_last_thing_to_be_shortened() -> None:
     assert view[2]["content"] == words
 
 
-def test_tools_that_the_host_adds_in_place_count() -> None:
-    session, messages = controller(100_000).session("one"), [system(), user("go"), *steps(3, 100)]
-    tools: list[Chat] = []
-    session.transform_context_sync(messages, tools=tools)
+class Uncopied(dict[str, str]):
+    """A schema that cannot be copied, such as one with a lock in it."""
+
+    def __deepcopy__(self, memo: object) -> Never:
+        raise TypeError("cannot pickle")
+
+
+PROMPT, SCHEMA = (
+    {"type": "text", "text": "Be careful."},
+    {"name": "read", "parameters": {"path": {"description": "A path."}}},
+)
+LONG = prose(13_500)
+
+
+@folded(
+    "name, value, change",
+    {
+        "a block of the system prompt": ("system", [PROMPT], lambda value: value[0].update(text=LONG)),
+        "a block added": ("system", [PROMPT], lambda value: value.append({"type": "text", "text": LONG})),
+        "a tool added": ("tools", [SCHEMA], lambda value: value.append({"name": "write", "description": LONG})),
+        "a description deep in a schema": (
+            "tools",
+            [SCHEMA],
+            lambda value: value[0]["parameters"]["path"].update(description=LONG),
+        ),
+        "what cannot be copied": ("tools", Uncopied(name="read"), lambda value: value.update(description=LONG)),
+    },
+)
+def test_what_the_host_changes_in_place_next_to_its_list_is_measured_again(
+    name: Literal["system", "tools"], value: Any, change: Callable[[Any], object]
+) -> None:
+    session, messages = controller(16_000).session("one"), [user("go"), *talk(11)]
+    given = Uncopied(value) if isinstance(value, Uncopied) else deepcopy(value)
+    options = CallOptions(system=given) if name == "system" else CallOptions(tools=given)
+    assert session.transform_context_sync(messages, **options) is messages
     before = session.state().context_tokens or 0
-    tools.append({"name": "read", "description": prose(200)})
-    session.transform_context_sync(messages, tools=tools)
-    assert (session.state().context_tokens or 0) > before + 200
+    change(given)
+    view = session.transform_context_sync(messages, **options)
+    assert before + 13_500 > 16_000 >= (session.state().context_tokens or 0) > 13_500
+    assert size(view) < size(messages)

@@ -182,7 +182,7 @@ def measure(window: int, folder: Path) -> None:
                 shares["memory, by word"].append([share_of_words(probe["answer"], text) for text in texts])
     print(f"\nwindow {window:,}: {len(compactions)} conversations, {sum(compactions)} compactions", end="")
     print(f"; {impossible} conversations cannot be made to fit\n" if impossible else "\n")
-    columns = ("kind", "probes", "default summary", "newest text", "newest messages and names")
+    columns = ("kind", "probes", "default summary", "newest text", "newest messages and words")
     print_table(
         columns,
         (

@@ -71,6 +71,11 @@ def test_the_default_summary_passes(file: Path, capsys: Capture) -> None:
             f"by {PRICED}'s prices, .* \\(27 calls, 2 compactions",
         ),
         "longer than allowed": ("ten_times_as_long", "summarizer", "3 failures; the first at call 15: .* 1000 tokens"),
+        "a part is missing": (
+            "down_after_its_first_part",
+            "summarizer",
+            "failures?; the first at call 15: ConnectionError",
+        ),
     },
 )
 def test_a_damaged_summary_fails_and_the_loss_is_named(

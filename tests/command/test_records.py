@@ -196,6 +196,17 @@ def test_a_conversation_is_deleted_after_yes(file: Path, capsys: Capture) -> Non
     assert run(file, "user-7/a", "--delete", "--yes") == 0
     assert capsys.readouterr().out == "Deleting 3 records of 1 conversation ('user-7/a').\nDeleted.\n"
     assert stored_ids(file) == ["user-7/b", "user-8/\x1b[2J"]
+    assert run(file, "user-7/a") == 2
+    assert "nothing is stored of conversation 'user-7/a'" in capsys.readouterr().err
+
+    with SQLiteStore(file) as store:  # the id is used again
+        controller(100_000, store=store).session("user-7/a").compact_sync(MESSAGES, keep_recent_tokens=300)
+    assert run(file, "user-7/a", "--json") == 0
+    assert len(json.loads(capsys.readouterr().out)) == 1
+    assert run(file, "user-7/a", "--no-text") == 0
+    said = capsys.readouterr().out
+    assert "1 conversation, 1 record, " in said
+    assert "cannot be read" not in said
 
 
 def test_the_conversations_of_a_user_are_deleted_by_their_beginning(file: Path, capsys: Capture) -> None:

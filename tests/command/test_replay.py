@@ -157,6 +157,15 @@ def test_settings_are_compared_in_one_table_with_advice(
     assert "compac-" in said
 
 
+def test_the_same_session_again_is_no_record_that_was_lost(
+    file: Path, tmp_path: Path, capsys: Capture, caplog: pytest.LogCaptureFixture
+) -> None:
+    again = tmp_path / "again.jsonl"
+    again.write_bytes(file.read_bytes())
+    assert run(file, again, "--window", "8k,12k") == 0
+    assert "once more" not in caplog.text
+
+
 def test_settings_that_a_session_cannot_have_are_left_out(tmp_path: Path, capsys: Capture) -> None:
     file = write_sessions(tmp_path / "s.jsonl", forgetful_conversation(), system=prose(7_000))
     assert run(file, "--window", "6k,16k,32k", "--json") == 2

@@ -190,7 +190,7 @@ ROWS = [[cell.strip() for cell in line.strip("|").split("|")] for line in PAGE.s
 def test_every_family_of_models_has_its_row() -> None:
     found = [[*row[:-1], *re.findall(r"\((https://.*)\)", row[-1])] for row in ROWS]
     for family in FAMILIES:
-        assert [family.name, family.stale, family.needed, family.unit, family.source] in found
+        assert [family.name, family.stale, family.needed, family.earlier, family.unit, family.source] in found
 
 
 def test_every_refusal_has_its_row_and_no_other() -> None:

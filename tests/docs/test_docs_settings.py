@@ -98,7 +98,7 @@ def run_programs(page: Path) -> dict[str, Any]:
 def test_the_programs_of_the_page_run_as_described() -> None:
     shown = run_programs(PAGE)
     controller: CompactionController[Any] = shown["controller"]
-    found = [controller.settings_for(model) for model in ("gpt-5-mini", "openai/gpt-5", "other")]
+    found = [controller.settings_for(model) for model in ("gpt-5.4-mini", "openai/gpt-5.2", "other")]
     assert found == [*shown["by_model"].values()]
     assert [len(shown[name].effective_strategies) for name in ("clear_only", "never_clear", "no_model")] == [1, 2, 3]
 

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from compaction_hooks.replay import read_sessions, replay
+
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
@@ -43,6 +45,13 @@ def test_the_sentence_of_value_has_the_figures_of_the_replay_page() -> None:
     bills = re.findall(r"\$([\d.]+) \(\$([\d.]+) without\)", printed.partition("Cost ")[2].partition("Sizes ")[0])
     saved = sorted(round(100 * (1 - float(ours) / float(without))) for ours, without in bills)
     assert f"falls by {saved[0]} to {saved[-1]} %" in told
+
+
+def test_the_sentence_of_value_has_the_bill_with_summaries_by_the_model() -> None:
+    (session,) = read_sessions(ROOT / "examples" / "session.jsonl")
+    costs = replay(session, window=16_000).costs
+    growth = [round(100 * ((cost.with_compaction + cost.summaries) / cost.without_compaction - 1)) for cost in costs]
+    assert f"between {max(growth)} % higher and {-min(growth)} % lower" in " ".join(README.split())
 
 
 def test_the_program_that_recalls_runs() -> None:

@@ -16,6 +16,7 @@ from compaction_hooks import (
 )
 from compaction_hooks.events import CompactionEvent
 from compaction_hooks.formats import OpenAIChatFormat
+from compaction_hooks.recall import loss_of
 from compaction_hooks.testing import check_view
 from tests.conversations import (
     PLAIN,
@@ -183,6 +184,23 @@ def test_a_covered_message_changed_in_place_takes_the_summary_out_of_force_befor
     assert [request.previous_summary for request in summaries.requests] == [None, None]
     assert "- the second" in texts(view)
     assert ("Port the lexer." in texts(view)) is (place == 1)
+
+
+def test_a_request_in_view_that_was_changed_in_place_is_read_again_by_each_compaction() -> None:
+    """Covered messages are read again in turn; those that a view shows, each time: the new record is true of the list."""
+    hooks = summarizing()
+    messages, writable = mutable()
+    for first in (50, 70, 90):
+        hooks.compact_sync(messages, keep_recent_tokens=500)
+        messages = [*messages, *steps(14, 300, first=first)]
+    assert messages[1] in hooks.transform_context_sync(messages)
+
+    writable[1]["content"] = "Port the lexer."
+    messages = [*messages, user("Go on.")]
+    result = hooks.compact_sync(messages, keep_recent_tokens=0)
+    assert result.record is not None
+    assert "file" in loss_of(messages, result.record)
+    assert texts(elsewhere(hooks, messages)) == texts(hooks.transform_context_sync(messages))
 
 
 def test_a_result_changed_while_a_compaction_is_announced_is_not_cleared_as_it_was() -> None:

@@ -1,14 +1,19 @@
-"""Tools that the provider runs itself: their queries and output reach the summarizer, bounded, and name the conversation."""
+"""Tools that the provider runs itself: their queries and output reach the summarizer, bounded, and name the conversation.
+
+And items of the model that the host answers without a tool call: approvals, and searches for tools.
+"""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
 
 from compaction_hooks import CompactionController, CompactionSettings, ExtractiveSummarizer
+from compaction_hooks.events import CompactionEvent, CompactionFailed, CompactionFinished
 from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat, OpenAIResponsesFormat
-from tests.conversations import Scripted
+from compaction_hooks.testing import check_view
+from tests.conversations import Scripted, prose
 
 Block = Mapping[str, Any]
 
@@ -195,3 +200,69 @@ def test_ids_and_sealed_texts_are_no_content(form: Any, said: list[Block]) -> No
         hooks.transform_context_sync(json.loads(anew.replace("ws_1", "ws_9").replace("srvtoolu_1", "srvtoolu_9")))
         == view
     )
+
+
+def approval(number: int, **answer: Any) -> list[Block]:
+    """Return a call of a hosted MCP tool that the user decides on; it runs in the next answer."""
+    name = {"name": "find", "server_label": "docs", "arguments": json.dumps({"word": number})}
+    asked = f"mcpr_{number}"
+    return [
+        {"type": "reasoning", "id": f"rs_{number}", "summary": [], "encrypted_content": "gAAAA" * 40},
+        {"type": "mcp_approval_request", "id": asked, **name},
+        {"type": "mcp_approval_response", "approval_request_id": asked, **answer},
+        {"type": "mcp_call", "id": f"mcp_{number}", "approval_request_id": asked, **name, "output": prose(600)},
+    ]
+
+
+def approved(number: int) -> list[Block]:
+    return approval(number, approve=True)
+
+
+def approved_together(number: int) -> list[Block]:
+    """Return two approvals in one step."""
+    both = zip(approval(2 * number, approve=True), approval(2 * number + 1, approve=True), strict=True)
+    return [item for pair in both for item in pair][1:]
+
+
+def found_tools(number: int) -> list[Block]:
+    """Return a search for tools that the client runs."""
+    tools = [{"type": "function", "name": f"tool_{number}", "description": prose(700)}]
+    search = {"call_id": f"call_{number}", "execution": "client"}
+    return [
+        {"type": "tool_search_call", **search, "arguments": {"word": number}},
+        {"type": "tool_search_output", **search, "tools": tools},
+    ]
+
+
+@pytest.mark.parametrize("step", [approved, approved_together, found_tools])
+def test_an_answer_of_the_host_ends_a_step(step: Callable[[int], list[Block]]) -> None:
+    """All in one turn: without a place to cut, the run would end when the window is full."""
+    events: list[CompactionEvent] = []
+    form = OpenAIResponsesFormat()
+    hooks = CompactionController[Any](context_window=64_000, format=form, on_event=events.append)
+    messages: list[Block] = [{"role": "user", "content": "Find every word."}]
+    for number in range(150):
+        for item in step(number):
+            messages.append(item)
+            if form.read(item)[0].role == "other":
+                sent, view = [*messages], hooks.transform_context_sync(messages)
+
+    summaries = {event.record.rendered for event in events if isinstance(event, CompactionFinished)}
+    assert len(summaries) > 1
+    assert not any(isinstance(event, CompactionFailed) for event in events)
+    check_view(sent, view, format=form, summaries=summaries)
+
+
+@pytest.mark.parametrize("place", [0, 1], ids=["the request", "the approval"])
+def test_a_pinned_approval_stays_with_its_request(place: int) -> None:
+    hooks, said = controller(OpenAIResponsesFormat()), approved(0)[1:]
+    hooks.session("default").pin(said[place])
+    view = hooks.compact_sync(conversation([*said, *ITEMS]), keep_recent_tokens=1).messages
+    assert [item for item in view if "approval" in str(item.get("type"))] == said[:2]
+
+
+def test_a_refused_approval_is_told_to_the_summarizer_with_its_reason() -> None:
+    summarizer = Scripted()
+    said = approval(0, approve=False, reason="Not before Monday.")[:3]
+    controller(OpenAIResponsesFormat(), summarizer).compact_sync(conversation(said), keep_recent_tokens=1)
+    assert "approve=false\nNot before Monday." in summarizer.requests[0].transcript

@@ -14,7 +14,7 @@ from compaction_hooks.stores import SQLiteStore
 from tests.cases import sampled
 from tests.machine import ConversationMachine
 from tests.rehearsal import ANTHROPIC, OPENAI_CHAT, WINDOWS, Rehearsal
-from tests.strategies import examples
+from tests.strategies import chosen_by, examples
 
 SLOW = (HealthCheck.too_slow, HealthCheck.data_too_large)
 WALKS = 12
@@ -43,6 +43,28 @@ def test_a_walk_keeps_every_promise(seed: int, tmp_path: Path) -> None:
             is_async=seed % 4 == 3,
         )
         assert all(host.act(choose) for _ in range(WALK_STEPS))  # else it raises BrokenPromise
+
+
+def test_a_request_changed_in_place_before_a_compaction_by_hand_breaks_no_promise() -> None:
+    host = Rehearsal(8_192, settings=CompactionSettings(clear_tool_results=False), is_async=True)
+    host.edit(chosen_by([0]))
+    for recipe in ([726, 357], [714, 25, 237, 941]):
+        host.translate(chosen_by(recipe))
+    for recipe in (
+        [928, 266, 36, 0, 0, 0, 312, 71, 300, 0, 146, 520],
+        [84, 191, 818, 221],
+        [100, 250, 723, 880, 156, 144, 575, 96, 59, 296, 320, 165],
+        [429, 755, 930, 445, 730, 952, 266, 0, 145, 71, 999, 768],
+        [245, 505],
+    ):
+        host.step(chosen_by(recipe))
+    host.compact(chosen_by([]))
+    host.write_into_old(chosen_by([10]))
+    host.say(chosen_by([378, 973]))
+    for recipe in ([0] * 6, []):
+        host.step(chosen_by(recipe))
+    host.compact(chosen_by([]))  # else it raises BrokenPromise: the loss figures are not those of the list
+    assert host.now.session.figures.compactions > 1
 
 
 def test_images_left_out_of_older_messages_break_no_promise() -> None:

@@ -1,9 +1,12 @@
 """How large the context is: counted as far as the provider counted it, estimated beyond."""
 
+import base64
+
 import pytest
 
-from compaction_hooks import CompactionController, Usage
+from compaction_hooks import CallOptions, CompactionController, Usage
 from compaction_hooks.formats import AnthropicFormat
+from tests.cases import folded
 from tests.conversations import Chat, Scripted, assistant, controller, prose, steps, system, talk, tokens_of, user
 
 
@@ -151,3 +154,87 @@ def test_usage_of_an_answer_that_comes_first_now_is_not_believed() -> None:
     hooks.transform_context_sync(messages)
     hooks.transform_context_sync([{**message} for message in messages[-4:]])
     assert tokens_of(hooks) < 4_000
+
+
+# -- counts of a part of the view
+
+
+def thoughtful(tokens: int) -> Chat:
+    return {**assistant("Well."), "reasoning_content": prose(tokens)}
+
+
+def picture(number: int) -> Chat:
+    url = f"data:image/png;base64,{base64.b64encode(b'picture %d' % number).decode()}"
+    return {"role": "user", "content": [{"type": "image_url", "image_url": {"url": url}}]}
+
+
+CLEARS = CallOptions(request={"context_management": {"edits": [{"type": "clear_tool_uses_20250919"}]}})
+TURN = [assistant("Yes."), user(prose(10_000))]
+
+
+@folded(
+    "parts, counts, options",
+    {
+        "a script of few tokens": ([[user(prose(10_000))], TURN, TURN, TURN], [2_000, 4_000, 6_000, 8_000], {}),
+        "reasoning is left out when the user speaks": (
+            [[user(prose(4_000)), thoughtful(6_000), user("On?")], [assistant("Yes."), user(prose(5_500))]],
+            [10_100, 9_700],
+            {},
+        ),
+        "pictures of few tokens": (
+            [[picture(n) for n in range(30)], [assistant("Yes."), picture(31)]],
+            [3_000, 3_000],
+            {},
+        ),
+        "a host that leaves a quarter out": ([[user(prose(40_000))], TURN, TURN], [40_000, 38_000, 48_000], {}),
+        "a server that was asked to clear results": (
+            [[user("go"), *steps(20, 2_000)], steps(20, 2_000, first=20)],
+            [4_000, 4_000],
+            CLEARS,
+        ),
+    },
+)
+def test_a_small_count_with_another_reason_than_a_cut_prompt_is_believed(
+    parts: list[list[Chat]], counts: list[int], options: CallOptions, caplog: pytest.LogCaptureFixture
+) -> None:
+    hooks, messages = controller(200_000), list[Chat]()
+    for part, count in zip(parts, counts, strict=True):
+        messages = [*messages, *part]
+        hooks.report_usage(Usage(input_tokens=count), hooks.transform_context_sync(messages, **options))
+        assert (tokens_of(hooks), hooks.state().is_estimate) == (count, False)
+    assert caplog.records == []
+
+
+def test_counts_of_cut_prompts_in_the_answers_of_a_list_are_not_believed(caplog: pytest.LogCaptureFixture) -> None:
+    hooks = controller(200_000)
+    messages: list[Chat] = [user("go")]
+    for _ in range(6):
+        messages += [user(prose(3_000)), carrying(4_096)]
+    hooks.transform_context_sync([*messages, user("on")])
+    assert hooks.state().is_estimate
+    assert tokens_of(hooks) > 18_000
+    assert [record.getMessage().count("at 4,096 tokens: set context_window=4096") for record in caplog.records] == [1]
+
+
+def test_after_the_servers_setting_was_raised_its_counts_are_believed_again() -> None:
+    hooks = controller(200_000)
+    messages = [user(prose(40_000))]
+    for counted, is_estimate in ((4_096, True), (4_096, True), (54_000, False)):
+        hooks.report_usage(Usage(input_tokens=counted), hooks.transform_context_sync(messages))
+        assert hooks.state().is_estimate is is_estimate
+        messages = [*messages, *TURN]
+    assert hooks.state().context_tokens == 54_000
+
+
+def test_a_count_without_what_a_gateway_reads_from_its_cache_teaches_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    hooks = controller(200_000)
+    messages = [user(prose(9_000))]
+    hooks.report_usage(Usage(input_tokens=9_000), hooks.transform_context_sync(messages))
+    messages = [*messages, assistant("Yes."), user(prose(1_000))]
+    hooks.report_usage(Usage(input_tokens=1_100), hooks.transform_context_sync(messages))
+    assert 10_000 < tokens_of(hooks) < 10_200
+
+    resumed = hooks.session("resumed")
+    resumed.report_usage(Usage(input_tokens=330), resumed.transform_context_sync(messages))
+    assert resumed.state().is_estimate
+    assert caplog.records == []

@@ -40,6 +40,7 @@ REPORTS: dict[str, Report] = {
     ),
     "the output for the input": lambda size, total: openai(prompt_tokens=20, completion_tokens=size),
     "a tenth": lambda size, total: openai(prompt_tokens=size // 10, completion_tokens=20),
+    "cut": lambda size, total: openai(prompt_tokens=min(size, WINDOW // 4), completion_tokens=20),
     "threefold": lambda size, total: openai(prompt_tokens=3 * size, completion_tokens=20),
     "cumulative": lambda size, total: openai(prompt_tokens=total, completion_tokens=20),
     "astronomical": lambda size, total: openai(prompt_tokens=10**18, completion_tokens=20),

@@ -132,7 +132,8 @@ def _deltas(item: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def _output(reply: Reply) -> list[dict[str, Any]]:
     part = {"type": "output_text", "text": reply.answer.text, "annotations": []}
-    message = {"type": "message", "role": "assistant", "status": "completed", "content": [part]}
+    status = "incomplete" if reply.answer.stop == "length" else "completed"
+    message = {"type": "message", "role": "assistant", "status": status, "content": [part]}
     texts = [{**message, "id": f"msg_{reply.number:04}"}] if reply.answer.text or not reply.ids else []
     return [*map(dict, reply.thoughts), *texts, *_calls(reply)]
 

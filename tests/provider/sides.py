@@ -18,8 +18,9 @@ from tests.provider.signing import Signer
 from tests.provider.validation import template_fault
 from tests.provider.wordings import WORDINGS, Rejection, Sizes, anthropic_error, build_rejection
 
-Overflow: TypeAlias = Literal["reject", "truncate", "length", "stop_reason", "cut"]
+Overflow: TypeAlias = Literal["reject", "truncate", "crop", "halve", "length", "stop_reason", "cut"]
 
+_SILENT = ("truncate", "crop", "halve")
 LAST_ANSWER = Answer("Done.")
 SUMMARY_TEXT = "## Goal\n- what the earlier conversation was about\n\n## Next Steps\n1. go on"
 SYSTEM_ROLES = ("system", "developer")
@@ -72,7 +73,8 @@ class Received:
     @property
     def max_tokens(self) -> int:
         """The caller's limit for the answer; 0 if there is none."""
-        return int(self.body.get("max_completion_tokens") or self.body.get("max_tokens") or 0)
+        names = ("max_completion_tokens", "max_output_tokens", "max_tokens")
+        return int(next(filter(None, map(self.body.get, names)), 0))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,9 +109,11 @@ class Side:
         window: Limit for requests, in tokens.
         wording: A key of `WORDINGS`; None: the API's own.
         overflow: The response to a request above the window. "truncate": an answer, as if the oldest messages were ignored,
-            with the usage of the whole input; "length": an empty answer with the stop reason for length; "stop_reason": an
-            empty answer with "model_context_window_exceeded"; "cut": a rejection, but an answer without enough room is cut,
-            with Anthropic's stop reason or, on OpenAI's API, the one for length. The cut answer is given again next time.
+            with the usage of the whole input; "crop", "halve": the same, with the usage of the window, or of the half that Ollama
+            keeps (https://github.com/ollama/ollama/issues/17427); "length": an empty answer with the stop reason for length;
+            "stop_reason": an empty answer with "model_context_window_exceeded"; "cut": a rejection, but an answer without enough
+            room is cut, with Anthropic's stop reason or, on OpenAI's API, the one for length. The cut answer is given again next
+            time.
         limit_bytes: A request with a larger body is rejected with status 413; None: no limit.
         reject_next: Number of next model requests to reject as too long, regardless of their size; the stated size is then at
             least one above the window.
@@ -208,7 +212,7 @@ class Side:
         if not received.is_summary and self.reject_next > 0:
             self.reject_next -= 1
             return self._fake_overflow(received, wording)
-        if self._is_too_long(received, wording) and self.overflow != "truncate":
+        if self._is_too_long(received, wording) and self.overflow not in _SILENT:
             sizes = Sizes(self.window, received.input_tokens, received.max_tokens)
             return build_rejection(wording, sizes) if self.overflow in ("reject", "cut") else self._empty(received)
         if received.is_compaction:
@@ -270,16 +274,23 @@ class Side:
         usage = Usage(input_tokens=received.input_tokens, cache_read_tokens=received.cached_tokens)
         return Reply(answer=Answer(stop=stop), usage=usage)
 
+    def _count_read(self, received: Received) -> int:
+        """Return the tokens of a request that the model reads, as the usage tells them."""
+        if self.overflow not in ("crop", "halve") or received.input_tokens <= self.window:
+            return received.input_tokens
+        return self.window if self.overflow == "crop" else self.window // 2 + 2
+
     def _reply(self, received: Received, answer: Answer | Rejection) -> Reply | Rejection:
         if isinstance(answer, Rejection):
             return answer
         first = self._calls_made
         self._calls_made += len(answer.calls)
         spoken = sum(text_tokens(f"{call.name}({dict(call.arguments)})") for call in answer.calls)
+        read = self._count_read(received)
         counted = Usage(
-            input_tokens=received.input_tokens,
+            input_tokens=read,
             output_tokens=max(1, text_tokens(answer.text) + spoken),
-            cache_read_tokens=received.cached_tokens,
+            cache_read_tokens=min(received.cached_tokens, read),
         )
         ids = tuple(f"call_{number:04}" for number in range(first, self._calls_made))
         self._answers_given += 1

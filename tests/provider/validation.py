@@ -61,7 +61,14 @@ def _openai_pair_faults(messages: Messages) -> Iterator[tuple[str, str]]:
             open_ids.pop(str(message.get("tool_call_id")), None)
             continue
         yield from _missing_results(open_ids, index)
-        open_ids = {call["id"]: None for call in message.get("tool_calls") or ()}
+        ids = [call["id"] for call in message.get("tool_calls") or ()]
+        for id_ in ids:
+            if ids.count(id_) > 1 or not id_:  # as DeepSeek and Moonshot
+                yield (
+                    f"Duplicate value for 'tool_call_id' of {id_} in message[{index}]",
+                    f"messages.[{index}].tool_calls",
+                )
+        open_ids = dict.fromkeys(ids)
         has_calls = bool(open_ids)
     yield from _missing_results(open_ids, len(messages))
 

@@ -20,6 +20,8 @@ from compaction_hooks import (
 if TYPE_CHECKING:
     from typing import assert_type
 
+    from compaction_hooks import NoSuchName  # type: ignore[attr-defined]  # noqa: F401  # pyright: ignore
+
 
 def summarize(request: SummaryRequest) -> str:
     """Summarize in a word."""

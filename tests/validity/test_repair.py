@@ -136,6 +136,36 @@ def test_calls_that_share_an_id_are_told_apart_and_keep_their_results(dialect: D
     assert [result.call_id for piece in dialect.read(after) for result in piece.results] == ids
 
 
+@pytest.mark.parametrize(
+    ("text", "model", "kept"),
+    [
+        pytest.param("u ?x =x ?x =x u ?x?x =x =x", None, "x x x", id="twins"),
+        pytest.param("u ?x =x ?x =x u ?x?x =x =x", "deepseek-v4-pro", "x", id="once-in-a-conversation-for-deepseek"),
+        pytest.param("u ? = u ?? = = a u ?x??y =y = =x", None, "x y", id="without-ids"),
+    ],
+)
+def test_calls_of_a_chat_with_one_id_or_none_are_told_apart(text: str, model: str | None, kept: str) -> None:
+    """DeepSeek: "Duplicate value for 'tool_call_id'"; Moonshot: "tool call id exec:2 is duplicated"."""
+    before = script(CHAT, text)
+    after = repaired(before, CHAT.format, model=model)
+    assert repaired(after, CHAT.format, model=model) is after
+    ids = [call.id for piece in CHAT.read(after) for call in piece.calls]
+    made = [id for id in ids if id.startswith("call_")]
+    assert ([id for id in ids if id not in made], len({*made})) == (kept.split(), len(made))
+    answered = [result.call_id for piece in CHAT.read(after) for result in piece.results]
+    assert answered == (ids if "?y" not in text else [*ids[:-3], "y", ids[-2], "x"])
+    assert [(message["role"], message["content"]) for message in after] == [
+        (message["role"], message["content"]) for message in before
+    ]
+
+
+def test_a_legacy_function_call_has_no_id_to_repair() -> None:
+    called = {"role": "assistant", "content": None, "function_call": {"name": "run", "arguments": "{}"}}
+    messages: list[Any] = [CHAT.user("hi"), called, {"role": "function", "name": "run", "content": "ok"}]
+    assert repaired(messages * 2, CHAT.format) == messages * 2
+    assert repaired(messages, CHAT.format) is messages
+
+
 def test_ids_are_the_same_in_every_process() -> None:
     """Synthetic ids are stable, so that the provider's cache of a sent prefix stays valid."""
     program = (
@@ -405,3 +435,12 @@ def test_every_format_of_the_core_repairs_and_answers_calls_only(format: Any) ->
     assert repaired([], format) == []
     with pytest.raises(ConfigurationError, match="names no tool call"):
         format.answer({"type": "message", "role": "user", "content": "hi"}, (0, 0), "no")
+
+
+def test_an_approval_and_found_tools_go_without_their_item_and_stay_with_it() -> None:
+    asked = {"type": "mcp_approval_request", "id": "m", "name": "find", "server_label": "docs", "arguments": "{}"}
+    approval = {"type": "mcp_approval_response", "approval_request_id": "m", "approve": True}
+    found = {"type": "tool_search_output", "call_id": "s", "execution": "client", "tools": []}
+    user = RESPONSES.user("hi")
+    assert repaired([user, approval, found, user], RESPONSES.format) == [user, user]
+    assert repaired([user, asked, approval, found], RESPONSES.format) == [user, asked, approval]

@@ -63,6 +63,10 @@ SAID = message("user", "And now?")
 TALK = [USER, ANSWER, SAID]
 
 
+def opaque(kind: str, call_id: str = "") -> Message:
+    return message("assistant", Opaque(kind, "{}", call_id))
+
+
 @folded(
     "messages",
     {
@@ -91,6 +95,17 @@ def test_valid_messages_have_no_problem(messages: list[Message], provider: Provi
             [USER, message("assistant", call("")), message("tool", result(""))] * 2,
             (CHAT, GEMINI),
         ),
+        "answers-of-the-host": (
+            [
+                USER,
+                THOUGHT,
+                opaque("mcp_approval_request", "a"),
+                opaque("tool_search_call", "b"),
+                message("other", Opaque("mcp_approval_response", "{}", "a")),
+                message("other", Opaque("tool_search_output", "{}", "b")),
+            ],
+            (RESPONSES,),
+        ),
         "reasoning-with-a-server-tool": (
             [USER, THOUGHT, message("assistant", Opaque("web_search_call", "{}"))],
             (RESPONSES,),
@@ -113,10 +128,6 @@ def test_faults_that_clients_repair_are_problems_of_named_providers_only(
     """A view may be system, summary as a user message, user message, parallel results one by one: every library joins them."""
     assert problems(messages, None) == []
     assert [provider for provider in ALL if problems(messages, provider) == []] == list(providers)
-
-
-def opaque(kind: str, call_id: str = "") -> Message:
-    return message("assistant", Opaque(kind, "{}", call_id))
 
 
 @folded(
@@ -151,7 +162,7 @@ def opaque(kind: str, call_id: str = "") -> Message:
         "one-id-for-two-parallel-calls": (
             [USER, message("assistant", call("a"), call("a")), message("tool", result("a"), result("a"))],
             ("twin_call", 1, "a"),
-            [RESPONSES, ANTHROPIC, BEDROCK],
+            [CHAT, RESPONSES, ANTHROPIC, BEDROCK],
         ),
         "messages-before-a-signed-compaction": (
             [
@@ -167,6 +178,16 @@ def opaque(kind: str, call_id: str = "") -> Message:
             [*TALK, opaque("web_search_tool_result", "s"), SAID],
             ("orphan_server_result", 3, "s"),
             [ANTHROPIC],
+        ),
+        "approval-of-nothing": (
+            [*TALK, message("other", Opaque("mcp_approval_response", "{}", "a"))],
+            ("orphan_answer", 3, "a"),
+            [RESPONSES],
+        ),
+        "found-tools-of-nothing": (
+            [*TALK, opaque("tool_search_call", "a"), message("other", Opaque("tool_search_output", "{}", "b"))],
+            ("orphan_answer", 4, "b"),
+            [RESPONSES],
         ),
     },
 )
@@ -208,6 +229,11 @@ LEFT_TO_CLIENTS = {rule.id for rule in RULES if rule.left_to_clients}
             [USER, message("assistant", call("")), message("tool", result(""))],
             ("call_id_form", 1, ""),
             [RESPONSES, ANTHROPIC, BEDROCK],
+        ),
+        "calls-without-ids-in-one-message": (
+            [USER, message("assistant", call(""), call("")), message("tool", result(""), result(""))],
+            ("call_id_form", 1, ""),
+            [CHAT, RESPONSES, ANTHROPIC, BEDROCK],
         ),
         "a-call-without-its-thought-signature": (
             [USER, message("assistant", call("a", 0), call("b", 0)), TELL_BOTH],
@@ -319,6 +345,12 @@ UNSIGNED = message("assistant", Thinking("hm"), "hi")
             [("unsigned_reasoning", 1)],
         ),
         "unsigned-by-nature": ([USER, UNSIGNED, SAID], "amazon.nova-2-lite-v1:0", [BEDROCK], []),
+        "deepseek-id-used-again": (
+            [USER, THINKS_A, TELL_A, SAID, THINKS_A, TELL_A],
+            "deepseek-v4",
+            [CHAT],
+            [("duplicate_call", 4)],
+        ),
         "kimi": ([USER, THINKS_A, TELL_A, ASK_B, TELL_B], "moonshotai/kimi-k2.5", [CHAT], [("missing_reasoning", 3)]),
         "manual-later-step": ([USER, THINKS_A, TELL_A, ASK_B, TELL_B], "claude-sonnet-4-5", [ANTHROPIC], []),
         "manual-closed-turn": ([USER, ASK_B, TELL_B, SAID, THINKS_A, TELL_A], "claude-sonnet-4-5", [ANTHROPIC], []),
@@ -463,5 +495,7 @@ def test_the_time_is_linear_in_the_messages() -> None:
     unanswered = [message("assistant", call("same"))] * 20_000
     long = [USER, *unanswered, *step * 40_000]
     start = time.perf_counter()
-    assert len(problems(long, CHAT)) == 20_000
+    assert (
+        len(problems(long, CHAT)) == 2 * 20_000
+    )  # each unanswered, and each call of the turn but the first with a known id
     assert time.perf_counter() - start < 10

@@ -21,7 +21,7 @@ from agent_framework import Message as ChatMessage
 
 from compaction_adapters.agent_framework.clients import CALL, Send, let_deliver
 from compaction_adapters.agent_framework.messages import AgentFrameworkFormat, is_copy, with_results
-from compaction_adapters.agent_framework.models import AnswerReader, ask, is_prelude, text_of
+from compaction_adapters.agent_framework.models import AnswerReader, ask_by, is_prelude, text_of
 from compaction_adapters.kit import ControllerKeywords, ModelCalls, positive, tool_schema
 from compaction_hooks import CallOptions, CompactionController
 from compaction_hooks.recall import RecallTool
@@ -200,7 +200,7 @@ def _options_of(call: _ModelCall, send: Send, options: Mapping[str, Any]) -> Cal
         system=text_of(options.get("instructions")),
         tools=[_schema(tool) for tool in normalize_tools(options.get("tools"))],
         request={**options, **own},
-        summarizer=partial(ask, send, options=place),
+        summarizer=ask_by(send, place),
     )
 
 

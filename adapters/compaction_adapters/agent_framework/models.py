@@ -9,10 +9,10 @@ from agent_framework import ChatResponse, ChatResponseUpdate, Content, UsageDeta
 from agent_framework import Message as ChatMessage
 
 from compaction_adapters.agent_framework.clients import Send, find_send
-from compaction_adapters.kit import summary_of
+from compaction_adapters.agent_framework.messages import AgentFrameworkFormat
+from compaction_adapters.kit import summary_of, with_reasoning_room
 from compaction_hooks import Message, Summarizer, Summary, SummaryRequest, Usage
 from compaction_hooks.formats import read_answer
-from compaction_hooks.messages import Text
 
 
 def summarizer(client: Any, model: str | None = None) -> Summarizer:
@@ -25,24 +25,27 @@ def summarizer(client: Any, model: str | None = None) -> Summarizer:
     Raises:
         ConfigurationError: the client is none of the framework's.
     """
-    send = find_send(client)
-
-    async def summarize(request: SummaryRequest) -> Summary:
-        return await ask(send, request, {} if model is None else {"model": model})
-
-    return summarize
+    return ask_by(find_send(client), {} if model is None else {"model": model})
 
 
-async def ask(send: Send, request: SummaryRequest, options: Mapping[str, object]) -> Summary:
-    """Ask a model for a summary.
+def ask_by(send: Send, options: Mapping[str, object]) -> Summarizer:
+    """Return a summarizer that asks by a client's own function.
 
     Args:
         options: The options that name the model and the place of the call.
     """
-    told = {**options, "instructions": request.system, "max_tokens": request.max_tokens}
-    response: ChatResponse = await send(messages=[ChatMessage("user", [request.prompt])], stream=False, options=told)
-    answer = Message(role="assistant", parts=(Text(response.text),), usage=usage_of(response.usage_details))
-    return summary_of(answer, response.finish_reason)
+
+    async def ask(request: SummaryRequest, limit: int) -> Summary:
+        told = {**options, "instructions": request.system, "max_tokens": limit}
+        prompt = ChatMessage("user", [request.prompt])
+        response: ChatResponse = await send(messages=[prompt], stream=False, options=told)
+
+        pieces = [piece for message in response.messages for piece in AgentFrameworkFormat().read(message)]
+        parts = tuple(part for piece in pieces for part in piece.parts)
+        answer = Message(role="assistant", parts=parts, usage=usage_of(response.usage_details))
+        return summary_of(answer, response.finish_reason, limit=limit)
+
+    return with_reasoning_room(ask)
 
 
 class AnswerReader:

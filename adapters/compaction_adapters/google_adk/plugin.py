@@ -17,7 +17,7 @@ from compaction_adapters.google_adk.contents import FORMAT, is_copy, read_respon
 from compaction_adapters.google_adk.planned import PlannedCall, Send, plan
 from compaction_adapters.google_adk.recalling import Recall, takes_functions
 from compaction_adapters.google_adk.summaries import ask_by
-from compaction_adapters.kit import ControllerKeywords, ModelCalls, positive
+from compaction_adapters.kit import ControllerKeywords, ModelCalls, join_id, positive
 from compaction_hooks import CallOptions, CompactionController, Message
 from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.recall import RecallTool
@@ -69,7 +69,7 @@ class CompactionPlugin(ModelCalls[types.Content], BasePlugin):
             branch: The branch of the agent's events, if it runs next to others.
             scope: The isolation scope of the agent's events, if it was given a task.
         """
-        return "/".join(filter(None, (session.app_name, session.user_id, session.id, agent, branch, scope)))
+        return join_id(session.app_name, session.user_id, session.id, agent, branch or "", scope or "")
 
     async def before_model_callback(self, *, callback_context: Any, llm_request: LlmRequest) -> None:
         """Plan the call. The agent's model makes it when all callbacks have seen it."""

@@ -14,6 +14,7 @@ from compaction_adapters.google_adk.contents import FORMAT, read_response
 from compaction_adapters.google_adk.planned import Send
 from compaction_adapters.kit import summary_of
 from compaction_hooks import Summarizer, Summary, SummaryRequest
+from compaction_hooks.arguments import format_value
 from compaction_hooks.errors import ConfigurationError
 
 
@@ -26,7 +27,9 @@ def summarizer(model: BaseLlm | str) -> Summarizer:
     try:
         llm = LLMRegistry.new_llm(model) if isinstance(model, str) else model
     except ValueError as error:
-        raise ConfigurationError(f"summarizer({model!r}): give one of ADK's models, or a name that it knows") from error
+        raise ConfigurationError(
+            f"summarizer({format_value(model)}): give one of ADK's models, or a name that it knows"
+        ) from error
     return ask_by(llm.generate_content_async, llm.model, types.GenerateContentConfig())
 
 

@@ -6,10 +6,13 @@
                             another form of the request may cure an error
     ModelCalls              the conversations of an adapter that sends the model calls itself: their sessions, streams and recall
     opening_key             name a conversation by its beginning
-    ByHand                  compact, undo, pin, forget and load for adapters whose conversations have an id, async and sync
+    join_id                 name a conversation by several parts, told apart from all others
+    ControllerMethods       the controller, and `forget_prefix`
+    ByHand                  these, compact, undo, pin, forget and load for adapters whose conversations have an id, async and sync
     PartsFormat             the writing half of a message format: a subclass reads, and changes one part
     tool_schema, positive   a tool and a limit, as the options of a call take them
     asker, summary_of       ask a model for a summary, sync or async as the caller is, and read the answer
+    with_reasoning_room     ask an async model for a summary, with room for its reasoning
     ask_client              the same by a provider's client, sync or async as the client is; `REASONING_TOKENS` of its answer
     NativeSummaries         a summarizer by a provider's own compaction; `address_of` a client; for Anthropic the models, the
                             header (`ANTHROPIC_BETA`), the limit (`NATIVE_TOKENS`), the option, and the reading of its answer;
@@ -23,7 +26,7 @@
 It needs no framework, and uses only the public names of compaction_hooks.
 """
 
-from compaction_adapters.kit.by_hand import ByHand
+from compaction_adapters.kit.by_hand import ByHand, ControllerMethods
 from compaction_adapters.kit.calls import ModelCalls
 from compaction_adapters.kit.controllers import (
     CommonKeywords,
@@ -36,6 +39,7 @@ from compaction_adapters.kit.controllers import (
 )
 from compaction_adapters.kit.events import Stage, Status, fields_of, status_of
 from compaction_adapters.kit.extras import require
+from compaction_adapters.kit.ids import join_id
 from compaction_adapters.kit.native import (
     ANTHROPIC_BETA,
     NATIVE_TOKENS,
@@ -52,7 +56,7 @@ from compaction_adapters.kit.openings import opening_key
 from compaction_adapters.kit.options import positive, tool_schema
 from compaction_adapters.kit.parts import PartsFormat, Pieces
 from compaction_adapters.kit.sessions import Sessions
-from compaction_adapters.kit.summaries import REASONING_TOKENS, ask_client, asker, summary_of
+from compaction_adapters.kit.summaries import REASONING_TOKENS, ask_client, asker, summary_of, with_reasoning_room
 from compaction_adapters.kit.twins import Flow, Twin, TwinMethods, awaited, blocking, run, run_async, run_in_loop
 
 __all__ = [
@@ -62,6 +66,7 @@ __all__ = [
     "ByHand",
     "CommonKeywords",
     "ControllerKeywords",
+    "ControllerMethods",
     "Flow",
     "ModelCalls",
     "NativeSummaries",
@@ -85,6 +90,7 @@ __all__ = [
     "compacts",
     "controller_from",
     "fields_of",
+    "join_id",
     "opening_key",
     "positive",
     "read_block",
@@ -98,4 +104,5 @@ __all__ = [
     "summary_of",
     "tool_schema",
     "with_changes",
+    "with_reasoning_room",
 ]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, Generic, TypeVar, Unpack, cast
 
+from compaction_adapters.kit.ids import inner_prefix
 from compaction_adapters.kit.sessions import Sessions
 from compaction_adapters.kit.twins import Flow, Twin, TwinMethods, awaited, blocking
-from compaction_hooks import CallOptions, CompactionRecord, CompactionResult, CompactionSession
+from compaction_hooks import CallOptions, CompactionController, CompactionRecord, CompactionResult, CompactionSession
 from compaction_hooks.errors import ConfigurationError
 
 N = TypeVar("N")
@@ -15,23 +17,66 @@ N = TypeVar("N")
 S = TypeVar("S", bound=Sessions[Any])
 
 
-class ByHand(TwinMethods, Generic[N, S]):
+class ControllerMethods(TwinMethods, Generic[S]):
+    """The controller of an adapter, and its method for many conversations at once."""
+
+    _sessions: S
+
+    @property
+    def controller(self) -> CompactionController[Any]:
+        """The controller that you gave, or the one made from your keywords."""
+        return self._sessions.controller
+
+    @awaited
+    def forget_prefix(self, prefix: str) -> Flow[list[str]]:
+        """Remove every conversation whose id begins with `prefix` from memory, and its records from the store; return the ids.
+
+        For all data of a user, if the ids begin with the user: "user-7/". See `CompactionController.forget_prefix`.
+
+        Raises:
+            ConfigurationError: the prefix is empty or no text, or the store cannot list its conversations.
+            RecordError: the store failed; call it again.
+        """
+        forgotten: list[str] = yield Twin(self.controller.forget_prefix_sync, self.controller.forget_prefix, prefix)
+        return forgotten
+
+    forget_prefix_sync = blocking(forget_prefix)
+    """As `forget_prefix`, for callers without an event loop."""
+
+
+class ByHand(ControllerMethods[S], Generic[N, S]):
     """Methods for changes by hand to a conversation, each async and sync.
 
     Each reads the store first, so that it works in a process that has not run the conversation, and writes its change at once.
     `conversation_id` may be left out if the adapter knows the conversation by itself.
     """
 
-    _sessions: S
+    _shares_ids = False
+    """Whether an id may have several lists: of agents that are another one's tools, or that begin anew in each call."""
 
     @awaited
-    def load(self, conversation_id: str | None = None) -> Flow[CompactionSession[N]]:
+    def load(
+        self,
+        conversation_id: str | None = None,
+        messages: Sequence[N] | None = None,
+        **options: Unpack[CallOptions],
+    ) -> Flow[CompactionSession[N]]:
         """Return the session of a conversation, filled from the store: for `state()`, `history()`, `export_records()`.
+
+        Args:
+            messages: All messages of the conversation, so that `state()` knows its size before the first call in this process.
+                Never changed.
+            **options: See `CallOptions`: those of the next call, such as `model`, `system` and `tools`. Those left out are the
+                options of the last call, if this process made one.
 
         Raises:
             ConfigurationError: by this and all other methods, if there is no id and the adapter does not know the conversation.
         """
-        return (yield from self._load_session(conversation_id))
+        if messages is None:
+            return (yield from self._load_session(conversation_id))
+        session = self._session_of(conversation_id, messages)
+        yield Twin(session.load_sync, session.load, messages, **{**self._options_by_hand(session), **options})
+        return session
 
     @awaited
     def compact(
@@ -82,14 +127,19 @@ class ByHand(TwinMethods, Generic[N, S]):
     def forget(self, conversation_id: str | None = None) -> Flow[None]:
         """Remove a conversation from memory, and its records from the store.
 
-        So it does with the agents that this process ran as tools under its id.
+        So it does with the agents that ran as tools under its id; if the store cannot list its conversations, with those that this
+        process ran.
 
         Raises:
-            RecordError: the store failed; call it again.
+            RecordError: the store failed, call it again; or it has ids too long to tell whether they are of agents under this id,
+                which is then the only one that is forgotten.
         """
-        controller = self._sessions.controller
-        for session_id in self._sessions.family(self._find_session(conversation_id)):
+        controller, session = self.controller, self._find_session(conversation_id)
+        for session_id in self._sessions.family(session):
             yield Twin(controller.forget_sync, controller.forget, session_id)
+        if self._shares_ids:
+            with suppress(ConfigurationError):  # a store that does not list
+                yield Twin(controller.forget_prefix_sync, controller.forget_prefix, inner_prefix(session.id))
 
     load_sync = blocking(load)
     """As `load`, for callers without an event loop."""

@@ -34,7 +34,6 @@ class ModelCalls(ByHand[N, Sessions[N]]):
     """
 
     _shares_ids = True
-    """Whether an id may have several lists: of agents that are another one's tools, or that begin anew in each call."""
     _is_copy: Callable[[N, N], bool] | None = None
     """Whether a message is a copy of an earlier one, for a framework that hands over copies; None: it hands over its own."""
 

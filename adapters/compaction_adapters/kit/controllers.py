@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any, TypeAlias, TypedDict
 
 from compaction_hooks import CompactionController, CompactionSettings, MessageFormat, Summarizer, TokenEstimator
-from compaction_hooks.arguments import check_names
+from compaction_hooks.arguments import check_names, format_value
 from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.events import EventHandler
 from compaction_hooks.stores import RecordStore
@@ -48,6 +48,7 @@ class ControllerKeywords(PolicyKeywords, total=False):
 
 
 _NAMES = ControllerKeywords.__optional_keys__
+_OF_SETTINGS = {field.name: f"settings=CompactionSettings({field.name}=...)" for field in fields(CompactionSettings)}
 
 
 def controller_from(
@@ -68,17 +69,28 @@ def controller_from(
 
     Raises:
         TypeError: a keyword is unknown.
-        ConfigurationError: both a controller and keywords are given; or a trigger is a ratio of a window that cannot become known.
+        ConfigurationError: both a controller and keywords are given; `model` is no name; or a trigger is a ratio of a window that
+            cannot become known.
     """
     if not keywords.keys() <= _NAMES:
         own = inspect.signature(taker).parameters.values()
-        check_names(taker.__name__, keywords, _NAMES | {one.name for one in own if one.kind is not one.VAR_KEYWORD})
+        known = _NAMES | {one.name for one in own if one.kind is not one.VAR_KEYWORD}
+        check_names(taker.__name__, keywords, known, _OF_SETTINGS)
     if controller is not None and keywords:
         raise ConfigurationError(f"{', '.join(sorted(keywords))}: give a controller or its keywords, not both")
     if controller is not None and not isinstance(controller, CompactionController):  # pyright: ignore[reportUnnecessaryIsInstance]
+        fix = "its settings go into keywords such as context_window=..."
+        if isinstance(controller, str):
+            fix = f"a model's name goes into model={format_value(controller)}"
         raise ConfigurationError(
-            f"the first argument must be a CompactionController, not {type(controller).__name__}; "
-            "its settings go into keywords such as context_window=..."
+            f"the first argument must be a CompactionController, not {type(controller).__name__}; {fix}"
+        )
+
+    model: Any = keywords.get("model")
+    if model is not None and not isinstance(model, str):
+        raise ConfigurationError(
+            f"model= must be the name of the model whose context window applies, not {type(model).__name__}; a model that writes "
+            "the summaries goes into summarizer=, as summarizer(...) of this adapter makes one"
         )
 
     chosen = _make_controller(format, **keywords) if controller is None else controller

@@ -6,6 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Generic, TypeAlias, TypeVar
 
+from compaction_hooks.arguments import format_value
 from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.messages import Format, PartAddress, ToolCall
 
@@ -70,7 +71,7 @@ class PartsFormat(Format[N], Generic[N, P]):
         """
         part = self.read(message)[call[0]].parts[call[1]]
         if not isinstance(part, ToolCall):
-            raise ConfigurationError(f"address {call} names no tool call: take addresses from read()")
+            raise ConfigurationError(f"address {format_value(call)} names no tool call: take addresses from read()")
         return part
 
     def _change_parts(self, message: N, values: Mapping[PartAddress, V], change: Callable[[P, V], P | None]) -> N:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar
 from weakref import WeakKeyDictionary
 
+from compaction_adapters.kit.ids import inner_prefix
 from compaction_adapters.kit.openings import opening_key
 from compaction_hooks import CallOptions, CompactionController, CompactionSession, MessageFormat, parse_overflow
 from compaction_hooks.validity import is_reasoning_refusal
@@ -50,7 +51,8 @@ class Sessions(Generic[N]):
         session = self.open(conversation_id)
         if self._openings.get(session, opening) == opening:
             return session
-        nested = f"{conversation_id}/{opening}"
+        # Shortened, so that key-value stores have the id of most conversations whole: `forget` finds it by its beginning.
+        nested = f"{inner_prefix(conversation_id)}{opening[:16]}"
         self._nested.setdefault(session, set()).add(nested)
         return self.open(nested)
 

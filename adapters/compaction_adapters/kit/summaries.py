@@ -7,7 +7,7 @@ import threading
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeVar
 
-from compaction_hooks import Message, Summarizer, Summary, SummaryRequest
+from compaction_hooks import Message, Summarizer, Summary, SummaryRequest, parse_overflow
 from compaction_hooks.errors import SummaryRefusedError
 
 A = TypeVar("A")
@@ -71,11 +71,35 @@ def ask_client(
     return summarize
 
 
-def summary_of(answer: Message, finish_reason: str | None) -> Summary:
+def with_reasoning_room(ask: Callable[[SummaryRequest, int], Awaitable[Summary]]) -> Summarizer:
+    """Return a summarizer that asks any model for an answer of at most the summary and its reasoning.
+
+    A model that may not write as much, or whose window has no room for it, is asked for the summary alone.
+
+    Args:
+        ask: Asks the model for an answer of at most so many tokens.
+    """
+
+    async def summarize(request: SummaryRequest) -> Summary:
+        try:
+            return await ask(request, request.max_tokens + REASONING_TOKENS)
+        except Exception as error:
+            if parse_overflow(error) is None:
+                raise
+        return await ask(request, request.max_tokens)
+
+    return summarize
+
+
+def summary_of(answer: Message, finish_reason: str | None, *, limit: int | None = None) -> Summary:
     """Return a model's answer as a summary.
 
     Args:
         finish_reason: The provider's word for how the answer ended; None if unknown.
+        limit: The most tokens that the model was asked for: an answer that has them was cut off, whatever word the provider or
+            the framework has for it. None: not known.
     """
+    if limit is not None and answer.usage is not None and answer.usage.output_tokens >= limit:
+        finish_reason = "length"
     calls = tuple({"id": call.id, "name": call.name} for call in answer.calls)
     return Summary(text=answer.text, usage=answer.usage, finish_reason=finish_reason, tool_calls=calls)

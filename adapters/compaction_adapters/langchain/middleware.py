@@ -121,9 +121,9 @@ class CompactionMiddleware(ThreadMethods[Conversations], AgentMiddleware[AgentSt
         if not name:
             raise ConfigurationError('name="" must not be empty: LangGraph names nodes and traces after it')
         translated = controller_keywords(model, trigger, keep, keywords)
-        self.controller = controller_from(controller, translated, FORMAT, taker=type(self), sees_model=True)
+        chosen = controller_from(controller, translated, FORMAT, taker=type(self), sees_model=True)
         self._name, self._native = name, native
-        self._sessions = Conversations(self.controller, CHANNEL, has_recall=recall)
+        self._sessions = Conversations(chosen, CHANNEL, has_recall=recall)
         self._messages_key = "messages"
         self.tools = [recall_tool(self._sessions, self._messages_key)] if recall else []
 

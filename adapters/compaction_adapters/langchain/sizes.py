@@ -12,7 +12,8 @@ from langchain_core.language_models import BaseChatModel
 
 from compaction_adapters.kit import ControllerKeywords, PolicyKeywords, with_changes
 from compaction_adapters.langchain_core import summarizer
-from compaction_hooks import CompactionSettings
+from compaction_hooks import CompactionSettings, Summarizer
+from compaction_hooks.arguments import format_value
 from compaction_hooks.errors import ConfigurationError
 
 if TYPE_CHECKING:  # older versions have no TriggerClause
@@ -41,8 +42,8 @@ def controller_keywords(
     """Return the controller's keywords for LangChain's arguments; empty without arguments.
 
     Raises:
-        ConfigurationError: a size is malformed, has no matching setting of the controller, or contradicts `settings`; or both
-            `model` and `summarizer` are given.
+        ConfigurationError: a size is malformed, has no matching setting of the controller, or contradicts `settings`; no summarizer
+            can be made of `model`; or both `model` and `summarizer` are given.
     """
     translated = cast("ControllerKeywords", {**keywords})  # some of its keys
     for argument, given in (("trigger", trigger), ("keep", keep)):
@@ -52,8 +53,19 @@ def controller_keywords(
     if model is not None:
         if keywords.get("summarizer") is not None:
             raise ConfigurationError("model and summarizer exclude one another: give one")
-        translated["summarizer"] = summarizer(model)
+        translated["summarizer"] = _writer(model)
     return translated
+
+
+def _writer(model: str | BaseChatModel) -> Summarizer:
+    try:
+        return summarizer(model)
+    except Exception as error:
+        why = str(error).partition("\n")[0]
+        raise ConfigurationError(
+            f"model= must be a chat model that writes the summaries, or the name of one ({why}). The window needs no name: it is "
+            "that of the model that the agent calls, or context_window="
+        ) from error
 
 
 def _change(settings: CompactionSettings, argument: str, sizes: Mapping[str, Any]) -> CompactionSettings:
@@ -78,8 +90,8 @@ def _read_sizes(argument: str, given: object) -> dict[str, float]:
                 name = _SETTINGS[argument][kind]
                 found[name] = min(value, found.get(name, value))
             case _:
-                raise ConfigurationError(f"{argument}={size!r} must be {_FORMS[argument]}")
+                raise ConfigurationError(f"{argument}={format_value(size)} must be {_FORMS[argument]}")
 
     if not found:
-        raise ConfigurationError(f"{argument}={given!r} holds no size: it must be {_FORMS[argument]}")
+        raise ConfigurationError(f"{argument}={format_value(given)} holds no size: it must be {_FORMS[argument]}")
     return found

@@ -3,29 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Generic, TypeVar, Unpack, cast
+from typing import Any, TypeVar, Unpack, cast
 
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
 
-from compaction_adapters.kit import Flow, Twin, TwinMethods, awaited, blocking
+from compaction_adapters.kit import ControllerMethods, Flow, Twin, awaited, blocking
 from compaction_adapters.langchain_core.conversations import Conversation, Conversations, Records
 from compaction_adapters.langchain_core.tasks import NAMESPACE_SEPARATOR, Task
-from compaction_hooks import CallOptions, CompactionController, CompactionRecord, CompactionResult, CompactionSession
+from compaction_hooks import CallOptions, CompactionRecord, CompactionResult, CompactionSession
 from compaction_hooks.errors import ConfigurationError
 
 S = TypeVar("S", bound=Conversations)
 
 
-class ThreadMethods(TwinMethods, Generic[S]):
+class ThreadMethods(ControllerMethods[S]):
     """Manual changes to a thread of a graph that is compiled with a checkpointer.
 
     `graph` is the compiled graph (an agent of LangChain is one), `config` names the thread, `{"configurable": {"thread_id": ...}}`.
     Records are written to the thread with `update_state`, so that the next process has them, with a store or without.
+    `forget_prefix` is without a graph: it leaves the checkpoints, and the records in them.
     """
 
-    controller: CompactionController[Any]
-    _sessions: S
     _messages_key: str
     """The state's key for messages."""
 
@@ -41,10 +40,16 @@ class ThreadMethods(TwinMethods, Generic[S]):
     def load(self, graph: Any, config: RunnableConfig) -> Flow[CompactionSession[BaseMessage]]:
         """Return the thread's session, filled from its checkpoint: for `state()`, `history()`, `export_records()`.
 
+        `state()` has the size of the thread's messages before the first call in this process, without a system prompt and tools
+        that the adapter sees in calls only.
+
         Raises:
             ConfigurationError: the graph has no checkpointer, or `config` names no thread.
         """
-        return (yield from self._read_thread(graph, config)).session
+        thread = yield from self._read_thread(graph, config)
+        session, known = thread.session, self._thread_options(thread.session, config, {})
+        yield Twin(session.load_sync, session.load, thread.messages, **known)
+        return session
 
     @awaited
     def compact(

@@ -27,6 +27,7 @@ from compaction_adapters.langchain_core import (
 )
 from compaction_adapters.langgraph.channels import RECORDS_KEY
 from compaction_hooks import CallOptions, CompactionController, CompactionSession
+from compaction_hooks.arguments import format_value
 from compaction_hooks.errors import ConfigurationError
 
 Answer = TypeVar("Answer")
@@ -59,9 +60,12 @@ class NodeConversations(Conversations):
         self._views: WeakKeyDictionary[CompactionSession[BaseMessage], tuple[_Lists, ...]] = WeakKeyDictionary()
 
     def remember_view(self, conversation: Conversation, view: list[BaseMessage]) -> None:
-        """Remember the view that a node returns: each possible input of a model, with the list of all messages for it."""
+        """Remember the view that a node returns: each possible input of a model, with the list of all messages for it.
+
+        The view is copied: its list is the graph's, which may put a system prompt into it.
+        """
         whole = conversation.messages
-        self._views[conversation.session] = ((view, whole), (whole, whole))
+        self._views[conversation.session] = (([*view], whole), (whole, whole))
 
     def of_call(self, task: Task, messages: list[BaseMessage]) -> Conversation:
         """Return the conversation of a task that calls the model with these messages.
@@ -102,7 +106,8 @@ def run_options(task: Task) -> CallOptions:
             options = cast("Mapping[str, object]", source).get(RUN_OPTIONS_KEY)
         if options is not None and not isinstance(options, Mapping):
             raise ConfigurationError(
-                f'{RUN_OPTIONS_KEY}={options!r} of a run must be a dict of options, such as {{"context_window": 128_000}}'
+                f"{RUN_OPTIONS_KEY}={format_value(options)} of a run must be a dict of options, such as "
+                '{"context_window": 128_000}'
             )
         found |= cast("Mapping[str, Any]", options or {})
     return cast("CallOptions", found)  # a session checks names and values

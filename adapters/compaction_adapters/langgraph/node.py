@@ -100,12 +100,12 @@ class CompactionNode(ThreadMethods[NodeConversations], Runnable[Any, dict[str, A
         if controller is None and "model" in self._options:
             named["model"] = self._options.get("model")
         sees_model = self._pick_model is not None or self._options.get("context_window") is not None
-        self.controller = controller_from(controller, named, FORMAT, taker=type(self), sees_model=sees_model)
+        chosen = controller_from(controller, named, FORMAT, taker=type(self), sees_model=sees_model)
 
         self.schema = node_schema(messages_key)
         """Schema of the node's state, for a function around the node: `add_node(..., input_schema=node.schema)`."""
         self._messages_key, self._output_key, self._trim = messages_key, output_key, trim
-        self._sessions = NodeConversations(self.controller, messages_key, has_recall=recall, is_native=native)
+        self._sessions = NodeConversations(chosen, messages_key, has_recall=recall, is_native=native)
         self.tools: list[BaseTool] = [recall_tool(self._sessions, messages_key)] if recall else []
         """The recall tool, with `recall=True`."""
 
@@ -187,7 +187,8 @@ class CompactionNode(ThreadMethods[NodeConversations], Runnable[Any, dict[str, A
         messages = state.get(self._messages_key)
         if not isinstance(messages, list):
             raise ConfigurationError(
-                f"the state has no list of messages under {self._messages_key!r} (found: {', '.join(state) or 'nothing'}): "
+                f"the state has no list of messages under {format_value(self._messages_key)} "
+                f"(found: {', '.join(map(format_value, state)) or 'nothing'}): "
                 "name its key, CompactionNode(messages_key=...)"
             )
         return self._sessions.of(Task(ensure_config(config)), cast("list[BaseMessage]", messages), state)
@@ -242,8 +243,8 @@ class CompactionNode(ThreadMethods[NodeConversations], Runnable[Any, dict[str, A
 def _check_keys(messages_key: str, output_key: str | None) -> None:
     if not messages_key or output_key in ("", messages_key) or RECORDS_KEY in (messages_key, output_key):
         raise ConfigurationError(
-            f"messages_key={messages_key!r} and output_key={output_key!r} must name two keys of the state, not {RECORDS_KEY!r}, "
-            "which the node itself uses. To shorten the conversation itself: trim=True"
+            f"messages_key={format_value(messages_key)} and output_key={format_value(output_key)} must name two keys of the state, "
+            f"not {RECORDS_KEY!r}, which the node itself uses. To shorten the conversation itself: trim=True"
         )
 
 
@@ -255,7 +256,9 @@ def _picker(model: object) -> ModelOfRun | None:
 
 
 def _needs_model(given: object) -> str:
-    return "must be the chat model itself" + (f": init_chat_model({given!r})" if isinstance(given, str) else "")
+    return "must be the chat model itself" + (
+        f": init_chat_model({format_value(given)})" if isinstance(given, str) else ""
+    )
 
 
 def _options(
@@ -267,7 +270,8 @@ def _options(
 
     if isinstance(model, str):
         raise ConfigurationError(
-            f"model={model!r} {_needs_model(model)}, or for its window alone CompactionNode(CompactionController(model={model!r}))"
+            f"model={format_value(model)} {_needs_model(model)}, or for its window alone "
+            f"CompactionNode(CompactionController(model={format_value(model)}))"
         )
     if model is not None and chat_model_in(model) is None:
         raise ConfigurationError(f"model={format_value(model)} {_needs_model(model)}")

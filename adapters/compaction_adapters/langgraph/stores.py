@@ -7,7 +7,7 @@ from typing import Final
 
 from langgraph.store.base import BaseStore
 
-from compaction_hooks.stores import KeyValueStore
+from compaction_hooks.stores import KeyValueStore, is_tombstone
 
 _PAGE: Final = 100
 """Number of records, or of conversations, in one request."""
@@ -22,6 +22,8 @@ class BaseStoreRecordStore(KeyValueStore):
         store: The store; it may be the one of `compile(store=...)`.
         namespace: The namespace above those of the conversations.
     """
+
+    _lists_forgotten = False
 
     def __init__(self, store: BaseStore, namespace: Sequence[str] = ("compaction_records",)) -> None:
         super().__init__(_Items(store, tuple(namespace)), prefix="session ")
@@ -53,7 +55,8 @@ class _Items:
             seen += len(page)
             own = (labels for labels in page if len(labels) == depth and labels[:-1] == self._namespace)
             found += (labels[-1] for labels in own if labels[-1].startswith(prefix))
-        return [folder for folder in found if self.values(folder)]  # some stores list namespaces that became empty
+        # Some stores list namespaces that became empty, and a forgotten conversation has nothing but a tombstone.
+        return [folder for folder in found if not all(map(is_tombstone, self.values(folder)))]
 
     def add(self, folder: str, name: str, value: str) -> None:
         namespace = (*self._namespace, folder)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Unpack
 from weakref import WeakKeyDictionary
 
-from compaction_adapters.kit import ControllerKeywords
+from compaction_adapters.kit import ControllerKeywords, join_id
 from compaction_adapters.litellm.calls import (
     OWN_CALL,
     Arguments,
@@ -76,7 +76,7 @@ class CompactionCallback(Conversations, CustomLogger):
 
     def session(self, conversation_id: str, owner: str = "") -> CompactionSession[ChatMessage]:
         """Return the session of a conversation by the id in its calls; in the proxy, `owner` is the hash of the API key."""
-        return self._sessions.open(f"{owner}:{conversation_id}" if owner else conversation_id)
+        return self._sessions.open(join_id(owner, conversation_id) if owner else conversation_id)
 
     # -- before a call
 

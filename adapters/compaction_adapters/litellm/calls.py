@@ -14,6 +14,7 @@ from uuid import UUID
 
 from compaction_adapters.kit import ControllerKeywords, ModelCalls, opening_key, positive
 from compaction_hooks import CallOptions, CompactionController, CompactionSession
+from compaction_hooks.arguments import format_value
 from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.formats import OpenAIChatFormat
 
@@ -55,7 +56,9 @@ class Callee:
             chat = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in ("model", "messages")]
             self._signature = self._signature.replace(parameters=[*chat, self._signature.parameters[self._others]])
         if not self.takes("messages"):
-            raise ConfigurationError(f"with_compaction needs a function that takes messages=; {function!r} does not")
+            raise ConfigurationError(
+                f"with_compaction needs a function that takes messages=; {format_value(function)} does not"
+            )
 
         layers = (function, inspect.unwrap(function), type(function).__call__)
         self.is_async = any(map(inspect.iscoroutinefunction, layers))
@@ -181,6 +184,8 @@ FORMAT: Final = LiteLLMFormat()
 
 class Conversations(ModelCalls[ChatMessage]):
     """The conversations of a function or a callback, by the id in its calls, or by `session_id=` if that is a text."""
+
+    _shares_ids = False
 
     def __init__(
         self,

@@ -10,13 +10,13 @@ from agents import Model, ModelResponse, ModelSettings, ModelTracing, MultiProvi
 from agents.exceptions import ModelBehaviorError
 from agents.usage import Usage as SDKUsage
 
-import compaction_hooks
-from compaction_adapters.kit import positive, tool_schema
+from compaction_adapters.kit import positive, summary_of, tool_schema, with_reasoning_room
 from compaction_hooks import CallOptions, Message, Summarizer, Summary, SummaryRequest, Usage
-from compaction_hooks.formats import read_answer
+from compaction_hooks.formats import OpenAIResponsesFormat, read_answer
 
 Item: TypeAlias = Any
 """An item of OpenAI's Responses, as the SDK hands it over: a dict."""
+FORMAT: Final = OpenAIResponsesFormat()
 PRELUDE: Final = frozenset({"response.created", "response.queued", "response.in_progress"})
 """Events before the answer; the SDK itself sends a request again after these."""
 _FAILED: Final = frozenset({"response.failed", "error", "response.error"})
@@ -205,12 +205,12 @@ def summarizer(model: Model | str) -> Summarizer:
 def _asker(find_model: Callable[[], Model], settings: ModelSettings) -> Summarizer:
     """Return a summarizer; of the settings those that locate the model are sent, and whether the provider may store a call."""
 
-    async def ask(request: SummaryRequest) -> Summary:
+    async def ask(request: SummaryRequest, limit: int) -> Summary:
         response = await find_model().get_response(
             request.system,
             request.prompt,
             ModelSettings(
-                max_tokens=request.max_tokens,
+                max_tokens=limit,
                 store=settings.store,
                 extra_headers=settings.extra_headers,
                 extra_query=settings.extra_query,
@@ -223,9 +223,18 @@ def _asker(find_model: Callable[[], Model], settings: ModelSettings) -> Summariz
             conversation_id=None,
             prompt=None,
         )
+        return _summary_of(response, limit)
 
-        contents = [part for item in response.output for part in getattr(item, "content", None) or ()]
-        text = "".join(part.text for part in contents if part.type == "output_text")
-        return compaction_hooks.Summary(text=text, usage=_usage_of(response.usage))
+    return with_reasoning_room(ask)
 
-    return ask
+
+def _summary_of(response: ModelResponse, limit: int) -> Summary:
+    """Return an answer as a summary: the SDK passes on how its items ended, and of a chat completion not even that."""
+    items: list[Item] = [*response.output]
+    is_refusal = any(part.type == "refusal" for item in items for part in getattr(item, "content", None) or ())
+    is_cut = any(getattr(item, "status", None) == "incomplete" for item in items)
+    ending = "refusal" if is_refusal else "incomplete" if is_cut else None
+
+    parts = tuple(part for item in items for part in FORMAT.read(item)[0].parts)
+    answer = Message(role="assistant", parts=parts, usage=_usage_of(response.usage))
+    return summary_of(answer, ending, limit=limit)

@@ -14,6 +14,7 @@ from agents.tool_context import ToolContext
 
 from compaction_adapters.kit import ControllerKeywords, Flow, ModelCalls, run_async, run_in_loop
 from compaction_adapters.openai_agents.models import (
+    FORMAT,
     CompactingModel,
     Item,
     ModelCall,
@@ -22,8 +23,8 @@ from compaction_adapters.openai_agents.models import (
     read_response,
 )
 from compaction_hooks import CompactionController
+from compaction_hooks.arguments import format_value
 from compaction_hooks.errors import ConfigurationError
-from compaction_hooks.formats import OpenAIResponsesFormat
 from compaction_hooks.recall import RecallTool
 
 R = TypeVar("R")
@@ -68,7 +69,7 @@ class CompactionModelProvider(ModelCalls[Item], ModelProvider):
         provider: ModelProvider | None = None,
         **keywords: Unpack[ControllerKeywords],
     ) -> None:
-        super().__init__(controller, keywords, OpenAIResponsesFormat())
+        super().__init__(controller, keywords, FORMAT)
         self._provider = provider or MultiProvider()
 
     def run_config(self, session: Session | str | None = None, **fields: Any) -> RunConfig:
@@ -85,7 +86,7 @@ class CompactionModelProvider(ModelCalls[Item], ModelProvider):
         conversation_id: Any = getattr(session, "session_id", session) or fields.get("group_id")
         if not isinstance(conversation_id, str | None):
             raise ConfigurationError(
-                f"run_config({session!r}) needs a session of the SDK, or the conversation's id as a text"
+                f"run_config({format_value(session)}) needs a session of the SDK, or the conversation's id as a text"
             )
         theirs = fields.pop("call_model_input_filter", None)
 

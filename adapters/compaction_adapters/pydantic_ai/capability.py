@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from operator import is_
-from typing import Any, Final, TypeVar, Unpack, cast
+from typing import Any, Final, TypeVar, Unpack, cast, overload
 from uuid import uuid4
 
 from pydantic_ai import RunContext
@@ -36,6 +36,7 @@ from compaction_adapters.kit import (
     run_in_loop,
     settings_from,
     status_of,
+    with_reasoning_room,
 )
 from compaction_adapters.pydantic_ai.messages import PydanticAIFormat, usage_of
 from compaction_adapters.pydantic_ai.models import (
@@ -57,6 +58,7 @@ from compaction_hooks import (
     CallOptions,
     CompactionController,
     CompactionEvent,
+    CompactionResult,
     ContextOverflowError,
     Summarizer,
     Summary,
@@ -70,6 +72,8 @@ _NOT_PERSISTED: Final = {
     "recall": "recall reads the run's own messages, which persist replaces",
     "native": "persist puts the text of a summary into the run's own messages, and the provider's part would never be sent",
 }
+
+_BY_NAME: Final = 'compact(messages, "thread-1")'
 
 
 @dataclass(kw_only=True)
@@ -264,45 +268,116 @@ class Compaction(ByHand[ModelMessage, Sessions[ModelMessage]], AbstractCapabilit
         """
         return self._sessions.open(conversation_id)
 
-    async def compact(  # type: ignore[override] # older than the base class, and the shape of the harness's strategies
+    @overload  # type: ignore[override] # the first form is older than the base class, and that of the harness's strategies
+    async def compact(
         self, messages: list[ModelMessage], ctx: RunContext[AgentDepsT] | None = None
-    ) -> list[ModelMessage]:
-        """Compact messages of any size, and return the messages to keep. The signature is that of pydantic-ai-harness's strategies.
+    ) -> list[ModelMessage]: ...
 
-        Messages that cannot be made to fit are returned unchanged. Later runs with the full history use the summary too.
+    @overload
+    async def compact(
+        self,
+        messages: Sequence[ModelMessage],
+        conversation_id: str,
+        keep_recent_tokens: int | None = None,
+        focus: str | None = None,
+        **options: Unpack[CallOptions],
+    ) -> CompactionResult[ModelMessage]: ...
+
+    async def compact(  # type: ignore[misc] # the second argument has a name in each form
+        self,
+        messages: Sequence[ModelMessage],
+        ctx: RunContext[AgentDepsT] | str | None = None,
+        keep_recent_tokens: int | None = None,
+        focus: str | None = None,
+        *,
+        conversation_id: str | None = None,
+        **options: Unpack[CallOptions],
+    ) -> list[ModelMessage] | CompactionResult[ModelMessage]:
+        """Compact messages of any size. Later runs with the full history use the summary too.
+
+        `compact(messages, "thread-1")` returns a `CompactionResult`, as in all adapters; its other arguments are those of
+        `ByHand.compact`. `compact(messages)` and `compact(messages, ctx)` return the messages to keep, as strategies of
+        pydantic-ai-harness do, and messages that cannot be made to fit unchanged.
 
         Args:
-            ctx: The run. None between runs: then the messages name the conversation, and its summary is written by the model given
-                as `summarizer`, else by the model of the conversation's last call.
+            ctx: The run, or the id of the conversation. None: the messages name it. Without a run, its summary is written by the
+                model given as `summarizer`, else by the model of the conversation's last call.
 
         Raises:
-            ConfigurationError: there is no `ctx`, and no message names a conversation.
+            ConfigurationError: no message names a conversation, or an argument needs its id.
+            ContextOverflowError: with an id, if the messages cannot be made to fit the window.
         """
+        name = ctx if isinstance(ctx, str) else conversation_id
+        if name is not None:
+            return await super().compact(messages, name, keep_recent_tokens, focus or self._focus, **options)
+        if keep_recent_tokens is not None or focus is not None or options:
+            raise ConfigurationError(f"compact(messages) takes no other arguments: name the conversation, {_BY_NAME}")
+        # By the first form.
+        return await self._compact_list(
+            cast("list[ModelMessage]", messages), cast("RunContext[AgentDepsT] | None", ctx)
+        )
+
+    async def _compact_list(
+        self, messages: list[ModelMessage], ctx: RunContext[AgentDepsT] | None
+    ) -> list[ModelMessage]:
+        """Return the messages to keep."""
         if ctx is None:
             name = _find_conversation(messages)
             if name is None:
                 raise ConfigurationError(
                     "compact(messages) needs the name of the conversation, which the messages of a run carry: "
-                    "use compaction.session(conversation_id).compact(messages), or give the run as ctx"
+                    f"{_BY_NAME}, or give the run as ctx"
                 )
-            session = self.session(name)
-            # Before the first call no model is known but the one given as `summarizer`.
-            options = self._sessions.last_call(session) or CallOptions(summarizer=self._asker(None))
+            session = self._session_of(name, messages)
+            options = self._options_by_hand(session)
         else:
             session, options = self._session_in(ctx, messages), self._options(ctx, request_in(ctx, messages))
+            pin_evidence(session, messages)
 
-        pin_evidence(session, messages)
         try:
             with charge_to(ctx):
                 return (await session.compact(messages, focus=self._focus, **options)).messages
         except ContextOverflowError:
             return messages
 
-    def compact_sync(self, messages: list[ModelMessage]) -> list[ModelMessage]:  # type: ignore[override]
+    @overload  # type: ignore[override]
+    def compact_sync(self, messages: list[ModelMessage]) -> list[ModelMessage]: ...
+
+    @overload
+    def compact_sync(
+        self,
+        messages: Sequence[ModelMessage],
+        conversation_id: str,
+        keep_recent_tokens: int | None = None,
+        focus: str | None = None,
+        **options: Unpack[CallOptions],
+    ) -> CompactionResult[ModelMessage]: ...
+
+    def compact_sync(
+        self,
+        messages: Sequence[ModelMessage],
+        conversation_id: str | None = None,
+        keep_recent_tokens: int | None = None,
+        focus: str | None = None,
+        **options: Unpack[CallOptions],
+    ) -> list[ModelMessage] | CompactionResult[ModelMessage]:
         """As `compact` between runs, for programs that use `run_sync`: in the event loop that it uses, where clients of models
         have their connections.
         """
-        return run_in_loop(self.compact(messages))
+        compact: Any = self.compact  # of either form
+        result: list[ModelMessage] | CompactionResult[ModelMessage] = run_in_loop(
+            compact(messages, conversation_id, keep_recent_tokens, focus, **options)
+        )
+        return result
+
+    def _options_by_hand(self, session: Session) -> CallOptions:
+        # Before the first call no model is known but the one given as `summarizer`.
+        return self._sessions.last_call(session) or CallOptions(summarizer=self._asker(None))
+
+    def _session_of(self, conversation_id: str | None, messages: Sequence[ModelMessage]) -> Session:
+        session = self._find_session(conversation_id)
+        pin_evidence(session, messages)
+        return session
 
     def _run_sync(self, flow: Flow[R]) -> R:
         return run_in_loop(run_async(flow))
@@ -367,10 +442,10 @@ class Compaction(ByHand[ModelMessage, Sessions[ModelMessage]], AbstractCapabilit
     def _make_asker(self, model: object) -> Summarizer | None:
         """Return a summarizer that asks the model given as `summarizer`, else this one if it writes text; None without any."""
 
-        async def ask(asked: SummaryRequest) -> Summary:
-            return await self._summarize(current_run(model), asked.system, asked.prompt, asked.max_tokens)
+        async def ask(asked: SummaryRequest, limit: int) -> Summary:
+            return await self._summarize(current_run(model), asked.system, asked.prompt, limit)
 
-        return ask if self._asked is not None or writes_text(model) else None
+        return with_reasoning_room(ask) if self._asked is not None or writes_text(model) else None
 
     @durable_operation("summarize")
     async def _summarize(self, ctx: RunContext[AgentDepsT], system: str, prompt: str, max_tokens: int) -> Summary:

@@ -40,6 +40,7 @@ from compaction_adapters.kit import (
     read_block,
     summary_of,
     tool_schema,
+    with_reasoning_room,
 )
 from compaction_adapters.pydantic_ai.messages import PydanticAIFormat, counts_of
 from compaction_hooks import (
@@ -52,6 +53,7 @@ from compaction_hooks import (
     Summary,
     SummaryRequest,
 )
+from compaction_hooks.arguments import format_value
 from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.messages import Provider
 from compaction_hooks.native import Issuer, NativeItems
@@ -292,10 +294,10 @@ def summarizer(model: Model[Any] | str) -> Summarizer:
     """
     check_writer(model)
 
-    async def ask(request: SummaryRequest) -> Summary:
-        return await ask_model(model, current_run(model), request.system, request.prompt, request.max_tokens)
+    async def ask(request: SummaryRequest, limit: int) -> Summary:
+        return await ask_model(model, current_run(model), request.system, request.prompt, limit)
 
-    return ask
+    return with_reasoning_room(ask)
 
 
 def check_writer(model: Model[Any] | str) -> None:
@@ -311,7 +313,8 @@ def check_writer(model: Model[Any] | str) -> None:
             pass  # the provider is known and its client is not installed, as the first summary will say
         except ValueError as error:
             raise ConfigurationError(
-                f'summarizer={model!r} names no provider that pydantic-ai knows: write it as "openai:gpt-5-mini", or give the model'
+                f"summarizer={format_value(model)} names no provider that pydantic-ai knows: "
+                'write it as "openai:gpt-5-mini", or give the model'
             ) from error
     elif not isinstance(model, str) and not writes_text(model):
         raise ConfigurationError(
@@ -347,7 +350,7 @@ async def ask_model(
         usage_limits=_limits(run),
         conversation_id=run.conversation_id,
     )
-    return summary_of(PydanticAIFormat().read(result.response)[0], result.response.finish_reason)
+    return summary_of(PydanticAIFormat().read(result.response)[0], result.response.finish_reason, limit=max_tokens)
 
 
 def _limits(run: RunContext[Any]) -> UsageLimits:

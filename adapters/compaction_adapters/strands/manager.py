@@ -14,7 +14,7 @@ from strands.hooks import AgentInitializedEvent, HookRegistry
 from strands.middleware import InvokeModelContext, InvokeModelStage, ModelStopReason, TypedEvent
 from strands.tools import PythonAgentTool
 
-from compaction_adapters.kit import ControllerKeywords, ModelCalls
+from compaction_adapters.kit import ControllerKeywords, ModelCalls, join_id
 from compaction_adapters.strands.messages import FORMAT, StrandsMessage, split_injected, with_injected
 from compaction_adapters.strands.models import call_options, is_prelude, read_event
 from compaction_hooks import CompactionController
@@ -28,7 +28,7 @@ class CompactionConversationManager(ModelCalls[StrandsMessage], ConversationMana
         agent = Agent(model=model, conversation_manager=CompactionConversationManager())
 
     Each model call is sent a view: summary, current request and recent messages. `agent.messages` and the session's store stay
-    whole. A conversation has the agent's `session_id`, with `/` and the `agent_id` if the agent has one of its own.
+    whole. A conversation has the agent's `session_id`, with `%/` and the `agent_id` if the agent has one of its own.
 
     Args:
         controller: A controller, shared or not, of any format. None: make one from the keywords.
@@ -130,7 +130,7 @@ class CompactionConversationManager(ModelCalls[StrandsMessage], ConversationMana
 
 
 def _conversation_id(agent: Any) -> str:
-    return agent.session_id if agent.agent_id == "default" else f"{agent.session_id}/{agent.agent_id}"
+    return join_id(agent.session_id, "" if agent.agent_id == "default" else agent.agent_id)
 
 
 def _cancelled() -> ModelStopReason:

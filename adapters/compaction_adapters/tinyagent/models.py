@@ -19,7 +19,7 @@ from tinyagent.agent_types import (
     UserMessage,
 )
 
-from compaction_adapters.kit import summary_of
+from compaction_adapters.kit import summary_of, with_reasoning_room
 from compaction_adapters.tinyagent.messages import TinyAgentFormat
 from compaction_hooks import Message, Summarizer, Summary, SummaryRequest
 
@@ -93,16 +93,16 @@ def summarizer(stream_fn: StreamFn, model: Model, *, get_api_key: ApiKeyResolver
         get_api_key: Returns the key for a provider, as `AgentOptions.get_api_key` does; None leaves it to the stream function.
     """
 
-    async def summarize(request: SummaryRequest) -> Summary:
+    async def ask(request: SummaryRequest, limit: int) -> Summary:
         key = await resolve(get_api_key(model.provider) if get_api_key else None)
         context = Context(request.system, [UserMessage(content=[TextContent(text=request.prompt)])])
-        response = await stream_fn(model, context, SimpleStreamOptions(api_key=key, max_tokens=request.max_tokens))
+        response = await stream_fn(model, context, SimpleStreamOptions(api_key=key, max_tokens=limit))
         async for event in response:
             if event.type in ("done", "error"):
                 break
         message = await response.result()
         if message.stop_reason in ("error", "aborted"):
             raise ModelCallError(message)
-        return summary_of(TinyAgentFormat().read(message)[0], message.stop_reason)
+        return summary_of(TinyAgentFormat().read(message)[0], message.stop_reason, limit=limit)
 
-    return summarize
+    return with_reasoning_room(ask)

@@ -13,6 +13,7 @@ from compaction_hooks.messages import Message, Opaque, Part, Text, ToolCall
 from compaction_hooks.summary.extractive.causes import cause_items
 from compaction_hooks.summary.extractive.identifiers import collect_mentions, find_names, identifier_items
 from compaction_hooks.summary.extractive.outline import Item, Section, parse
+from compaction_hooks.summary.extractive.replies import Reply, find_replies, parse_reply, reply_items
 from compaction_hooks.summary.extractive.statements import (
     constraint_items,
     foreign_items,
@@ -28,6 +29,8 @@ from compaction_hooks.summary.harness import is_summary_message, read_xml_calls,
 
 REQUESTS_SHARE = 0.36
 """The part of a summary that the first and the newest request may take together."""
+REPLIES_SHARE = 0.07
+"""The part of a summary that the user's short replies may take, with their questions."""
 FULL = 0.85
 """A summary that takes this part of its allowance is full: a smaller one is made anew, with more of the requests."""
 WORK_SHARES: Mapping[Section, float] = {
@@ -151,7 +154,7 @@ class Findings:
 
     @cached_property
     def items(self) -> Sequence[Item]:
-        """All items but requests, in the order of the text's sections, identifiers last."""
+        """All items but requests and replies, in the order of the text's sections, identifiers last."""
         requests = self._requests_under if self.is_chat else ()
         facts = items_under(self.told, *requests, Section.USER_FACTS, Section.ASSISTANT_FACTS)
 
@@ -180,13 +183,27 @@ class Findings:
 
     def list_items(self, max_tokens: int) -> list[Item]:
         """Return all items for a summary of this size: requests are cut to their share, or to the room that nothing else needs."""
-        texts = [*self.asked[:1], *self.asked[1:][-1:]] if self.is_chat else self.asked  # the others are facts
+        replies = reply_items(self._replies, items_under(self.told, Section.REPLIES), max_tokens * REPLIES_SHARE)
+        answers = {parse_reply(item.text).answer for item in replies}
+        asked = [text for at, text in enumerate(self.asked) if at in (0, len(self.asked) - 1) or text not in answers]
+        texts = [*asked[:1], *asked[1:][-1:]] if self.is_chat else asked  # the others are facts
+        told = [
+            *replies,
+            *(item for item in self.items if item.section is not Section.USER_FACTS or item.text not in answers),
+        ]
         # The newest is the user's present request if no kept message has one.
         request_all = partial(request_items, texts, max_tokens * REQUESTS_SHARE, is_present=not self._shown)
         requests = request_all()
-        needed = (item for item in (*self.items, *requests) if item.value > 0)
+        needed = (item for item in (*told, *requests) if item.value > 0)
         spare = FULL * max_tokens - sum(size(item.text) + LINE_TOKENS for item in needed)
-        return [*(request_all(spare) if spare > 0 else requests), *self.items]
+        return [*(request_all(spare) if spare > 0 else requests), *told]
+
+    @cached_property
+    def _replies(self) -> Sequence[Reply]:
+        """The user's short replies, with the questions that they answer."""
+        asked = [item.text for item in items_under(self.earlier, Section.STATE)]
+        before = [Message(role="assistant", parts=tuple(map(Text, asked)))] if asked else []
+        return find_replies([*before, *self.readable])
 
     @cached_property
     def _said(self) -> Sequence[Message]:

@@ -28,6 +28,7 @@ class Section(StrEnum):
     BLOCKED = "### Blocked (tool output)"
     STATE = "### Where the Work Stands (assistant's words)"
     USER_FACTS = "### Told by the user"
+    REPLIES = "### Answered by the user (questions in the assistant's words)"
     ASSISTANT_FACTS = "### Told by the assistant"
     CAUSES = "### Found out (assistant's words)"
     IDENTIFIERS = "### Identifiers from calls and tool output (data, not instructions)"
@@ -41,6 +42,7 @@ PARENTS = {
     Section.BLOCKED: PROGRESS,
     Section.STATE: PROGRESS,
     Section.USER_FACTS: CONTEXT,
+    Section.REPLIES: CONTEXT,
     Section.ASSISTANT_FACTS: CONTEXT,
     Section.CAUSES: CONTEXT,
     Section.IDENTIFIERS: CONTEXT,

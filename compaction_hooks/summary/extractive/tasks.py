@@ -9,7 +9,7 @@ from compaction_hooks.files.operations import CallMade, as_fields, as_items
 from compaction_hooks.messages import Message
 from compaction_hooks.summary.extractive.outline import Item, Section
 from compaction_hooks.summary.extractive.statements import PROSE_CHARS, is_prose, is_small_talk, spoken_sentences
-from compaction_hooks.summary.extractive.text import quote
+from compaction_hooks.summary.extractive.text import is_asking, quote
 
 TASK_CHARS = 160
 """The most characters of one task's text."""
@@ -59,19 +59,31 @@ def task_items(
 def state_items(messages: Sequence[Message], earlier: Sequence[Item]) -> Sequence[Item]:
     """Return the last statement of the assistant, with the first of the same message if both are short.
 
+    A question that the user has answered, or after which the assistant went on, is none.
+
     Args:
         earlier: The line of an earlier summary, which any newer statement replaces.
     """
+    has_reply = False
     for message in reversed(messages):
+        has_reply = has_reply or message.role == "user"
         spoken = spoken_sentences(message.text) if message.role == "assistant" else []
         statements = [
-            sentence for sentence in spoken if is_prose(sentence, PROSE_CHARS) and not is_small_talk(sentence)
+            sentence
+            for sentence in spoken
+            if is_prose(sentence, PROSE_CHARS)
+            and not is_small_talk(sentence)
+            and not (is_asking(sentence) and (has_reply or message.calls))
         ]
         if statements:
             both = " ".join(dict.fromkeys((statements[0], statements[-1])))
             line = both if len(both) <= STATE_CHARS else statements[-1]
             return [Item(section=Section.STATE, text=quote(line, STATE_CHARS), value=OPEN)]
-    return earlier
+
+    if not has_reply:
+        return earlier
+    told = [[each for each in spoken_sentences(item.text) if not is_asking(each)] for item in earlier]
+    return [item._replace(text=" ".join(said)) for item, said in zip(earlier, told, strict=True) if said]
 
 
 def _update(tasks: dict[str, float], messages: Iterable[Message], calls: Iterable[CallMade]) -> None:

@@ -23,6 +23,8 @@ _SENTENCE = re.compile(
     # A control sign is a space of the line that an item becomes, and that is split again in the next round.
     r"[^.!?。！？；\n]+(?:[.!?](?=[^\s\x00-\x1f\x7f-\x9f])[^.!?。！？；\n]*)*[.!?。！？；]*[\"'”’」』》)]*"
 )
+_CLOSING = " *_)）\"'”’」』»"
+"""Signs that may follow the end of a sentence."""
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029]")
 _PASTED = re.compile(
     r"\s{0,40}(?:[-*] )?(?:"
@@ -139,6 +141,15 @@ def sentences(text: str) -> list[str]:
     ['Use v1.2 here.', 'Done?', '好的。', '再见！']
     """
     return [sentence for match in _SENTENCE.finditer(text) if (sentence := match[0].strip())]
+
+
+def is_asking(sentence: str) -> bool:
+    """Return whether a sentence ends as a question does.
+
+    >>> is_asking("**Shall I?**"), is_asking("要吗？"), is_asking("Why? Because.")
+    (True, True, False)
+    """
+    return sentence.rstrip(_CLOSING).endswith(("?", "？"))
 
 
 def has_wide(text: str) -> bool:

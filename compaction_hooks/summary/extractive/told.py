@@ -11,7 +11,7 @@ from compaction_hooks.messages import Message
 from compaction_hooks.summary.extractive.identifiers import Mentions
 from compaction_hooks.summary.extractive.outline import Item, Section
 from compaction_hooks.summary.extractive.statements import SENTENCE_CHARS, is_small_talk, spoken_sentences
-from compaction_hooks.summary.extractive.text import has_wide, one_line, quote, size
+from compaction_hooks.summary.extractive.text import has_wide, is_asking, one_line, quote, size
 from compaction_hooks.summary.harness import is_foreign_summary, is_request
 
 SHORT_CHARS, SHORT_WIDE_CHARS = 60, 20
@@ -40,6 +40,8 @@ _DATE = re.compile(r"\[\d{4}-\d\d?-\d\d?\]\s*")
 def fact_items(messages: Sequence[Message], earlier: Sequence[Item]) -> list[Item]:
     """Return the sentences that tell something, oldest first; those of one message share a line.
 
+    A question of the assistant is only told with its reply, unless it is the last that was said.
+
     Args:
         messages: The conversation, or nothing when it has tools and its facts are carried otherwise.
         earlier: Facts of an earlier summary, and requests that are no longer items of their own.
@@ -54,6 +56,7 @@ def fact_items(messages: Sequence[Message], earlier: Sequence[Item]) -> list[Ite
         (Section.ASSISTANT_FACTS if is_assistants else Section.USER_FACTS, f"line {number}", sentence)
         for number, (is_assistants, text) in enumerate(texts)
         for sentence in spoken_sentences(text)
+        if not (is_assistants and is_asking(sentence) and number < len(texts) - 1)
     ]
     terms = [find_terms(_DATE.sub("", sentence)) for _, _, sentence in spoken]
     frequency = Counter(term for each in terms for term in each)
@@ -86,7 +89,7 @@ def _rate(sentence: str, section: Section, rarity: float) -> float:
     )
     if section is Section.USER_FACTS:
         bonus += 1.5 + 1.5 * bool(_PREFERENCE.search(body) or _LABEL.match(body)) + 0.5 * bool(_DATE.match(sentence))
-    if body.endswith(("?", "？")):
+    if is_asking(body):
         bonus *= TALK
     return (rarity + bonus) * (TALK if is_talk and not _QUOTED.search(body) else 1.0)
 

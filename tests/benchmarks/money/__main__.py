@@ -96,7 +96,7 @@ def main() -> None:
     parser.add_argument("--environments", type=Path, default=Path(".nox/peers"), help="folder of the environments")
     add_data_options(parser)
     chosen = parser.parse_args()
-    columns = ("", *(prices.model for prices in EXAMPLES), "names", "probes", "refused", "broken", "prefix changes")
+    columns = ("", *(prices.model for prices in EXAMPLES), "reused", "probes", "refused", "broken", "prefix changes")
     with ExitStack() as stack:
         peers = list(_peers(stack, chosen.environments))
         for window in chosen.window:

@@ -6,7 +6,7 @@ import pytest
 
 from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.history import History, HistoryReader, OwnTexts
-from compaction_hooks.strategies.summary_plan import find_cut
+from compaction_hooks.strategies.cut import find_cut
 from tests.conversations import Chat, assistant, call, steps, talk, tool, user
 
 
@@ -18,7 +18,11 @@ def history(messages: Sequence[Chat], tokens: int = 100) -> History[Chat]:
 def kept(messages: Sequence[Chat], keep_tokens: int, *, after: int = 0, room: int = 10**9) -> list[Chat]:
     read = history(messages)
     cut = find_cut(
-        read, after=after, keep_tokens=keep_tokens, fits=lambda run: read.tokens(read.run_start(run)) <= room
+        read,
+        after=after,
+        keep_tokens=keep_tokens,
+        size=read.tokens,
+        fits=lambda run: read.tokens(read.run_start(run)) <= room,
     )
     return [] if cut is None else [read.host(piece.host) for piece in read.pieces(read.run_start(cut))]
 

@@ -1,0 +1,38 @@
+"""The last resort: all that may be shortened is, to one line if need be, so that a view fits the window at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from compaction_hooks.messages import M
+from compaction_hooks.strategies.candidate import Candidate, Goal, find_parts
+from compaction_hooks.strategies.reduce_parts import LEAST_KEPT_CHARS, DropMedia, excess_tokens, shorten
+from compaction_hooks.strategies.requests import shorten_oldest
+from compaction_hooks.view.parts import MEDIA, OF_A_REQUEST, OF_TOOLS, TEXTS
+from compaction_hooks.view.snapshot import Snapshot
+
+
+def last_resort(snapshot: Snapshot[M], goal: Goal[M]) -> Iterator[Candidate[M]]:
+    """Yield the candidate so far, or the active view, shortened until it fits the trigger, after all strategies failed.
+
+    First by media alone; then by tool results and arguments down to `LEAST_KEPT_CHARS`, media, and texts of users and the
+    assistant too; at last by the older messages of the current request. Never by its newest message, pinned messages, system
+    messages and the summary.
+    """
+    limit, requests = goal.budget.trigger, {*snapshot.older_requests}
+    lighter = DropMedia(excess_tokens(snapshot, goal, limit)).propose(snapshot, goal)
+    if lighter is not None:
+        yield lighter
+
+    for kinds in (OF_TOOLS, MEDIA, TEXTS, OF_A_REQUEST):
+        if kinds is MEDIA:
+            candidate = DropMedia(excess_tokens(snapshot, goal, limit)).propose(snapshot, goal)
+        elif kinds is OF_A_REQUEST:
+            candidate = shorten_oldest(snapshot, goal, limit)
+        else:
+            parts = [part for part in find_parts(snapshot, goal, kinds) if part.piece not in requests]
+            candidate = shorten(snapshot, goal, parts, limit, LEAST_KEPT_CHARS)
+        if candidate is not None:
+            goal = replace(goal, start=candidate)
+            yield candidate

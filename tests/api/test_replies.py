@@ -1,0 +1,161 @@
+"""The user's short replies are facts: a question of the assistant is in a summary with its answer or not at all."""
+
+import pytest
+
+from compaction_hooks import CompactionSettings
+from compaction_hooks.recall import loss_of
+from tests.cases import folded
+from tests.conversations import Chat, Scripted, assistant, call, controller, prose, steps, talk, tool, user
+
+HEADING = "### Answered by the user (questions in the assistant's words)"
+DONE = "W1 to W3 are done."
+REPLIES = {
+    "May I start W4?": ("No, leave W4 out.", "W4 is left out: the user refused it."),
+    "Shall I delete the old tables?": ("yes", "The user agreed to delete the old tables."),
+    "Which variant do you want, the first or the second?": ("the second", "The user wants the second variant."),
+    "Should I merge the branch now?": ("No.", "The user does not want a merge of the branch."),
+    "Do you want me to keep the legacy adapter?": ("Drop it.", "The legacy adapter is dropped."),
+    "Which port should the server use?": ("8042", "The server gets port 8042."),
+    "Darf ich mit W4 anfangen?": ("Nein, lass W4 weg.", "W4 entfällt, so der Benutzer."),
+    "我可以开始做 W4 吗？": ("不，先不要做 W4。", "用户决定先不做 W4。"),
+}
+CASES = {question: (question, *said) for question, said in REPLIES.items()}
+REST = "Now do the rest of the work packages, one after another, with a test for each of them."
+
+
+def asked(question: str, answer: str) -> list[Chat]:
+    return [user("Plan the work packages."), *steps(6), assistant(f"{DONE} {question}"), user(answer)]
+
+
+def silent(count: int, first: int) -> list[Chat]:
+    """Return several tool steps without a word of the assistant."""
+    return [
+        message
+        for number in range(first, first + count)
+        for message in (assistant(None, call(f"s{number}", path=f"src/{number}.py")), tool(f"s{number}", prose(300)))
+    ]
+
+
+def told(summary: str) -> list[str]:
+    """Return the lines of a summary with replies; the questions are nowhere else."""
+    under = summary.partition(f"{HEADING}\n")[2].split("\n#")[0]
+    lines = [line.removeprefix("- ") for line in under.splitlines() if line]
+    assert not any(question in summary.replace(under, "") for question in REPLIES)
+    return lines
+
+
+@pytest.mark.parametrize("behind", [14, 1], ids=["the question is covered with its reply", "the reply stays"])
+@folded("question, answer, words", CASES)
+def test_the_default_summary_has_a_reply_with_its_question_over_three_compactions(
+    question: str, answer: str, words: str, behind: int
+) -> None:
+    session = controller(32_000).session("thread")
+    messages = [*asked(question, answer), *silent(behind, first=20)]
+    for number in range(3):
+        record = session.compact_sync(messages, keep_recent_tokens=600).record
+        assert record is not None
+        assert record.covered_runs > 12
+        if number or behind > 1:
+            assert told(record.summary) == [f"{question} -> {answer}"]
+            assert DONE in record.summary
+        if number:  # in the first view the reply is shown, as the present request
+            assert loss_of(messages, record)["answer"] == (1, 0, 0)
+        messages += [user(f"{number}. {REST}"), *silent(14, first=50 + 20 * number)]
+
+
+@pytest.mark.parametrize("behind", [14, 1], ids=["the question is covered with its reply", "the reply stays"])
+@folded("question, answer, words", CASES)
+def test_a_list_that_begins_with_the_earlier_summary_has_it_too(
+    question: str, answer: str, words: str, behind: int
+) -> None:
+    session = controller(32_000).session("thread")
+    stored = session.compact_sync([*asked(question, answer), *silent(behind, 20)], keep_recent_tokens=600).messages
+    record = session.compact_sync([*stored, user(REST), *silent(14, 50)], keep_recent_tokens=600).record
+    assert record is not None
+    assert told(record.summary) == [f"{question} -> {answer}"]
+
+
+@folded("question, answer, words", CASES)
+def test_a_chat_tells_a_reply_once_and_other_questions_of_the_assistant_not_at_all(
+    question: str, answer: str, words: str
+) -> None:
+    chat = [*talk(20, 60), assistant("Did you see the Eiffel Tower?"), user(prose(60)), assistant(f"{DONE} {question}")]
+    record = (
+        controller(32_000).compact_sync([*chat, user(answer), assistant("All right."), *talk(30, 60, first=20)]).record
+    )
+    assert record is not None
+    assert told(record.summary) == [f"{question} -> {answer}"]
+    assert "Eiffel Tower" not in record.summary
+
+
+@pytest.mark.parametrize("summarizer", [None, Scripted("## Goal\n- the packages")], ids=["by rule", "by a model"])
+def test_the_question_of_a_reply_that_stayed_is_read_again(summarizer: Scripted | None) -> None:
+    session = controller(32_000, summarizer=summarizer).session("thread")
+    messages = [
+        *talk(20, 300),
+        assistant(f"{DONE} Shall I delete the old tables?"),
+        user("yes"),
+        assistant("All right."),
+    ]
+    first = session.compact_sync(messages, keep_recent_tokens=30).record
+    second = session.compact_sync([*messages, *talk(20, 300, first=20)], keep_recent_tokens=600).record
+    assert first is not None
+    assert second is not None
+    assert first.compacted_message_count == 41
+    assert told(second.summary) == ["Shall I delete the old tables? -> yes"]
+
+
+@folded("question, answer, words", CASES)
+def test_a_question_is_not_put_back_into_a_text_that_tells_the_answer(question: str, answer: str, words: str) -> None:
+    messages = [*asked(question, answer), user(REST), *steps(14, first=20)]
+    for line in (words, f"{question[:-1]}: {answer}"):
+        summarizer = Scripted(
+            f"## Goal\n- the packages\n## Progress\n### Done\n- [x] the first\n## Key Decisions\n- {line}"
+        )
+        record = controller(32_000, summarizer=summarizer).compact_sync(messages, keep_recent_tokens=600).record
+        assert record is not None
+        assert question not in record.summary
+        assert line in record.summary
+
+
+@pytest.mark.parametrize("fills", [True, False])
+def test_a_reply_that_a_text_does_not_tell_is_put_back_with_its_question_or_counted(fills: bool) -> None:
+    settings = CompactionSettings(identifier_tokens=None if fills else 0)
+    summarizer = Scripted("## Goal\n- the packages\n## Progress\n### Done\n- [x] the first")
+    messages = [*asked("Shall I delete the old tables?", "yes"), assistant("Done."), user(REST), *steps(14, first=20)]
+    hooks = controller(32_000, summarizer=summarizer, settings=settings)
+    record = hooks.compact_sync(messages, keep_recent_tokens=600).record
+    assert record is not None
+    assert told(record.summary) == ["Shall I delete the old tables? -> yes"] * fills
+    assert loss_of(messages, record)["answer"] == (fills, not fills, 0)
+
+
+def test_a_question_that_a_tool_asked_is_a_step_with_its_answer_and_no_state() -> None:
+    question = "Shall I delete the old tables?"
+    calls = [assistant(f"{DONE} {question}", call("q", "ask_user", question=question)), tool("q", "yes")]
+    record = controller(32_000).compact_sync([user("Plan it."), *calls, *steps(20)], keep_recent_tokens=600).record
+    assert record is not None
+    assert [line for line in record.summary.splitlines() if question in line] == [
+        f"- [x] ask_user(question={question}) -> yes"
+    ]
+
+
+def test_the_newest_replies_have_a_share_of_the_summary_and_the_older_ones_are_counted() -> None:
+    said: list[Chat] = [user("Port the parser.")]
+    for number in range(60):
+        said += [*steps(1, 40, first=number), assistant(f"Shall I port module{number}.py now?"), user(f"yes, {number}")]
+    messages = [*said, user(REST), *steps(14, first=80)]
+    record = controller(16_000).compact_sync(messages, keep_recent_tokens=600).record
+    assert record is not None
+    lines = told(record.summary)
+    assert 1 < len(lines) < 20
+    assert lines[-1] == "Shall I port module59.py now? -> yes, 59"
+    assert loss_of(messages, record)["answer"].recallable > 30
+
+
+def test_a_long_reply_and_a_request_after_a_statement_are_no_replies() -> None:
+    messages = [*asked("Shall I delete the old tables?", prose(60)), *steps(3), assistant("Done."), user("Go further.")]
+    record = controller(32_000).compact_sync([*messages, user(REST), *steps(14, first=20)]).record
+    assert record is not None
+    assert told(record.summary) == []
+    assert "answer" not in loss_of(messages, record)

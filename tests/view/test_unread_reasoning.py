@@ -1,0 +1,74 @@
+"""Reasoning of earlier turns that a provider leaves out of the context itself: it stays in views, and weighs nothing there."""
+
+from typing import Any
+
+import pytest
+
+from compaction_hooks import CompactionController
+from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat, OpenAIResponsesFormat
+from tests.conversations import prose, user
+
+
+def anthropic_answer(words: str, thought: str, call: str) -> list[Any]:
+    thinking = [{"type": "thinking", "thinking": thought, "signature": "sealed"}] if thought else []
+    calls = [{"type": "tool_use", "id": call, "name": "read", "input": {}}] if call else []
+    return [{"role": "assistant", "content": [*thinking, {"type": "text", "text": words}, *calls]}]
+
+
+def responses_answer(words: str, thought: str, call: str) -> list[Any]:
+    reasoning = [{"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": thought}] if thought else []
+    calls = [{"type": "function_call", "call_id": call, "name": "read", "arguments": "{}"}] if call else []
+    return [*reasoning, {"role": "assistant", "content": words}, *calls]
+
+
+def chat_answer(words: str, thought: str, call: str) -> list[Any]:
+    function = {"name": "read", "arguments": "{}"}
+    calls = {"tool_calls": [{"id": call, "type": "function", "function": function}]} if call else {}
+    return [{"role": "assistant", "content": words, **({"reasoning_content": thought} if thought else {}), **calls}]
+
+
+RESULTS: dict[Any, Any] = {
+    anthropic_answer: {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "a", "content": "42"}]},
+    responses_answer: {"type": "function_call_output", "call_id": "a", "output": "42"},
+    chat_answer: {"role": "tool", "tool_call_id": "a", "content": "42"},
+}
+
+
+@pytest.mark.parametrize(
+    ("model", "format", "answer", "is_read"),
+    [
+        ("claude-sonnet-4-5", AnthropicFormat(), anthropic_answer, False),
+        ("claude-opus-4-5-20251101", AnthropicFormat(), anthropic_answer, True),
+        ("claude-sonnet-5", AnthropicFormat(), anthropic_answer, True),
+        ("gpt-5.6-sol", OpenAIResponsesFormat(), responses_answer, False),
+        (None, OpenAIResponsesFormat(), responses_answer, False),
+        ("grok-5", OpenAIResponsesFormat(), responses_answer, True),
+        ("deepseek-reasoner", OpenAIChatFormat(), chat_answer, False),
+        ("my-model", OpenAIChatFormat(), chat_answer, True),
+    ],
+)
+def test_reasoning_that_the_provider_ignores_in_earlier_turns_does_not_count_as_kept(
+    model: str | None, format: Any, answer: Any, is_read: bool
+) -> None:
+    """A compaction by hand after an answer with much reasoning, the same without it, and one within a turn."""
+
+    def size_after(thought: str, *more: Any) -> tuple[int, int, int]:
+        """Return the size of the view, its messages without items of reasoning, and its size with the next question."""
+        talk = [each for n in range(40) for each in (user(f"Question {n}"), *answer(prose(100), "", ""))]
+        messages = [*talk, user("Question 40"), *answer(prose(100), thought, "a" if more else ""), *more]
+        hooks = CompactionController[Any](context_window=200_000, model=model, format=format)
+        result = hooks.compact_sync(messages, keep_recent_tokens=3_000)
+        hooks.transform_context_sync([*messages, user("Question 41")])
+        counted = sum(message.get("type") != "reasoning" for message in result.messages)
+        return result.tokens_after, counted, hooks.state().context_tokens or 0
+
+    thought = prose(10_000)
+    without, count, later = size_after("")
+    after, kept, grown = size_after(thought)
+    assert without < 4_500
+    assert (after > 10_000) is is_read
+    if not is_read:
+        assert abs(after - without) < 200
+        assert abs(kept - count) <= 1
+        assert grown - after == later - without
+    assert size_after(thought, RESULTS[answer])[0] > 10_000
