@@ -1,9 +1,11 @@
 """Keeps an LLM agent's conversation inside the context window."""
 
+from compaction_hooks import interrupts as _interrupts  # noqa: F401 - before the others, which take long
+
+# isort: split
 import importlib
 import typing
 
-from compaction_hooks import interrupts as _interrupts  # noqa: F401 - before the others, which take long
 from compaction_hooks.engine.result import CompactionOutcome, CompactionResult, SessionState
 from compaction_hooks.errors import CompactionError, ConfigurationError, ContextOverflowError
 from compaction_hooks.events import (

@@ -14,8 +14,9 @@ LINE = "interrupted\n"
 def _is_command() -> bool:
     """Return whether this process was started as `compaction-hooks` or `python -m compaction_hooks`."""
     name = os.path.basename(sys.argv[0]) if sys.argv else ""
-    if name == "-m":  # the module to run is being imported
-        return sys.orig_argv[sys.orig_argv.index("-m") + 1].partition(".")[0] == "compaction_hooks"
+    if name == "-m":  # the module to run is being imported; its name is in the original arguments only
+        _, _, module = " ".join(sys.orig_argv).partition(" -m ")
+        return f"{module} ".startswith(("compaction_hooks ", "compaction_hooks."))
     return name.partition(".")[0].removesuffix("-script") == "compaction-hooks"
 
 

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from rich.console import Console
 from rich.text import Text
 
+from compaction_hooks import CompactionSettings
 from compaction_hooks.command.done import Batch, Done
 from compaction_hooks.command.terminal import HEAD, clean, gap_of, print_session, rule, table
 from compaction_hooks.replay.compare import Money, Outcome, advise, headline, summarize
 from compaction_hooks.replay.numbers import dollars, percent, pluralize, short
-from compaction_hooks.replay.replayed import Totals
+from compaction_hooks.replay.replayed import Replay, Totals
 from compaction_hooks.replay.windows import DEFAULT_WINDOW
 
 SHOWN_FILES = 3
 """Names of files that were not read; more are only counted."""
+SMALLER_WINDOWS = (512_000, 256_000, 128_000, 64_000, 32_000, 16_000, 8_000, 4_000, 2_000)
+SHOWING = 0.75
+"""A threshold below this part of the largest call is passed well before the end of a session."""
+DEFAULTS = CompactionSettings()
 UNCOMPACTED = "no compaction"
 DROPPED = ("\ntrigger", "un-\ncached", "to the\ncache", "tokens\ncached", "model's\nsummaries", "\ntokens")
 """Columns that a narrow terminal does without, in this order."""
@@ -38,8 +44,30 @@ def print_batch(console: Console, batch: Batch, *, details: bool, shows_summarie
     elif len(batch.done) > 1:
         _print_sessions(console, batch.done, shows_all=details)
 
+    if command := suggest_command(batch):
+        console.print(Text(f"To see compactions: {command}", style=HEAD), soft_wrap=True)
     for told in describe_gaps(batch):
         console.print(Text(told, style="dim"))
+
+
+def suggest_command(batch: Batch) -> str:
+    """Return a command that shows compactions, if there are none: of the session with the largest call, in a smaller window.
+
+    Empty if there are some, or if no window would show any: the system prompt and the first request must fit.
+    """
+    replays = [(replay, done.file) for done in batch.done for replay in done.replays if replay.calls]
+    if not replays or any(replay.compactions for replay, _ in replays):
+        return ""
+    largest, file = max(replays, key=lambda pair: _largest_call(pair[0]))
+    first, most = largest.calls[0].tokens_without, SHOWING * _largest_call(largest)
+    windows = (window for window in SMALLER_WINDOWS if first < window and DEFAULTS.budget(window).trigger < most)
+    window = next(windows, None)
+    name = clean(file) if Path(file).exists() else "-"  # standard input was read from a file that is gone
+    return f"compaction-hooks replay {shlex.quote(name)} --window {short(window)}" if window else ""
+
+
+def _largest_call(replay: Replay) -> int:
+    return max(call.tokens_without for call in replay.calls)
 
 
 def describe_gaps(batch: Batch) -> Iterator[str]:

@@ -182,31 +182,45 @@ def span_of(costs: Sequence[float]) -> str:
 
 
 def advise(outcomes: Sequence[Outcome]) -> str:
-    """Return which setting to choose, with the reason: the cheapest that loses no more than the best.
+    """Return the safest and the cheapest setting, a line each with the difference; one line if they are the same.
 
-    Settings with calls that could not be made to fit are no choice, unless all have some. With several example prices, the
-    cheapest has the lowest mean of the costs, each as a part of the cost without compaction.
+    The safest is the cheapest of those that lose the least. Settings with calls that could not be made to fit are no choice, unless
+    all have some. With several example prices, the cheapest has the lowest mean of the costs, each as a part of the cost without
+    compaction.
     """
     fitting = [each for each in outcomes if not each.totals.unfit_calls] or list(outcomes)
     if not any(each.totals.compactions for each in fitting):
         return "All of these settings do the same: nothing is compacted."
     if all(_relative_cost(each) > 1 and not each.totals.overflows_without for each in fitting):
         return "Choose no compaction: every call fits without it, and costs less than with any of these settings."
-    least = min(each.lost for each in fitting)
-    keeping = [each for each in fitting if each.lost == least]
-    best = min(keeping, key=_relative_cost)
-    cheapest = min(fitting, key=_relative_cost)
-    others = [each for each in fitting if each is not best]
 
-    price = f" at {_describe_cost(best)}" if best.money else ""
-    reasons = [_describe_loss(best)]
-    if others and len(keeping) == 1:
-        reasons.append(f"the next best {_describe_loss(min(others, key=lambda each: each.lost))}")
-    elif others and best.money:
-        reasons.append(f"of those that lose no more, it is the cheapest of {len(keeping)}")
-    if cheapest is not best and cheapest.money:
-        reasons.append(f"{cheapest.name} is cheaper ({_describe_cost(cheapest)}) and {_describe_loss(cheapest)}")
-    return f"Choose {best.name}{price}: it {'; '.join(reasons)}."
+    least = min(each.lost for each in fitting)
+    safest = min((each for each in fitting if each.lost == least), key=_relative_cost)
+    cheapest = min(fitting, key=_relative_cost)
+    if cheapest is safest:
+        return f"Safest and cheapest: {_describe_choice(safest)}."
+
+    more = f", {cheapest.lost - safest.lost:,} more" if safest.totals.compactions else ""
+    return (
+        f"Safest: {_describe_choice(safest)}.\n"
+        f"Cheapest: {_describe_choice(cheapest, _describe_less(cheapest, safest))}{more}."
+    )
+
+
+def _describe_choice(outcome: Outcome, less: str = "") -> str:
+    price = f" at {span_of([each.spent for each in outcome.money])}{less}" if outcome.money else ""
+    return f"{outcome.name}{price}; it {_describe_loss(outcome)}"
+
+
+def _describe_less(outcome: Outcome, other: Outcome) -> str:
+    """Return how much less one setting costs than another, by each of the prices."""
+    shares = sorted(
+        1 - one.spent / than.spent for one, than in zip(outcome.money, other.money, strict=True) if than.spent
+    )
+    if not shares:
+        return ""
+    low, high = percent(shares[0]), percent(shares[-1])
+    return f", {low} less" if low == high else f", {low.removesuffix(' %')} to {high} less"
 
 
 def _describe_loss(outcome: Outcome) -> str:
@@ -224,7 +238,3 @@ def _relative_cost(outcome: Outcome) -> float:
     """Return the cost as a part of that without compaction; without prices, that of the tokens."""
     parts = [each.spent / each.without for each in outcome.money if each.without]
     return sum(parts) / len(parts) if parts else 1 - outcome.totals.saving
-
-
-def _describe_cost(outcome: Outcome) -> str:
-    return span_of([each.spent for each in outcome.money])

@@ -1,6 +1,7 @@
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -152,7 +153,7 @@ def test_settings_are_compared_in_one_table_with_advice(
     assert rows == [f"{window}, {keep}" for window in ("6k", "8k", "auto") for keep in ("1k", "2k")]
     assert "\nwindow, keep " in said
     assert "no compaction" in said
-    assert "\nChoose window " in said
+    assert re.search(r"^Safest(?: and cheapest)?: window ", said, re.MULTILINE)
     assert "compac-" in said
 
 
@@ -182,7 +183,34 @@ def test_a_trigger_is_a_part_of_the_window_or_a_number_of_tokens(file: Path, cap
     found = json.loads(capsys.readouterr().out)
     assert [session["trigger"] for session in found["sessions"]] == [4_000, 3_000]
     assert [each["setting"] for each in found["settings"]] == ["trigger 50%", "trigger 3k"]
-    assert found["advice"].startswith("Choose trigger ")
+    assert [line.partition(" ")[0] for line in found["advice"].splitlines()] in (["Safest"], ["Safest:", "Cheapest:"])
+
+
+@folded(
+    "options",
+    {
+        "one setting": ["--window", "1M"],
+        "several settings": ["--window", "500k,1M"],
+        "another option": ["--window", "1M", "--reserve", "100k"],
+    },
+)
+def test_where_nothing_is_compacted_a_command_is_told_that_shows_something(
+    options: list[str], file: Path, capsys: Capture
+) -> None:
+    write_sessions(file.with_name("it's short.jsonl"), short_conversation())
+    write_sessions(file.with_name("it's long.jsonl"), *[long_conversation(60)] * 2)
+    run(file.parent, *options)
+    told = re.search(r"^To see compactions: compaction-hooks replay (.+)$", capsys.readouterr().out, re.MULTILINE)
+    assert told is not None
+    run(*shlex.split(told[1]), "--json")
+    found = json.loads(capsys.readouterr().out)
+    assert [Path(session["file"]).name for session in found["sessions"]] == ["it's long.jsonl"] * 2
+    assert all(session["compactions"] for session in found["sessions"])
+
+
+def test_no_command_is_told_for_sessions_that_no_window_is_too_small_for(tmp_path: Path, capsys: Capture) -> None:
+    run(write_sessions(tmp_path / "s.jsonl", short_conversation()))
+    assert "To see compactions" not in capsys.readouterr().out
 
 
 @folded(
@@ -245,6 +273,8 @@ def test_a_session_is_read_from_standard_input(file: Path) -> None:
     command = [sys.executable, "-m", "compaction_hooks.command", "replay", "-", "--json"]
     done = subprocess.run(command, input=file.read_bytes(), capture_output=True, check=True)
     assert [session["id"] for session in json.loads(done.stdout)["sessions"]] == ["s1"]
+    shown = subprocess.run(command[:-1], input=file.read_bytes(), capture_output=True, check=True)
+    assert "To see compactions: compaction-hooks replay - --window " in shown.stdout.decode()
 
 
 def test_many_files_are_replayed_in_several_processes(

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 from compaction_hooks.replay.bills import Bill
 from compaction_hooks.replay.compare import Money, Outcome, advise, headline, summarize
 from compaction_hooks.replay.replayed import Cost, Replay, Totals
@@ -14,9 +16,10 @@ def outcome(
     return Outcome(name=name, totals=totals, money=money)
 
 
-def by_model(*pairs: tuple[float, float]) -> Outcome:
+def by_model(*pairs: tuple[float, float], lost: int = 0) -> Outcome:
     money = tuple(Money(model=f"m{n}", spent=spent, without=without) for n, (spent, without) in enumerate(pairs))
-    return Outcome(name="a", totals=Totals(calls=2, compactions=1), money=money)
+    totals = Totals(calls=2, compactions=1, used_later=10 if lost else 0, kept=10 - lost if lost else 0)
+    return Outcome(name="a", totals=totals, money=money)
 
 
 @folded(
@@ -24,21 +27,21 @@ def by_model(*pairs: tuple[float, float]) -> Outcome:
     {
         "the cheapest of those that keep as much": (
             [outcome("a", spent=1.5), outcome("b", spent=1.0), outcome("c", spent=0.5, lost=2)],
-            "Choose b at $1.00: it loses 0 of 10 that were needed later; of those that lose no more, it is the cheapest of 2; "
-            "c is cheaper ($0.50) and loses 2 of 10 that were needed later.",
+            "Safest: b at $1.00; it loses 0 of 10 that were needed later.\n"
+            "Cheapest: c at $0.50, 50 % less; it loses 2 of 10 that were needed later, 2 more.",
         ),
         "one keeps more": (
             [outcome("a", lost=3), outcome("b", spent=1.2, lost=1)],
-            "Choose b at $1.20: it loses 1 of 10 that were needed later; the next best loses 3 of 10 that were needed later; "
-            "a is cheaper ($1.00) and loses 3 of 10 that were needed later.",
+            "Safest: b at $1.20; it loses 1 of 10 that were needed later.\n"
+            "Cheapest: a at $1.00, 17 % less; it loses 3 of 10 that were needed later, 2 more.",
         ),
         "calls that do not fit": (
             [outcome("a", spent=0.1, unfit=1, over=5), outcome("b", over=5)],
-            "Choose b at $1.00: it loses 0 of 10 that were needed later.",
+            "Safest and cheapest: b at $1.00; it loses 0 of 10 that were needed later.",
         ),
         "no prices": (
             [outcome("a", spent=None), outcome("b", spent=None)],
-            "Choose a: it loses 0 of 10 that were needed later.",
+            "Safest and cheapest: a; it loses 0 of 10 that were needed later.",
         ),
         "compaction does not pay": (
             [outcome("a", spent=3.0), outcome("b", spent=2.5)],
@@ -46,12 +49,16 @@ def by_model(*pairs: tuple[float, float]) -> Outcome:
         ),
         "it must be": (
             [outcome("a", spent=3.0, over=1), outcome("b", spent=2.5, over=1)],
-            "Choose b at $2.50: it loses 0 of 10 that were needed later; of those that lose no more, it is the cheapest of 2.",
+            "Safest and cheapest: b at $2.50; it loses 0 of 10 that were needed later.",
         ),
         "nothing measured": (
             [by_model((1, 2)), outcome("b", spent=1.5)],
-            "Choose a at $1.00: it takes nothing away that was used in the next calls; of those that lose no more, it is the "
-            "cheapest of 2.",
+            "Safest and cheapest: a at $1.00; it takes nothing away that was used in the next calls.",
+        ),
+        "a large window that is never full, and a threshold far below it": (
+            [replace(by_model((8, 8), (9, 9)), totals=Totals(calls=2)), by_model((1, 8), (3, 9), lost=4)],
+            "Safest: a at $8.00 to $9.00 (by model); it takes nothing away.\n"
+            "Cheapest: a at $1.00 to $3.00 (by model), 67 to 88 % less; it loses 4 of 10 that were needed later.",
         ),
         "nothing compacted": (
             [Outcome(name="a", totals=Totals(sessions=1, calls=3), money=())] * 2,

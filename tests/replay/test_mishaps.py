@@ -249,6 +249,13 @@ def test_ctrl_c_in_the_middle_of_the_imports_costs_one_line(
     assert interrupt_at_import([*started, "replay", str(file), "--window", "8k"], module) == (130, ["interrupted\n"])
 
 
+def test_other_programs_keep_their_ctrl_c() -> None:
+    program = (
+        "import signal; before = signal.getsignal(2); import compaction_hooks; assert signal.getsignal(2) is before"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="needs process groups")
 @pytest.mark.skipif(os.cpu_count() == 1, reason="needs two processors")
 def test_ctrl_c_while_other_processes_begin_costs_one_line(tmp_path: Path) -> None:
