@@ -13,13 +13,13 @@ from compaction_hooks.events import CompactionEvent, CompactionFinished
 from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat
 from compaction_hooks.testing import check_view
 from compaction_hooks.tokens import CharacterEstimator
-from tests.conversations import Chat, assistant, call, controller, prose, steps, system, talk, tool, user
+from tests.conversations import Chat, Scripted, assistant, call, controller, prose, steps, system, talk, tool, user
 
 WINDOW = 16_384
 SETTINGS = CompactionSettings(reserve_tokens=2_048)
 
-Path = Literal["threshold", "by hand", "after an overflow"]
-PATHS: tuple[Path, ...] = ("threshold", "by hand", "after an overflow")
+Path = Literal["threshold", "by hand", "dropped", "after an overflow"]
+PATHS: tuple[Path, ...] = ("threshold", "by hand", "dropped", "after an overflow")
 
 
 def asked(number: int, tokens: int) -> str:
@@ -46,8 +46,9 @@ def compacted(
 ) -> tuple[list[Any], list[CompactionEvent], int]:
     """Return the view on one path, the events, and the size of the view."""
     events: list[CompactionEvent] = []
-    hooks = controller(window, settings=SETTINGS, events=events)
-    if path == "threshold":
+    broken = Scripted(RuntimeError("no summary")) if path == "dropped" else None
+    hooks = controller(window, settings=SETTINGS, events=events, summarizer=broken)
+    if path in ("threshold", "dropped"):
         view = hooks.transform_context_sync(messages)
     elif path == "by hand":
         view = hooks.compact_sync(messages).messages
@@ -83,7 +84,7 @@ PLACES = {
 }
 
 
-@pytest.mark.parametrize("path", ["threshold", "by hand"])
+@pytest.mark.parametrize("path", ["threshold", "by hand", "dropped"])
 @pytest.mark.parametrize(
     ("tokens", "expected"),
     [
