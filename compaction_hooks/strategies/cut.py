@@ -12,7 +12,7 @@ from compaction_hooks.history import History
 from compaction_hooks.messages import M
 from compaction_hooks.strategies.candidate import Goal, list_whole
 from compaction_hooks.strategies.requests import SHORTENED_RATIO, ShortRequests, shorten_requests
-from compaction_hooks.tokens.budget import SUMMARY_LARGE_STEP_RATIO
+from compaction_hooks.tokens.budget import MINIMUM_GROWTH_RATIO, SUMMARY_LARGE_STEP_RATIO
 from compaction_hooks.view.snapshot import Snapshot
 from compaction_hooks.view.texts import render_summary
 
@@ -26,9 +26,6 @@ MINIMUM_SUMMARY_TOKENS = 160
 """The least allowance of a summary: a shorter one is no better than a marker."""
 RENDERING_RATIO = 0.25
 """The part by which a summary may grow when it is escaped, put next to the file lists, and sized as a whole, by samples."""
-REQUEST_RATIO = 0.9
-"""The part of the trigger that may be taken so that the current request stays whole next to a summary, as much as for recent
-messages that the settings ask for."""
 CRAMPED_RATIO = 0.3
 """A summary's share of the room in the window that is left by a system prompt larger than the threshold."""
 
@@ -82,7 +79,8 @@ def choose_cut(snapshot: Snapshot[M], goal: Goal[M]) -> Cut | None:
     )
     target, trigger = snapshot.room(budget.target) - wrapper, snapshot.room(budget.trigger)
     taken = wrapper + int(full * (1 + RENDERING_RATIO))
-    room, most = (snapshot.room(size) - taken for size in (budget.target, int(budget.trigger * REQUEST_RATIO)))
+    grown = int(budget.trigger / (1 + MINIMUM_GROWTH_RATIO))  # a larger view would be compacted again at once
+    room, most = (snapshot.room(size) - taken for size in (budget.target, grown))
     place = _choose_place(snapshot, int(goal.keep_tokens / snapshot.ratio), room, most)
     if place is None:
         return None
@@ -126,9 +124,8 @@ def _choose_place(snapshot: Snapshot[M], keep_tokens: int, room: int, most: int)
 
     runs = range(max(snapshot.covered_runs, history.runs_before_list) + 1, history.run_count)
     last = next((run for run in reversed(runs) if _may_begin(history, run)), None) if older else None
-    fitting = (older[n:] for n in range(len(older)) if last is not None and stays(last, older[n:]) <= most)
-    whole = next(fitting, [])
-    others = older[: len(older) - len(whole)]
+    unfit = bisect_left(range(len(older)), True, key=lambda n: last is not None and stays(last, older[n:]) <= most)
+    others, whole = older[:unfit], older[unfit:]
     reserve = max(min(sum(history.piece(piece).tokens for piece in others), int(room * SHORTENED_RATIO)), 0)
 
     run = find_cut(

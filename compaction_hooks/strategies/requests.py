@@ -59,7 +59,7 @@ def shorten_requests(snapshot: Snapshot[M], pieces: Sequence[int], room: int) ->
     for index in reversed(pieces[-MOST_SHORTENED:]):
         if history.piece(index).side is not None:
             able.insert(0, index)
-        elif history.piece(index).tokens <= room:
+        elif history.piece(index).tokens <= max(room, LEAST_KEPT_CHARS):  # the least, with its marker, has fewer tokens
             whole.append(index)
             room -= history.piece(index).tokens
 

@@ -167,10 +167,14 @@ def pin_pieces(history: History[M], pins: Iterable[Pin], cut: int) -> list[int]:
     messages, whose digests no pin names.
     """
     pieces: set[int] = set()
+    named: dict[range, dict[str, int]] = {}  # of equal messages the last
     for pin in pins:
         within = _find_run_pieces(history, pin.run)
-        matches = [i for i in within if i < cut and message_digest(history.piece(i).message) in pin.digests]
-        pieces.update(i for match in matches[-1:] for i in whole_step(history, match) if i < cut)
+        if within not in named:
+            named[within] = {message_digest(history.piece(i).message): i for i in within if i < cut}
+        match = next((named[within][digest] for digest in pin.digests if digest in named[within]), None)
+        if match is not None:
+            pieces.update(i for i in whole_step(history, match) if i < cut)
     return sorted(pieces)
 
 
