@@ -126,7 +126,7 @@ STRATEGY: Final = with_methods(
 KINDS: Final[Mapping[str, Kind]] = {
     # of a controller and its conversations
     "id": Kind(TEXT.fits, 'be a text that names the conversation, such as "thread-1"'),
-    "model": Kind(TEXT.fits, 'be the name of a model, such as "gpt-5"'),
+    "model": Kind(TEXT.fits, 'be the name of a model, such as "gpt-5.2"'),
     "context_window": WINDOW,
     "summarizer": with_methods(
         "be a callable that answers a SummaryRequest; an adapter's summarizer(model) makes one of a model", "__call__"

@@ -135,11 +135,7 @@ def test_each_warning_names_the_conversation_by_its_whole_id(caplog: pytest.LogC
             hooks.session(id).transform_context_sync([user(kind), *steps(40, 300)])
     lines = caplog.messages
     assert [line for line in lines if id not in line] == []
-    assert [sum(text in line for line in lines) for text in ("summarizer failed (", "failed after", "handler")] == [
-        1,
-        1,
-        4,
-    ]
+    assert [sum(text in line for line in lines) for text in ("summarizer failed (", "handler")] == [2, 4]
 
 
 def test_a_stores_failure_is_a_line_with_its_error() -> None:

@@ -27,7 +27,7 @@ CORE = {
         "must be text or JSON"
     ),
     "hooks.transform_context_sync(messages, system={('a',): 1})": "`system` and `tools` must be",
-    "hooks.transform_context_sync(messages, model=5)": 'model=5 must be the name of a model, such as "gpt-5"',
+    "hooks.transform_context_sync(messages, model=5)": 'model=5 must be the name of a model, such as "gpt-5.2"',
     "hooks.transform_context_sync(messages, repair='yes')": "repair='yes' must be True or False",
     "hooks.transform_context_sync(messages, 'stop')": "signal='stop' must be an event with is_set()",
     "hooks.compact_sync(messages, -1)": "keep_recent_tokens=-1 must be a whole number of tokens",
@@ -55,7 +55,7 @@ CORE = {
     "hooks.session('a', host_file=print)": "session got an unexpected argument host_file=<function print>: did you mean host",
     "hooks.close(5)": "id=5 must be a text",
     # the controller
-    "CompactionController(model=5)": 'model=5 must be the name of a model, such as "gpt-5"',
+    "CompactionController(model=5)": 'model=5 must be the name of a model, such as "gpt-5.2"',
     "CompactionController(window=8_000)": "CompactionController got an unexpected argument window=8000: did you mean context_",
     "CompactionController(context_window='8k')": "context_window='8k' must be a whole number of tokens",
     "CompactionController(context_window=math.inf)": "context_window=inf must be a whole number of tokens",

@@ -58,6 +58,7 @@ def methods_of(made: object) -> list[str]:
     # A method of a framework's own class may show what it likes.
     ours = [vars(cls) for cls in type(made).__mro__ if cls.__module__.startswith("compaction_")]
     names = [name for name in dir(made) if name[0] != "_" and any(name in each for each in ours)]
+    names = [name for name in names if not isinstance(inspect.getattr_static(made, name), property)]
     return [name for name in names if inspect.ismethod(getattr(made, name))]
 
 

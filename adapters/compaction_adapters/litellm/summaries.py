@@ -56,7 +56,7 @@ def summarizer(model: str, **connection: object) -> Summarizer:
     litellm is imported for the first summary. A failed call is not retried here: the controller handles it.
 
     Args:
-        model: litellm's name of the model, such as "openai/gpt-4o-mini".
+        model: litellm's name of the model, such as "openai/gpt-5.4-mini".
         **connection: Further arguments of `litellm.acompletion`: api_key, api_base, timeout, metadata ...
     """
 

@@ -93,7 +93,7 @@ class Compaction(ByHand[ModelMessage, Sessions[ModelMessage]], AbstractCapabilit
     the next run finds the summaries of the last one, in this process or, with a `store`, in another. In a durable workflow
     runs share nothing, so that a replay does the same again; there, give neither a store nor a controller.
 
-        agent = Agent("openai:gpt-5", capabilities=[Compaction()])
+        agent = Agent("openai:gpt-5.2", capabilities=[Compaction()])
 
     Two on one agent are one, with the arguments of both.
 

@@ -287,7 +287,7 @@ def summarizer(model: Model[Any] | str) -> Summarizer:
     Inside a run of an agent with `Compaction`, its usage counts in that run, within the run's limits.
 
     Args:
-        model: One of pydantic-ai's models, or the name of one, such as "openai:gpt-5-mini", which is looked up at each summary.
+        model: One of pydantic-ai's models, or the name of one, such as "openai:gpt-5.4-mini", which is looked up at each summary.
 
     Raises:
         ConfigurationError: the model cannot write text, or pydantic-ai does not know the provider in the name.
@@ -314,12 +314,12 @@ def check_writer(model: Model[Any] | str) -> None:
         except ValueError as error:
             raise ConfigurationError(
                 f"summarizer={format_value(model)} names no provider that pydantic-ai knows: "
-                'write it as "openai:gpt-5-mini", or give the model'
+                'write it as "openai:gpt-5.4-mini", or give the model'
             ) from error
     elif not isinstance(model, str) and not writes_text(model):
         raise ConfigurationError(
             f"{getattr(model, 'model_name', type(model).__name__)!r} cannot write a summary: give one of pydantic-ai's models "
-            'that answer with text, or its name, such as "openai:gpt-5-mini"'
+            'that answer with text, or its name, such as "openai:gpt-5.4-mini"'
         )
 
 
