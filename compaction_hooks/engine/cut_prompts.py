@@ -23,6 +23,8 @@ from compaction_hooks.tokens.calibration import MINIMUM_GROWTH_TOKENS, MINIMUM_R
 LEAST_COUNTED_RATIO: Final = 1 / 8
 """Tokens per estimated token below which no model counts texts. The least of 8,305 recorded requests above `LEAST_TOKENS` has 0.67
 (0.83 of its texts), and the least of 25 languages by o200k_base 0.20 (Marathi)."""
+LEAST_LEFT_RATIO: Final = 0.4
+"""The least part of the largest count that a cut leaves; Ollama leaves half. Smaller counts leave out what a cache had."""
 LEAST_TOKENS: Final = 4_096
 """Estimated tokens of texts up to which no count is far below: the size at which Ollama cuts by default on most computers."""
 GROWTH_RATIO: Final = 0.6
@@ -68,7 +70,9 @@ def is_believable(
     # After a larger count, one far below is no proof: some gateways leave out of theirs what they read from a cache.
     is_cut = is_far_below if largest is None else not is_larger and _is_outgrown(history, first_kept, largest, counted)
     if is_cut and tokens >= SMALLEST_WINDOW:
-        _note_cut(conversation, shared, key.model, max(tokens, largest.input_tokens if largest else 0))
+        # Of a list from elsewhere nobody knows which views were counted: of a compacted one, if its records are lost.
+        if conversation.last_sent is not None:
+            _note_cut(conversation, shared, key.model, max(tokens, largest.input_tokens if largest else 0))
         return False
 
     if is_larger and not is_far_below:
@@ -91,7 +95,10 @@ def _grows_with(counted: UsageBaseline, largest: UsageBaseline) -> bool:
 
 def _is_outgrown(history: History[Any], first_kept: int, largest: UsageBaseline, counted: UsageBaseline) -> bool:
     """Return whether the texts of a view grew so much since its largest count that a count of the whole view must be larger."""
-    least = max(MINIMUM_GROWTH_TOKENS, int(largest.input_tokens * GROWTH_RATIO))
+    if counted.input_tokens < largest.input_tokens * LEAST_LEFT_RATIO:
+        return False
+    is_same = counted.input_tokens == largest.input_tokens
+    least = MINIMUM_GROWTH_TOKENS if is_same else max(MINIMUM_GROWTH_TOKENS, int(largest.input_tokens * GROWTH_RATIO))
     if counted.key.estimated - largest.key.estimated < least:
         return False
 

@@ -29,10 +29,20 @@ def last_resort(snapshot: Snapshot[M], goal: Goal[M]) -> Iterator[Candidate[M]]:
         if kinds is MEDIA:
             candidate = DropMedia(excess_tokens(snapshot, goal, limit)).propose(snapshot, goal)
         elif kinds is OF_A_REQUEST:
-            candidate = shorten_oldest(snapshot, goal, limit)
+            candidate = _shorten_requests(snapshot, goal)
         else:
             parts = [part for part in find_parts(snapshot, goal, kinds) if part.piece not in requests]
             candidate = shorten(snapshot, goal, parts, limit, LEAST_KEPT_CHARS)
         if candidate is not None:
             goal = replace(goal, start=candidate)
             yield candidate
+
+
+def _shorten_requests(snapshot: Snapshot[M], goal: Goal[M]) -> Candidate[M] | None:
+    """Return the candidate so far with its request shortened to the trigger or, if that is out of reach, to the window."""
+    candidate = shorten_oldest(snapshot, goal, goal.budget.trigger)
+    if candidate is None or candidate.tokens <= goal.budget.trigger:
+        return candidate
+
+    larger = shorten_oldest(snapshot, goal, goal.budget.window)
+    return larger if larger is not None and larger.tokens <= goal.budget.window else candidate

@@ -62,23 +62,21 @@ def spare_open_turn(stale: StaleRuns, history: History[Any], model: str | None) 
 
 
 class UnreadReasoning(NamedTuple):
-    """The reasoning of kept messages that weighs nothing in a view: the provider leaves it out of the context itself.
+    """The runs whose reasoning weighs nothing in a view: `first` to `end` (excluded)."""
 
-    Attributes:
-        end: Reasoning before this run is unread.
-        with_calls: Whether that of messages with tool calls is too.
-    """
-
+    first: int = 0
     end: int = 0
-    with_calls: bool = True
 
     def weigh(self, history: History[Any], pieces: Iterable[int], estimate: Callable[[Message], int]) -> int:
         """Return the tokens of these pieces that are unread, by estimate before calibration."""
         if not self.end:
             return 0
-        stop = history.run_start(max(self.end, history.runs_before_list))
-        held = (history.piece(index) for index in pieces if index < stop)
-        return sum(_weigh_reasoning(one, estimate) for one in held if self.with_calls or not one.message.calls)
+        first, stop = (history.run_start(max(run, history.runs_before_list)) for run in self)
+        start = (
+            first if self.first > history.runs_before_list else 0
+        )  # reasoning alone in front belongs to the first run
+        held = (history.piece(index) for index in pieces if start <= index < stop)
+        return sum(_weigh_reasoning(one, estimate) for one in held)
 
 
 ALL_READ: Final = UnreadReasoning()
@@ -89,21 +87,18 @@ _USUAL_MODELS: Final[Mapping[str | None, str]] = {"openai_responses": "gpt-"}
 
 
 def find_unread(history: History[Any], run_count: int, model: str | None, provider: Provider | None) -> UnreadReasoning:
-    """Return the reasoning that a provider leaves out behind a compaction, made when the list had so many runs.
+    """Return the reasoning of the answer that ended the list, of so many runs, when a compaction was made.
 
-    It does so in earlier turns: the turn under way is none, unless its answer is the newest message.
+    No compaction can leave that answer out, and in the next turn the provider ignores its reasoning. That of other messages counts:
+    a server that did not ignore it would get views above the window.
     """
-    earlier = find_earlier(model or _USUAL_MODELS.get(provider))
-    if earlier == "read" or run_count <= history.runs_before_list:
+    is_read = find_earlier(model or _USUAL_MODELS.get(provider)) == "read"
+    if is_read or run_count <= history.runs_before_list:
         return ALL_READ
 
-    first, end = history.run_start(run_count - 1), history.run_start(run_count)
-    newest = [piece.message for piece in history.pieces(first, end)]
+    newest = [piece.message for piece in history.pieces(history.run_start(run_count - 1), history.run_start(run_count))]
     is_answered = newest[-1].role == "assistant" and not any(map(call_ids, newest))
-    request = history.request_before(end)
-    if is_answered or request is None:
-        return UnreadReasoning(run_count if is_answered else 0, earlier == "ignored")
-    return UnreadReasoning(max(history.run_of(request), 0), earlier == "ignored")
+    return UnreadReasoning(run_count - 1, run_count) if is_answered else ALL_READ
 
 
 def _weigh_reasoning(piece: Piece, estimate: Callable[[Message], int]) -> int:

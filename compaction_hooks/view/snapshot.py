@@ -312,7 +312,7 @@ class Snapshot(NamedTuple, Generic[M]):
         """
         history, estimate = self.history, self.estimator.estimate_message_tokens
         stale = StaleRuns(0, history.run_count if self.binds_reasoning else 0)
-        weightless = UnreadReasoning(spare_open_turn(stale, history, self.model).end) if stale.end else self.unread
+        weightless = UnreadReasoning(0, spare_open_turn(stale, history, self.model).end) if stale.end else self.unread
         ignored = [0]  # from the piece after the last on, and from each one before
 
         def tokens(start: int) -> int:

@@ -48,8 +48,10 @@ def test_a_walk_keeps_every_promise(seed: int, tmp_path: Path) -> None:
 def test_a_request_changed_in_place_before_a_compaction_by_hand_breaks_no_promise() -> None:
     host = Rehearsal(8_192, settings=CompactionSettings(clear_tool_results=False), is_async=True)
     host.edit(chosen_by([0]))
-    for recipe in ([726, 357], [714, 25, 237, 941]):
-        host.translate(chosen_by(recipe))
+    host.translate(chosen_by([726, 357]))
+    host.compact(chosen_by([]))
+    for _ in range(2):
+        host.translate(chosen_by([714, 25, 237, 941]))
     for recipe in (
         [928, 266, 36, 0, 0, 0, 312, 71, 300, 0, 146, 520],
         [84, 191, 818, 221],
