@@ -1,6 +1,6 @@
 """Keeps an LLM agent's conversation inside the context window."""
 
-from compaction_hooks import interrupts as _interrupts  # noqa: F401 - before the others, which take long
+from compaction_hooks import interrupts as interrupts  # before the others, which take long
 
 # isort: split
 import importlib

@@ -82,10 +82,8 @@ def _read_sizes(argument: str, given: object) -> dict[str, float]:
         ConfigurationError: a size is not a pair of a kind and a number, or has no setting.
     """
     found: dict[str, float] = {}
-    for size in cast("list[object]", given) if isinstance(given, list) else [given]:
-        # LangChain's clause is a dict of sizes that must all be reached.
-        pairs: list[Any] = [*cast("Mapping[str, object]", size).items()] if isinstance(size, Mapping) else [size]
-        match pairs:
+    for size in _list_sizes(given):
+        match _list_pairs(size):
             case [(kind, int() | float() as value)] if kind in _SETTINGS[argument] and not isinstance(value, bool):
                 name = _SETTINGS[argument][kind]
                 found[name] = min(value, found.get(name, value))
@@ -95,3 +93,12 @@ def _read_sizes(argument: str, given: object) -> dict[str, float]:
     if not found:
         raise ConfigurationError(f"{argument}={format_value(given)} holds no size: it must be {_FORMS[argument]}")
     return found
+
+
+def _list_sizes(given: object) -> list[object]:
+    return cast("list[object]", given) if isinstance(given, list) else [given]
+
+
+def _list_pairs(size: object) -> list[Any]:
+    """Return the pairs of a size: LangChain's clause is a dict of sizes that must all be reached."""
+    return [*cast("Mapping[str, object]", size).items()] if isinstance(size, Mapping) else [size]
