@@ -70,8 +70,9 @@ def is_believable(
     # After a larger count, one far below is no proof: some gateways leave out of theirs what they read from a cache.
     is_cut = is_far_below if largest is None else not is_larger and _is_outgrown(history, first_kept, largest, counted)
     if is_cut and tokens >= SMALLEST_WINDOW:
-        # Of a list from elsewhere nobody knows which views were counted: of a compacted one, if its records are lost.
-        if conversation.last_sent is not None:
+        is_same = largest is not None and largest.input_tokens == tokens
+        # Other counts in a list from elsewhere may be of compacted views whose records are lost.
+        if is_same or conversation.last_sent is not None:
             _note_cut(conversation, shared, key.model, max(tokens, largest.input_tokens if largest else 0))
         return False
 

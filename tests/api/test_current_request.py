@@ -116,6 +116,12 @@ def test_an_error_that_reports_more_than_the_request_had_shortens_the_oldest_alo
     assert kept[0] < 200 < kept[1]
 
 
+def test_a_trigger_out_of_reach_leaves_as_many_messages_whole_as_the_window_holds() -> None:
+    tokens = (300,) * 12
+    view, _, _ = compacted([system(), *asks(*tokens)], "after an overflow", reported=16_500)
+    assert how_shown(view, *tokens) == ["short", *["whole"] * 11]
+
+
 def test_an_answer_or_a_tool_call_ends_the_request() -> None:
     """Hosts put reminders and the images of tools into user messages between two steps: they are no request to keep."""
     for between in (assistant("Which one?"), *steps(1)[:1]):

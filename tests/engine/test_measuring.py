@@ -216,6 +216,21 @@ def test_counts_of_cut_prompts_in_the_answers_of_a_list_are_not_believed(caplog:
     assert [record.getMessage().count("at 4,096 tokens: set context_window=4096") for record in caplog.records] == [1]
 
 
+def test_counts_of_compacted_views_in_a_list_whose_records_are_lost_accuse_no_server(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A restart without a store: the last counts are of views with a summary, and the list is whole again."""
+    messages: list[Chat] = [user("go")]
+    for counted in (3_000, 6_000, 9_000, 12_000, 5_000, 8_000, 11_000):
+        messages += [user(prose(3_000)), carrying(counted)]
+    hooks = controller(200_000)
+    for more in ([user("on")], [assistant("Yes."), user("And on.")]):
+        messages = [*messages, *more]
+        hooks.transform_context_sync(messages)
+        assert tokens_of(hooks) > 12_000
+    assert caplog.records == []
+
+
 def test_after_the_servers_setting_was_raised_its_counts_are_believed_again() -> None:
     hooks = controller(200_000)
     messages = [user(prose(40_000))]

@@ -1,10 +1,10 @@
-"""Reasoning of earlier turns that a provider leaves out of the context itself: it stays in views, and weighs nothing there."""
+"""The reasoning of the newest answer, which the provider leaves out of the context in the next turn: it weighs nothing."""
 
 from typing import Any
 
 import pytest
 
-from compaction_hooks import CompactionController
+from compaction_hooks import CompactionController, CompactionOutcome
 from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat, OpenAIResponsesFormat
 from tests.conversations import prose, user
 
@@ -72,3 +72,23 @@ def test_reasoning_that_the_provider_ignores_in_earlier_turns_does_not_count_as_
         assert abs(kept - count) <= 1
         assert grown - after == later - without
     assert size_after(thought, RESULTS[answer])[0] > 10_000
+
+
+@pytest.mark.parametrize(
+    ("model", "format", "answer"),
+    [
+        ("claude-sonnet-4-5", AnthropicFormat(), anthropic_answer),
+        ("gpt-5.2", OpenAIResponsesFormat(), responses_answer),
+    ],
+)
+def test_reasoning_of_other_steps_counts_so_that_a_compaction_leaves_them_out(
+    model: str, format: Any, answer: Any
+) -> None:
+    """A server that does not ignore it would get a view above the window, and a compaction by hand would leave out nothing."""
+    steps = [each for _ in range(6) for each in (*answer("", prose(1_500), "a"), RESULTS[answer])]
+    messages = [user("Solve it."), *steps, *answer("Solved.", prose(1_500), "")]
+    hooks = CompactionController[Any](context_window=64_000, model=model, format=format)
+    result = hooks.compact_sync(messages, keep_recent_tokens=3_000)
+    assert result.outcome is CompactionOutcome.COMPACTED
+    assert result.tokens_after < 4_500
+    assert len(result.messages) < 0.6 * len(messages)
