@@ -212,7 +212,7 @@ PYDANTIC_AI = {
     "hooks.transform_context_sync([ModelRequest.user_text_prompt('hi')])": "is read by compaction_adapters.pydantic_ai",
     "Compaction(window=8_000)": "Compaction got an unexpected argument window=8000: did you mean context_window?",
     "Compaction(on_event='log')": "on_event='log' must be a callable that takes an event",
-    "Compaction(summarizer='nope:gpt')": "'nope:gpt' names no provider that pydantic-ai knows: write it as \"openai:gpt-5-mini\"",
+    "Compaction(summarizer='nope:gpt')": "'nope:gpt' names no provider that pydantic-ai knows: write it as \"openai:gpt-5.4-mini\"",
     "Compaction(8_000)": "the first argument must be a CompactionController, not int",
     "Compaction(model=print)": "model= must be the name of the model whose context window applies, not builtin_function",
     "Compaction().compact_sync([], focus='x')": 'name the conversation, compact(messages, "thread-1")',
