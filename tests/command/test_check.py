@@ -2,6 +2,7 @@ import gzip
 import json
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -12,7 +13,7 @@ pytest.importorskip("rich", reason="needs the extra cli")
 
 from compaction_hooks import CompactionSettings, Summary, SummaryRequest
 from compaction_hooks.command import app, batch
-from compaction_hooks.replay import Limits, judge, read_sessions, replay
+from compaction_hooks.replay import Limits, RecordedSession, judge, read_sessions, replay
 from tests.cases import folded
 from tests.conversations import assistant, prose, system, user
 from tests.damaged_summaries import PRICED, WINDOW, WISH, needy_conversation, without_names
@@ -209,6 +210,27 @@ def test_a_file_that_is_not_read_whole_is_an_error_of_a_check_and_a_line_of_the_
     found = json.loads(capsys.readouterr().out)
     assert [Path(name).name for name in found["ignored"]] == ["other.jsonl", "unanswered.jsonl"]
     assert sum(bool(session["unread"]) for session in found["sessions"]) == 6
+
+
+def test_a_mistake_of_a_reader_is_the_error_of_its_file_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    def read(path: Path) -> Iterator[RecordedSession]:
+        if "bad" in path.name:
+            raise IndexError("list index out of range")
+        return read_sessions(path)
+
+    monkeypatch.setattr(batch, "read_sessions", read)
+    for name in ("a", "bad", "bad folder/inner", "c"):
+        tmp_path.joinpath(name).parent.mkdir(exist_ok=True)
+        write_sessions(tmp_path / f"{name}.jsonl", short_conversation())
+    assert run(tmp_path, *LIMITS, "--allow-unmeasured") == 2
+    said = capsys.readouterr()
+    assert "2 sessions, 0 compactions: 2 passed, 0 failed; 2 errors" in said.out
+    assert said.err.splitlines() == [
+        f"error: {tmp_path / name}: its reader broke off with IndexError; take it out, and please report this"
+        for name in ("bad folder", "bad.jsonl")
+    ]
 
 
 # -- JUnit

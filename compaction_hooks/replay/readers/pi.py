@@ -81,10 +81,11 @@ def _add_compaction(builder: ConversationBuilder, value: Fields, entries: Sequen
     place = next(
         (index for index, line in enumerate(entries) if kept_id and line.value.get("id") == kept_id), kept_index
     )
+    is_known = isinstance(place, int) and not isinstance(place, bool) and 0 <= place < len(sizes)
     builder.add_compaction(
         tokens_before=count(value.get("tokensBefore")) or None,
         summary=text(value.get("summary")),
-        first_kept_index=sizes[place] if isinstance(place, int) and place < len(sizes) else None,
+        first_kept_index=sizes[place] if is_known else None,
     )
 
 
