@@ -25,6 +25,7 @@ from compaction_hooks.replay.readers.values import (
     count,
     fields,
     is_object,
+    is_whole,
     items,
     result,
     text,
@@ -66,7 +67,7 @@ def _session(session_id: str, unit: str, messages: Sequence[Line]) -> Iterator[R
     builder = ConversationBuilder(unit)
     for message in messages:
         if not _add(builder, message):
-            builder.skipped.add_kind(_kind(message.value) or text(message.value.get("type")) or "unknown")
+            builder.skipped.add_kind(_kind(message.value) or text(message.value.get("type")), message.number)
     if builder.has_answer:
         yield builder.session(session_id, FORMAT_NAME)
 
@@ -75,6 +76,8 @@ def _add(builder: ConversationBuilder, line: Line) -> bool:
     kind, message = _kind(line.value), _fields(line.value)
     extra = fields(message.get("additional_kwargs"))
     content = message.get("content")
+    if not is_whole(content) or not is_whole(message.get("tool_calls")):
+        builder.skipped.add_kind("", line.number)
 
     if kind in ("tool", "function"):
         is_error = message.get("status") == "error"

@@ -41,7 +41,7 @@ def read(file: SessionFile) -> Iterator[RecordedSession]:
         builder = ConversationBuilder("message")
         for place, message in enumerate(_messages(line.value)):
             if not _add(builder, message, place):
-                builder.skipped.add_kind(text(message.get("role")) or text(message.get("type")) or "unknown")
+                builder.skipped.add_kind(_kind(message), place)
 
         if builder.has_answer:
             session_id = text(line.value.get("instance_id")) or file.path.name.partition(".")[0]
@@ -56,6 +56,9 @@ def _messages(value: Fields) -> Iterator[Fields]:
         yield from map(fields, listed)
         return
     for step in map(fields, items(value.get("trajectory"))):
+        if not step:
+            yield {}
+            continue
         yield {"role": "assistant", "content": step.get("response") or step.get("action")}
         yield {"role": "user", "content": step.get("observation")}
 
@@ -81,6 +84,10 @@ def _add_response(builder: ConversationBuilder, message: Fields) -> bool:
     if answer:
         builder.add_answer(answer, usage=_usage(message), model=text(message.get("model")) or None)
     return bool(answer)
+
+
+def _kind(message: Fields) -> str:
+    return text(message.get("role")) or text(message.get("type")) or text(message.get("object"))
 
 
 def _usage(response: Fields) -> Usage | None:

@@ -11,6 +11,9 @@ from compaction_hooks.replay.recorded import Unread
 SHOWN_PLACES: Final = 5
 """Number of places named for one reason; further ones are counted."""
 
+NO_KIND: Final = Unread("an entry of no kind")
+"""The reason for null, an empty object, or an object that does not name its type."""
+
 
 class Skipped:
     """Collects reasons with their places, and returns one note for each, in the order of their first place."""
@@ -25,9 +28,15 @@ class Skipped:
         """Add a reason, with its places if it has any; an `Unread` if a part could not be read for this reason."""
         self._places.setdefault(reason, []).extend(places)
 
-    def add_kind(self, name: str) -> None:
-        """Count an entry that is not part of the conversation; all kinds share one note."""
-        self._kinds[name] += 1
+    def add_kind(self, name: str, *places: int) -> None:
+        """Count an entry that is not part of the conversation; all kinds share one note.
+
+        Without a name the entry says nothing: it could not be read, and its places are noted.
+        """
+        if name:
+            self._kinds[name] += 1
+        else:
+            self.add(NO_KIND, *places)
 
     def notes(self) -> tuple[str, ...]:
         """Return one note for each reason, such as "lines 4, 9: a result without its call", then one for all kinds."""

@@ -22,7 +22,18 @@ from compaction_hooks.replay.readers.builder import ConversationBuilder
 from compaction_hooks.replay.readers.chat import add_message, calls_of, content_blocks, litellm_usage, reasoning_of
 from compaction_hooks.replay.readers.lines import Line, SessionFile
 from compaction_hooks.replay.readers.media import media_block
-from compaction_hooks.replay.readers.values import call, count, fields, is_object, items, json_text, result, text
+from compaction_hooks.replay.readers.notes import NO_KIND
+from compaction_hooks.replay.readers.values import (
+    call,
+    count,
+    fields,
+    is_object,
+    is_whole,
+    items,
+    json_text,
+    result,
+    text,
+)
 from compaction_hooks.replay.recorded import Fields, RecordedSession, Unread
 
 FORMAT_NAME: Final = "OpenHands events"
@@ -108,7 +119,7 @@ class _History:
             images = (media_block("image", url=url) for url in items(args.get("image_urls") or args.get("images_urls")))
             self.builder.add_prompt([{"type": "text", "text": content}, *filter(None, images)])
         elif response:
-            self._add_response(response)
+            self._add_response(response, event.number)
         elif action == "message":
             self.builder.add_answer([{"type": "text", "text": content}])
         else:
@@ -116,9 +127,12 @@ class _History:
 
         self._is_delegated = action == "delegate"
 
-    def _add_response(self, response: Fields) -> None:
+    def _add_response(self, response: Fields, number: int) -> None:
         """Add the response of a model once, even if it led to several actions."""
         message = _answer(response)
+        if not message or not is_whole(message.get("tool_calls")):
+            self.builder.skipped.add(NO_KIND, number)
+
         key = text(response.get("id")) or json_text(message)
         if key in self._responses:
             return
@@ -186,7 +200,7 @@ def _completion(session_id: str, value: Fields) -> RecordedSession:
         is_last = place == len(messages) - 1
         usage = litellm_usage(fields(response.get("usage"))) if is_last else None
         if not add_message(builder, message, place, usage=usage, model=text(response.get("model")) if is_last else ""):
-            builder.skipped.add("a message without content", place)
+            builder.skipped.add("a message without content" if message else NO_KIND, place)
     tools = [fields(tool) for tool in items(fields(value.get("kwargs")).get("tools"))]
     return builder.session(session_id, "OpenHands completion", tools=tools)
 
