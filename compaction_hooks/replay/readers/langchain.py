@@ -19,6 +19,7 @@ from compaction_hooks.replay.readers.builder import ConversationBuilder
 from compaction_hooks.replay.readers.chat import calls_of, content_blocks
 from compaction_hooks.replay.readers.lines import Line, SessionFile
 from compaction_hooks.replay.readers.media import media_block
+from compaction_hooks.replay.readers.notes import join_sessions
 from compaction_hooks.replay.readers.values import (
     blocks,
     call,
@@ -55,12 +56,16 @@ def read(file: SessionFile) -> Iterator[RecordedSession]:
     if alone:
         yield from _session(file.path.stem, "line", alone)
         return
+    yield from join_sessions(_sessions(file))
+
+
+def _sessions(file: SessionFile) -> Iterator[Iterator[RecordedSession]]:
     lists = [(line, messages) for line in file.lines for messages in _messages(line.value)]
     for number, (line, messages) in enumerate(lists, 1):
         own_id = text(line.value.get("id")) or text(line.value.get("thread_id"))
         session_id = own_id or file.path.stem
         numbered = [Line(place, fields(message)) for place, message in enumerate(messages)]
-        yield from _session(session_id if len(lists) == 1 else f"{session_id}#{number}", "message", numbered)
+        yield _session(session_id if len(lists) == 1 else f"{session_id}#{number}", "message", numbered)
 
 
 def _session(session_id: str, unit: str, messages: Sequence[Line]) -> Iterator[RecordedSession]:
@@ -166,8 +171,8 @@ def _messages(value: Fields, depth: int = 3) -> list[list[object]]:
         return [[value]]
 
     listed = items(value.get("messages"))
-    lists = [each for each in map(items, listed) if each] or [listed]
-    found = [each for each in lists if any(_kind(fields(message)) for message in each)]
+    lists = [items(each) for each in listed] if any(map(items, listed)) else [listed]
+    found = lists if any(_kind(fields(message)) for each in lists for message in each) else []
     if found or not depth:
         return found
 

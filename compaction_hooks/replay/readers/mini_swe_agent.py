@@ -17,6 +17,7 @@ from compaction_hooks import Usage
 from compaction_hooks.replay.readers.builder import ConversationBuilder
 from compaction_hooks.replay.readers.chat import add_message, litellm_usage
 from compaction_hooks.replay.readers.lines import SessionFile
+from compaction_hooks.replay.readers.notes import join_sessions
 from compaction_hooks.replay.readers.responses import answer_blocks, content_blocks, result_block
 from compaction_hooks.replay.readers.values import fields, items, text
 from compaction_hooks.replay.recorded import Fields, RecordedSession
@@ -34,20 +35,21 @@ def holds(value: Fields) -> bool:
 
 def read(file: SessionFile) -> Iterator[RecordedSession]:
     """Yield a session for each trajectory in which a model answers."""
-    for line in file.lines:
-        if not holds(line.value):
-            continue
+    stem = file.path.name.partition(".")[0]
+    yield from join_sessions(_session(stem, line.value) for line in file.lines if holds(line.value))
 
-        builder = ConversationBuilder("message")
-        for place, message in enumerate(_messages(line.value)):
-            if not _add(builder, message, place):
-                builder.skipped.add_kind(_kind(message), place)
 
-        if builder.has_answer:
-            session_id = text(line.value.get("instance_id")) or file.path.name.partition(".")[0]
-            info = fields(fields(line.value.get("info")).get("config"))
-            model = text(fields(info.get("model")).get("model_name"))
-            yield builder.session(session_id, MINI_NAME if _is_mini(line.value) else SWE_NAME, model=model)
+def _session(stem: str, value: Fields) -> Iterator[RecordedSession]:
+    builder = ConversationBuilder("message")
+    for place, message in enumerate(_messages(value)):
+        if not _add(builder, message, place):
+            builder.skipped.add_kind(_kind(message), place)
+
+    if builder.has_answer:
+        info = fields(fields(value.get("info")).get("config"))
+        model = text(fields(info.get("model")).get("model_name"))
+        session_id = text(value.get("instance_id")) or stem
+        yield builder.session(session_id, MINI_NAME if _is_mini(value) else SWE_NAME, model=model)
 
 
 def _messages(value: Fields) -> Iterator[Fields]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Final
 
-from compaction_hooks.replay.recorded import Unread
+from compaction_hooks.replay.numbers import pluralize
+from compaction_hooks.replay.recorded import RecordedSession, Unread
 
 SHOWN_PLACES: Final = 5
 """Number of places named for one reason; further ones are counted."""
@@ -55,6 +57,16 @@ class Skipped:
         shown = ", ".join(str(place) for place in found[:SHOWN_PLACES])
         more = f" and {len(found) - SHOWN_PLACES} more" if len(found) > SHOWN_PLACES else ""
         return at(f"{self._unit}s {shown}{more}", reason)
+
+
+def join_sessions(found: Iterable[Iterable[RecordedSession]]) -> Iterator[RecordedSession]:
+    """Yield the sessions of a file's lists of messages, one after the other, with a note on the lists in which no model answers."""
+    sessions = [tuple(each) for each in found]
+    silent = sum(not each for each in sessions)
+    notes = [Unread(f"{pluralize(silent, 'session')} in which no model answers")] if silent else []
+    for session in (one for each in sessions for one in each):
+        yield replace(session, skipped=(*notes, *session.skipped))
+        notes = []
 
 
 def at(place: str, reason: str) -> str:

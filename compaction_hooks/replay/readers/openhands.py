@@ -14,7 +14,7 @@ Events of the newer SDK, which have a `kind`, are read by `openhands_sdk`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from compaction_hooks.replay.readers import openhands_sdk
@@ -22,7 +22,7 @@ from compaction_hooks.replay.readers.builder import ConversationBuilder
 from compaction_hooks.replay.readers.chat import add_message, calls_of, content_blocks, litellm_usage, reasoning_of
 from compaction_hooks.replay.readers.lines import Line, SessionFile
 from compaction_hooks.replay.readers.media import media_block
-from compaction_hooks.replay.readers.notes import NO_KIND
+from compaction_hooks.replay.readers.notes import NO_KIND, join_sessions
 from compaction_hooks.replay.readers.values import (
     call,
     count,
@@ -53,17 +53,20 @@ def read(file: SessionFile) -> Iterator[RecordedSession]:
     alone = [line for line in file.lines if _is_event(line.value)]
     if alone:
         yield from _session(file.path.stem, "line" if len(file.lines) > 1 else "event", alone)
-        return
+    else:
+        yield from join_sessions(_sessions(file))
 
-    for line in file.lines:
+
+def _sessions(file: SessionFile) -> Iterator[Iterable[RecordedSession]]:
+    for line in filter(lambda line: holds(line.value), file.lines):
         session_id = text(line.value.get("instance_id")) or text(line.value.get("conversation_id")) or file.path.stem
         name = session_id if len(file.lines) == 1 or session_id != file.path.stem else f"{session_id}:{line.number}"
         if _is_completion(line.value):
-            yield _completion(name, line.value)
+            yield [_completion(name, line.value)]
             continue
 
         events = [Line(place, fields(event)) for place, event in enumerate(_events(line.value))]
-        yield from _session(name, "event", events)
+        yield _session(name, "event", events)
 
 
 def _session(session_id: str, unit: str, events: Sequence[Line]) -> Iterator[RecordedSession]:

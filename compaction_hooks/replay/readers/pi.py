@@ -94,11 +94,13 @@ def _add_compaction(builder: ConversationBuilder, value: Fields, entries: Sequen
     place = next(
         (index for index, line in enumerate(entries) if kept_id and line.value.get("id") == kept_id), kept_index
     )
-    is_known = isinstance(place, int) and not isinstance(place, bool) and 0 <= place < len(sizes)
+    if not isinstance(place, int) or isinstance(place, bool) or not 0 <= place < len(sizes):
+        place = None
+
     builder.add_compaction(
         tokens_before=count(value.get("tokensBefore")) or None,
         summary=text(value.get("summary")),
-        first_kept_index=sizes[place] if is_known else None,
+        first_kept_index=None if place is None else sizes[place],
     )
 
 

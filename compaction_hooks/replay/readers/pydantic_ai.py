@@ -17,6 +17,7 @@ from compaction_hooks import Usage
 from compaction_hooks.replay.readers.builder import ConversationBuilder
 from compaction_hooks.replay.readers.lines import Line, SessionFile
 from compaction_hooks.replay.readers.media import media_block
+from compaction_hooks.replay.readers.notes import join_sessions
 from compaction_hooks.replay.readers.values import (
     call,
     count,
@@ -49,11 +50,15 @@ def read(file: SessionFile) -> Iterator[RecordedSession]:
     if alone:
         yield from _session(file.path.stem, "line", alone)
         return
+    yield from join_sessions(_sessions(file))
+
+
+def _sessions(file: SessionFile) -> Iterator[Iterator[RecordedSession]]:
     lists = [line for line in file.lines if _find_messages(line.value)]
     for line in lists:
         session_id = text(line.value.get("id")) or file.path.stem
         numbered = [Line(place, fields(each)) for place, each in enumerate(_find_messages(line.value))]
-        yield from _session(session_id if len(lists) == 1 else f"{session_id}#{line.number}", "message", numbered)
+        yield _session(session_id if len(lists) == 1 else f"{session_id}#{line.number}", "message", numbered)
 
 
 def _session(session_id: str, unit: str, messages: Sequence[Line]) -> Iterator[RecordedSession]:
