@@ -34,8 +34,8 @@ from compaction_hooks.replay.run import call_indexes, replay
 from compaction_hooks.replay.windows import SessionWindow, window_of
 
 STDIN: Final = Path("-")
-SUFFIXES: Final = (".json", ".jsonl", ".traj", ".json.gz", ".jsonl.gz")
-"""Of the files that are searched for in a folder."""
+SUFFIXES: Final = (".json", ".jsonl", ".ndjson", ".traj", ".json.gz", ".jsonl.gz", ".ndjson.gz")
+"""Of the files that are searched for in a folder; in capitals too."""
 PARALLEL_BYTES: Final = 2_000_000
 """Smaller files together are replayed in this process: to begin others takes longer."""
 PROGRESS_AFTER_SECONDS: Final = 0.5
@@ -116,7 +116,7 @@ def _find_files(path: Path, *, is_named: bool = True) -> Iterator[_Found]:
     if inside is None:
         yield _Found(path, is_named)
     for inner in inside or ():
-        if inner.name.endswith(SUFFIXES) or os.path.isdir(inner):
+        if inner.name.lower().endswith(SUFFIXES) or os.path.isdir(inner):
             yield from _find_files(inner, is_named=False)
 
 

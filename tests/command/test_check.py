@@ -165,6 +165,10 @@ ANSWERED = {"kind": "response", "parts": [{"part_kind": "text", "content": "Hell
 DUMPED = [{"type": kind, "data": {"content": "Hello."}} for kind in ("human", "ai")]
 UNREAD: dict[str, tuple[str | bytes, str]] = {
     "broken.jsonl": (LOG.replace("\n", '\n{"type": "assi\n', 1), "not read whole: line 2: not JSON: "),
+    "bytes.jsonl": (
+        SESSION.encode().replace(b"folder", b"f\xfflder"),
+        "not read whole: line 1: bytes that are not UTF-8",
+    ),
     "cut.json": (json.dumps(json.loads(SESSION), indent=1)[:-99], "not read whole: line 29: not JSON from"),
     "cut.jsonl": (LOG[:-60], "not read whole: line 12: cut off: "),
     "cut.jsonl.gz": (gzip.compress(LOG.encode())[:-40], "not read whole: the gzip file is cut off: "),
@@ -198,8 +202,8 @@ UNREAD: dict[str, tuple[str | bytes, str]] = {
         f'{{"messages": [{json.dumps(ANSWERED)}]}}\n{{"messages": [{json.dumps(ASKED)}, null]}}\n',
         "not read whole: 1 session in which no model answers;",
     ),
-    "one_of_two.jsonl": (f"{SESSION}\n{json.dumps(NO_SESSION)}\n", "not read whole: line 2: an object without "),
-    "other.jsonl": (json.dumps(NO_SESSION), ", line 1: not a session of a kind this command knows; "),
+    "one_of_two.JSONL": (f"{SESSION}\n{json.dumps(NO_SESSION)}\n", "not read whole: line 2: an object without "),
+    "other.ndjson": (json.dumps(NO_SESSION), ", line 1: not a session of a kind this command knows; "),
     "unanswered.jsonl": (json.dumps({"messages": [user("Hello?")]}), "no model has answered in it ("),
 }
 """By file name, a content that a viewer is lenient with, and what a gate says of it."""
@@ -230,8 +234,8 @@ def test_a_file_that_is_not_read_whole_is_an_error_of_a_check_and_a_line_of_the_
     assert files == sorted(UNREAD)
 
     gaps = (
-        "2 files left out, without a session or an answer of a model: other.jsonl, unanswered.jsonl",
-        f"{UNREAD_SESSIONS} files not read whole (see the notes): broken.jsonl, cut.json, cut.jsonl, ...",
+        "2 files left out, without a session or an answer of a model: other.ndjson, unanswered.jsonl",
+        f"{UNREAD_SESSIONS} files not read whole (see the notes): broken.jsonl, bytes.jsonl, cut.json, ...",
     )
     assert app.run(["replay", str(folder)]) == 0
     shown = " ".join(capsys.readouterr().out.split())
@@ -240,7 +244,7 @@ def test_a_file_that_is_not_read_whole_is_an_error_of_a_check_and_a_line_of_the_
     assert capsys.readouterr().err.splitlines() == list(gaps)
     assert app.run(["replay", str(folder), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert [Path(name).name for name in found["ignored"]] == ["other.jsonl", "unanswered.jsonl"]
+    assert [Path(name).name for name in found["ignored"]] == ["other.ndjson", "unanswered.jsonl"]
     assert sum(bool(session["unread"]) for session in found["sessions"]) == UNREAD_SESSIONS
 
 
