@@ -19,7 +19,7 @@ from compaction_hooks.replay.readers.chat import add_message, litellm_usage
 from compaction_hooks.replay.readers.lines import SessionFile
 from compaction_hooks.replay.readers.notes import join_sessions
 from compaction_hooks.replay.readers.responses import answer_blocks, content_blocks, result_block
-from compaction_hooks.replay.readers.values import fields, items, text
+from compaction_hooks.replay.readers.values import fields, is_whole, items, text
 from compaction_hooks.replay.recorded import Fields, RecordedSession
 
 MINI_NAME: Final = "mini-swe-agent trajectory"
@@ -67,6 +67,8 @@ def _messages(value: Fields) -> Iterator[Fields]:
 
 def _add(builder: ConversationBuilder, message: Fields, place: int) -> bool:
     response = fields(fields(message.get("extra")).get("response"))
+    if not is_whole(message.get("content")) or not is_whole(message.get("output")):
+        builder.skipped.add_kind("", place)
 
     if message.get("type") == "function_call_output":
         block = result_block(message)

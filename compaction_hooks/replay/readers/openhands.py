@@ -98,10 +98,10 @@ class _History:
 
         if self._is_delegated and value.get("observation") != "delegate":
             self.builder.skipped.add_kind("event of a delegate")
-        elif "observation" in value:
+        elif text(value.get("observation")):
             self._is_delegated = False
             self._add_observation(event)
-        elif "action" in value:
+        elif text(value.get("action")):
             self._add_action(event)
         else:
             self.builder.skipped.add(Unread("neither an action nor an observation"), event.number)
@@ -198,12 +198,13 @@ def _args(value: Fields) -> Fields:
 def _completion(session_id: str, value: Fields) -> RecordedSession:
     builder = ConversationBuilder("message")
     response = fields(value.get("response"))
-    messages = [*map(fields, items(value.get("messages"))), {"role": "assistant", **_answer(response)}]
+    answer = _answer(response)
+    messages = [*map(fields, items(value.get("messages"))), {"role": "assistant", **answer} if answer else {}]
     for place, message in enumerate(messages):
         is_last = place == len(messages) - 1
         usage = litellm_usage(fields(response.get("usage"))) if is_last else None
         if not add_message(builder, message, place, usage=usage, model=text(response.get("model")) if is_last else ""):
-            builder.skipped.add("a message without content" if message else NO_KIND, place)
+            builder.skipped.add("a message without content" if text(message.get("role")) else NO_KIND, place)
     tools = [fields(tool) for tool in items(fields(value.get("kwargs")).get("tools"))]
     return builder.session(session_id, "OpenHands completion", tools=tools)
 

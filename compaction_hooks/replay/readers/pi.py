@@ -209,10 +209,11 @@ def _is_message(value: Fields) -> bool:
 
 
 def _of_no_kind(lines: Sequence[Line]) -> Iterator[Line]:
-    """Yield the lines that name no type, also outside the tree, and messages whose content is none."""
+    """Yield the lines that name no type, also outside the tree, and messages that are none or whose content is none."""
     for line in lines:
-        content = fields(line.value.get("message")).get("content", "")
-        if not text(line.value.get("type")) or not is_content(content) or not is_whole(content):
+        kind, content = text(line.value.get("type")), fields(line.value.get("message")).get("content", "")
+        is_bare = kind == "message" and not _is_message(line.value)
+        if not kind or is_bare or not is_content(content) or not is_whole(content):
             yield line
 
 
