@@ -11,7 +11,7 @@ import tempfile
 import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -34,8 +34,8 @@ from compaction_hooks.replay.run import call_indexes, replay
 from compaction_hooks.replay.windows import SessionWindow, window_of
 
 STDIN: Final = Path("-")
-SUFFIXES: Final = (".json", ".jsonl", ".traj", ".json.gz", ".jsonl.gz")
-"""Of the files that are searched for in a folder."""
+SUFFIXES: Final = (".json", ".jsonl", ".ndjson", ".traj", ".json.gz", ".jsonl.gz", ".ndjson.gz")
+"""Of the files that are searched for in a folder; in capitals too."""
 PARALLEL_BYTES: Final = 2_000_000
 """Smaller files together are replayed in this process: to begin others takes longer."""
 PROGRESS_AFTER_SECONDS: Final = 0.5
@@ -116,15 +116,18 @@ def _find_files(path: Path, *, is_named: bool = True) -> Iterator[_Found]:
     if inside is None:
         yield _Found(path, is_named)
     for inner in inside or ():
-        if inner.name.endswith(SUFFIXES) or os.path.isdir(inner):
+        if inner.name.lower().endswith(SUFFIXES) or os.path.isdir(inner):
             yield from _find_files(inner, is_named=False)
 
 
 def _is_session(folder: Path) -> bool:
     """Return whether a folder is itself the session of an agent that writes many files."""
-    with suppress(ReplayError):
+    try:
         return any(True for _ in read_sessions(folder))
-    return False
+    except ReplayError:
+        return False
+    except Exception:  # noqa: BLE001 - told where the folder is read
+        return True
 
 
 # -- work
@@ -238,6 +241,7 @@ def _replay_file(job: Job, found: _Found, bar: _Bar | None = None) -> _File:
     """Replay the sessions of one file. Those read before an error are replayed too."""
     sessions: list[RecordedSession] = []
     errors: list[str] = []
+    broke_off: list[str] = []
     file = found.path
     try:
         for session in read_sessions(file):
@@ -248,10 +252,13 @@ def _replay_file(job: Job, found: _Found, bar: _Bar | None = None) -> _File:
         errors.append(str(error))
     except ReplayError as error:
         errors.append(str(error))
+    except Exception as error:  # noqa: BLE001 - a reader's mistake must not hide the other files
+        broke_off = [f"{file}: its reader broke off with {type(error).__name__}; take it out, and please report this"]
 
     unread = [note for session in sessions for note in session.unread]
-    if job.is_strict and unread:  # an error is among these notes
+    if job.is_strict and unread:  # a reader's own error is among these notes
         errors = [f"{file}: not read whole: {'; '.join(unread)}; mend the file or take it out"]
+    errors += broke_off
 
     if bar is not None:
         bar.set_total(sum(len(call_indexes(session)) for session in sessions) * len(job.settings))

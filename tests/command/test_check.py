@@ -2,6 +2,7 @@ import gzip
 import json
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -12,7 +13,7 @@ pytest.importorskip("rich", reason="needs the extra cli")
 
 from compaction_hooks import CompactionSettings, Summary, SummaryRequest
 from compaction_hooks.command import app, batch
-from compaction_hooks.replay import Limits, judge, read_sessions, replay
+from compaction_hooks.replay import Limits, RecordedSession, judge, read_sessions, replay
 from tests.cases import folded
 from tests.conversations import assistant, prose, system, user
 from tests.damaged_summaries import PRICED, WINDOW, WISH, needy_conversation, without_names
@@ -159,8 +160,15 @@ SESSION = json.dumps({"id": "s1", "messages": short_conversation()})
 CLAUDE_CODE = next(kind for kind in KINDS if kind.name == "claude-code")
 LOG = CLAUDE_CODE.text(CLAUDE_CODE.records(3))
 NO_SESSION = {"id": "s2", "turns": short_conversation()}
+ASKED = {"kind": "request", "parts": [{"part_kind": "user-prompt", "content": "Hello?"}]}
+ANSWERED = {"kind": "response", "parts": [{"part_kind": "text", "content": "Hello."}]}
+DUMPED = [{"type": kind, "data": {"content": "Hello."}} for kind in ("human", "ai")]
 UNREAD: dict[str, tuple[str | bytes, str]] = {
     "broken.jsonl": (LOG.replace("\n", '\n{"type": "assi\n', 1), "not read whole: line 2: not JSON: "),
+    "bytes.jsonl": (
+        SESSION.encode().replace(b"folder", b"f\xfflder"),
+        "not read whole: line 1: bytes that are not UTF-8",
+    ),
     "cut.json": (json.dumps(json.loads(SESSION), indent=1)[:-99], "not read whole: line 29: not JSON from"),
     "cut.jsonl": (LOG[:-60], "not read whole: line 12: cut off: "),
     "cut.jsonl.gz": (gzip.compress(LOG.encode())[:-40], "not read whole: the gzip file is cut off: "),
@@ -168,11 +176,39 @@ UNREAD: dict[str, tuple[str | bytes, str]] = {
         json.dumps({"messages": [*short_conversation(), {"role": "assistant", "content": 17}]}),
         "not read whole: line 1, message 5: ",
     ),
-    "one_of_two.jsonl": (f"{SESSION}\n{json.dumps(NO_SESSION)}\n", "not read whole: line 2: an object without "),
-    "other.jsonl": (json.dumps(NO_SESSION), ", line 1: not a session of a kind this command knows; "),
+    "list_of_lists.jsonl": (
+        json.dumps({"messages": [DUMPED, None]}),
+        "not read whole: 1 session in which no model answers;",
+    ),
+    "null_block.json": (
+        json.dumps([*short_conversation(), {"role": "assistant", "content": [None]}]),
+        "not read whole: line 1, message 5: an entry of no kind;",
+    ),
+    "null_call.json": (
+        json.dumps(
+            {
+                "sessionId": "s1",
+                "projectHash": "p",
+                "messages": [{"type": "gemini", "content": "a", "toolCalls": [None]}],
+            }
+        ),
+        "not read whole: message 0: an entry of no kind;",
+    ),
+    "null_parts.json": (
+        json.dumps({"messages": [{"kind": "request", "parts": None}, ANSWERED]}),
+        "not read whole: message 0: an entry of no kind;",
+    ),
+    "null_turn.jsonl": (
+        f'{{"messages": [{json.dumps(ANSWERED)}]}}\n{{"messages": [{json.dumps(ASKED)}, null]}}\n',
+        "not read whole: 1 session in which no model answers;",
+    ),
+    "one_of_two.JSONL": (f"{SESSION}\n{json.dumps(NO_SESSION)}\n", "not read whole: line 2: an object without "),
+    "other.ndjson": (json.dumps(NO_SESSION), ", line 1: not a session of a kind this command knows; "),
     "unanswered.jsonl": (json.dumps({"messages": [user("Hello?")]}), "no model has answered in it ("),
 }
 """By file name, a content that a viewer is lenient with, and what a gate says of it."""
+UNREAD_SESSIONS = len(UNREAD) - 2
+"""The last two have none; the others have one each."""
 
 
 def test_a_file_that_is_not_read_whole_is_an_error_of_a_check_and_a_line_of_the_viewers(
@@ -186,7 +222,8 @@ def test_a_file_that_is_not_read_whole_is_an_error_of_a_check_and_a_line_of_the_
 
     assert run(folder, *LIMITS, "--allow-unmeasured", "--junit", report) == 2
     said = capsys.readouterr()
-    assert "7 sessions, 0 compactions: 7 passed, 0 failed; 8 errors" in said.out
+    all_read = UNREAD_SESSIONS + 1
+    assert f"{all_read} sessions, 0 compactions: {all_read} passed, 0 failed; {len(UNREAD)} errors" in said.out
     lines = said.err.splitlines()
     for line, (name, (_, reason)) in zip(lines, sorted(UNREAD.items()), strict=True):
         assert line.startswith(f"error: {folder / name}")
@@ -197,8 +234,8 @@ def test_a_file_that_is_not_read_whole_is_an_error_of_a_check_and_a_line_of_the_
     assert files == sorted(UNREAD)
 
     gaps = (
-        "2 files left out, without a session or an answer of a model: other.jsonl, unanswered.jsonl",
-        "6 files not read whole (see the notes): broken.jsonl, cut.json, cut.jsonl, ...",
+        "2 files left out, without a session or an answer of a model: other.ndjson, unanswered.jsonl",
+        f"{UNREAD_SESSIONS} files not read whole (see the notes): broken.jsonl, bytes.jsonl, cut.json, ...",
     )
     assert app.run(["replay", str(folder)]) == 0
     shown = " ".join(capsys.readouterr().out.split())
@@ -207,8 +244,29 @@ def test_a_file_that_is_not_read_whole_is_an_error_of_a_check_and_a_line_of_the_
     assert capsys.readouterr().err.splitlines() == list(gaps)
     assert app.run(["replay", str(folder), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert [Path(name).name for name in found["ignored"]] == ["other.jsonl", "unanswered.jsonl"]
-    assert sum(bool(session["unread"]) for session in found["sessions"]) == 6
+    assert [Path(name).name for name in found["ignored"]] == ["other.ndjson", "unanswered.jsonl"]
+    assert sum(bool(session["unread"]) for session in found["sessions"]) == UNREAD_SESSIONS
+
+
+def test_a_mistake_of_a_reader_is_the_error_of_its_file_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    def read(path: Path) -> Iterator[RecordedSession]:
+        if "bad" in path.name:
+            raise IndexError("list index out of range")
+        return read_sessions(path)
+
+    monkeypatch.setattr(batch, "read_sessions", read)
+    for name in ("a", "bad", "bad folder/inner", "c"):
+        tmp_path.joinpath(name).parent.mkdir(exist_ok=True)
+        write_sessions(tmp_path / f"{name}.jsonl", short_conversation())
+    assert run(tmp_path, *LIMITS, "--allow-unmeasured") == 2
+    said = capsys.readouterr()
+    assert "2 sessions, 0 compactions: 2 passed, 0 failed; 2 errors" in said.out
+    assert said.err.splitlines() == [
+        f"error: {tmp_path / name}: its reader broke off with IndexError; take it out, and please report this"
+        for name in ("bad folder", "bad.jsonl")
+    ]
 
 
 # -- JUnit

@@ -252,12 +252,13 @@ def test_a_folder_is_searched_for_sessions(tmp_path: Path, capsys: Capture) -> N
         folder.mkdir(parents=True)
     write_sessions(tmp_path / "a" / "s.jsonl", short_conversation())
     write_sessions(tmp_path / "b" / "c" / "s.jsonl", forgetful_conversation())
+    write_sessions(tmp_path / "b" / "c" / "events.jsonl", short_conversation())
     write(tmp_path / "b" / "package.json", '{"name": "other"}')
     write(tmp_path / "b" / "notes.txt", "no session")
     write_sessions(tmp_path / "empty.jsonl", [user("Hello?")])
     assert run(tmp_path, "--window", "8k") == 0
     said = capsys.readouterr().out
-    assert "All 2 sessions" in said
+    assert "All 3 sessions" in said
     assert "2 files left out, without a session or an answer of a model: package.json, empty.jsonl" in said.replace(
         "\n", " "
     )

@@ -76,7 +76,7 @@ FILE = Path(__file__).resolve().parents[1] / "fixtures" / "replay_kinds.json"
 class Record(NamedTuple):
     """One entry of a session file, a line or a message of a document, with the texts that are found only in it."""
 
-    value: Json
+    value: Json | None
 
     @property
     def marks(self) -> list[str]:

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from compaction_hooks.replay import RecordedSession, ReplayError
-from tests.replay.samples import KINDS, Kind, Record, assert_calls_of_sessions_are_answered, read_all
+from tests.replay.samples import KINDS, Json, Kind, Record, assert_calls_of_sessions_are_answered, read_all
 from tests.strategies import examples
 
 each_kind = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
@@ -58,6 +58,17 @@ def test_a_whole_file_is_read_whole(kind: Kind) -> None:
         (session,) = sessions
         told = json.dumps(session.messages)
         assert [mark for record in records for mark in record.marks if told.count(mark) != 1] == []
+        assert session.unread == ()
+
+
+@each_kind
+@pytest.mark.parametrize("nothing", [None, {}], ids=["null", "an empty object"])
+def test_an_entry_that_says_nothing_could_not_be_read(kind: Kind, nothing: Json | None) -> None:
+    records = kind.records(3)
+    for place in range(len(records)):
+        damaged = [*records[:place], Record(nothing), *records[place + 1 :]]
+        sessions, error = read(kind.text(damaged).encode())
+        assert error or any(session.unread for session in sessions), place
 
 
 @each_kind

@@ -5,7 +5,8 @@ are read, whole but for fields with their default; `error` is the text of the er
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
@@ -54,6 +55,55 @@ def test_a_file_is_read_as_its_sessions(case: Mapping[str, Any], tmp_path: Path)
     assert [as_json(session) for session in sessions] == case["sessions"]
     assert str(error or "").replace(f"{tmp_path}/", "") == case.get("error", "")
     assert_calls_of_sessions_are_answered(sessions)
+
+
+@folded(
+    "name, place",
+    {
+        f"{name}, {'.'.join(map(str, place))}": (name, place)
+        for name, *place in (
+            (
+                "claude_code: blocks of one answer come together with all results behind them",
+                1,
+                "message",
+                "content",
+                0,
+            ),
+            ("codex: items of a log become whole messages", 3, "payload", "content", 0),
+            ("copilot: events become whole messages", 5, "data", "toolRequests", 0),
+            ("gemini: a checkpoint is the apis own history: list", 0, "parts"),
+            ("gemini: an answer holds its calls and their results", "messages", 2, "toolCalls", 0),
+            ("gemini: the path to the last line is the conversation", 0, "message", "parts"),
+            ("langchain: lists on lines are sessions of their own", 0, "messages", 2, "data", "tool_calls", 0),
+            ("langchain: lists on lines are sessions of their own", 1, "messages", 0),
+            ("mini_swe_agent: messages of the responses api are read", "messages", 0, "content", 0),
+            ("mini_swe_agent: messages of the responses api are read", "messages", 1, "output", 0),
+            ("opencode: each step of an answer is a call of the model", "messages", 0, "parts", 0),
+            ("openhands: a logged completion is a request with its answer", "messages", 0),
+            ("openhands: a logged completion is a request with its answer", "response", "choices", 0),
+            ("openhands: events of the sdk are read", 1, "llm_message", "content"),
+            ("openhands: one response is one answer however many actions it led to", 3, "action"),
+            (
+                "openhands: one response is one answer however many actions it led to",
+                *(3, "tool_call_metadata", "model_response", "choices", 0),
+            ),
+            ("pi: a list without a version is read in its order", 1, "message"),
+            ("pi: a list without a version is read in its order", 1, "message", "content"),
+            ("pydantic_ai: requests and responses become messages", 0, "parts", 0),
+        )
+    },
+)
+def test_null_in_a_file_could_not_be_read(name: str, place: Sequence[str | int], tmp_path: Path) -> None:
+    case = deepcopy(CASES[name])
+    path = tmp_path / case["file"]
+    path.write_text(content(case), encoding="utf-8")
+    assert not any(session.unread for session in read_all(path)[0])
+    inner = case.get("document") or case["lines"]
+    for key in place[:-1]:
+        inner = inner[key]
+    inner[place[-1]] = None
+    path.write_text(content(case), encoding="utf-8")
+    assert any(session.unread for session in read_all(path)[0])
 
 
 def test_there_are_cases_of_every_reader() -> None:

@@ -15,6 +15,7 @@ from compaction_hooks.replay.readers.values import (
     fields,
     is_list,
     is_object,
+    is_whole,
     items,
     result,
     text,
@@ -37,6 +38,9 @@ def add_message(
 ) -> bool:
     """Add one message to the builder; return False if there was nothing to add."""
     role, content = message.get("role"), message.get("content")
+    if not is_whole(content) or not is_whole(message.get("tool_calls")):
+        builder.skipped.add_kind("", place)
+
     if role in ("tool", "function"):
         call_ids = [message.get("tool_call_id"), *items(message.get("tool_call_ids"))]  # SWE-agent has a list
         call_id = next((each for each in call_ids if text(each)), "")

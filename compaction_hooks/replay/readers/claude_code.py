@@ -18,7 +18,7 @@ from compaction_hooks import Usage
 from compaction_hooks.replay.readers.builder import ConversationBuilder
 from compaction_hooks.replay.readers.lines import Line, SessionFile
 from compaction_hooks.replay.readers.notes import Skipped, at
-from compaction_hooks.replay.readers.values import blocks, count, fields, is_content, text, usage_of
+from compaction_hooks.replay.readers.values import blocks, count, fields, is_content, is_whole, text, usage_of
 from compaction_hooks.replay.recorded import Fields, RecordedSession, Unread
 
 FORMAT_NAME: Final = "Claude Code session"
@@ -83,6 +83,7 @@ def _add(builder: ConversationBuilder, line: Line) -> Iterator[str]:
 def _add_answer(builder: ConversationBuilder, line: Line) -> Iterator[str]:
     message = fields(line.value.get("message"))
     content = blocks(message.get("content"))
+    yield from _note_on_content(line)
     if not content:
         yield f"line {line.number}: an answer without content"
     else:
@@ -109,7 +110,12 @@ def _add_user(builder: ConversationBuilder, line: Line) -> Iterator[str]:
 
     if prompt:
         builder.add_prompt(content if isinstance(content, str) else prompt, is_meta=line.value.get("isMeta") is True)
-    if not is_content(content):
+    yield from _note_on_content(line)
+
+
+def _note_on_content(line: Line) -> Iterator[str]:
+    content = fields(line.value.get("message")).get("content")
+    if not is_content(content) or not is_whole(content):
         yield Unread(f"line {line.number}: content that is neither text nor blocks")
 
 
@@ -146,7 +152,7 @@ def _describe_skipped(lines: Sequence[Line]) -> list[str]:
     skipped = Skipped()
     for line in lines:
         if not _belongs(line.value) and not _problem(line.value):
-            skipped.add_kind(text(line.value.get("type")) or "unknown")
+            skipped.add_kind(text(line.value.get("type")), line.number)
     return [*notes, *skipped.notes()]
 
 

@@ -20,7 +20,7 @@ from compaction_hooks import Usage
 from compaction_hooks.replay.readers.builder import ConversationBuilder
 from compaction_hooks.replay.readers.lines import Line, SessionFile
 from compaction_hooks.replay.readers.responses import answer_blocks, content_blocks, result_block
-from compaction_hooks.replay.readers.values import blocks, count, fields, is_object, items, text, usage_of
+from compaction_hooks.replay.readers.values import blocks, count, fields, is_object, is_whole, items, text, usage_of
 from compaction_hooks.replay.recorded import Fields, RecordedSession
 
 FORMAT_NAME: Final = "Codex rollout"
@@ -87,7 +87,9 @@ class _Rollout:
         elif kind == _ITEM:
             self._add_item(payload, entry.number)
         else:
-            self.builder.skipped.add_kind(text(payload.get("type")) or kind or "unknown")
+            self.builder.skipped.add_kind(
+                text(payload.get("type")) or kind or text(entry.value.get("record_type")), entry.number
+            )
 
     def _add_header(self, payload: Fields, number: int) -> None:
         if self.session_id:
@@ -102,6 +104,8 @@ class _Rollout:
         block = result_block(item)
         answer = answer_blocks(item)
         prompt = content_blocks(item.get("content"))
+        if not is_whole(item.get("content")):
+            self.builder.skipped.add_kind("", number)
 
         if block is not None:
             self.builder.add_result(block, line=number)
@@ -114,7 +118,8 @@ class _Rollout:
             self.builder.add_prompt(prompt)
             self._end_answer()
         else:
-            self.builder.skipped.add_kind(f"{text(item.get('type')) or 'unknown'} (empty or unknown)")
+            name = text(item.get("type"))
+            self.builder.skipped.add_kind(f"{name} (empty or unknown)" if name else "", number)
 
     def _end_answer(self) -> None:
         """End the current answer; earlier counts do not belong to the next one."""

@@ -14,7 +14,8 @@ from compaction_hooks.errors import FormatError
 from compaction_hooks.formats import AnthropicFormat, BedrockConverseFormat, OpenAIChatFormat, format_of
 from compaction_hooks.messages import MessageFormat
 from compaction_hooks.replay.readers.lines import Line, SessionFile
-from compaction_hooks.replay.readers.values import blocks, count, fields, items, text, usage_of
+from compaction_hooks.replay.readers.notes import NO_KIND
+from compaction_hooks.replay.readers.values import blocks, count, fields, is_whole, items, text, usage_of
 from compaction_hooks.replay.recorded import Fields, Probe, RecordedCall, RecordedCompaction, RecordedSession, Unread
 
 _ANTHROPIC_BLOCKS: Final = ("tool_use", "tool_result", "thinking", "redacted_thinking", "document")
@@ -65,8 +66,10 @@ def _session(file: SessionFile, line: Line) -> RecordedSession:
             skipped.append(Unread(f"line {line.number}, message {index}: {wrong}"))
         else:
             messages.append(message)
+            if not is_whole(message.get("content")) or not is_whole(message.get("tool_calls")):
+                skipped.append(Unread(f"line {line.number}, message {index}: {NO_KIND}"))
 
-    kept_all = not skipped
+    kept_all = len(messages) == len(listed)
     return RecordedSession(
         id=text(value.get("id")) or _name(file, line),
         format_name=_NAMES[reader.name],

@@ -25,6 +25,7 @@ from compaction_hooks.replay.readers.values import (
     count,
     fields,
     is_object,
+    is_whole,
     items,
     result,
     text,
@@ -117,7 +118,7 @@ class _Events:
         if kind in self._adders:
             self._adders[kind](data, line.number)
         elif kind not in _MODELS and kind != _ASSET:
-            self.builder.skipped.add_kind(kind or "unknown")
+            self.builder.skipped.add_kind(kind, line.number)
 
     def _add_prompt(self, data: Fields, number: int) -> None:
         # The transformed text is sent: the user's words behind the time, a selection and the like.
@@ -146,6 +147,9 @@ class _Events:
 
     def _add_answer(self, data: Fields, number: int) -> None:
         requests = map(fields, items(data.get("toolRequests")))
+        if not is_whole(data.get("toolRequests")):
+            self.builder.skipped.add_kind("", number)
+
         answer = [
             *thinking(
                 text(data.get("reasoningText")), text(data.get("reasoningOpaque")) or text(data.get("encryptedContent"))

@@ -6,7 +6,7 @@ import json
 import re
 from pathlib import Path
 
-from compaction_hooks.replay.readers import opencode_storage, openhands
+from compaction_hooks.replay.readers import copilot, opencode_storage, openhands
 from compaction_hooks.replay.readers.lines import Line, SessionFile, load
 from compaction_hooks.replay.readers.values import fields, is_object
 from compaction_hooks.replay.recorded import Unread
@@ -19,11 +19,11 @@ def load_folder(folder: Path) -> list[SessionFile]:
     becomes an empty object.
 
     Raises:
-        ReplayError: the log of a Copilot CLI session cannot be read.
+        ReplayError: the file named as the log of a Copilot CLI session cannot be read.
     """
     log = folder / "events.jsonl"
-    if log.is_file():
-        return [load(log)]
+    if log.is_file() and copilot.recognises((file := load(log)).lines):
+        return [file]
 
     stored = opencode_storage.session_files(folder)
     if stored:

@@ -23,7 +23,7 @@ from compaction_hooks.replay.readers.gemini_parts import (
     response_block,
 )
 from compaction_hooks.replay.readers.lines import Line, SessionFile
-from compaction_hooks.replay.readers.values import call, fields, is_list, is_object, items, text, thinking
+from compaction_hooks.replay.readers.values import call, fields, is_list, is_object, is_whole, items, text, thinking
 from compaction_hooks.replay.recorded import Fields, RecordedSession, Unread
 
 FORMAT_NAME: Final = "Gemini CLI session"
@@ -52,8 +52,10 @@ def read(file: SessionFile) -> Iterator[RecordedSession]:
         _add_chat(builder, file.lines)
     else:
         for place, content in enumerate(map(fields, _contents(checkpoint))):
+            if "parts" in content and not is_list(content["parts"]):
+                builder.skipped.add_kind("", place)
             if not add_content(builder, text(content.get("role")), content.get("parts"), place):
-                builder.skipped.add_kind(text(content.get("role")) or "unknown")
+                builder.skipped.add_kind(text(content.get("role")), place)
 
     if builder.has_answer:
         ids = (text(line.value.get("sessionId")) for line in file.lines)
@@ -72,7 +74,7 @@ def _add_chat(builder: ConversationBuilder, lines: Sequence[Line]) -> None:
             if not add_content(builder, kind, _content(line.value), line.number):
                 builder.skipped.add("a message without content", line.number)
         else:
-            builder.skipped.add_kind(kind or "unknown")
+            builder.skipped.add_kind(kind, line.number)
 
 
 def _continues(message: Fields, answer: Line | None) -> bool:
@@ -94,6 +96,9 @@ def _add_answer(builder: ConversationBuilder, line: Line, first: Line | None) ->
         *content_blocks(_content(message)),
         *(call(each.get("id"), each.get("name"), each.get("args")) for each in calls),
     ]
+    if not is_whole(message.get("toolCalls")) or not is_whole(_content(message)):
+        builder.skipped.add_kind("", line.number)
+
     if not answer:
         builder.skipped.add("an answer without content", line.number)
         return
@@ -142,7 +147,7 @@ def _messages(builder: ConversationBuilder, lines: Sequence[Line]) -> list[Line]
         elif "type" in value:
             _write(found, [line])
         elif "$set" not in value and not _is_header(value):
-            builder.skipped.add_kind("unknown")
+            builder.skipped.add_kind("", line.number)
     return list(found.values())
 
 

@@ -14,6 +14,7 @@ from compaction_hooks.replay.readers.values import (
     count,
     fields,
     is_object,
+    is_whole,
     items,
     one_or_more,
     result,
@@ -49,6 +50,9 @@ def add_content(
 ) -> bool:
     """Add one `Content` to the builder: an answer of the model, or a prompt and tool results; return False if it is empty."""
     parts = parts_of(content)
+    if not is_whole(content):
+        builder.skipped.add_kind("", place)
+
     if role in ("model", "gemini", "assistant"):
         answer = [block for part in parts for block in (*_part_blocks(part), *_calls(part))]
         if answer:

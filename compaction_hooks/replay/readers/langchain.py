@@ -19,12 +19,14 @@ from compaction_hooks.replay.readers.builder import ConversationBuilder
 from compaction_hooks.replay.readers.chat import calls_of, content_blocks
 from compaction_hooks.replay.readers.lines import Line, SessionFile
 from compaction_hooks.replay.readers.media import media_block
+from compaction_hooks.replay.readers.notes import join_sessions
 from compaction_hooks.replay.readers.values import (
     blocks,
     call,
     count,
     fields,
     is_object,
+    is_whole,
     items,
     result,
     text,
@@ -54,19 +56,23 @@ def read(file: SessionFile) -> Iterator[RecordedSession]:
     if alone:
         yield from _session(file.path.stem, "line", alone)
         return
+    yield from join_sessions(_sessions(file))
+
+
+def _sessions(file: SessionFile) -> Iterator[Iterator[RecordedSession]]:
     lists = [(line, messages) for line in file.lines for messages in _messages(line.value)]
     for number, (line, messages) in enumerate(lists, 1):
         own_id = text(line.value.get("id")) or text(line.value.get("thread_id"))
         session_id = own_id or file.path.stem
         numbered = [Line(place, fields(message)) for place, message in enumerate(messages)]
-        yield from _session(session_id if len(lists) == 1 else f"{session_id}#{number}", "message", numbered)
+        yield _session(session_id if len(lists) == 1 else f"{session_id}#{number}", "message", numbered)
 
 
 def _session(session_id: str, unit: str, messages: Sequence[Line]) -> Iterator[RecordedSession]:
     builder = ConversationBuilder(unit)
     for message in messages:
         if not _add(builder, message):
-            builder.skipped.add_kind(_kind(message.value) or text(message.value.get("type")) or "unknown")
+            builder.skipped.add_kind(_kind(message.value) or text(message.value.get("type")), message.number)
     if builder.has_answer:
         yield builder.session(session_id, FORMAT_NAME)
 
@@ -75,6 +81,8 @@ def _add(builder: ConversationBuilder, line: Line) -> bool:
     kind, message = _kind(line.value), _fields(line.value)
     extra = fields(message.get("additional_kwargs"))
     content = message.get("content")
+    if not is_whole(content) or not is_whole(message.get("tool_calls")):
+        builder.skipped.add_kind("", line.number)
 
     if kind in ("tool", "function"):
         is_error = message.get("status") == "error"
@@ -163,8 +171,8 @@ def _messages(value: Fields, depth: int = 3) -> list[list[object]]:
         return [[value]]
 
     listed = items(value.get("messages"))
-    lists = [each for each in map(items, listed) if each] or [listed]
-    found = [each for each in lists if any(_kind(fields(message)) for message in each)]
+    lists = [items(each) for each in listed] if any(map(items, listed)) else [listed]
+    found = lists if any(_kind(fields(message)) for each in lists for message in each) else []
     if found or not depth:
         return found
 

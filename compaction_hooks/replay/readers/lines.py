@@ -19,6 +19,7 @@ _GZIP_MAGIC: Final = b"\x1f\x8b"
 _GZIP_WINDOW: Final = 16 + zlib.MAX_WBITS
 """With 16 added, zlib expects a gzip header (https://docs.python.org/3/library/zlib.html#zlib.decompress)."""
 _CUT: Final = Unread("the gzip file is cut off: everything before the cut is read")
+_NOT_UTF_8: Final = Unread("bytes that are not UTF-8")
 _ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
 """Codex compresses archived rollouts."""
 _HEAD_BYTES: Final = 8192
@@ -59,8 +60,10 @@ def load(path: Path) -> SessionFile:
         ReplayError: there is no such file, it is a folder, empty, binary, or holds no JSON object.
     """
     raw, is_cut = _read_bytes(path)
-    file = _parse(path, _decode(path, raw))
-    return replace(file, skipped=(_CUT, *file.skipped)) if is_cut else file
+    content, wrong = _decode(path, raw)
+    file = _parse(path, content)
+    cut = (_CUT,) if is_cut else ()
+    return replace(file, skipped=(*cut, *wrong, *file.skipped))
 
 
 def _parse(path: Path, content: str) -> SessionFile:
@@ -154,13 +157,18 @@ def _decompress(raw: bytes) -> tuple[bytes, bool]:
         return bytes(found), True
 
 
-def _decode(path: Path, raw: bytes) -> str:
+def _decode(path: Path, raw: bytes) -> tuple[str, tuple[str, ...]]:
+    """Return the text of the file, and a note if some of its bytes are none."""
     if raw.startswith(_ZSTD_MAGIC):
         raise ReplayError(path, "is compressed with zstd", f"decompress it first: zstd -d {path}")
     if b"\0" in raw[:_HEAD_BYTES]:
         raise ReplayError(path, "is a binary file or not UTF-8", _GIVE_A_SESSION)
-    # A file that was cut off may end inside a character: only its last line is reported as broken.
-    return raw.decode("utf-8-sig", errors="replace")
+    try:
+        return raw.decode("utf-8-sig"), ()
+    except UnicodeDecodeError as wrong:
+        number = 1 + wrong.object.count(b"\n", 0, wrong.start)
+    note = at(f"line {number}", _NOT_UTF_8)
+    return raw.decode("utf-8-sig", errors="replace"), (note,)
 
 
 def _parse_lines(path: Path, content: str) -> SessionFile:

@@ -7,6 +7,7 @@ from typing import Final
 
 from compaction_hooks.replay.readers.builder import ConversationBuilder
 from compaction_hooks.replay.readers.lines import Line, SessionFile
+from compaction_hooks.replay.readers.notes import NO_KIND
 from compaction_hooks.replay.readers.values import call, fields, result, text
 from compaction_hooks.replay.recorded import Fields, RecordedSession, Unread
 
@@ -35,7 +36,7 @@ def read(file: SessionFile) -> Iterator[RecordedSession]:
         elif kind in _RESULTS:
             builder.add_result(result("", line.value.get("result")), line=line.number)
         elif not _add(builder, line.value):
-            reason = f"{kind or 'an object'} is no message"
+            reason = f"{kind} is no message" if kind else NO_KIND
             builder.skipped.add(Unread(reason) if "role" in line.value else reason, line.number)
 
     if builder.has_answer:

@@ -17,8 +17,9 @@ from compaction_hooks import Usage
 from compaction_hooks.replay.readers.builder import ConversationBuilder
 from compaction_hooks.replay.readers.chat import add_message, litellm_usage
 from compaction_hooks.replay.readers.lines import SessionFile
+from compaction_hooks.replay.readers.notes import join_sessions
 from compaction_hooks.replay.readers.responses import answer_blocks, content_blocks, result_block
-from compaction_hooks.replay.readers.values import fields, items, text
+from compaction_hooks.replay.readers.values import fields, is_whole, items, text
 from compaction_hooks.replay.recorded import Fields, RecordedSession
 
 MINI_NAME: Final = "mini-swe-agent trajectory"
@@ -34,20 +35,21 @@ def holds(value: Fields) -> bool:
 
 def read(file: SessionFile) -> Iterator[RecordedSession]:
     """Yield a session for each trajectory in which a model answers."""
-    for line in file.lines:
-        if not holds(line.value):
-            continue
+    stem = file.path.name.partition(".")[0]
+    yield from join_sessions(_session(stem, line.value) for line in file.lines if holds(line.value))
 
-        builder = ConversationBuilder("message")
-        for place, message in enumerate(_messages(line.value)):
-            if not _add(builder, message, place):
-                builder.skipped.add_kind(text(message.get("role")) or text(message.get("type")) or "unknown")
 
-        if builder.has_answer:
-            session_id = text(line.value.get("instance_id")) or file.path.name.partition(".")[0]
-            info = fields(fields(line.value.get("info")).get("config"))
-            model = text(fields(info.get("model")).get("model_name"))
-            yield builder.session(session_id, MINI_NAME if _is_mini(line.value) else SWE_NAME, model=model)
+def _session(stem: str, value: Fields) -> Iterator[RecordedSession]:
+    builder = ConversationBuilder("message")
+    for place, message in enumerate(_messages(value)):
+        if not _add(builder, message, place):
+            builder.skipped.add_kind(_kind(message), place)
+
+    if builder.has_answer:
+        info = fields(fields(value.get("info")).get("config"))
+        model = text(fields(info.get("model")).get("model_name"))
+        session_id = text(value.get("instance_id")) or stem
+        yield builder.session(session_id, MINI_NAME if _is_mini(value) else SWE_NAME, model=model)
 
 
 def _messages(value: Fields) -> Iterator[Fields]:
@@ -56,12 +58,17 @@ def _messages(value: Fields) -> Iterator[Fields]:
         yield from map(fields, listed)
         return
     for step in map(fields, items(value.get("trajectory"))):
+        if not step:
+            yield {}
+            continue
         yield {"role": "assistant", "content": step.get("response") or step.get("action")}
         yield {"role": "user", "content": step.get("observation")}
 
 
 def _add(builder: ConversationBuilder, message: Fields, place: int) -> bool:
     response = fields(fields(message.get("extra")).get("response"))
+    if not is_whole(message.get("content")) or not is_whole(message.get("output")):
+        builder.skipped.add_kind("", place)
 
     if message.get("type") == "function_call_output":
         block = result_block(message)
@@ -81,6 +88,10 @@ def _add_response(builder: ConversationBuilder, message: Fields) -> bool:
     if answer:
         builder.add_answer(answer, usage=_usage(message), model=text(message.get("model")) or None)
     return bool(answer)
+
+
+def _kind(message: Fields) -> str:
+    return text(message.get("role")) or text(message.get("type")) or text(message.get("object"))
 
 
 def _usage(response: Fields) -> Usage | None:

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Final
 
-from compaction_hooks.replay.recorded import Unread
+from compaction_hooks.replay.numbers import pluralize
+from compaction_hooks.replay.recorded import RecordedSession, Unread
 
 SHOWN_PLACES: Final = 5
 """Number of places named for one reason; further ones are counted."""
+
+NO_KIND: Final = Unread("an entry of no kind")
+"""The reason for null, an empty object, or an object that does not name its type."""
 
 
 class Skipped:
@@ -25,9 +30,15 @@ class Skipped:
         """Add a reason, with its places if it has any; an `Unread` if a part could not be read for this reason."""
         self._places.setdefault(reason, []).extend(places)
 
-    def add_kind(self, name: str) -> None:
-        """Count an entry that is not part of the conversation; all kinds share one note."""
-        self._kinds[name] += 1
+    def add_kind(self, name: str, *places: int) -> None:
+        """Count an entry that is not part of the conversation; all kinds share one note.
+
+        Without a name the entry says nothing: it could not be read, and its places are noted.
+        """
+        if name:
+            self._kinds[name] += 1
+        else:
+            self.add(NO_KIND, *places)
 
     def notes(self) -> tuple[str, ...]:
         """Return one note for each reason, such as "lines 4, 9: a result without its call", then one for all kinds."""
@@ -46,6 +57,16 @@ class Skipped:
         shown = ", ".join(str(place) for place in found[:SHOWN_PLACES])
         more = f" and {len(found) - SHOWN_PLACES} more" if len(found) > SHOWN_PLACES else ""
         return at(f"{self._unit}s {shown}{more}", reason)
+
+
+def join_sessions(found: Iterable[Iterable[RecordedSession]]) -> Iterator[RecordedSession]:
+    """Yield the sessions of a file's lists of messages, one after the other, with a note on the lists in which no model answers."""
+    sessions = [tuple(each) for each in found]
+    silent = sum(not each for each in sessions)
+    notes = [Unread(f"{pluralize(silent, 'session')} in which no model answers")] if silent else []
+    for session in (one for each in sessions for one in each):
+        yield replace(session, skipped=(*notes, *session.skipped))
+        notes = []
 
 
 def at(place: str, reason: str) -> str:

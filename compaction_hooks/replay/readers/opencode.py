@@ -20,7 +20,7 @@ from compaction_hooks.replay.readers import opencode_storage
 from compaction_hooks.replay.readers.builder import NO_RESULT, ConversationBuilder
 from compaction_hooks.replay.readers.lines import SessionFile
 from compaction_hooks.replay.readers.media import media_block
-from compaction_hooks.replay.readers.values import call, count, fields, items, result, text, thinking, usage_of
+from compaction_hooks.replay.readers.values import call, count, fields, is_list, items, result, text, thinking, usage_of
 from compaction_hooks.replay.recorded import Fields, RecordedSession, Unread
 
 FORMAT_NAME: Final = "OpenCode session"
@@ -73,6 +73,8 @@ class _History:
         parts = [fields(part) for part in items(message.get("parts"))]
         self._is_reverted = self._is_reverted or (info.get("id") == self._reverted_from != "")
         self._sizes[text(info.get("id"))] = len(self.builder)
+        if not is_list(message.get("parts")) or not all(text(part.get("type")) for part in parts):
+            self.builder.skipped.add_kind("", place)
 
         if self._is_reverted:
             self.builder.skipped.add("taken back by the user", place)

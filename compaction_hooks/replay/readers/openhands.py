@@ -14,7 +14,7 @@ Events of the newer SDK, which have a `kind`, are read by `openhands_sdk`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from compaction_hooks.replay.readers import openhands_sdk
@@ -22,7 +22,18 @@ from compaction_hooks.replay.readers.builder import ConversationBuilder
 from compaction_hooks.replay.readers.chat import add_message, calls_of, content_blocks, litellm_usage, reasoning_of
 from compaction_hooks.replay.readers.lines import Line, SessionFile
 from compaction_hooks.replay.readers.media import media_block
-from compaction_hooks.replay.readers.values import call, count, fields, is_object, items, json_text, result, text
+from compaction_hooks.replay.readers.notes import NO_KIND, join_sessions
+from compaction_hooks.replay.readers.values import (
+    call,
+    count,
+    fields,
+    is_object,
+    is_whole,
+    items,
+    json_text,
+    result,
+    text,
+)
 from compaction_hooks.replay.recorded import Fields, RecordedSession, Unread
 
 FORMAT_NAME: Final = "OpenHands events"
@@ -42,17 +53,20 @@ def read(file: SessionFile) -> Iterator[RecordedSession]:
     alone = [line for line in file.lines if _is_event(line.value)]
     if alone:
         yield from _session(file.path.stem, "line" if len(file.lines) > 1 else "event", alone)
-        return
+    else:
+        yield from join_sessions(_sessions(file))
 
-    for line in file.lines:
+
+def _sessions(file: SessionFile) -> Iterator[Iterable[RecordedSession]]:
+    for line in filter(lambda line: holds(line.value), file.lines):
         session_id = text(line.value.get("instance_id")) or text(line.value.get("conversation_id")) or file.path.stem
         name = session_id if len(file.lines) == 1 or session_id != file.path.stem else f"{session_id}:{line.number}"
         if _is_completion(line.value):
-            yield _completion(name, line.value)
+            yield [_completion(name, line.value)]
             continue
 
         events = [Line(place, fields(event)) for place, event in enumerate(_events(line.value))]
-        yield from _session(name, "event", events)
+        yield _session(name, "event", events)
 
 
 def _session(session_id: str, unit: str, events: Sequence[Line]) -> Iterator[RecordedSession]:
@@ -84,10 +98,10 @@ class _History:
 
         if self._is_delegated and value.get("observation") != "delegate":
             self.builder.skipped.add_kind("event of a delegate")
-        elif "observation" in value:
+        elif text(value.get("observation")):
             self._is_delegated = False
             self._add_observation(event)
-        elif "action" in value:
+        elif text(value.get("action")):
             self._add_action(event)
         else:
             self.builder.skipped.add(Unread("neither an action nor an observation"), event.number)
@@ -108,7 +122,7 @@ class _History:
             images = (media_block("image", url=url) for url in items(args.get("image_urls") or args.get("images_urls")))
             self.builder.add_prompt([{"type": "text", "text": content}, *filter(None, images)])
         elif response:
-            self._add_response(response)
+            self._add_response(response, event.number)
         elif action == "message":
             self.builder.add_answer([{"type": "text", "text": content}])
         else:
@@ -116,9 +130,12 @@ class _History:
 
         self._is_delegated = action == "delegate"
 
-    def _add_response(self, response: Fields) -> None:
+    def _add_response(self, response: Fields, number: int) -> None:
         """Add the response of a model once, even if it led to several actions."""
         message = _answer(response)
+        if not message or not is_whole(message.get("tool_calls")):
+            self.builder.skipped.add(NO_KIND, number)
+
         key = text(response.get("id")) or json_text(message)
         if key in self._responses:
             return
@@ -181,12 +198,13 @@ def _args(value: Fields) -> Fields:
 def _completion(session_id: str, value: Fields) -> RecordedSession:
     builder = ConversationBuilder("message")
     response = fields(value.get("response"))
-    messages = [*map(fields, items(value.get("messages"))), {"role": "assistant", **_answer(response)}]
+    answer = _answer(response)
+    messages = [*map(fields, items(value.get("messages"))), {"role": "assistant", **answer} if answer else {}]
     for place, message in enumerate(messages):
         is_last = place == len(messages) - 1
         usage = litellm_usage(fields(response.get("usage"))) if is_last else None
         if not add_message(builder, message, place, usage=usage, model=text(response.get("model")) if is_last else ""):
-            builder.skipped.add("a message without content", place)
+            builder.skipped.add("a message without content" if text(message.get("role")) else NO_KIND, place)
     tools = [fields(tool) for tool in items(fields(value.get("kwargs")).get("tools"))]
     return builder.session(session_id, "OpenHands completion", tools=tools)
 

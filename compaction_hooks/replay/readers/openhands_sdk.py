@@ -9,7 +9,7 @@ from compaction_hooks.replay.readers.builder import ConversationBuilder
 from compaction_hooks.replay.readers.chat import add_message, calls_of, content_blocks
 from compaction_hooks.replay.readers.lines import Line
 from compaction_hooks.replay.readers.media import media_block
-from compaction_hooks.replay.readers.values import blocks, fields, items, one_or_more, result, text, thinking
+from compaction_hooks.replay.readers.values import blocks, fields, is_whole, items, one_or_more, result, text, thinking
 from compaction_hooks.replay.recorded import Fields, RecordedSession
 
 FORMAT_NAME: Final = "OpenHands events"
@@ -36,7 +36,7 @@ def read(session_id: str, unit: str, events: Sequence[Line]) -> Iterator[Recorde
     builder = ConversationBuilder(unit)
     for event in events:
         if not _add(builder, event):
-            builder.skipped.add_kind(text(event.value.get("kind")) or "unknown")
+            builder.skipped.add_kind(text(event.value.get("kind")), event.number)
     if builder.has_answer:
         yield builder.session(session_id, FORMAT_NAME)
 
@@ -69,6 +69,9 @@ def _add(builder: ConversationBuilder, event: Line) -> bool:
 
 def _add_message(builder: ConversationBuilder, event: Line) -> bool:
     message = fields(event.value.get("llm_message"))
+    if message.get("content") is None or not is_whole(message["content"]):
+        builder.skipped.add_kind("", event.number)
+
     content = _content([*one_or_more(message.get("content")), *items(event.value.get("extended_content"))])
     return add_message(
         builder, {**message, "content": content}, event.number, key=text(event.value.get("llm_response_id"))

@@ -12,7 +12,17 @@ from typing import Final
 from compaction_hooks import Usage
 from compaction_hooks.replay.readers.builder import ConversationBuilder
 from compaction_hooks.replay.readers.lines import Line, SessionFile
-from compaction_hooks.replay.readers.values import blocks, call, count, fields, result, text, usage_of
+from compaction_hooks.replay.readers.values import (
+    blocks,
+    call,
+    count,
+    fields,
+    is_content,
+    is_whole,
+    result,
+    text,
+    usage_of,
+)
 from compaction_hooks.replay.recorded import Fields, RecordedSession, Unread
 
 FORMAT_NAME: Final = "pi session"
@@ -32,13 +42,16 @@ def read(file: SessionFile) -> Iterator[RecordedSession]:
     entries, notes = _path(file.lines)
     builder = ConversationBuilder()
     sizes: list[int] = []
+    for line in _of_no_kind(file.lines):
+        builder.skipped.add_kind("", line.number)
+
     for line in entries:
         sizes.append(len(builder))
         if line.value.get("type") == "compaction":
             _add_compaction(builder, line.value, entries, sizes)
         elif not _add_entry(builder, line):
             for name in _names(line.value):
-                builder.skipped.add_kind(name)
+                builder.skipped.add_kind(name, line.number)
 
     if not builder.has_answer:
         return
@@ -81,10 +94,13 @@ def _add_compaction(builder: ConversationBuilder, value: Fields, entries: Sequen
     place = next(
         (index for index, line in enumerate(entries) if kept_id and line.value.get("id") == kept_id), kept_index
     )
+    if not isinstance(place, int) or isinstance(place, bool) or not 0 <= place < len(sizes):
+        place = None
+
     builder.add_compaction(
         tokens_before=count(value.get("tokensBefore")) or None,
         summary=text(value.get("summary")),
-        first_kept_index=sizes[place] if isinstance(place, int) and place < len(sizes) else None,
+        first_kept_index=None if place is None else sizes[place],
     )
 
 
@@ -192,9 +208,19 @@ def _is_message(value: Fields) -> bool:
     return value.get("type") == "message" and isinstance(value.get("message"), dict)
 
 
+def _of_no_kind(lines: Sequence[Line]) -> Iterator[Line]:
+    """Yield the lines that name no type, also outside the tree, and messages that are none or whose content is none."""
+    for line in lines:
+        kind, content = text(line.value.get("type")), fields(line.value.get("message")).get("content", "")
+        is_bare = kind == "message" and not _is_message(line.value)
+        if not kind or is_bare or not is_content(content) or not is_whole(content):
+            yield line
+
+
 def _names(value: Fields) -> Iterator[str]:
     """Yield the name of an unused entry in a note; the header has none."""
     if _is_message(value):
-        yield f"empty {text(fields(value.get('message')).get('role')) or 'message'}"
+        role = text(fields(value.get("message")).get("role"))
+        yield f"empty {role}" if role else ""
     elif value.get("type") != "session":
-        yield text(value.get("type")) or "unknown"
+        yield text(value.get("type"))

@@ -17,10 +17,12 @@ from compaction_hooks import Usage
 from compaction_hooks.replay.readers.builder import ConversationBuilder
 from compaction_hooks.replay.readers.lines import Line, SessionFile
 from compaction_hooks.replay.readers.media import media_block
+from compaction_hooks.replay.readers.notes import join_sessions
 from compaction_hooks.replay.readers.values import (
     call,
     count,
     fields,
+    is_list,
     is_object,
     items,
     json_text,
@@ -33,6 +35,7 @@ from compaction_hooks.replay.recorded import Fields, RecordedSession, Unread
 
 FORMAT_NAME: Final = "pydantic-ai messages"
 
+_KINDS: Final = ("request", "response")
 _CONTAINERS: Final = ("messages", "message_history", "all_messages")
 
 
@@ -47,11 +50,15 @@ def read(file: SessionFile) -> Iterator[RecordedSession]:
     if alone:
         yield from _session(file.path.stem, "line", alone)
         return
+    yield from join_sessions(_sessions(file))
+
+
+def _sessions(file: SessionFile) -> Iterator[Iterator[RecordedSession]]:
     lists = [line for line in file.lines if _find_messages(line.value)]
     for line in lists:
         session_id = text(line.value.get("id")) or file.path.stem
         numbered = [Line(place, fields(each)) for place, each in enumerate(_find_messages(line.value))]
-        yield from _session(session_id if len(lists) == 1 else f"{session_id}#{line.number}", "message", numbered)
+        yield _session(session_id if len(lists) == 1 else f"{session_id}#{line.number}", "message", numbered)
 
 
 def _session(session_id: str, unit: str, messages: Sequence[Line]) -> Iterator[RecordedSession]:
@@ -59,6 +66,9 @@ def _session(session_id: str, unit: str, messages: Sequence[Line]) -> Iterator[R
     instructions = ""
     for message in messages:
         parts = [part for part in items(message.value.get("parts")) if is_object(part)]
+        if message.value.get("kind") in _KINDS and not _has_whole_parts(message.value):
+            builder.skipped.add_kind("", message.number)
+
         if message.value.get("kind") == "response":
             _add_response(builder, message, parts)
         elif message.value.get("kind") == "request":
@@ -81,7 +91,7 @@ def _add_request_part(builder: ConversationBuilder, part: Fields, place: int) ->
     elif kind == "retry-prompt":
         builder.add_prompt(json_text(content))
     elif kind not in ("system-prompt", "user-prompt") or not (prompt := _prompt_content(content)):
-        builder.skipped.add_kind(kind or "part of no kind")
+        builder.skipped.add_kind(kind, place)
     elif kind == "system-prompt":
         builder.add_system(prompt)
     else:
@@ -166,6 +176,11 @@ def _find_messages(value: Fields) -> list[object]:
     return []
 
 
+def _has_whole_parts(value: Fields) -> bool:
+    listed = value.get("parts")
+    return is_list(listed) and all(text(fields(part).get("part_kind")) for part in listed)
+
+
 def _is_message(value: Fields) -> bool:
     parts = [fields(part) for part in items(value.get("parts"))]
-    return value.get("kind") in ("request", "response") and any("part_kind" in part for part in parts)
+    return value.get("kind") in _KINDS and any("part_kind" in part for part in parts)

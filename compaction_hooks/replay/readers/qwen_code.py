@@ -37,9 +37,12 @@ def read(file: SessionFile) -> Iterator[RecordedSession]:
         message = _message(line.value)
         role = text(message.get("role"))
         usage = read_usage(fields(line.value.get("usageMetadata")), _COUNTED)
+        if role and not isinstance(message.get("parts"), list):
+            builder.skipped.add_kind("", line.number)
+
         model, key = text(line.value.get("model")), text(line.value.get("uuid"))
         if not add_content(builder, role, message.get("parts"), line.number, usage=usage, model=model, key=key):
-            builder.skipped.add_kind(_name(line.value))
+            builder.skipped.add_kind(_name(line.value), line.number)
 
     if builder.has_answer:
         ids = (text(line.value.get("sessionId")) for line in file.lines)
@@ -82,4 +85,4 @@ def _message(value: Fields) -> Fields:
 
 
 def _name(value: Fields) -> str:
-    return " ".join(filter(None, (text(value.get("type")), text(value.get("subtype"))))) or "unknown"
+    return " ".join(filter(None, (text(value.get("type")), text(value.get("subtype")))))

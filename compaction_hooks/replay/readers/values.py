@@ -53,6 +53,11 @@ def is_content(value: object) -> bool:
     return isinstance(value, str) or (is_list(value) and all(map(is_object, value)))
 
 
+def is_whole(listed: object) -> bool:
+    """Whether each element of a list is a text or an object that says something; true of values other than lists."""
+    return all(isinstance(each, str) or (is_object(each) and bool(each)) for each in items(listed))
+
+
 def blocks(content: object) -> list[Fields]:
     """Return the content blocks of a message; text becomes a text block, values other than objects are left out."""
     if isinstance(content, str):
