@@ -15,7 +15,7 @@ from compaction_hooks.strategies.candidate import Goal
 from compaction_hooks.strategies.cut import choose_cut
 from compaction_hooks.summary.extractive.findings import OF_PROVIDER, Findings
 from compaction_hooks.summary.extractive.outline import Section
-from compaction_hooks.summary.extractive.replies import read_reply
+from compaction_hooks.summary.extractive.replies import list_asking, read_reply
 from compaction_hooks.summary.extractive.steps import age_refusals
 from compaction_hooks.view.head import pin_pieces
 from compaction_hooks.view.parts import OF_TOOLS, RESULTS, Reduction, by_name, list_parts
@@ -179,8 +179,12 @@ def _add_unpinned(
 
 def _find_questions(history: History[M], unread: Mapping[int, Message]) -> dict[int, Message]:
     """Return the messages, by piece, with the questions that short replies of the user among the unread ones answer."""
-    before = {i: history.piece(i - 1).message for i, message in unread.items() if i and message.role == "user"}
-    return {i - 1: asking for i, asking in before.items() if read_reply(asking, unread[i]) is not None}
+    questions: dict[int, Message] = {}
+    for i, message in unread.items():
+        asking = list_asking(lambda at: history.piece(at).message, i) if message.role == "user" else []
+        if read_reply(asking, message) is not None:
+            questions |= zip(range(i - len(asking), i), asking, strict=True)
+    return questions
 
 
 def _count_host_messages(snapshot: Snapshot[M], first: int, start: int) -> int:
