@@ -15,7 +15,7 @@ from compaction_hooks.messages import M, Message, MessageFormat, ToolCall, ToolR
 from compaction_hooks.recall.parts import is_own_text, texts_of
 from compaction_hooks.summary.extractive.causes import cause_items
 from compaction_hooks.summary.extractive.identifiers import kind_of
-from compaction_hooks.summary.extractive.replies import list_asking, parse_reply, read_reply
+from compaction_hooks.summary.extractive.replies import parse_reply, read_reply
 from compaction_hooks.summary.extractive.statements import constraint_items, request_texts
 from compaction_hooks.summary.extractive.tasks import task_items
 from compaction_hooks.view.parts import list_parts
@@ -102,12 +102,9 @@ def read_words_of_user(history: History[M], hosts: Container[int]) -> Mapping[st
     """Return the user's constraints, requests, and short replies with their questions, in these host messages."""
     users = [at for at in history.pieces_of_user(history.piece_count) if history.piece(at).host in hosts]
     texts = [request_texts([history.piece(at).message]) for at in users]
-    replies = (
-        read_reply(list_asking(lambda at: history.piece(at).message, user), history.piece(user).message)
-        for user in users
-    )
+    replies = (read_reply(lambda place: history.piece(place).message, at) for at in users)
     return {
-        "answer": dict.fromkeys(reply.text for reply in replies if reply),
+        "answer": dict.fromkeys(found[1].text for found in replies if found),
         "constraint": dict.fromkeys(item.text for requests in texts for item in constraint_items(requests, ())),
         "request": dict.fromkeys(text for requests in texts for text in requests),
     }

@@ -15,7 +15,7 @@ from compaction_hooks.strategies.candidate import Goal
 from compaction_hooks.strategies.cut import choose_cut
 from compaction_hooks.summary.extractive.findings import OF_PROVIDER, Findings
 from compaction_hooks.summary.extractive.outline import Section
-from compaction_hooks.summary.extractive.replies import list_asking, read_reply
+from compaction_hooks.summary.extractive.replies import read_reply
 from compaction_hooks.summary.extractive.steps import age_refusals
 from compaction_hooks.view.head import pin_pieces
 from compaction_hooks.view.parts import OF_TOOLS, RESULTS, Reduction, by_name, list_parts
@@ -179,12 +179,10 @@ def _add_unpinned(
 
 def _find_questions(history: History[M], unread: Mapping[int, Message]) -> dict[int, Message]:
     """Return the messages, by piece, with the questions that short replies of the user among the unread ones answer."""
-    questions: dict[int, Message] = {}
-    for i, message in unread.items():
-        asking = list_asking(lambda at: history.piece(at).message, i) if message.role == "user" else []
-        if read_reply(asking, message) is not None:
-            questions |= zip(range(i - len(asking), i), asking, strict=True)
-    return questions
+    found = {
+        i: read_reply(lambda at: history.piece(at).message, i) for i, each in unread.items() if each.role == "user"
+    }
+    return {at: history.piece(at).message for i, asked in found.items() if asked for at in range(asked[0], i)}
 
 
 def _count_host_messages(snapshot: Snapshot[M], first: int, start: int) -> int:

@@ -157,15 +157,14 @@ class Findings:
         """All items but requests and replies, in the order of the text's sections, identifiers last."""
         requests = self._requests_under if self.is_chat else ()
         facts = items_under(self.told, *requests, Section.USER_FACTS, Section.ASSISTANT_FACTS)
+        has_reply = any(message.role == "user" for message in self._said)
 
         items = [
             *self.constraints,
             *step_items(items_under(self.told, Section.DONE, Section.BLOCKED), self.steps, self.kept_steps),
             *self.tasks,
             *cause_items(() if self.is_chat else self._said, items_under(self.told, Section.CAUSES), self.kept),
-            *fact_items(
-                self._said if self.is_chat else (), facts, has_reply=any(each.role == "user" for each in self._said)
-            ),
+            *fact_items(self._said if self.is_chat else (), facts, has_reply=not self.is_chat and has_reply),
             *note_items(items_under(self.told, Section.NOTES)),
         ]
 

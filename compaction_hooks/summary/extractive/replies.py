@@ -31,7 +31,7 @@ WIDE_PART = 0.4
 BEHIND_CHARS = 300
 """The most characters that follow the last question of a message which waits for a reply, such as the choices."""
 MOST_SENTENCES, MOST_MESSAGES = 30, 4
-"""The most sentences at the end of what the assistant said that are read for questions, and of its messages in a row."""
+"""The most sentences at the end of what the assistant said that are read for questions, and of its last messages."""
 TOLD_SHARE = 3
 """A line that has one of so many words of a question and its reply speaks of them: another writer tells them in other words."""
 STEM_CHARS = 4
@@ -45,7 +45,7 @@ ARROW = " -> "
 _WORD = re.compile(r"\w[\w-]*")
 _BULLET = re.compile(r"\A(?:[-*+•#>]+\s+|\[[ xX~/-]\]\s*)+")
 _NUMBERED = re.compile(r"\A\W{0,3}(?:\d{1,2}|[A-Za-z])[.):](?:\W|\Z)")
-_ENDS_WITH_NUMBER = re.compile(r"(?:\A|\s)\W{0,3}(?:\d{1,2}|[A-Za-z])[.)]\Z")
+_ENDS_WITH_NUMBER = re.compile(r"(?:\A|[:：]\s*)\W{0,3}(?:\d{1,2}|[A-Za-z])[.)]\Z")
 """The number of a list's next entry, which a sentence's end takes from it."""
 _NO = re.compile(
     r"\b(?:no|nope|nah|not|never|none|neither|refus\w*|reject\w*|declin\w*|den(?:y|ied)|forb[ia]d\w*|without|against|cancel\w*|"
@@ -119,37 +119,32 @@ class Reply(NamedTuple):
         return bool(shared) and 2 * len(shared) >= len(own)
 
 
-def list_asking(message_at: Callable[[int], Message], at: int) -> list[Message]:
-    """Return the assistant's messages in a row directly before a message, oldest first: those without calls, which may be empty."""
-    first = at
-    while first and at - first < MOST_MESSAGES:
-        message = message_at(first - 1)
-        if message.role != "assistant" or message.calls:
-            break
-        first -= 1
-    return [message_at(index) for index in range(first, at)]
+def read_reply(message_at: Callable[[int], Message], at: int) -> tuple[int, Reply] | None:
+    """Return the short reply that a message of the user gives to the questions before it, and the place of their message.
 
-
-def read_reply(asking: Sequence[Message], answering: Message) -> Reply | None:
-    """Return the short reply that a message of the user gives to the questions at the end of the messages before; None without.
-
-    Args:
-        asking: What `list_asking` returns.
+    They end what the assistant said before, in one message without calls or in several in a row; None without.
     """
-    if not asking or answering.role != "user" or is_summary_message(answering):
+    answering = message_at(at)
+    if answering.role != "user" or is_summary_message(answering):
         return None
     answer = strip_harness(answering.text).strip()
     if size(answer) > REPLY_TOKENS or not is_said(answer):
         return None
-    question = _find_question("\n".join(message.text for message in asking))
-    return Reply(question, quote(answer, len(answer))) if question else None
+
+    text = ""
+    for place in range(at - 1, max(at - 1 - MOST_MESSAGES, -1), -1):
+        message = message_at(place)
+        if message.role != "assistant" or message.calls:
+            return None
+        text = f"{message.text}\n{text}"
+        if question := _find_question(text):
+            return place, Reply(question, quote(answer, len(answer)))
+    return None
 
 
 def find_replies(messages: Sequence[Message]) -> list[Reply]:
     """Return the user's short replies to questions, oldest first."""
-    users = [at for at, message in enumerate(messages) if message.role == "user"]
-    read = (read_reply(list_asking(messages.__getitem__, at), messages[at]) for at in users)
-    return [reply for reply in read if reply is not None]
+    return [found[1] for at in range(len(messages)) if (found := read_reply(messages.__getitem__, at)) is not None]
 
 
 def parse_reply(text: str) -> Reply:

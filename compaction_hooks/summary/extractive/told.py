@@ -45,7 +45,7 @@ def fact_items(messages: Sequence[Message], earlier: Sequence[Item], *, has_repl
     Args:
         messages: The conversation, or nothing when it has tools and its facts are carried otherwise.
         earlier: Facts of an earlier summary, and requests that are no longer items of their own.
-        has_reply: Whether the user said something after all these.
+        has_reply: Whether the user said something after these, in messages that are not given.
     """
     texts = [(item.section is Section.ASSISTANT_FACTS, item.text) for item in earlier]
     texts += [
