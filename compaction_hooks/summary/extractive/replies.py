@@ -49,8 +49,8 @@ _ENDS_WITH_NUMBER = re.compile(r"(?:\A|[:：]\s*)\W{0,3}(?:\d{1,2}|[A-Za-z])[.)]
 """The number of a list's next entry, which a sentence's end takes from it."""
 _NO = re.compile(
     r"\b(?:no|nope|nah|not|never|none|neither|refus\w*|reject\w*|declin\w*|den(?:y|ied)|forb[ia]d\w*|without|against|cancel\w*|"
-    r"stop\w*|skip\w*|dropp?\w*|(?:left|leave) out|exclud\w*|nein|nicht|kein\w*|niemals|ohne|abgelehnt|verbot\w*|entfäll\w*|"
-    r"non|pas|jamais|sans|interdi\w*|nunca|sin|rechaz\w*)\b|n[’']t\b|\A\W*n\W*\Z|"
+    r"stop\w*|skip\w*|dropp?\w*|(?:left|leave) out|exclud\w*|nein|nicht|kein\w*|niemals|ohne|lehnt\w*|abgelehnt|verbot\w*|"
+    r"entfäll\w*|non|pas|jamais|sans|interdi\w*|nunca|sin|rechaz\w*)\b|n[’']t\b|\A\W*n\W*\Z|"
     r"[不没沒别別拒否勿]|いいえ|ない|ません|禁止|中止",
     re.IGNORECASE,
 )
@@ -94,7 +94,7 @@ class Reply(NamedTuple):
     def is_told(self, lines: Iterable[str]) -> bool:
         """Return whether one of these lines speaks of the matter and tells the answer, in words of it or as a yes or a no."""
         words = _content(self.question) | _content(self.answer)
-        names = {word for word in words if any(map(str.isdigit, word))}
+        names = _names(words)
         for line in lines:
             spoken = _content(line)
             is_of_matter = names <= spoken if names else bool(words) and TOLD_SHARE * len(words & spoken) >= len(words)
@@ -107,16 +107,18 @@ class Reply(NamedTuple):
         behind = line.partition(self.question.rstrip("?？"))[2]
         if _has_words(behind, self.answer):
             return True
-        if _UNDECIDED.search(line):
+        if _UNDECIDED.search(line) or sum(map(self.question.count, "?？")) > 1:  # of several answers it may lack one
             return False
 
         yes = _YES.match(self.answer)
-        stated = _AGREED if yes else _NO if _NO.search(self.answer) else None
         own = _content((_YES if yes else _NO).sub(" ", self.answer)) - _content(self.question)
         shared = {word for word in own or _content(self.answer) if _has_form(line, word)}
-        if stated:
-            return stated.search(line) is not None and len(shared & own) >= len(own) // 2
-        return bool(shared) and 2 * len(shared) >= len(own)
+        if yes or _NO.search(self.answer):
+            says_yes, says_no = _AGREED.search(line) is not None, _NO.search(line) is not None
+            return says_yes is bool(yes) and says_no is not says_yes and len(shared & own) >= len(own) // 2
+        # Of a choice between named things a line that names them all tells nothing.
+        is_choice = not own and not _names(_content(self.question)) <= _content(self.answer)
+        return bool(shared) and 2 * len(shared) >= len(own) and not is_choice
 
 
 def read_reply(message_at: Callable[[int], Message], at: int) -> tuple[int, Reply] | None:
@@ -215,6 +217,10 @@ def _content(text: str) -> set[str]:
     words = {word for word in _WORD.findall(text.lower()) if word.isascii() or not has_wide(word)}
     telling = {word for word in words if len(word) > 3 or any(map(str.isdigit, word))}
     return telling | {term for term in find_terms(text) if has_wide(term)}
+
+
+def _names(words: Iterable[str]) -> set[str]:
+    return {word for word in words if any(map(str.isdigit, word))}
 
 
 def _has_words(line: str, words: str) -> bool:
