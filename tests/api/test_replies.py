@@ -42,6 +42,7 @@ FORMS = {
         "the second",
         "Which one? 1. Rewrite the lexer. 2. Patch the parser.",
     ),
+    "a list that is no choice": (["I did:\n- the lexer\n- the parser\n\nShall I go on?"], "yes", "Shall I go on?"),
     "several": (
         ["1. Should I keep Python 3.8? 2. May I delete the legacy folder? 3. Which database do you use?"],
         "1. no 2. yes 3. Postgres",
@@ -58,6 +59,7 @@ FORMS = {
         "旧テーブルを削除してもよろしいでしょうか。",
     ),
     "Chinese": (["要删除旧表吗。"], "不", "要删除旧表吗。"),
+    "Chinese, a choice": (["哪个方案更好呢。"], "第二个", "哪个方案更好呢。"),
     "call for a word": ([f"{DONE} Please confirm that I may delete the legacy folder."], "no", None),
     "call for a name": (["Let me know which port to use."], "8042", None),
     "no sign": (["Shall I delete the legacy folder"], "no", None),
@@ -256,8 +258,9 @@ def test_the_newest_replies_have_a_share_of_the_summary_and_the_older_ones_are_c
     assert loss_of(messages, record)["answer"].recallable > 30
 
 
-def test_a_long_reply_and_a_request_after_a_statement_are_no_replies() -> None:
+def test_a_long_reply_and_a_request_after_a_statement_or_an_offer_are_no_replies() -> None:
     messages = [*asked("Shall I delete the old tables?", prose(60)), *steps(3), assistant("Done."), user("Go further.")]
+    messages += [*steps(3, first=10), assistant("If you need anything else, let me know!"), user("Sort the imports.")]
     record = controller(32_000).compact_sync([*messages, user(REST), *steps(14, first=20)]).record
     assert record is not None
     assert told(record.summary) == []

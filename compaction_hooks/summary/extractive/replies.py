@@ -139,7 +139,7 @@ def read_reply(message_at: Callable[[int], Message], at: int) -> tuple[int, Repl
         if message.role != "assistant" or message.calls:
             return None
         text = f"{message.text}\n{text}"
-        if question := _find_question(text):
+        if question := _find_question(text, answer):
             return place, Reply(question, quote(answer, len(answer)))
     return None
 
@@ -171,7 +171,7 @@ def reply_items(replies: Iterable[Reply], earlier: Iterable[Item], max_size: flo
     return chosen[::-1]
 
 
-def _find_question(text: str) -> str:
+def _find_question(text: str, answer: str) -> str:
     """Return the questions at the end of a text, with what follows and the choices before them; "" if it does not end with any."""
     raw = sentences(without_code(text))[-MOST_SENTENCES:]
     spoken = [_BULLET.sub("", sentence[:MAX_SENTENCE_CHARS], count=1) for sentence in raw]
@@ -183,22 +183,24 @@ def _find_question(text: str) -> str:
     part = WIDE_PART if has_wide(spoken[last]) else 1.0
     row = [
         one_line(spoken[at], int(part * (QUESTION_CHARS if asks[at] else OTHER_CHARS)))
-        for at in range(_find_row(raw, asks, last), len(spoken))
+        for at in range(_find_row(raw, asks, last, answer), len(spoken))
     ]
     return quote(" ".join(filter(None, row)), int(part * ROW_CHARS))
 
 
-def _find_row(raw: Sequence[str], asks: Sequence[bool], last: int) -> int:
+def _find_row(raw: Sequence[str], asks: Sequence[bool], last: int, answer: str) -> int:
     """Return the place of the first sentence that belongs to the last question: other questions, choices, and their first line.
 
-    One sentence between two questions, or between a numbered list and what follows it, does not end the row.
+    One sentence between two questions, or between a numbered list and what follows it, does not end the row. A "yes" chooses
+    nothing from a list without numbers.
     """
     ends = [_ENDS_WITH_NUMBER.search(sentence) is not None for sentence in raw]
     is_numbered = [
         _NUMBERED.match(sentence) is not None or ends[at] or (at > 0 and ends[at - 1])
         for at, sentence in enumerate(raw)
     ]
-    is_listed = [is_numbered[at] or _BULLET.match(sentence) is not None for at, sentence in enumerate(raw)]
+    bullet = None if _YES.match(answer) else _BULLET
+    is_listed = [is_numbered[at] or bool(bullet and bullet.match(sentence)) for at, sentence in enumerate(raw)]
 
     first = last
     while first:
