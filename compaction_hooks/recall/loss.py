@@ -102,9 +102,9 @@ def read_words_of_user(history: History[M], hosts: Container[int]) -> Mapping[st
     """Return the user's constraints, requests, and short replies with their questions, in these host messages."""
     users = [at for at in history.pieces_of_user(history.piece_count) if history.piece(at).host in hosts]
     texts = [request_texts([history.piece(at).message]) for at in users]
-    replies = (read_reply(history.piece(at - 1).message, history.piece(at).message) for at in users if at)
+    replies = (read_reply(lambda place: history.piece(place).message, at) for at in users)
     return {
-        "answer": dict.fromkeys(reply.text for reply in replies if reply),
+        "answer": dict.fromkeys(found[1].text for found in replies if found),
         "constraint": dict.fromkeys(item.text for requests in texts for item in constraint_items(requests, ())),
         "request": dict.fromkeys(text for requests in texts for text in requests),
     }

@@ -26,6 +26,7 @@ from compaction_hooks.summary.extractive.outline import (
     as_data,
     headed_sections,
     render,
+    settled_lines,
 )
 from compaction_hooks.summary.extractive.replies import parse_reply
 from compaction_hooks.summary.extractive.statements import constraint_items, request_texts
@@ -197,9 +198,9 @@ def _fill(repair: _Repair, plan: SummaryPlan, summary: Summarized, size: Callabl
 
     facts = plan.facts
     text = plan.tags + repair.text
-    lines = text.splitlines()
+    lines = settled_lines(text)
     lacking = [item for item in map(as_data, facts.list_items(repair.room)) if item.text not in text]
-    # An answer that the writer tells in other words would be asked for again.
+    # The answer that a writer tells in other words need not be told again; a plan to do what was asked tells no answer.
     lacking = [i for i in lacking if i.section is not Section.REPLIES or not parse_reply(i.text).is_told(lines)]
     # In a conversation without tools requests are facts too, and facts are in place of identifiers.
     lacking = [

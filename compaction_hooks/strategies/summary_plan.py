@@ -179,8 +179,10 @@ def _add_unpinned(
 
 def _find_questions(history: History[M], unread: Mapping[int, Message]) -> dict[int, Message]:
     """Return the messages, by piece, with the questions that short replies of the user among the unread ones answer."""
-    before = {i: history.piece(i - 1).message for i, message in unread.items() if i and message.role == "user"}
-    return {i - 1: asking for i, asking in before.items() if read_reply(asking, unread[i]) is not None}
+    found = {
+        i: read_reply(lambda at: history.piece(at).message, i) for i, each in unread.items() if each.role == "user"
+    }
+    return {at: history.piece(at).message for i, asked in found.items() if asked for at in range(asked[0], i)}
 
 
 def _count_host_messages(snapshot: Snapshot[M], first: int, start: int) -> int:

@@ -36,7 +36,7 @@ BLOCKS = (
     "environment_context",
 )
 """Tags around words that are never the user's, anywhere in messages and tool results."""
-_NO_REQUESTS = (
+_MARKERS = (
     r"\[request interrupted|caveat: the messages below|base directory for this skill:",  # Claude Code
     r"/compact\b",  # with words for the summary
     r"\[\w+(?: for (?:'[^'\n]{0,400}'[^\]\n]{0,400}|\d+ files))?\] result:|\[error\] you did not use a tool",  # Cline, Roo Code
@@ -47,9 +47,12 @@ _NO_REQUESTS = (
     r"(?:>[^\n]*+(?:\n\s*+|$))+$",  # nothing but quotations: the output of Aider's commands
     r"(?:/(?:[\w-]++|(?:add|drop|read-only)(?: +[\w~-]*+[./]\S*+)+) *+(?:\n\s*+|$))+$",  # commands to a host's own interface: Aider
     r"###[A-Z-]+###\s*$",  # marks of tau-bench
-    r"(?:(?:please )?(?:continue|go on|go ahead|proceed|keep going|carry on)|继续|繼續|请继续|续けて|weiter|continuez|continúa)"
-    r"[\s.!。！]*$",  # bare calls to go on
 )
+_GO_ON = (
+    r"(?:(?:please )?(?:continue|go on|go ahead|proceed|keep going|carry on)|继续|繼續|请继续|续けて|weiter|continuez|continúa)"
+    r"[\s.!。！]*$"
+)
+"""A bare call to go on: an answer, but no request."""
 _SUMMARIES = (
     r"this session is being continued from a previous conversation",  # Claude Code
     r"<(?:state_snapshot|scratchpad)>",  # Gemini CLI
@@ -57,8 +60,8 @@ _SUMMARIES = (
     r"the conversation history before this point was compacted",  # pi, and views of this library
     r"\[?conversation summary|\[compacted \d+ messages|# context checkpoint",
 )
-_NO_REQUEST, _SUMMARY = (
-    re.compile(rf"\s*+(?:{'|'.join(marks)})", re.IGNORECASE) for marks in (_NO_REQUESTS, _SUMMARIES)
+_MARKER, _NO_REQUEST, _SUMMARY = (
+    re.compile(rf"\s*+(?:{'|'.join(marks)})", re.IGNORECASE) for marks in (_MARKERS, (*_MARKERS, _GO_ON), _SUMMARIES)
 )
 _DRAFT = re.compile(r"^Analysis:$.*?(?:(?=^Summary:$)|(\Z))", re.DOTALL | re.MULTILINE)
 """The notes that a model makes before its summary: Gemini CLI, Claude Code. The summary repeats them. With a group: no summary
@@ -76,6 +79,11 @@ def strip_harness(text: str) -> str:
 def is_request(text: str) -> bool:
     """Return whether a user message is a request: not a bare "continue", not a marker of the harness."""
     return bool(text.strip()) and not _NO_REQUEST.match(text)
+
+
+def is_said(text: str) -> bool:
+    """Return whether a user message is what the user said, a bare "continue" too: not a marker of the harness."""
+    return bool(text.strip()) and not _MARKER.match(text)
 
 
 def is_foreign_summary(text: str) -> bool:

@@ -2,7 +2,8 @@
 
 import pytest
 
-from compaction_hooks import CompactionSettings
+from compaction_hooks import CompactionController, CompactionSettings
+from compaction_hooks.formats import OpenAIResponsesFormat
 from compaction_hooks.recall import loss_of
 from tests.cases import folded
 from tests.conversations import Chat, Scripted, assistant, call, controller, prose, steps, talk, tool, user
@@ -20,6 +21,69 @@ REPLIES = {
     "我可以开始做 W4 吗？": ("不，先不要做 W4。", "用户决定先不做 W4。"),
 }
 CASES = {question: (question, *said) for question, said in REPLIES.items()}
+FORMS = {
+    "choices before": (
+        ["I see two ways:\n\n1. Rewrite the lexer.\n2. Patch the parser.\n\nWhich one do you prefer?"],
+        "2",
+        "I see two ways: 1. Rewrite the lexer. 2. Patch the parser. Which one do you prefer?",
+    ),
+    "choices before, on its line": (
+        ["1. Rewrite the lexer. 2. Patch the parser. Which one do you prefer?"],
+        "2",
+        "1. Rewrite the lexer. 2. Patch the parser. Which one do you prefer?",
+    ),
+    "choices with letters": (
+        ["Should we:\nA) drop the column\nB) keep the column\nC) ask the DBA?"],
+        "B",
+        "Should we: A) drop the column B) keep the column C) ask the DBA?",
+    ),
+    "choices behind": (
+        ["Which one?\n\n1. Rewrite the lexer.\n2. Patch the parser."],
+        "the second",
+        "Which one? 1. Rewrite the lexer. 2. Patch the parser.",
+    ),
+    "a list that is no choice": (["I did:\n- the lexer\n- the parser\n\nShall I go on?"], "yes", "Shall I go on?"),
+    "several": (
+        ["1. Should I keep Python 3.8? 2. May I delete the legacy folder? 3. Which database do you use?"],
+        "1. no 2. yes 3. Postgres",
+        "1. Should I keep Python 3.8? 2. May I delete the legacy folder? 3. Which database do you use?",
+    ),
+    "several and a statement": (
+        [f"{DONE} Should I keep Python 3.8? It costs us much. And which database do you use?"],
+        "no, and Postgres",
+        "Should I keep Python 3.8? It costs us much. And which database do you use?",
+    ),
+    "Japanese": (
+        ["旧テーブルを削除してもよろしいでしょうか。"],
+        "いいえ",
+        "旧テーブルを削除してもよろしいでしょうか。",
+    ),
+    "Chinese": (["要删除旧表吗。"], "不", "要删除旧表吗。"),
+    "Chinese, a choice": (["哪个方案更好呢。"], "第二个", "哪个方案更好呢。"),
+    "call for a word": ([f"{DONE} Please confirm that I may delete the legacy folder."], "no", None),
+    "call for a name": (["Let me know which port to use."], "8042", None),
+    "no sign": (["Shall I delete the legacy folder"], "no", None),
+    "go ahead": (["Shall I delete the backups?"], "go ahead", None),
+    "continue": (["Shall I delete the backups?"], "Continue.", None),
+    "weiter": (["Soll ich die alten Tabellen löschen?"], "weiter", None),
+    "继续": (["要删除备份吗？"], "继续", None),
+    "an empty message behind": (["Shall I delete the backups?", ""], "no", None),
+    "a second message behind": (
+        ["Shall I delete the backups?", "(waiting)"],
+        "no",
+        "Shall I delete the backups? (waiting)",
+    ),
+}
+PLANS = {
+    "next step": ("no", "## Next Steps\n1. Delete the old tables"),
+    "next step with a word of the answer": ("no", "## Next Steps\n1. Delete the old tables, not the new ones"),
+    "open box": ("yes", "### In Progress\n- [ ] Delete the old tables: agreed"),
+    "matter alone": ("no", "## Key Decisions\n- Delete the old tables now"),
+    "done": ("no", "## Key Decisions\n- The old tables are deleted"),
+    "the contrary": ("yes", "## Key Decisions\n- The user does not want to delete the old tables"),
+    "still open": ("no", "## Key Decisions\n- Not decided whether to delete the old tables"),
+    "half of the answer": ("yes, but keep accounts", "## Key Decisions\n- The user agreed to delete the old tables"),
+}
 REST = "Now do the rest of the work packages, one after another, with a test for each of them."
 
 
@@ -75,6 +139,34 @@ def test_a_list_that_begins_with_the_earlier_summary_has_it_too(
     assert told(record.summary) == [f"{question} -> {answer}"]
 
 
+@folded("said, answer, question", FORMS)
+def test_questions_are_found_in_many_forms_and_choices_and_other_questions_go_with_them(
+    said: list[str], answer: str, question: str | None
+) -> None:
+    session = controller(32_000).session("thread")
+    messages = [user("Plan the work packages."), *steps(6), *map(assistant, said), user(answer), *steps(14, first=20)]
+    line = f"{question or said[0].removeprefix(DONE).strip()} -> {answer}"
+    for number in range(2):
+        record = session.compact_sync(messages, keep_recent_tokens=600).record
+        assert record is not None
+        assert told(record.summary) == [line]
+        if number:
+            assert loss_of(messages, record)["answer"] == (1, 0, 0)
+        messages += [user(f"{number}. {REST}"), *steps(14, first=50 + 20 * number)]
+
+
+@pytest.mark.parametrize("behind", ["reasoning", "web_search_call"])
+def test_an_item_that_is_no_message_does_not_part_a_question_from_its_answer(behind: str) -> None:
+    item = {"type": behind, "id": "i", "summary": [], "encrypted_content": "x", "status": "completed"}
+    messages: list[Chat] = [user("Plan it."), *talk(20, 300), assistant("May I start W4?"), item, user("no")]
+    messages = [*messages, *talk(20, 300, first=20)]
+    hooks = CompactionController(context_window=32_000, format=OpenAIResponsesFormat())
+    record = hooks.compact_sync(messages, keep_recent_tokens=600).record
+    assert record is not None
+    assert told(record.summary) == ["May I start W4? -> no"]
+    assert loss_of(messages, record)["answer"] == (1, 0, 0)
+
+
 @folded("question, answer, words", CASES)
 def test_a_chat_tells_a_reply_once_and_other_questions_of_the_assistant_not_at_all(
     question: str, answer: str, words: str
@@ -97,12 +189,14 @@ def test_the_question_of_a_reply_that_stayed_is_read_again(summarizer: Scripted 
         user("yes"),
         assistant("All right."),
     ]
-    first = session.compact_sync(messages, keep_recent_tokens=30).record
-    second = session.compact_sync([*messages, *talk(20, 300, first=20)], keep_recent_tokens=600).record
-    assert first is not None
-    assert second is not None
-    assert first.compacted_message_count == 41
-    assert told(second.summary) == ["Shall I delete the old tables? -> yes"]
+    first = session.compact_sync(messages, keep_recent_tokens=30)
+    assert first.record is not None
+    assert first.record.compacted_message_count == 41
+    other = controller(32_000, summarizer=summarizer).session("the list begins with the earlier summary")
+    for later, shown in ((session, messages), (other, first.messages)):
+        second = later.compact_sync([*shown, *talk(20, 300, first=20)], keep_recent_tokens=600).record
+        assert second is not None
+        assert told(second.summary) == ["Shall I delete the old tables? -> yes"]
 
 
 @folded("question, answer, words", CASES)
@@ -116,6 +210,17 @@ def test_a_question_is_not_put_back_into_a_text_that_tells_the_answer(question: 
         assert record is not None
         assert question not in record.summary
         assert line in record.summary
+
+
+@folded("answer, text", PLANS)
+def test_a_text_that_speaks_of_the_matter_without_the_answer_gets_it(answer: str, text: str) -> None:
+    question = "Shall I delete the old tables?"
+    summarizer = Scripted(f"## Goal\n- the packages\n## Progress\n### Done\n- [x] the first\n{text}")
+    messages = [*asked(question, answer), assistant("Done."), user(REST), *steps(14, first=20)]
+    record = controller(32_000, summarizer=summarizer).compact_sync(messages, keep_recent_tokens=600).record
+    assert record is not None
+    assert told(record.summary) == [f"{question} -> {answer}"]
+    assert loss_of(messages, record)["answer"] == (1, 0, 0)
 
 
 @pytest.mark.parametrize("fills", [True, False])
@@ -153,8 +258,9 @@ def test_the_newest_replies_have_a_share_of_the_summary_and_the_older_ones_are_c
     assert loss_of(messages, record)["answer"].recallable > 30
 
 
-def test_a_long_reply_and_a_request_after_a_statement_are_no_replies() -> None:
+def test_a_long_reply_and_a_request_after_a_statement_or_an_offer_are_no_replies() -> None:
     messages = [*asked("Shall I delete the old tables?", prose(60)), *steps(3), assistant("Done."), user("Go further.")]
+    messages += [*steps(3, first=10), assistant("If you need anything else, let me know!"), user("Sort the imports.")]
     record = controller(32_000).compact_sync([*messages, user(REST), *steps(14, first=20)]).record
     assert record is not None
     assert told(record.summary) == []

@@ -157,13 +157,14 @@ class Findings:
         """All items but requests and replies, in the order of the text's sections, identifiers last."""
         requests = self._requests_under if self.is_chat else ()
         facts = items_under(self.told, *requests, Section.USER_FACTS, Section.ASSISTANT_FACTS)
+        has_reply = any(message.role == "user" for message in self._said)
 
         items = [
             *self.constraints,
             *step_items(items_under(self.told, Section.DONE, Section.BLOCKED), self.steps, self.kept_steps),
             *self.tasks,
             *cause_items(() if self.is_chat else self._said, items_under(self.told, Section.CAUSES), self.kept),
-            *fact_items(self._said if self.is_chat else (), facts),
+            *fact_items(self._said if self.is_chat else (), facts, has_reply=not self.is_chat and has_reply),
             *note_items(items_under(self.told, Section.NOTES)),
         ]
 
@@ -201,9 +202,12 @@ class Findings:
     @cached_property
     def _replies(self) -> Sequence[Reply]:
         """The user's short replies, with the questions that they answer."""
-        asked = [item.text for item in items_under(self.earlier, Section.STATE)]
-        before = [Message(role="assistant", parts=tuple(map(Text, asked)))] if asked else []
-        return find_replies([*before, *self.readable])
+        # As they are: a call that the provider made of its own tool does not end what the assistant said.
+        messages = [message for message in read_xml_calls(self.messages) if message.role != "system"]
+        asked = items_under(self.earlier, Section.STATE) or items_under(self.earlier, Section.ASSISTANT_FACTS)
+        if asked and messages and messages[0].role == "user":
+            messages.insert(0, Message(role="assistant", parts=(Text(asked[-1].text),)))
+        return find_replies(messages)
 
     @cached_property
     def _said(self) -> Sequence[Message]:

@@ -73,6 +73,9 @@ _HEADING = re.compile(
 """In Markdown, in bold letters, with a number, and the tags of Gemini CLI."""
 _BULLET = re.compile(r"\A(?:[-*+•]|\d{1,3}[.)])\s+")
 _BOX = re.compile(r"\[([ xX~/-]|DONE|IN PROGRESS|TODO)\]\s*")
+_OPEN_BOX = re.compile(r"\[(?: |TODO|IN PROGRESS)\]")
+_PLANS = {"goal", "in progress", "next steps", "pending tasks", "current plan", "current work", "optional next step"}
+"""The headings over a goal or over what is to be done."""
 _QUOTED = re.compile(r'"(.+)"')
 _QUOTING = "all user messages"
 """The heading under which Claude Code's summaries quote the user."""
@@ -123,6 +126,19 @@ def headed_sections(text: str) -> set[Section]:
     headings = filter(None, map(_HEADING.match, _read_blocks(text)))
     titles = {_bare_title(heading[1] or heading[2] or heading[3]) for heading in headings} - {_bare_title(PROGRESS)}
     return {item.section for item in parse(text)} | {_TITLES[title] for title in titles if title in _TITLES}
+
+
+def settled_lines(text: str) -> list[str]:
+    """Return the lines of a summary that tell what is so: none under a goal or a plan, no open box."""
+    lines: list[str] = []
+    title = ""
+    for block in _read_blocks(text):
+        heading = _HEADING.match(block)
+        if heading:
+            title = _bare_title(next(filter(None, heading.groups())))
+        elif title not in _PLANS and not _OPEN_BOX.match(without_bullet(block)):
+            lines.append(block)
+    return lines
 
 
 def render(items: Sequence[Item]) -> str:

@@ -3,25 +3,39 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from itertools import pairwise
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from compaction_hooks.messages import Message
 from compaction_hooks.summary.extractive.outline import Item, Section
-from compaction_hooks.summary.extractive.statements import spoken_sentences
-from compaction_hooks.summary.extractive.text import has_wide, is_asking, quote, size
+from compaction_hooks.summary.extractive.statements import MAX_SENTENCE_CHARS
+from compaction_hooks.summary.extractive.text import (
+    calls_for_reply,
+    has_wide,
+    is_asking,
+    one_line,
+    quote,
+    sentences,
+    size,
+    without_code,
+)
 from compaction_hooks.summary.extractive.told import find_terms
-from compaction_hooks.summary.harness import is_request, is_summary_message, strip_harness
+from compaction_hooks.summary.harness import is_said, is_summary_message, strip_harness
 
 REPLY_TOKENS = 30
 """The most tokens of a short reply, as `text.size` counts: a longer one can be understood alone."""
-QUESTION_CHARS, WIDE_CHARS = 120, 50
-"""The most characters of a question, with what follows it in its message; the second for scripts without spaces."""
+QUESTION_CHARS, OTHER_CHARS, ROW_CHARS = 120, 60, 300
+"""The most characters of a question; of a sentence next to it, such as a choice; and of all questions and choices together."""
+WIDE_PART = 0.4
+"""The part of these that scripts without spaces have."""
 BEHIND_CHARS = 300
 """The most characters that follow the last question of a message which waits for a reply, such as the choices."""
+MOST_SENTENCES, MOST_MESSAGES = 30, 4
+"""The most sentences at the end of what the assistant said that are read for questions, and of its last messages."""
 TOLD_SHARE = 3
 """A line that has one of so many words of a question and its reply speaks of them: another writer tells them in other words."""
+STEM_CHARS = 4
+"""The characters by which a word of a reply is known again in another form."""
 REPLY_VALUE = 5.0
 """The value of a reply: that of a request which is neither old nor new."""
 
@@ -29,6 +43,32 @@ ARROW = " -> "
 """Between the question and the reply, in the text of an item."""
 
 _WORD = re.compile(r"\w[\w-]*")
+_BULLET = re.compile(r"\A(?:[-*+•#>]+\s+|\[[ xX~/-]\]\s*)+")
+_NUMBERED = re.compile(r"\A\W{0,3}(?:\d{1,2}|[A-Za-z])[.):](?:\W|\Z)")
+_ENDS_WITH_NUMBER = re.compile(r"(?:\A|[:：]\s*)\W{0,3}(?:\d{1,2}|[A-Za-z])[.)]\Z")
+"""The number of a list's next entry, which a sentence's end takes from it."""
+_NO = re.compile(
+    r"\b(?:no|nope|nah|not|never|none|neither|refus\w*|reject\w*|declin\w*|den(?:y|ied)|forb[ia]d\w*|without|against|cancel\w*|"
+    r"stop\w*|skip\w*|dropp?\w*|(?:left|leave) out|exclud\w*|nein|nicht|kein\w*|niemals|ohne|lehnt\w*|abgelehnt|verbot\w*|"
+    r"entfäll\w*|non|pas|jamais|sans|interdi\w*|nunca|sin|rechaz\w*)\b|n[’']t\b|\A\W*n\W*\Z|"
+    r"[不没沒别別拒否勿]|いいえ|ない|ません|禁止|中止",
+    re.IGNORECASE,
+)
+_YES = re.compile(
+    r"\A\W*(?:(?:yes|yep|yeah|y|ok|okay|sure|agreed|approved|go ahead|go on|proceed|continue|please do|of course|ja|klar|gern\w*|"
+    r"weiter|einverstanden|oui|d'accord|vas-y|continuez|sí|si|claro|vale|adelante|continúa)\b|是|好|可以|同意|行|继续|繼續|请继续|はい|続けて|👍)",
+    re.IGNORECASE,
+)
+_AGREED = re.compile(
+    r"\b(?:yes|ok|okay|agreed|approved|allowed|confirmed|accepted|permitted|permission|consented|authori[sz]ed|go-ahead|wants|wanted|"
+    r"ja|zugestimmt|einverstanden|genehmigt|erlaubt|bestätigt|oui|accord|accepté|autorisé|approuvé|sí|aceptó|aprobó|autorizó)\b|"
+    r"同意|批准|允许|允許|可以|已确认|はい|承認|許可",
+    re.IGNORECASE,
+)
+_UNDECIDED = re.compile(
+    r"\b(?:whether|or|pending|wait\w*|await\w*|ask(?:s|ed|ing)?|unclear|undecided|needs?|get|ob|oder|ou|si)\b|还是|是否|或者|待|かどうか",
+    re.IGNORECASE,
+)
 
 
 class Reply(NamedTuple):
@@ -46,34 +86,67 @@ class Reply(NamedTuple):
         """Return whether one of these lines has the reply, word for word, with the question or a word of it."""
         words = _content(self.question)
         return any(
-            self.text in line or (self.answer in line and not words.isdisjoint(_content(line)) and not is_asking(line))
+            self.text in line
+            or (_has_words(line, self.answer) and not words.isdisjoint(_content(line)) and not is_asking(line))
             for line in lines
         )
 
     def is_told(self, lines: Iterable[str]) -> bool:
-        """Return whether one of these lines speaks of the matter and does not ask: it has the names, or some of the words."""
+        """Return whether one of these lines speaks of the matter and tells the answer, in words of it or as a yes or a no."""
         words = _content(self.question) | _content(self.answer)
-        names = {word for word in words if any(map(str.isdigit, word))}
-        told = [_content(line) for line in lines if not is_asking(line)]
-        if names:
-            return any(names <= spoken for spoken in told)
-        return any(TOLD_SHARE * len(words & spoken) >= len(words) for spoken in told) and words != set()
+        names = _names(words)
+        for line in lines:
+            spoken = _content(line)
+            is_of_matter = names <= spoken if names else bool(words) and TOLD_SHARE * len(words & spoken) >= len(words)
+            if is_of_matter and not is_asking(line) and self._is_answered(line):
+                return True
+        return False
+
+    def _is_answered(self, line: str) -> bool:
+        """Return whether a line that speaks of the matter tells the answer; one that may leave it open does not."""
+        behind = line.partition(self.question.rstrip("?？"))[2]
+        if _has_words(behind, self.answer):
+            return True
+        if _UNDECIDED.search(line) or sum(map(self.question.count, "?？")) > 1:  # of several answers it may lack one
+            return False
+
+        yes = _YES.match(self.answer)
+        own = _content((_YES if yes else _NO).sub(" ", self.answer)) - _content(self.question)
+        shared = {word for word in own or _content(self.answer) if _has_form(line, word)}
+        if yes or _NO.search(self.answer):
+            says_yes, says_no = _AGREED.search(line) is not None, _NO.search(line) is not None
+            return says_yes is bool(yes) and says_no is not says_yes and len(shared & own) >= len(own) // 2
+        # Of a choice between named things a line that names them all tells nothing.
+        is_choice = not own and not _names(_content(self.question)) <= _content(self.answer)
+        return bool(shared) and 2 * len(shared) >= len(own) and not is_choice
 
 
-def read_reply(asking: Message, answering: Message) -> Reply | None:
-    """Return the short reply that a message of the user gives to the question at the end of the message before; None without."""
-    if asking.role != "assistant" or answering.role != "user" or asking.calls or is_summary_message(answering):
+def read_reply(message_at: Callable[[int], Message], at: int) -> tuple[int, Reply] | None:
+    """Return the short reply that a message of the user gives to the questions before it, and the place of their message.
+
+    They end what the assistant said before, in one message without calls or in several in a row; None without.
+    """
+    answering = message_at(at)
+    if answering.role != "user" or is_summary_message(answering):
         return None
     answer = strip_harness(answering.text).strip()
-    if size(answer) > REPLY_TOKENS or not is_request(answer):
+    if size(answer) > REPLY_TOKENS or not is_said(answer):
         return None
-    question = _find_question(asking)
-    return Reply(question, quote(answer, len(answer))) if question else None
+
+    text = ""
+    for place in range(at - 1, max(at - 1 - MOST_MESSAGES, -1), -1):
+        message = message_at(place)
+        if message.role != "assistant" or message.calls:
+            return None
+        text = f"{message.text}\n{text}"
+        if question := _find_question(text, answer):
+            return place, Reply(question, quote(answer, len(answer)))
+    return None
 
 
-def find_replies(messages: Iterable[Message]) -> list[Reply]:
+def find_replies(messages: Sequence[Message]) -> list[Reply]:
     """Return the user's short replies to questions, oldest first."""
-    return [reply for before, message in pairwise(messages) if (reply := read_reply(before, message)) is not None]
+    return [found[1] for at in range(len(messages)) if (found := read_reply(messages.__getitem__, at)) is not None]
 
 
 def parse_reply(text: str) -> Reply:
@@ -98,17 +171,47 @@ def reply_items(replies: Iterable[Reply], earlier: Iterable[Item], max_size: flo
     return chosen[::-1]
 
 
-def _find_question(message: Message) -> str:
-    """Return the questions in a row at the end of a message, with what follows them; "" if it does not end with any."""
-    spoken = spoken_sentences(message.text)
-    last = max((at for at, sentence in enumerate(spoken) if is_asking(sentence)), default=-1)
+def _find_question(text: str, answer: str) -> str:
+    """Return the questions at the end of a text, with what follows and the choices before them; "" if it does not end with any."""
+    raw = sentences(without_code(text))[-MOST_SENTENCES:]
+    spoken = [_BULLET.sub("", sentence[:MAX_SENTENCE_CHARS], count=1) for sentence in raw]
+    asks = [*map(calls_for_reply, spoken)]
+    last = max((at for at, is_question in enumerate(asks) if is_question), default=-1)
     if last < 0 or sum(map(len, spoken[last + 1 :])) > BEHIND_CHARS:
         return ""
+
+    part = WIDE_PART if has_wide(spoken[last]) else 1.0
+    row = [
+        one_line(spoken[at], int(part * (QUESTION_CHARS if asks[at] else OTHER_CHARS)))
+        for at in range(_find_row(raw, asks, last, answer), len(spoken))
+    ]
+    return quote(" ".join(filter(None, row)), int(part * ROW_CHARS))
+
+
+def _find_row(raw: Sequence[str], asks: Sequence[bool], last: int, answer: str) -> int:
+    """Return the place of the first sentence that belongs to the last question: other questions, choices, and their first line.
+
+    One sentence between two questions, or between a numbered list and what follows it, does not end the row. A "yes" chooses
+    nothing from a list without numbers.
+    """
+    ends = [_ENDS_WITH_NUMBER.search(sentence) is not None for sentence in raw]
+    is_numbered = [
+        _NUMBERED.match(sentence) is not None or ends[at] or (at > 0 and ends[at - 1])
+        for at, sentence in enumerate(raw)
+    ]
+    bullet = None if _YES.match(answer) else _BULLET
+    is_listed = [is_numbered[at] or bool(bullet and bullet.match(sentence)) for at, sentence in enumerate(raw)]
+
     first = last
-    while first and is_asking(spoken[first - 1]):
-        first -= 1
-    question = " ".join(spoken[first:])
-    return quote(question, WIDE_CHARS if has_wide(question) else QUESTION_CHARS)
+    while first:
+        if asks[first - 1] or is_listed[first - 1]:
+            first -= 1
+        elif first > 1 and (asks[first - 2] or is_numbered[first - 2]):
+            first -= 2
+        else:
+            break
+    has_lead = first > 0 and is_listed[first] and raw[first - 1].endswith((":", "："))
+    return first - has_lead
 
 
 def _content(text: str) -> set[str]:
@@ -116,3 +219,20 @@ def _content(text: str) -> set[str]:
     words = {word for word in _WORD.findall(text.lower()) if word.isascii() or not has_wide(word)}
     telling = {word for word in words if len(word) > 3 or any(map(str.isdigit, word))}
     return telling | {term for term in find_terms(text) if has_wide(term)}
+
+
+def _names(words: Iterable[str]) -> set[str]:
+    return {word for word in words if any(map(str.isdigit, word))}
+
+
+def _has_words(line: str, words: str) -> bool:
+    """Return whether a line has these words whole: "no" is not in "now"."""
+    return words in line and (has_wide(words) or re.search(rf"(?<!\w){re.escape(words)}(?!\w)", line) is not None)
+
+
+def _has_form(line: str, word: str) -> bool:
+    """Return whether a line has a word in any form: "dropped" for "drop"; one with a digit as it is."""
+    spoken = _content(line)
+    if any(map(str.isdigit, word)) or has_wide(word):
+        return word in spoken
+    return any(other.startswith(word[:STEM_CHARS]) for other in spoken)

@@ -9,7 +9,7 @@ from compaction_hooks.files.operations import CallMade, as_fields, as_items
 from compaction_hooks.messages import Message
 from compaction_hooks.summary.extractive.outline import Item, Section
 from compaction_hooks.summary.extractive.statements import PROSE_CHARS, is_prose, is_small_talk, spoken_sentences
-from compaction_hooks.summary.extractive.text import is_asking, quote
+from compaction_hooks.summary.extractive.text import calls_for_reply, quote
 
 TASK_CHARS = 160
 """The most characters of one task's text."""
@@ -73,7 +73,7 @@ def state_items(messages: Sequence[Message], earlier: Sequence[Item]) -> Sequenc
             for sentence in spoken
             if is_prose(sentence, PROSE_CHARS)
             and not is_small_talk(sentence)
-            and not (is_asking(sentence) and (has_reply or message.calls))
+            and not (calls_for_reply(sentence) and (has_reply or message.calls))
         ]
         if statements:
             both = " ".join(dict.fromkeys((statements[0], statements[-1])))
@@ -82,7 +82,7 @@ def state_items(messages: Sequence[Message], earlier: Sequence[Item]) -> Sequenc
 
     if not has_reply:
         return earlier
-    told = [[each for each in spoken_sentences(item.text) if not is_asking(each)] for item in earlier]
+    told = [[each for each in spoken_sentences(item.text) if not calls_for_reply(each)] for item in earlier]
     return [item._replace(text=" ".join(said)) for item, said in zip(earlier, told, strict=True) if said]
 
 

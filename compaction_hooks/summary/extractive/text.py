@@ -25,6 +25,27 @@ _SENTENCE = re.compile(
 )
 _CLOSING = " *_)）\"'”’」』»"
 """Signs that may follow the end of a sentence."""
+_ASKING_PARTICLE = re.compile(
+    r"(?:[吗嗎]|(?:什么|什麼|怎|哪|谁|誰|几|幾|多少|如何|还是|還是|是否|觉得|覺得)\w{0,20}呢|(?:ます|です|しょう|せん|した)か)[。.]?$"
+)
+"""The end of a question that has no question mark, in Chinese and Japanese."""
+_CALL_FOR_WORD = re.compile(
+    r"\b(?:please (?:tell|confirm|advise|choose|pick|decide|specify|reply|answer|say)|"
+    r"(?:tell|show) me (?:whether|which|what|if|how|where)|(?:can|could) you (?:tell|confirm)|"
+    r"let me know|"
+    r"(?:sag|sagen sie|teilen sie) mir|bitte (?:bestätig|sag|wähl|entscheid)\w*|gib(?: mir)?(?: bitte)? bescheid|"
+    r"(?:dis|dites)-moi|(?:merci de|veuillez|svp) (?:me )?confirm\w*|dime|d[ií]game|por favor,? confirm\w*|av[ií]same)\b|"
+    r"\A(?:do you want me to|(?:shall|should|may) (?:i|we))\b[^.,]*\Z|"
+    r"请(?:告诉|告知|确认|选择|回复|决定)|請(?:告訴|告知|確認|選擇|回覆|決定)|(?:教えて|確認して|選んで|お知らせ)ください",
+    re.IGNORECASE,
+)
+"""Words that ask for an answer in a sentence that is no question by its end."""
+_OFFER = re.compile(
+    r"\b(?:if you (?:need|have|still|see|experience|run into|encounter|want (?!me\b))|"
+    r"should you (?:need|have)|if (?:there|any)|any questions|anything else|know (?:how (?:it|you|that)|what you think|when you))",
+    re.IGNORECASE,
+)
+"""Words of a sentence that offers help, for which no answer is waited."""
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029]")
 _PASTED = re.compile(
     r"\s{0,40}(?:[-*] )?(?:"
@@ -146,10 +167,21 @@ def sentences(text: str) -> list[str]:
 def is_asking(sentence: str) -> bool:
     """Return whether a sentence ends as a question does.
 
-    >>> is_asking("**Shall I?**"), is_asking("要吗？"), is_asking("Why? Because.")
+    >>> is_asking("**Shall I?**"), is_asking("要吗。"), is_asking("Why? Because.")
     (True, True, False)
     """
-    return sentence.rstrip(_CLOSING).endswith(("?", "？"))
+    bare = sentence.rstrip(_CLOSING)
+    return bare.endswith(("?", "？")) or (not bare.isascii() and _ASKING_PARTICLE.search(bare[-40:]) is not None)
+
+
+def calls_for_reply(sentence: str) -> bool:
+    """Return whether a sentence of the assistant ends as a question does, or asks for an answer by its words.
+
+    >>> calls_for_reply("Please confirm that I may delete it."), calls_for_reply("Let me know if you need more.")
+    (True, False)
+    """
+    calls = _CALL_FOR_WORD.search(sentence) is not None and not _OFFER.search(sentence)
+    return calls or is_asking(sentence)
 
 
 def has_wide(text: str) -> bool:

@@ -11,7 +11,7 @@ from compaction_hooks.messages import Message
 from compaction_hooks.summary.extractive.identifiers import Mentions
 from compaction_hooks.summary.extractive.outline import Item, Section
 from compaction_hooks.summary.extractive.statements import SENTENCE_CHARS, is_small_talk, spoken_sentences
-from compaction_hooks.summary.extractive.text import has_wide, is_asking, one_line, quote, size
+from compaction_hooks.summary.extractive.text import calls_for_reply, has_wide, is_asking, one_line, quote, size
 from compaction_hooks.summary.harness import is_foreign_summary, is_request
 
 SHORT_CHARS, SHORT_WIDE_CHARS = 60, 20
@@ -37,7 +37,7 @@ _NUMBER = re.compile(r"\d+")
 _DATE = re.compile(r"\[\d{4}-\d\d?-\d\d?\]\s*")
 
 
-def fact_items(messages: Sequence[Message], earlier: Sequence[Item]) -> list[Item]:
+def fact_items(messages: Sequence[Message], earlier: Sequence[Item], *, has_reply: bool = False) -> list[Item]:
     """Return the sentences that tell something, oldest first; those of one message share a line.
 
     A question of the assistant is only told with its reply, unless it is the last that was said.
@@ -45,6 +45,7 @@ def fact_items(messages: Sequence[Message], earlier: Sequence[Item]) -> list[Ite
     Args:
         messages: The conversation, or nothing when it has tools and its facts are carried otherwise.
         earlier: Facts of an earlier summary, and requests that are no longer items of their own.
+        has_reply: Whether the user said something after these, in messages that are not given.
     """
     texts = [(item.section is Section.ASSISTANT_FACTS, item.text) for item in earlier]
     texts += [
@@ -56,7 +57,7 @@ def fact_items(messages: Sequence[Message], earlier: Sequence[Item]) -> list[Ite
         (Section.ASSISTANT_FACTS if is_assistants else Section.USER_FACTS, f"line {number}", sentence)
         for number, (is_assistants, text) in enumerate(texts)
         for sentence in spoken_sentences(text)
-        if not (is_assistants and is_asking(sentence) and number < len(texts) - 1)
+        if not (is_assistants and (has_reply or number < len(texts) - 1) and calls_for_reply(sentence))
     ]
     terms = [find_terms(_DATE.sub("", sentence)) for _, _, sentence in spoken]
     frequency = Counter(term for each in terms for term in each)
