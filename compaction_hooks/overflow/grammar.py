@@ -97,7 +97,8 @@ _UNITS: Final = {"b": 1, "k": 1_000, "m": 1_000_000, "g": 1_000_000_000}
 """Decimal: a limit read too low costs an image, one read too high a second rejection."""
 _OUTPUT_CAP: Final = re.compile(r"O[^.SPEI]{0,6}[QXxyMU]|[QXxyM][^.,SPEI]{0,4}O")
 _ANSWER_LENGTH: Final = re.compile(
-    r"token|(?:n|num)[ _-]predict|(?:output|completion|generat\w{1,40}|response|reply|answer)[ _-]length|令牌|词元|(?:输出|生成)长度"
+    r"token|(?:n|num)[ _-]predict|(?:output|completion|generat\w{1,40}|response|reply|answer)[ _-]length"
+    r"|令牌|词元|(?:输出|生成)长度"
 )
 """The words of a limit for the length of an answer; an output may exceed others: retries, a depth, a number of answers."""
 _OTHER_UNIT: Final = re.compile(r"N[BZ]")
