@@ -288,7 +288,8 @@ class Attempt(Generic[M]):
         view = self._hand_out(snapshot, is_by_hand=self._is_manual)
         if conversation.queue.has_store:
             conversation.queue.save(made)
-            conversation.queue.state = "stale"  # another worker may have made one too: the next call loads again
+            if conversation.queue.state == "loaded":
+                conversation.queue.state = "stale"  # another worker may have made one too: the next call loads again
             yield from write(conversation)
         elif is_first_list and made.parent is None and made.usage and made.usage.input_tokens:
             warn_if_paid_again(snapshot.history)

@@ -139,6 +139,11 @@ class Conversation(Generic[M]):
         """Whether there is nothing here that a store may get: no record, no change, no compaction under way."""
         return not (self.records.all or self.records.undone or self.queue.unwritten or self.running)
 
+    @property
+    def is_unused(self) -> bool:
+        """Whether it is blank, and no list of it was read."""
+        return self.is_blank and self.projected is None
+
     def begin_anew(self) -> None:
         """Discard what is known of the conversation: another worker forgot it. A write under way is taken out again."""
         queue = StoreQueue(has_store=True)

@@ -96,6 +96,11 @@ _BYTES: Final = re.compile(r"(\d[\d,]*+(?:\.\d+)?) ?(bytes?\b|kb\b|mb\b|gb\b|kib
 _UNITS: Final = {"b": 1, "k": 1_000, "m": 1_000_000, "g": 1_000_000_000}
 """Decimal: a limit read too low costs an image, one read too high a second rejection."""
 _OUTPUT_CAP: Final = re.compile(r"O[^.SPEI]{0,6}[QXxyMU]|[QXxyM][^.,SPEI]{0,4}O")
+_ANSWER_LENGTH: Final = re.compile(
+    r"token|(?:n|num)[ _-]predict|(?:output|completion|generat\w{1,40}|response|reply|answer)[ _-]length"
+    r"|令牌|词元|(?:输出|生成)长度"
+)
+"""The words of a limit for the length of an answer; an output may exceed others: retries, a depth, a number of answers."""
 _OTHER_UNIT: Final = re.compile(r"N[BZ]")
 _OUTPUT_EXCEEDS: Final = re.compile(r"[^IT]*O[^IT]{0,4}[XxQ]")
 _OTHER_SUBJECT: Final = re.compile(r"[^.ITCR]{0,20}Z")
@@ -178,13 +183,19 @@ class _Page:
         """Return "output_cap" or "too_large" if the text reports one of them."""
         if "P" in self.letters:
             return "too_large" if self._finds(_QUOTA_TOO_LARGE) or self._asks_above_limit() else None
-        if self._finds(_OUTPUT_CAP):
+        cap = self._find(_OUTPUT_CAP)
+        if cap is not None and self._limits_length(cap):
             return "output_cap"
         return "too_large" if self._finds(_TOO_LARGE) else None
 
     def _finds(self, pattern: re.Pattern[str]) -> bool:
+        return self._find(pattern) is not None
+
+    def _find(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
         match = pattern.search(self.letters)
-        return match is not None and not self._is_quoted(match.end() - 1) and not self._has_near(match, "E")
+        if match is None or self._is_quoted(match.end() - 1) or self._has_near(match, "E"):
+            return None
+        return match
 
     def _asks_above_limit(self) -> bool:
         """Return whether one request alone asks for more than the whole quota: "Limit 6000, Requested 6294"."""
@@ -198,7 +209,7 @@ class _Page:
         amounts = read_amounts(self.words[first:last], self.source)
 
         if rule is not _NOTHING_LEFT and "O" in letters and self._is_about_output(match, rule, letters):
-            return Reading(kind="output_cap")
+            return Reading(kind="output_cap") if self._limits_length(match) else None
         if amounts.begins_with_output and amounts.limit and (amounts.output or 0) >= amounts.limit:
             return Reading(kind="output_cap")
 
@@ -239,9 +250,17 @@ class _Page:
             last = after[_SENTENCES_AFTER]
         return first, last
 
+    def _limits_length(self, match: re.Match[str]) -> bool:
+        """Return whether the limit of an output near a match is one of its length."""
+        start, end = self._surroundings(match)
+        return _ANSWER_LENGTH.search(self.source, max(0, start), end) is not None
+
+    def _surroundings(self, match: re.Match[str]) -> tuple[int, int]:
+        return self.words[match.start()].start - _VETO_CHARS, self.words[match.end() - 1].end + _VETO_CHARS
+
     def _has_near(self, match: re.Match[str], tag: str) -> bool:
         """Return whether a word with this tag is within `_VETO_CHARS` of a match."""
-        start, end = self.words[match.start()].start - _VETO_CHARS, self.words[match.end() - 1].end + _VETO_CHARS
+        start, end = self._surroundings(match)
         first = bisect_left(self.words, start, key=attrgetter("start"))
         return tag in self.letters[first : bisect_right(self.words, end, key=attrgetter("start"))]
 

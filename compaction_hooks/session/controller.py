@@ -310,7 +310,7 @@ class CompactionController(ConversationMethods[M]):
         return Driver(self._services, threading.RLock()).run_sync(self._forget(prefix, is_prefix=True))
 
     def _forget(self, given: str, *, is_prefix: bool = False) -> Flow[list[str]]:
-        """Remove conversations from memory, then from the store; return their ids.
+        """Remove conversations from memory, then from the store; return the ids of those that had anything.
 
         Args:
             given: The id of one, or the beginning of the ids of all.
@@ -321,6 +321,7 @@ class CompactionController(ConversationMethods[M]):
             known = {*self._sessions, *self._evicted, *(session.id for session in self._dropped)}
             ids = {id for id in known if id.startswith(given)} if is_prefix else {given}
             held = {*filter(None, map(self._drop, ids)), *(each for each in self._dropped if each.id in ids)}
+        forgotten = {session.id for session in held if not session.engine.conversation.is_unused}
         for session in held:
             session.begin_anew()
 
@@ -331,8 +332,8 @@ class CompactionController(ConversationMethods[M]):
                 listed = yield from ask(f"sessions {given!r}...", "session_ids", given)
             # A store that matches patterns may list the conversations of others.
             found = {id for id in listed if id.startswith((given, quote_id(given)))}
-            ids.update((yield from remove_all(sorted(ids | found), now)))
-        return sorted(ids)
+            forgotten.update((yield from remove_all(sorted(ids | found), now)))
+        return sorted(forgotten)
 
     @property
     def engine(self) -> Engine[Any]:

@@ -100,30 +100,27 @@ class KeyValueStore:
 
     def _list(self, find: Callable[[str], Any], prefix: str) -> Generator[Any, Any, Sequence[str]]:
         """Return the ids of the sessions with records; yield what the store answers, which may have to be awaited."""
-        folders: Iterable[str | bytes] = yield find(f"{self._prefix}{quote_id(prefix)[:_BEGINNING]}")
-        ids = self._read_ids(folders, prefix)
-        if not self._lists_forgotten:
-            return ids
-
-        with_records: list[str] = []
-        for id in ids:
-            stored: Sequence[str] = yield self.load(id)
-            if not all(map(is_tombstone, stored)):
-                with_records.append(id)
-        return with_records
-
-    def _read_ids(self, folders: Iterable[str | bytes], prefix: str) -> Sequence[str]:
         quoted = quote_id(prefix)
-        # Checked here too: a store that matches patterns may find more than it was asked for.
-        keys = {name.removeprefix(self._prefix) for name in map(text_of, folders) if name.startswith(self._prefix)}
-        long = {key for key in keys if _LONG.fullmatch(key) and key.startswith(quoted[:_BEGINNING])}
+        folders: Iterable[str | bytes] = yield find(f"{self._prefix}{quoted[:_BEGINNING]}")
+        ids: list[str] = []
+        for id in self._read_ids(folders, quoted):
+            stored: Sequence[str] = (yield self.load(id)) if self._lists_forgotten else ()
+            if not self._lists_forgotten or not all(map(is_tombstone, stored)):
+                ids.append(id)
 
+        long = [id for id in ids if _LONG.fullmatch(id)]
         if long and len(quoted) > _BEGINNING:
             raise RecordError(
                 f"{len(long)} ids are too long to be stored whole, and may begin with {prefix!r} or not: give a prefix of at "
                 f"most {_BEGINNING} characters (quoted as in a URL), or these ids themselves"
             )
+        return ids
 
+    def _read_ids(self, folders: Iterable[str | bytes], quoted: str) -> Sequence[str]:
+        """Return the ids of folders that begin with a quoted text, and of long ids those that may; sorted."""
+        # Checked here too: a store that matches patterns may find more than it was asked for.
+        keys = {name.removeprefix(self._prefix) for name in map(text_of, folders) if name.startswith(self._prefix)}
+        long = {key for key in keys if _LONG.fullmatch(key) and key.startswith(quoted[:_BEGINNING])}
         return sorted(
             long.union(
                 id

@@ -271,7 +271,7 @@ class Snapshot(NamedTuple, Generic[M]):
     def _find_searches(self, start: int) -> set[int]:
         """Return the pieces before `start` without which the provider hides tools that the model has found: of each tool the last.
 
-        Only as many of the newest as have room: the model can search again.
+        Only those that have room, the newest first: the model can search again.
         """
         history, known, chosen = self.history, set[str](), set[int]()
         room = self.room(self.budget.trigger) * SEARCHES_RATIO if self.budget else math.inf
@@ -279,11 +279,11 @@ class Snapshot(NamedTuple, Generic[M]):
             parts = history.piece(index).message.parts
             found = {name for part in parts if isinstance(part, ToolResult | Opaque) for name in part.finds}
             step = whole_step(history, index) if index < start and not found <= known else set[int]()
-            room -= sum(history.piece(i).tokens for i in step)
-            if room < 0:
-                break
-            chosen |= step
-            known |= found
+            tokens = sum(history.piece(i).tokens for i in step - chosen)
+            if tokens <= room:
+                room -= tokens
+                chosen |= step
+                known |= found
         return chosen
 
     def tokens_above(self, start: int, requests: Iterable[int] = ()) -> int:

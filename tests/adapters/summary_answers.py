@@ -18,6 +18,7 @@ WHOLE = Usage(input_tokens=900, output_tokens=LIMIT)
 NO_SUMMARIES = {
     "cut off": Answer(TEXT, stop="length", usage=WHOLE),
     "cut off, and says that it stopped": Answer(TEXT, stop="stop", usage=WHOLE),
+    "empty": Answer(""),
     "calls a tool": Answer(TEXT, CALLS),
     "calls a tool, and says that it stopped": Answer(TEXT, CALLS, stop="stop"),
 }

@@ -261,6 +261,48 @@ def test_the_result_of_a_tool() -> None:
     assert parts(SAMPLES[5]) == (ToolResult("call_2", "no such file", media=(Media("image/png", PIXELS_HASH),)),)
 
 
+REFERENCE = {"type": "tool_reference", "tool_name": "weather"}
+BY_ANTHROPIC = {
+    "type": "tool_search_tool_result",
+    "tool_use_id": "v",
+    "content": {"type": "tool_search_tool_search_result", "tool_references": [REFERENCE]},
+}
+BY_OPENAI = {
+    "type": "tool_search_output",
+    "id": "v",
+    "execution": "server",
+    "tools": [{"type": "function", "name": "weather", "parameters": {}}],
+}
+
+
+def in_the_form_of_langchain(provider: str, block: dict[str, Any]) -> AIMessage:
+    answer = AIMessage([block], response_metadata={"model_provider": provider})
+    return AIMessage(cast("Any", answer.content_blocks))
+
+
+@folded(
+    "search",
+    {
+        "the host's own tool": [
+            AIMessage("", tool_calls=[tool_call(name="search", args={}, id="v")]),
+            ToolMessage([REFERENCE], tool_call_id="v"),
+        ],
+        "Anthropic": [AIMessage([BY_ANTHROPIC])],
+        "OpenAI": [AIMessage([BY_OPENAI])],
+        "Anthropic, standard blocks": [in_the_form_of_langchain("anthropic", BY_ANTHROPIC)],
+        "OpenAI, standard blocks": [in_the_form_of_langchain("openai", BY_OPENAI)],
+    },
+)
+def test_a_view_has_the_search_that_found_a_tool(search: list[BaseMessage]) -> None:
+    messages: list[BaseMessage] = [HumanMessage("Port it."), *search]
+    for n in range(40):
+        asked = tool_call(name="weather", args={"day": n}, id=f"call_{n}")
+        messages += [AIMessage("", tool_calls=[asked]), ToolMessage(prose(200), tool_call_id=f"call_{n}")]
+    view = CompactionController(context_window=8_192, format=FORMAT).transform_context_sync(messages)
+    assert len(view) < len(messages) - len(search)
+    assert all(any(message is own for own in view) for message in search)
+
+
 def test_a_rewritten_result_keeps_its_id_its_status_and_its_artifact() -> None:
     made = FORMAT.rewrite(SAMPLES[4], {(0, 0): "cut"})
     assert isinstance(made, ToolMessage)

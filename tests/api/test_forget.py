@@ -190,6 +190,7 @@ async def test_all_conversations_that_begin_so_are_gone_from_memory_and_store(st
     assert set(await hooks.forget_prefix("user-7/")) >= set(OF_SEVEN)
     assert [id for id in OF_SEVEN if kept(store, id)] == []
     assert held.history() == []
+    assert await hooks.forget_prefix("user-7/") == []  # `held` has nothing
     assert [len(store.load(id)) for id in OTHERS] == [1, 1, 1, 1]
     assert SECRET in texts(hooks.session("user-70/a").transform_context_sync(MESSAGES))
 

@@ -187,3 +187,10 @@ def test_searches_take_a_quarter_of_the_room_at_most_the_newest_first() -> None:
     messages = [user("Port it."), *found, *anthropic_steps(16, 10)]
     made = session(AnthropicFormat(), window=8_000).compact_sync(messages, keep_recent_tokens=600)
     assert searches(made.messages) == [7, 8]
+
+
+def test_a_search_without_room_takes_none_from_older_ones() -> None:
+    large = [in_a_result(1, "large")[0], answer("s1", [{"type": "text", "text": prose(9_000)}, *references(["large"])])]
+    messages = [user("Port it."), *in_a_result(0, "old"), *large, *in_a_result(2, "new"), *anthropic_steps(16, 10)]
+    made = session(AnthropicFormat(), window=8_000).compact_sync(messages, keep_recent_tokens=600)
+    assert searches(made.messages) == [0, 2]

@@ -8,8 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from compaction_hooks import CompactionSession, SummaryRequest
 from compaction_hooks.runtime.effects import Instant
 from compaction_hooks.stores import KeyValueStore, MemoryStore, SQLiteStore, is_tombstone
@@ -222,16 +220,26 @@ def test_a_forgotten_conversation_is_neither_known_nor_written_back(
 # -- what may still be written
 
 
-@pytest.mark.parametrize("kind", STORES)
-def test_a_pin_before_the_first_load_is_newer_than_the_tombstone(kind: str, tmp_path: Path) -> None:
+def pins(session: CompactionSession[Chat]) -> None:
+    session.pin(MESSAGES[2])
+
+
+def compacts(session: CompactionSession[Chat]) -> None:
+    compact(session, MESSAGES)
+
+
+@crossed(begin=[pins, compacts], kind=STORES)
+def test_what_begins_before_the_first_load_is_newer_than_the_tombstone(
+    begin: Callable[[CompactionSession[Chat]], None], kind: str, tmp_path: Path
+) -> None:
     stage = Stage(STORES[kind](tmp_path))
     stage.forget(stage.other)
-    begun = stage.work(stage.connection)
+    begun = stage.work(stage.connection).session(ID)
     stage.connection.is_down = True
-    begun.session(ID).pin(MESSAGES[2])
+    begin(begun)
     stage.connection.is_down = False
     stage.pass_cooldown()
-    begun.session(ID).transform_context_sync(MESSAGES)
+    begun.transform_context_sync(MESSAGES)
     assert len(stage.kept) == 1
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from compaction_hooks import CompactionController
 from compaction_hooks.errors import ConfigurationError, RecordError
 from compaction_hooks.stores import KeyValueStore, MemoryStore
 from compaction_hooks.testing import check_store
@@ -120,12 +121,19 @@ def test_a_long_id_is_listed_by_its_key_which_is_an_id_itself() -> None:
 def test_a_beginning_longer_than_that_of_a_long_id_is_refused_not_guessed() -> None:
     store = KeyValueStore(Listed())
     short = "x" * 100
-    store.append(short, "a", "{}")
+    store.append(short, "a", '{"id": "a"}')
     assert listed(store, "x" * 90) == [short]
-    store.append("x" * 200, "a", "{}")
+    store.append("x" * 200, "a", '{"id": "a"}')
     with pytest.raises(RecordError, match=r"1 ids are too long .* at most 60 characters"):
         listed(store, "x" * 90)
     assert len(listed(store, "x" * 60)) == 2
+
+    # Of a forgotten one the beginning matters to no caller.
+    hooks = CompactionController[Any](store=store)
+    hooks.forget_sync("x" * 200)
+    assert listed(store, "x" * 90) == [short]
+    assert hooks.forget_prefix_sync("x" * 90) == [short]
+    assert listed(store, "x" * 90) == []
 
 
 def test_folders_of_others_that_begin_with_the_same_text_are_not_listed() -> None:

@@ -6,6 +6,7 @@ Standard blocks: langchain_core/messages/content.py (1.7). Blocks of OpenAI and 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final, TypeAlias, cast
 
 from compaction_hooks.formats import (
@@ -43,6 +44,8 @@ def read_block(block: object) -> Part:
     if call := _call(fields):
         return call
 
+    if kind == "server_tool_result":
+        return _server_result(fields)
     if is_of_anthropic(fields):
         role = "user" if kind in _OF_A_USER else "assistant"
         return _ANTHROPIC.read({"role": role, "content": [fields]})[0].parts[0]
@@ -108,7 +111,8 @@ def read_result(content: object, call_id: str, name: str, *, is_error: bool) -> 
     parts = [read_block(block) for block in blocks_of(content)]
     text = "".join([part.text for part in parts if isinstance(part, Text | Opaque)])
     media = tuple([part for part in parts if isinstance(part, Media)])
-    return ToolResult(call_id, text, name, is_error, media)
+    finds = tuple([found for part in parts if isinstance(part, Opaque) for found in part.finds])
+    return ToolResult(call_id, text, name, is_error, media, finds)
 
 
 def rewrite_result(content: object, text: str) -> object:
@@ -191,6 +195,19 @@ def _non_standard(fields: Block) -> Part | None:
     value = fields.get("value")
     is_known = isinstance(value, Mapping) and cast(Block, value).get("type") in ("redacted_thinking", "compaction")
     return read_block(cast(Block, value)) if is_known else None
+
+
+def _server_result(fields: Block) -> Part:
+    """Read the result of a provider's tool in langchain-core's own form, with the tools that a search found."""
+    (part,) = _ANTHROPIC.read({"role": "assistant", "content": [fields]})[0].parts
+    extras, output = (cast(Block, fields.get(key) or {}) for key in ("extras", "output"))
+    if extras.get("name") == "tool_search":
+        found = read_block({"type": "tool_search_output", **output})
+    else:
+        found = read_block({"type": _string(extras, "block_type"), "content": output})
+    if isinstance(found, Opaque) and isinstance(part, Opaque):
+        return replace(part, finds=found.finds)
+    return part
 
 
 _READERS: Final[Mapping[str, Callable[[Block], Part | None]]] = {
