@@ -201,7 +201,7 @@ class CompactionSettings(Value):
         self._check_keep()
         strategies = {f"strategies[{place}]": strategy for place, strategy in enumerate(self.strategies or ())}
         arguments.check(dict.fromkeys(strategies, arguments.STRATEGY), strategies)
-        rules = {f"tool_rules[{arguments.format_value(tool)}]": rule for tool, rule in self.tool_rules.items()}
+        rules = {f"tool_rules[{arguments.format_name(tool)}]": rule for tool, rule in self.tool_rules.items()}
         arguments.check(dict.fromkeys(rules, _RULE), rules)
 
     def _check_keep(self) -> None:
@@ -303,7 +303,7 @@ class ModelSettings:
 
         for pattern, settings in self._by_pattern.items():
             arguments.check({"settings": _PATTERN}, {"settings": pattern})
-            name = f"settings[{arguments.format_value(pattern)}]"
+            name = f"settings[{arguments.format_name(pattern)}]"
             arguments.check({name: _SETTINGS}, {name: settings})
 
         patterns = [*self._by_pattern]
