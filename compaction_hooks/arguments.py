@@ -351,8 +351,8 @@ def format_value(value: object, known: Collection[str] = ()) -> str:
 def format_name(value: object) -> str:
     """Return the value of an argument that takes a name, as an error shows it: a text too if it can be a name.
 
-    >>> format_name("gpt-5"), format_name("My password is hunter2."), format_name(["gpt-5"])
-    ("'gpt-5'", '<str>', '<list>')
+    >>> format_name("gpt-5.2"), format_name("My password is hunter2."), format_name(["gpt-5.2"])
+    ("'gpt-5.2'", '<str>', '<list>')
     """
     return repr(value) if type(value) is str and _NAME.fullmatch(value) else format_value(value)
 

@@ -287,7 +287,7 @@ class ModelSettings:
     """The settings by patterns of model names; the first pattern that fits a model counts, and "*" is last.
 
     A pattern is written as for file names (`*`, `?`, `[...]`). Upper and lower case are alike, and a name fits with or without the
-    provider in front of it ("openai/gpt-5.2", "anthropic:claude-opus-4-5").
+    provider in front of it ("openai/gpt-5.2", "anthropic:claude-opus-5").
 
     Args:
         given: The settings of all models, or those of each pattern. Without a "*", other models have the default settings.
