@@ -94,12 +94,16 @@ _OTHER_MODULES = (
 if not typing.TYPE_CHECKING:  # for a type checker an unknown name stays an error
 
     def __getattr__(name: str) -> object:
-        """Refuse a name that is not here; the error says which module has it.
+        """Return a public module of this name; refuse another name, with the module that has it.
+
+        So `hasattr` of a name that another module has raises ImportError: `from` shows no other error's text.
 
         Raises:
-            ImportError: another public module has it. `from compaction_hooks import name` shows no other error's text.
+            ImportError: another public module has the name.
             AttributeError: none has it.
         """
+        if name in _OTHER_MODULES:  # before names: `replay` is a function of the module `replay` too
+            return importlib.import_module(f"{__name__}.{name}")
         for module in (f"{__name__}.{other}" for other in _OTHER_MODULES if not name.startswith("_")):
             if name in importlib.import_module(module).__all__:
                 raise ImportError(f"{name} is in another module: from {module} import {name}", name=name)

@@ -1,6 +1,7 @@
 """The check of arguments: unknown ones and wrong kinds are refused; the error names the argument, its value and the fix.
 
 Of a value that may hold text of a conversation, or a key, the error has the type alone: errors are logged, and sent to trackers.
+So it shows numbers, and of texts a name in an argument that takes a name.
 
 `KINDS` has the kinds of arguments that several functions have: a name means the same everywhere. Those of one function alone are in
 a table next to it. An argument whose default is None may be None.
@@ -35,8 +36,11 @@ __all__ = [
     "check",
     "check_messages",
     "check_names",
+    "format_name",
+    "format_path",
     "format_value",
     "instance_of",
+    "is_model_name",
     "is_number",
     "refusal",
     "validate",
@@ -48,7 +52,9 @@ C = TypeVar("C", bound=Callable[..., object])
 R = TypeVar("R")
 
 _NAME: Final = re.compile(r"[\w.:/*-]{0,40}", re.ASCII)
-"""A text that an error may show: a name, a short path, a pattern. Sentences, keys and addresses with a password are none."""
+"""A text that may be shown where a name is expected: a name, a pattern. Sentences and addresses with a password are none."""
+MOST_OF_A_NAME: Final = 255
+"""The most characters of a model's name, and of a path in an error: a text in the place of one is longer."""
 MOST_SHOWN: Final = 4
 """The most values of a list in an error, and the most names that are suggested for a value without one."""
 MOST_BITS: Final = 128
@@ -77,6 +83,11 @@ def _is_whole(value: object) -> TypeGuard[int]:
 def is_number(value: object) -> TypeGuard[float]:
     """Return whether a value is a number and no boolean."""
     return _is_whole(value) or isinstance(value, float)
+
+
+def is_model_name(text: str) -> bool:
+    """Return whether a text can be the name of a model: any other one is not given to a framework, whose error would quote it."""
+    return len(text) <= MOST_OF_A_NAME and not any(map(str.isspace, text))
 
 
 def whole(unit: str, *, least: int = 1) -> Kind:
@@ -250,7 +261,8 @@ def _name_value(value: object, kinds: Mapping[str, Kind], names: Sequence[str]) 
     """Return how to write a value that was given without its name."""
     fitting = [name for name in names if name in kinds and kinds[name].fits(value)]
     if 0 < len(fitting) <= MOST_SHOWN:
-        return "write " + " or ".join(f"{name}={_written(value)}" for name in fitting)
+        # An argument that a text fits takes a text.
+        return "write " + " or ".join(f"{name}={_write(format_name(value))}" for name in fitting)
     return f"it takes {', '.join(sorted(names))} by name"
 
 
@@ -287,9 +299,11 @@ def check_names(
             written = {**others, **{each: each for each in names}}
             meant = [each for each in _MEANT.get(name, (name,)) if each in written]
             meant = meant or difflib.get_close_matches(name, written, n=1, cutoff=NEAR_ENOUGH)
-            forms = [written[each].replace("...", _written(value) if each == name else "...") for each in meant]
+            forms = [
+                written[each].replace("...", _write(format_value(value)) if each == name else "...") for each in meant
+            ]
             fix = f"did you mean {' or '.join(forms)}?" if forms else f"it takes {', '.join(names)}"
-            shown = name if name.isidentifier() else format_value(name)  # of a dict that was unpacked
+            shown = name if name.isidentifier() else format_name(name)  # of a dict that was unpacked
             raise TypeError(f"{function} got an unexpected argument {shown}={format_value(value)}: {fix}")
 
 
@@ -314,11 +328,14 @@ def check_messages(messages: object) -> None:
     raise ConfigurationError(f"messages must be the list of the conversation's messages, not {given}{fix}")
 
 
-def format_value(value: object) -> str:
-    """Return a value as an error shows it: a number, a short name or a few of them as they are, of all else the type alone.
+def format_value(value: object, known: Collection[str] = ()) -> str:
+    """Return a value as an error shows it: a number or a few as they are, of all else the type alone.
 
-    >>> format_value("gpt-5"), format_value(("tokens", 8_000)), format_value([{"content": "My password is hunter2."}])
-    ("'gpt-5'", "('tokens', 8000)", '<list>')
+    Args:
+        known: The texts that may be shown: any other one may be a key, or a word of a conversation.
+
+    >>> format_value(8_000), format_value("hunter2"), format_value(("tokens", "all"), {"tokens", "all"})
+    ('8000', '<str>', "('tokens', 'all')")
     """
     if isinstance(value, FunctionType | BuiltinFunctionType | MethodType | type):
         return f"<{'class' if isinstance(value, type) else 'function'} {value.__name__}>"
@@ -326,19 +343,33 @@ def format_value(value: object) -> str:
     kind: type = type(value)
     items = [*cast("Sequence[object]", value)] if kind in (list, tuple) else [value]
     is_empty = kind is dict and not value
-    if is_empty or (len(items) <= MOST_SHOWN and all(map(_is_plain, items))):
+    if is_empty or (len(items) <= MOST_SHOWN and all(_is_plain(item, known) for item in items)):
         return repr(value)
     return f"<{kind.__name__}>"
 
 
-def _is_plain(value: object) -> bool:
-    """Return whether a value is None, a number or a name: it may be shown."""
+def format_name(value: object) -> str:
+    """Return the value of an argument that takes a name, as an error shows it: a text too if it can be a name.
+
+    >>> format_name("gpt-5.2"), format_name("My password is hunter2."), format_name(["gpt-5.2"])
+    ("'gpt-5.2'", '<str>', '<list>')
+    """
+    return repr(value) if type(value) is str and _NAME.fullmatch(value) else format_value(value)
+
+
+def format_path(path: object) -> str:
+    """Return the path of a file as an error shows it; of a text that is longer than paths are, the length alone."""
+    shown = str(path)
+    return shown if len(shown) <= MOST_OF_A_NAME else f"<path of {len(shown):,} characters>"
+
+
+def _is_plain(value: object, known: Collection[str]) -> bool:
+    """Return whether a value is None, a number or a known text: it may be shown."""
     if type(value) is str:
-        return _NAME.fullmatch(value) is not None
+        return not value or value in known
     return value is None or type(value) in (bool, float) or (type(value) is int and value.bit_length() <= MOST_BITS)
 
 
-def _written(value: object) -> str:
-    """Return a value as it is written in code, if an error may show it; else "..."."""
-    shown = format_value(value)
+def _write(shown: str) -> str:
+    """Return a value as it is written in code, of its form in an error; "..." if that has the type alone."""
     return "..." if shown.startswith("<") else shown

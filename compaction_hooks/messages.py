@@ -24,6 +24,8 @@ from typing import (
     get_args,
 )
 
+from compaction_hooks.arguments import refusal
+
 __all__ = [
     "Format",
     "M",
@@ -450,10 +452,16 @@ _BASES: Final = {"provider": "name", "is_read_as": "read"}
 def can(format: Format[Any], *methods: str) -> bool:
     """Return whether a format has these optional methods of its own.
 
+    Raises:
+        ConfigurationError: `Format` has no method of such a name.
+
     >>> from compaction_hooks.formats import AnthropicFormat
     >>> can(AnthropicFormat(), "merge", "drop"), can(AnthropicFormat(), "untie")
     (True, False)
     """
+    for name in methods:
+        if name not in vars(Format):
+            raise refusal("methods", name, 'be names of methods of Format, such as "merge"')
     return not any(getattr(getattr(format, name), "__func__", None) is vars(Format)[name] for name in methods)
 
 

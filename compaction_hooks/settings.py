@@ -201,7 +201,7 @@ class CompactionSettings(Value):
         self._check_keep()
         strategies = {f"strategies[{place}]": strategy for place, strategy in enumerate(self.strategies or ())}
         arguments.check(dict.fromkeys(strategies, arguments.STRATEGY), strategies)
-        rules = {f"tool_rules[{arguments.format_value(tool)}]": rule for tool, rule in self.tool_rules.items()}
+        rules = {f"tool_rules[{arguments.format_name(tool)}]": rule for tool, rule in self.tool_rules.items()}
         arguments.check(dict.fromkeys(rules, _RULE), rules)
 
     def _check_keep(self) -> None:
@@ -287,7 +287,7 @@ class ModelSettings:
     """The settings by patterns of model names; the first pattern that fits a model counts, and "*" is last.
 
     A pattern is written as for file names (`*`, `?`, `[...]`). Upper and lower case are alike, and a name fits with or without the
-    provider in front of it ("openai/gpt-5.2", "anthropic:claude-opus-4-5").
+    provider in front of it ("openai/gpt-5.2", "anthropic:claude-opus-5").
 
     Args:
         given: The settings of all models, or those of each pattern. Without a "*", other models have the default settings.
@@ -303,7 +303,7 @@ class ModelSettings:
 
         for pattern, settings in self._by_pattern.items():
             arguments.check({"settings": _PATTERN}, {"settings": pattern})
-            name = f"settings[{arguments.format_value(pattern)}]"
+            name = f"settings[{arguments.format_name(pattern)}]"
             arguments.check({name: _SETTINGS}, {name: settings})
 
         patterns = [*self._by_pattern]

@@ -20,7 +20,7 @@ from pathlib import Path
 from types import FunctionType
 from typing import Final, Protocol
 
-from compaction_hooks.arguments import format_value
+from compaction_hooks.arguments import format_name
 from compaction_hooks.errors import ConfigurationError, MissingExtraError
 from compaction_hooks.messages import Message
 from compaction_hooks.tokens.estimator import message_tokens, text_tokens
@@ -65,7 +65,7 @@ class TiktokenEstimator:
     def __post_init__(self) -> None:
         if _SAME_TEXT_AS.get(self.encoding, self.encoding) not in _ENCODINGS:
             known = ", ".join((*_ENCODINGS, *_SAME_TEXT_AS))
-            raise ConfigurationError(f"encoding={format_value(self.encoding)} is not one of {known}")
+            raise ConfigurationError(f"encoding={format_name(self.encoding)} is not one of {known}")
         if package_folder("tiktoken") is None:
             raise MissingExtraError("TiktokenEstimator", "tiktoken", "tiktoken")
 
@@ -86,7 +86,7 @@ class TiktokenEstimator:
             return cls(str(importlib.import_module("tiktoken").encoding_name_for_model(name)))
         except KeyError:
             raise ConfigurationError(
-                f"model={format_value(model)} is none that tiktoken knows: name an encoding, "
+                f"model={format_name(model)} is none that tiktoken knows: name an encoding, "
                 "TiktokenEstimator(encoding='o200k_base')"
             ) from None
 

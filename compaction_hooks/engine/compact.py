@@ -83,7 +83,7 @@ def _run_attempt(
     snapshot = take_snapshot(conversation, call).freeze(call.messages)
     budget = find_budget(call, snapshot)
 
-    running = conversation.running = RunningCompaction()
+    running = conversation.running = RunningCompaction(conversation.id)
     end: Outcome = "aborted"
     try:
         start: Instant = yield Now()

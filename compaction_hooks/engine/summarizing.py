@@ -70,7 +70,7 @@ def summarize(
             break
         start: Instant = yield Now()
         request = _build_request(snapshot, budget, call, plan, last.text, focus, done, start.monotonic + left, facts)
-        answer = yield from _ask(snapshot, request, left)
+        answer = yield from _ask(snapshot, request, left, session_id)
         if isinstance(answer, Aborted):
             return answer
         spend(answer.usage)
@@ -154,7 +154,9 @@ def _name_facts(snapshot: Snapshot[M], plan: SummaryPlan) -> str:
     return name_facts(plan.facts, tokens, plan.allowance, snapshot.estimator.estimate_tokens)
 
 
-def _ask(snapshot: Snapshot[M], asked: LazyRequest, seconds: float) -> Flow[Summarized | SummaryFailed | Aborted]:
+def _ask(
+    snapshot: Snapshot[M], asked: LazyRequest, seconds: float, session_id: str
+) -> Flow[Summarized | SummaryFailed | Aborted]:
     """Send one request, with `seconds` as time-out; halve the transcript while it overflows the summarizer's own window."""
     answer: Success | Failure | Aborted = yield AskSummarizer(asked, seconds)
     for _ in range(OVERFLOW_TRIES - 1):
@@ -167,7 +169,9 @@ def _ask(snapshot: Snapshot[M], asked: LazyRequest, seconds: float) -> Flow[Summ
         answer = yield AskSummarizer(asked, seconds)
 
     if isinstance(answer, Success):
-        judged: Summarized | SummaryFailed = yield Work(partial(_check_answer, answer.value, asked, snapshot))
+        judged: Summarized | SummaryFailed = yield Work(
+            partial(_check_answer, answer.value, asked, snapshot, session_id)
+        )
         return judged
     return answer if isinstance(answer, Aborted) else SummaryFailed(answer.error, None)
 
@@ -177,7 +181,9 @@ def _make_smaller(asked: LazyRequest, error: BaseException) -> LazyRequest | Non
     return asked.halve() if is_context_overflow(error) else None
 
 
-def _check_answer(value: object, request: LazyRequest, snapshot: Snapshot[M]) -> Summarized | SummaryFailed:
+def _check_answer(
+    value: object, request: LazyRequest, snapshot: Snapshot[M], session_id: str
+) -> Summarized | SummaryFailed:
     if inspect.iscoroutine(value):
         value.close()  # it is refused; without this Python warns that it was never awaited
 
@@ -187,7 +193,7 @@ def _check_answer(value: object, request: LazyRequest, snapshot: Snapshot[M]) ->
     why = refusal(value, request, snapshot.estimator.estimate_tokens)
     if why is None and not seen:
         why = "the summarizer's window has no room for a single message"
-    native = _read_native(summary, snapshot)
+    native = _read_native(summary, snapshot, session_id)
     if why is not None and native is None and not summary.fallback_reason:
         return SummaryFailed(SummaryRefusedError(why), usage)
 
@@ -208,7 +214,7 @@ def _check_answer(value: object, request: LazyRequest, snapshot: Snapshot[M]) ->
     )
 
 
-def _read_native(summary: Summary, snapshot: Snapshot[M]) -> NativeItems | None:
+def _read_native(summary: Summary, snapshot: Snapshot[M], session_id: str) -> NativeItems | None:
     """Return the native items of an answer as plain JSON, with their size; None without any, or if they are no JSON."""
     native = summary.native
     if not isinstance(native, NativeItems):
@@ -216,7 +222,7 @@ def _read_native(summary: Summary, snapshot: Snapshot[M]) -> NativeItems | None:
     try:
         items = tuple(json.loads(json.dumps(native.items)))
     except (TypeError, ValueError):
-        logger.warning("native items are left out: they are not plain JSON")
+        logger.warning("session %s: native items are left out: they are not plain JSON", session_id)
         return None
     tokens = snapshot.text_tokens(summary.text) if native.tokens is None else native.tokens
     return native._replace(items=items, tokens=tokens)

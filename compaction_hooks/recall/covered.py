@@ -14,7 +14,7 @@ from itertools import accumulate
 from math import fsum
 from typing import Generic, NamedTuple, overload
 
-from compaction_hooks.arguments import format_value
+from compaction_hooks.arguments import format_name
 from compaction_hooks.history import History, HistoryReader
 from compaction_hooks.history.history import OwnTexts
 from compaction_hooks.messages import M
@@ -390,7 +390,7 @@ class Covered(Sequence[CoveredPart]):
         """
         part = self.find(handle)
         if part is None:
-            raise LookupError(f"{format_value(handle)} is not covered: it is in view, or the list no longer has it")
+            raise LookupError(f"{format_name(handle)} is not covered: it is in view, or the list no longer has it")
 
         (first, last), listed = lines or (1, None), part.lines
         first = min(max(first, 1), len(listed))

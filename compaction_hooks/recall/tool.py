@@ -66,8 +66,9 @@ class RecallTool:
         "required": ["query"],
     }
 
-    def __init__(self, recallable: Callable[[], Recallable]) -> None:
+    def __init__(self, recallable: Callable[[], Recallable], session_id: str) -> None:
         self._recallable = recallable
+        self._session_id = session_id
 
     def __call__(self, /, query: str = "", lines: str = "", **others: object) -> str:
         """Return the answer to a call of the model: escaped, marked as old, and of limited length.
@@ -77,7 +78,7 @@ class RecallTool:
         try:
             return self._answer(str(query or "") or " ".join(map(str, filter(None, others.values()))), str(lines or ""))
         except Exception as error:  # noqa: BLE001 - `messages` is the host's function, and the model's run must go on
-            logger.warning("recall failed (%s)", describe_error(error))
+            logger.warning("session %s: recall failed (%s)", self._session_id, describe_error(error))
             return f"recall failed: {describe_error(error)}"
 
     def _answer(self, query: str, lines: str) -> str:

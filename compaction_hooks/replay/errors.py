@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from compaction_hooks.arguments import format_path
 from compaction_hooks.errors import CompactionError
 
 
@@ -16,7 +17,8 @@ class ReplayError(CompactionError):
     """
 
     def __init__(self, path: Path, problem: str, fix: str, *, line: int | None = None) -> None:
-        where = f"{path}, line {line}" if line is not None else str(path)
+        shown = format_path(path)
+        where = f"{shown}, line {line}" if line is not None else shown
         super().__init__(f"{where}: {problem}; {fix}")
         self.path = path
         self.line = line

@@ -222,7 +222,9 @@ class Driver:
         if is_aborted:
             return "aborted"
         # The loop that runs it was stopped: it never ends, so no call waits for it again.
-        logger.warning("a compaction by another caller does not end: going on without it")
+        logger.warning(
+            "session %s: a compaction by another caller does not end: going on without it", running.session_id
+        )
         running.pid = None
         return "failed"
 

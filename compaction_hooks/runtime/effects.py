@@ -51,10 +51,12 @@ class RunningCompaction:
     """A running compaction, for which other callers of the same conversation wait.
 
     Attributes:
+        session_id: The conversation, for the log.
         pid: The process in which it runs: not the child of a later fork. None after a wait for it timed out.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, session_id: str) -> None:
+        self.session_id = session_id
         self.done: Future[Outcome] = Future()
         self.done.set_running_or_notify_cancel()  # no waiter can cancel it for the others
         self.pid: int | None = os.getpid()

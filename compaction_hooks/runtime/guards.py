@@ -121,19 +121,20 @@ def system_clock() -> Instant:
     return Instant(datetime.now(UTC), time.monotonic())
 
 
-def guard_reader(read: Callable[[R], object]) -> Callable[[R], Message | None]:
+def guard_reader(read: Callable[[R], object], session_id: str) -> Callable[[R], Message | None]:
     """Return a guard of a reader of responses: None if it fails or reads no message; no usage if its counts are impossible."""
 
     def read_answer(response: R) -> Message | None:
         try:
             answer = read(response)
         except Exception as error:  # noqa: BLE001 - a host's function may raise anything
-            logger.warning("an answer could not be read (%s)", type(error).__name__)
+            logger.warning("session %s: an answer could not be read (%s)", session_id, type(error).__name__)
             return None
 
         if not isinstance(answer, Message):
             if answer is not None:
-                logger.warning("an answer was read, but not into a Message (%s)", type(answer).__name__)
+                told = session_id, type(answer).__name__
+                logger.warning("session %s: an answer was read, but not into a Message (%s)", *told)
             return None
 
         model: object = answer.model

@@ -131,7 +131,8 @@ def build_send(
     arguments.check(arguments.KINDS, {"send": send, "answer": answer}, ["answer"])
     call = check_call(engine, messages, options, engine.begin_call())
     # `answer` reads the responses of `send`.
-    return engine.send(call, guard_reader(cast("Callable[[object], object]", answer or read_answer)))
+    reader = cast("Callable[[object], object]", answer or read_answer)
+    return engine.send(call, guard_reader(reader, engine.conversation.id))
 
 
 def build_order(

@@ -48,7 +48,7 @@ class RecallMethods(Generic[M]):
         arguments.check({"messages": _LISTING}, {"messages": messages})
         with self.engine.conversation.lock:
             self.engine.conversation.has_recall = True
-        return RecallTool(lambda: self._find_recallable(messages()))
+        return RecallTool(lambda: self._find_recallable(messages()), self.engine.conversation.id)
 
     def _find_recallable(self, messages: Sequence[T]) -> Recallable:
         engine = self.engine

@@ -127,7 +127,9 @@ class SQLiteStore(AbstractContextManager["SQLiteStore"]):
                 remedy = next(
                     (advice for sign, advice in _REMEDIES.items() if sign in str(exc)), "see the cause of this error"
                 )
-                raise RecordError(f"the record store {self._path} failed ({exc}): {remedy}") from exc
+                raise RecordError(
+                    f"the record store {arguments.format_path(self._path)} failed ({exc}): {remedy}"
+                ) from exc
 
     def _connect(self) -> sqlite3.Connection:
         """Return this process's connection to the file at the path; open one if there is none."""

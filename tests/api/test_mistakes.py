@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
-from compaction_hooks import CompactionController, ConfigurationError
+from compaction_hooks import CompactionController, CompactionError, ConfigurationError
 
 CORE = {
     # the options of a call
     "hooks.transform_context_sync(messages, windoww=3)": "windoww=3: did you mean context_window?",
     "asyncio.run(hooks.transform_context(messages, max_output_token=9))": "did you mean max_output_tokens?",
-    "hooks.compact_sync(messages, focuss='x')": "focuss='x': did you mean focus of compact()?",
-    "hooks.transform_context_sync(messages, focus='x')": "focus='x': did you mean focus of compact()?",
+    "hooks.compact_sync(messages, focuss='x')": "focuss=<str>: did you mean focus of compact()?",
+    "hooks.transform_context_sync(messages, focus='x')": "focus=<str>: did you mean focus of compact()?",
     "hooks.compact_sync(messages, answer=print)": "did you mean answer of call()?",
-    "hooks.transform_context_sync(messages, colour='red')": "colour='red': it takes context_window, max_output_tokens",
-    "hooks.transform_context_sync(messages, context_window='8k')": "context_window='8k' must be a whole number of tokens",
+    "hooks.transform_context_sync(messages, colour='red')": "colour=<str>: it takes context_window, max_output_tokens",
+    "hooks.transform_context_sync(messages, context_window='8k')": "context_window=<str> must be a whole number of tokens",
     "hooks.transform_context_sync(messages, tools=[{('a',): 1}])": "`tools` must be text or JSON",
     "hooks.transform_context_sync(messages, tools=[{'n': 10**5_000}])": "`tools` must be text or JSON",
     "hooks.transform_context_sync(messages, tools=[functools.reduce(lambda deep, _: {'a': deep}, range(100_000), {})])": (
@@ -28,8 +28,8 @@ CORE = {
     ),
     "hooks.transform_context_sync(messages, system={('a',): 1})": "`system` and `tools` must be",
     "hooks.transform_context_sync(messages, model=5)": 'model=5 must be the name of a model, such as "gpt-5.2"',
-    "hooks.transform_context_sync(messages, repair='yes')": "repair='yes' must be True or False",
-    "hooks.transform_context_sync(messages, 'stop')": "signal='stop' must be an event with is_set()",
+    "hooks.transform_context_sync(messages, repair='yes')": "repair=<str> must be True or False",
+    "hooks.transform_context_sync(messages, 'stop')": "signal=<str> must be an event with is_set()",
     "hooks.compact_sync(messages, -1)": "keep_recent_tokens=-1 must be a whole number of tokens",
     "hooks.recover_sync('prompt is too long', messages)": "must be the exception that the model call raised",
     # the messages
@@ -46,7 +46,7 @@ CORE = {
     # the model call
     "hooks.call_sync(messages, send_async)": "is async: write `await call(messages, send)`",
     "hooks.call_sync(messages, lambda view: send_async(view))": "gave a coroutine to call_sync: write `await call(",
-    "hooks.call_sync(messages, 'gpt-5')": "send='gpt-5' must be a function",
+    "hooks.call_sync(messages, 'gpt-5')": "send=<str> must be a function",
     "asyncio.run(hooks.call(messages, None))": "send=None must be a function",
     "hooks.call_sync(messages, print, answer=5)": "answer=5 must be a function",
     # the conversation
@@ -57,7 +57,7 @@ CORE = {
     # the controller
     "CompactionController(model=5)": 'model=5 must be the name of a model, such as "gpt-5.2"',
     "CompactionController(window=8_000)": "CompactionController got an unexpected argument window=8000: did you mean context_",
-    "CompactionController(context_window='8k')": "context_window='8k' must be a whole number of tokens",
+    "CompactionController(context_window='8k')": "context_window=<str> must be a whole number of tokens",
     "CompactionController(context_window=math.inf)": "context_window=inf must be a whole number of tokens",
     "CompactionController(context_window=True)": "context_window=True must be a whole number of tokens",
     "CompactionController(context_window=1.5)": "context_window=1.5 must be a whole number of tokens",
@@ -66,19 +66,19 @@ CORE = {
     "CompactionSettings(default_context_window=200)": "default_context_window=200 must be a whole number of tokens from 1,024 on",
     "hooks.transform_context_sync([], context_window=128)": "context_window=128 must be a whole number of tokens from 1,024 on",
     "CompactionController(context_window=8_000, settings=CompactionSettings(trigger_tokens=20_000))": "above context_window=8000",
-    "CompactionController(summarizer='typo')": "summarizer='typo' must be a callable that answers a SummaryRequest",
+    "CompactionController(summarizer='typo')": "summarizer=<str> must be a callable that answers a SummaryRequest",
     "CompactionController(summarizer=ExtractiveSummarizer)": "write summarizer=ExtractiveSummarizer(...)",
     "CompactionController(settings={'trigger_ratio': 0.8})": "settings['trigger_ratio']=0.8 must be CompactionSettings(...)",
     "CompactionController(settings=CompactionSettings)": "write settings=CompactionSettings(...)",
-    "CompactionController(format='anthropic')": "format='anthropic' must be a MessageFormat",
+    "CompactionController(format='anthropic')": "format=<str> must be a MessageFormat",
     "CompactionController(format=AnthropicFormat)": "write format=AnthropicFormat(...)",
     "hooks.session('a', format=AnthropicFormat)": "write format=AnthropicFormat(...)",
     "CompactionController(store='records.db')": "SQLiteStore(path) of compaction_hooks.stores",
     "CompactionController(store=SQLiteStore)": "write store=SQLiteStore(...)",
-    "CompactionController(on_event='log')": "on_event='log' must be a callable that takes an event",
+    "CompactionController(on_event='log')": "on_event=<str> must be a callable that takes an event",
     "CompactionController(on_event=5)": "on_event=5 must be a callable",
     "CompactionController(on_event=[print, None])": "on_event=None must be a callable",
-    "CompactionController(estimator='tiktoken')": "estimator='tiktoken' must have estimate_tokens",
+    "CompactionController(estimator='tiktoken')": "estimator=<str> must have estimate_tokens",
     "CompactionController(clock=5)": "clock=5 must be a function",
     # a setting, the name that another library has for it, or no name at all
     "CompactionController(trigger_ratio=0.8)": "did you mean settings=CompactionSettings(trigger_ratio=0.8)?",
@@ -104,8 +104,11 @@ CORE = {
     "importlib.import_module('compaction_hooks').SQLiteStore": "from compaction_hooks.stores import SQLiteStore",
     # stores and formats
     "SQLiteStore(None)": "path=None must be the path of a file",
-    "SQLiteStore(file='records.db')": "SQLiteStore got an unexpected argument file='records.db': it takes path",
+    "SQLiteStore('/a prompt' * 50)": "the record store <path of 450 characters> failed (unable to open database file): create",
+    "SQLiteStore(file='records.db')": "SQLiteStore got an unexpected argument file=<str>: it takes path",
     "OpenAIChatFormat(summary_field={})": "did you mean summary_fields?",
+    "can(OpenAIChatFormat(), 'a prompt')": 'methods=<str> must be names of methods of Format, such as "merge"',
+    "next(read_sessions('a prompt ' * 50))": "<path of 450 characters>: cannot be read (File name too long)",
     # the settings
     "CompactionSettings(keep_turn=3)": "CompactionSettings got an unexpected argument keep_turn=3: did you mean keep_turns?",
     "CompactionSettings(reserve_tokens=None)": "reserve_tokens=None must be a whole number of tokens above zero",
@@ -117,16 +120,16 @@ CORE = {
     "CompactionSettings(summary_timeout_seconds=None)": "summary_timeout_seconds=None must be a number of seconds",
     "CompactionSettings(summary_timeout_seconds=0.0)": "summary_timeout_seconds=0.0 must be a number of seconds",
     "CompactionSettings(summary_timeout_seconds=math.nan)": "summary_timeout_seconds=nan must be a number of seconds",
-    "CompactionSettings(trigger_ratio='a')": "trigger_ratio='a' must be a number between 0.1 and 1.0",
+    "CompactionSettings(trigger_ratio='a')": "trigger_ratio=<str> must be a number between 0.1 and 1.0",
     "CompactionSettings(trigger_ratio=80)": "trigger_ratio=80 must be a number between 0.1 and 1.0",
-    "CompactionSettings(auto_compact='no')": "auto_compact='no' must be True or False",
+    "CompactionSettings(auto_compact='no')": "auto_compact=<str> must be True or False",
     "CompactionSettings(max_result_tokens=0)": "max_result_tokens=0 must be a whole number of tokens",
-    "CompactionSettings(sealed_reasoning='never')": 'sealed_reasoning=\'never\' must be "auto", "drop" or "keep"',
+    "CompactionSettings(sealed_reasoning='never')": 'sealed_reasoning=<str> must be "auto", "drop" or "keep"',
     "CompactionSettings(overflow_patterns='too big')": "overflow_patterns=<str> must be several texts",
-    "CompactionSettings(tool_rules=['grep'])": "tool_rules=['grep'] must be a dict of rules by tool name",
+    "CompactionSettings(tool_rules=['grep'])": "tool_rules=<list> must be a dict of rules by tool name",
     "CompactionSettings(tool_rules={'grep': None})": "tool_rules['grep']=None must be",
     "CompactionSettings(tool_rules={'grep': True})": "tool_rules['grep']=True must be",
-    "CompactionSettings(tool_rules={'grep': 'often'})": "tool_rules['grep']='often' must be \"never\", \"first\"",
+    "CompactionSettings(tool_rules={'grep': 'often'})": 'tool_rules[\'grep\']=<str> must be "never", "first"',
     # one setting and another
     "CompactionSettings(keep_turns=0)": "keep_turns=0 must be a whole number of turns",
     "CompactionSettings(keep_recent_ratio=1.5)": "keep_recent_ratio=1.5 must be a part of the window",
@@ -146,7 +149,7 @@ CORE = {
     "CompactionSettings(trigger=RatioTrigger(0.8), trigger_ratio=0.5)": "trigger_ratio=0.5 and trigger= exclude one another:",
     "CompactionSettings(trigger=RatioTrigger(0.8), trigger_tokens=9_000)": "trigger_tokens=9000 and trigger= exclude one another:",
     "CompactionSettings(trigger=ReserveTrigger)": "trigger=",
-    "CompactionSettings(trigger='reserve')": "trigger='reserve'",
+    "CompactionSettings(trigger='reserve')": "trigger=<str>",
     "CompactionController(context_window=100_000, settings=CompactionSettings(trigger=TokensTrigger(200_000)))": (
         "TokensTrigger(tokens=200000) is above context_window=100000"
     ),
@@ -159,7 +162,7 @@ CORE = {
     "TokensTrigger(0.5)": "tokens=0.5 must be a whole number of tokens",
     "CompactionSettings(strategies=[])": "strategies=[] must be a list of strategies",
     "CompactionSettings(strategies=ClearToolResults())": " must be a list of strategies",
-    "CompactionSettings(strategies='clear')": "strategies='clear' must be a list of strategies",
+    "CompactionSettings(strategies='clear')": "strategies=<str> must be a list of strategies",
     "CompactionSettings(strategies=[Summarize(), ClearToolResults])": "strategies[1]=ClearToolResults is a class: write ",
     "CompactionSettings(strategies=[print])": " must be a strategy with propose(snapshot, goal)",
     "CompactionSettings(strategies=[DropOldest()], clear_tool_results=False)": "exclude one another: leave ClearToolResults",
@@ -198,25 +201,43 @@ LANGGRAPH = {
     "CompactionNode(message_key='chat')": "did you mean messages_key?",
     "CompactionNode(store=InMemoryStore())": "wrap it in BaseStoreRecordStore(...) of compaction_adapters.langgraph",
     "CompactionNode().wrap('gpt-5')": "wrap('gpt-5') must be the chat model itself: init_chat_model('gpt-5')",
-    "CompactionNode(summarizer='typo')": "summarizer='typo' must be a callable",
+    "CompactionNode(summarizer='typo')": "summarizer=<str> must be a callable",
+    "CompactionNode(tools=('grep',))": "tools must be those of the model, not <str>",
+    "CompactionNode().load_sync('thread-1', messages)": "config must be the dict that names the thread, not list: write load",
+    "CompactionNode().compact_sync(messages, 'thread-1')": "not str: write load(graph, config), with",
+    "CompactionNode().undo_sync(messages, 'thread-1')": "not str: write load(graph, config)",
+    "CompactionNode().forget_sync('thread-1', messages)": "not list: write load(graph, config)",
 }
 LANGCHAIN = {
     "hooks.transform_context_sync([HumanMessage('hi')])": "a HumanMessage is read by compaction_adapters.langchain",
     "CompactionMiddleware(window=8_000)": "did you mean context_window?",
     "CompactionMiddleware(trigger=0.8)": "trigger=0.8",
-    "CompactionMiddleware('openai:gpt-5')": "be a CompactionController, not str; a model's name goes into model='openai:gpt-5'",
+    "CompactionMiddleware('openai:gpt-5')": "be a CompactionController, not str; a model's name goes into model=...",
     "CompactionMiddleware(model=print)": "model= must be a chat model that writes the summaries, or the name of one (a summarizer",
     "CompactionMiddleware(model='unheard-of')": "The window needs no name: it is that of the model that the agent",
+    "CompactionMiddleware(model='a prompt ' * 50)": "(a summarizer needs a chat model or its name, not <str>)",
+    "summarizer('a prompt ' * 50)": "a summarizer needs a chat model or its name, not <str>",
+    "CompactionMiddleware().load_sync('thread-1', messages)": "config must be the dict that names the thread, not list: write load",
+    "CompactionMiddleware().compact_sync(messages, 'thread-1')": "not str: write load(graph, config), with",
+    "CompactionMiddleware().undo_sync(messages, 'thread-1')": "not str: write load(graph, config)",
+    "CompactionMiddleware().forget_sync('thread-1', messages)": "not list: write load(graph, config)",
 }
 PYDANTIC_AI = {
     "hooks.transform_context_sync([ModelRequest.user_text_prompt('hi')])": "is read by compaction_adapters.pydantic_ai",
     "Compaction(window=8_000)": "Compaction got an unexpected argument window=8000: did you mean context_window?",
-    "Compaction(on_event='log')": "on_event='log' must be a callable that takes an event",
+    "Compaction(on_event='log')": "on_event=<str> must be a callable that takes an event",
     "Compaction(summarizer='nope:gpt')": "'nope:gpt' names no provider that pydantic-ai knows: write it as \"openai:gpt-5.4-mini\"",
     "Compaction(8_000)": "the first argument must be a CompactionController, not int",
     "Compaction(model=print)": "model= must be the name of the model whose context window applies, not builtin_function",
     "Compaction().compact_sync([], focus='x')": 'name the conversation, compact(messages, "thread-1")',
-    "Compaction(context_window='8k')": "context_window='8k' must be a whole number of tokens",
+    "Compaction().compact_sync('thread-1', messages)": "list is neither an id nor the context of a run: write compact(messages, ",
+    "Compaction().compact_sync([], 7)": "int is neither an id nor the context of a run: write compact(messages, ",
+    "Compaction().compact_sync(messages)": "messages must be ModelRequest or ModelResponse, not dict",
+    "Compaction().compact_sync(messages, 'thread-1')": "messages must be ModelRequest or ModelResponse, not dict",
+    "Compaction().compact_sync('hi', 'thread-1')": "messages must be the list of the conversation's messages, not str",
+    "Compaction().load_sync('thread-1', messages)": "messages must be ModelRequest or ModelResponse, not dict",
+    "Compaction().load_sync('thread-1', 'hi')": "messages must be the list of the conversation's messages, not str",
+    "Compaction(context_window='8k')": "context_window=<str> must be a whole number of tokens",
     "history_processor(window=8_000)": "history_processor got an unexpected argument window=8000: did you mean context_window?",
 }
 LITELLM = {
@@ -242,6 +263,8 @@ GOOGLE_ADK = {
     "CompactionPlugin(max_tokens=8_000)": "did you mean context_window or settings=CompactionSettings(trigger_tokens=...) or",
     "CompactionPlugin('compaction')": "the first argument must be a CompactionController, not str",
     "CompactionPlugin(model=print)": "a model that writes the summaries goes into summarizer=",
+    "summarizer([])": "summarizer([]): give one of ADK's models, or a name that it knows",
+    "summarizer('a prompt ' * 50)": "summarizer(<str>): give one of ADK's models",
     "summarizer('no-such-model')": "give one of ADK's models, or a name that it knows",
 }
 STRANDS = {
@@ -285,7 +308,7 @@ async def send_async(view: list[object]) -> str:
 
 def names(package: str) -> dict[str, Any]:
     """Return the names used in these mistakes; raise ImportError if the package is not installed."""
-    rooms = ("formats", "stores", "strategies", "triggers", "validity")
+    rooms = ("formats", "messages", "replay", "stores", "strategies", "triggers", "validity")
     modules = ["compaction_hooks", *(f"compaction_hooks.{room}" for room in rooms)]
     found: dict[str, Any] = {"send_async": send_async}
     found |= {module.__name__: module for module in (asyncio, functools, importlib, math)}
@@ -314,7 +337,7 @@ def answer_to(code: str, package: str) -> Exception | None:
 @pytest.mark.parametrize("code", CORE)
 def test_a_mistake_is_answered_with_the_field_the_value_and_the_fix(code: str) -> None:
     error = answer_to(code, "compaction_hooks")
-    assert isinstance(error, ValueError | TypeError | ImportError)
+    assert isinstance(error, CompactionError | ValueError | TypeError | ImportError)
     assert CORE[code] in str(error)
     assert len(str(error)) < 400
 

@@ -7,6 +7,8 @@ import ast
 import importlib
 import inspect
 import re
+import subprocess
+import sys
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
@@ -44,6 +46,19 @@ def test_the_package_says_where_a_name_of_another_module_is() -> None:
         lost += [] if str(refused.value) in told else [str(refused.value)]
     assert lost == []
     assert not hasattr(compaction_hooks, "NoSuchName")
+
+
+def test_the_package_gives_its_modules_by_name_in_a_new_process() -> None:
+    """Also one that has the name of a function: `replay`."""
+    modules = [module.removeprefix("compaction_hooks.") for module in NAMES if module.count(".") == 1]
+    lines = [
+        "import sys",
+        f"for name in {modules}:",
+        "    exec(f'from compaction_hooks import {name} as found')",
+        "    assert found is sys.modules[f'compaction_hooks.{name}']",
+        "    for each in [each for each in sys.modules if each.startswith('compaction_hooks')]: del sys.modules[each]",
+    ]
+    subprocess.run([sys.executable, "-c", "\n".join(lines)], check=True, timeout=60)
 
 
 @folded("module", [*NAMES])

@@ -299,11 +299,12 @@ def test_two_conversations_never_answer_one_another() -> None:
     assert "beta" not in tools[0]("TX alpha beta")
 
 
-def test_its_schema_is_json_and_its_faults_are_answers() -> None:
+def test_its_schema_is_json_and_its_faults_are_answers(caplog: pytest.LogCaptureFixture) -> None:
     recall = controller().session("thread").recall_tool(lambda: 1 / 0)  # type: ignore[arg-type, return-value]
     assert (recall.name, recall.parameters["required"]) == ("recall", ["query"])
     assert set(recall.parameters["properties"]) == {"query", "lines"}
     assert recall("x") == "recall failed: ZeroDivisionError: division by zero"
+    assert caplog.messages == ["session thread: recall failed (ZeroDivisionError: division by zero)"]
     assert controller().recall_tool(list)() == "Nothing is left out of this conversation: all of it is in view."
     with pytest.raises(ConfigurationError, match="messages"):
         controller().recall_tool([])  # type: ignore[arg-type]

@@ -5,6 +5,7 @@ import enum
 import functools
 import importlib
 import inspect
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,8 @@ from compaction_hooks.errors import CompactionError
 from tests.test_architecture import PUBLIC_MODULES
 
 SECRET = "the passphrase is marmalade"
+KEY = "hunter2-SECRET"
+"""A text without spaces, such as a key: where an argument takes a name, it may be one."""
 
 
 class Confidential:
@@ -25,6 +28,9 @@ class Confidential:
 
 SAID = [{"role": "user", "content": SECRET}]
 WRONG: list[Any] = [SAID, SAID[0], SECRET, ([SECRET],), {SECRET: None}, Confidential(), len(SECRET) * [SECRET]]
+KEYS: list[Any] = [KEY, [KEY], (KEY, 1)]
+TAKES_A_NAME = re.compile(r"model:|\bstr\b|\bPath\b|\bAny\b")
+"""The arguments that take a name, or whatever a framework takes: a model, and those of such types."""
 PYTHONS_OWN = (BaseException, dict, enum.Enum)
 """The bases of classes whose constructor is Python's own."""
 VALID: dict[str, Any] = {
@@ -66,6 +72,12 @@ def calls_with(function: Callable[..., Any], wrong: object) -> Iterator[Callable
     """Yield calls of a function in which one argument is wrong, each in turn."""
     parameters = inspect.signature(function).parameters.values()
     for tried in parameters:
+        if (
+            tried.kind is not tried.VAR_KEYWORD
+            and wrong in KEYS
+            and TAKES_A_NAME.search(f"{tried.name}: {tried.annotation}")
+        ):
+            continue
         positional, keywords = list[Any](), dict[str, Any]()
         for each in parameters:
             value = wrong if each is tried else VALID.get(each.name)
@@ -74,7 +86,10 @@ def calls_with(function: Callable[..., Any], wrong: object) -> Iterator[Callable
             ):
                 continue
             if each.kind is each.VAR_KEYWORD:
-                keywords |= dict.fromkeys((*CallOptions.__optional_keys__, "settings"), wrong)
+                options = {**CallOptions.__annotations__, "settings": None}
+                names = [name for name, hint in options.items() if wrong in KEYS and TAKES_A_NAME.search(str(hint))]
+                own = [other.name for other in parameters]  # tried by themselves
+                keywords |= dict.fromkeys(options.keys() - {*names, *own}, wrong)
             elif each.kind in (each.POSITIONAL_ONLY, each.VAR_POSITIONAL):
                 positional.append(value)
             else:
@@ -95,14 +110,15 @@ def test_no_error_quotes_an_argument(module: str, tmp_path: Path, monkeypatch: p
 
     told: set[str] = set()
     for name, function in functions.items():
-        for wrong in WRONG:
+        for wrong in [*WRONG, *KEYS]:
             for call in calls_with(function, wrong):
                 try:
                     made = call()
                     if inspect.iscoroutine(made):
                         asyncio.run(made)
                 except (CompactionError, LookupError, TypeError) as error:
-                    told |= {f"{name}: {type(error).__name__}: {error}"} if SECRET in f"{error}{error!r}" else set()
+                    text = f"{error}{error!r}"
+                    told |= {f"{name}: {type(error).__name__}: {error}"} if SECRET in text or KEY in text else set()
                 except Exception:  # noqa: BLE001 - of a framework, or of the host's own argument
                     continue
     assert sorted(told) == []

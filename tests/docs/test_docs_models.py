@@ -1,5 +1,6 @@
-"""The pages and examples name no model that is about to be retired, by the lists of the clients that are installed."""
+"""The pages, examples, forms and docstrings name no model that is about to be retired, by the lists of the installed clients."""
 
+import ast
 import importlib
 import importlib.util
 import json
@@ -11,9 +12,9 @@ import pytest
 
 from tests.docs.test_docs import PAGES, ROOT
 
-SHOWN = [page for page in PAGES if page != "CHANGELOG.md"] + [
-    path.relative_to(ROOT).as_posix() for path in sorted((ROOT / "examples").rglob("*.py"))
-]
+SHOWN = [ROOT / page for page in PAGES if page != "CHANGELOG.md"]
+SHOWN += [path for folder in ("examples", ".github") for path in sorted((ROOT / folder).rglob("*.*")) if path.is_file()]
+SOURCES = [path for folder in ("compaction_hooks", "adapters") for path in sorted((ROOT / folder).rglob("*.py"))]
 NAME = re.compile(r"[a-z][\w.-]*\d(?:[\w.-]*\w)?(?![\w*-]|\.\d)")
 """A name with a number. With a star behind it, it is a pattern, and fits the models that follow too."""
 PROVIDERS = ("anthropic", "gemini", "openai")
@@ -38,6 +39,14 @@ def find_litellm() -> set[str]:
     }
 
 
+def read_docstrings(path: Path) -> str:
+    """Return the docstrings of a module without the lines of doctests, which also try older models."""
+    nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+    values = [node.value.value for node in nodes if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)]
+    lines = [line for value in values if isinstance(value, str) for line in value.splitlines()]
+    return "\n".join(line for line in lines if not line.lstrip().startswith(">>>"))
+
+
 @pytest.mark.parametrize("find", [find_anthropic, find_litellm])
 def test_no_page_names_a_model_that_is_about_to_be_retired(find: Callable[[], set[str]]) -> None:
     try:
@@ -45,5 +54,7 @@ def test_no_page_names_a_model_that_is_about_to_be_retired(find: Callable[[], se
     except ImportError as missing:
         pytest.skip(str(missing))
     assert len(ending) > 3
-    named = {page: {*NAME.findall((ROOT / page).read_text(encoding="utf-8"))} & ending for page in SHOWN}
-    assert {page: sorted(names) for page, names in named.items() if names} == {}
+    texts = {path: path.read_text(encoding="utf-8") for path in SHOWN if path.suffix != ".jsonl"}
+    texts |= {path: read_docstrings(path) for path in SOURCES}
+    named = {path: {*NAME.findall(text)} & ending for path, text in texts.items()}
+    assert {path.relative_to(ROOT).as_posix(): sorted(names) for path, names in named.items() if names} == {}

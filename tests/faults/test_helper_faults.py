@@ -59,12 +59,12 @@ FAULTS: dict[str, tuple[Use, Use, str]] = {
     "reader of answers": (
         lambda side: call(driver(side), gone),
         lambda side: call(driver(side), lambda _: None),
-        "an answer could not be read (OSError)",
+        "session default: an answer could not be read (OSError)",
     ),
     "reader gives no message": (
         lambda side: call(driver(side), lambda _: "read"),
         lambda side: call(driver(side), lambda _: None),
-        "an answer was read, but not into a Message (str)",
+        "session default: an answer was read, but not into a Message (str)",
     ),
 }
 

@@ -176,7 +176,7 @@ def test_only_limits_that_are_given_are_judged_and_one_is_needed() -> None:
         "a share below zero": ({"min_kept": -1}, "min_kept=-1 must be a share between 0 and 1"),
         "percent": ({"min_kept": 60}, "min_kept=60 must be a share between 0 and 1"),
         "no number": ({"min_kept": float("nan")}, "min_kept=nan must be a share between 0 and 1"),
-        "a text": ({"min_kept": "0.6"}, "min_kept='0.6' must be a share between 0 and 1"),
+        "a text": ({"min_kept": "0.6"}, "min_kept=<str> must be a share between 0 and 1"),
         "money below zero": ({"max_cents": -0.1}, "max_cents=-0.1 must be a number of US cents from zero on"),
         "money without end": ({"max_cents": float("inf")}, "max_cents=inf must be a number of US cents from zero on"),
         "a count below zero": ({"max_lost_constraints": -1}, "max_lost_constraints=-1 must be a whole number"),

@@ -14,7 +14,7 @@ from compaction_adapters.google_adk.contents import FORMAT, read_response
 from compaction_adapters.google_adk.planned import Send
 from compaction_adapters.kit import summary_of
 from compaction_hooks import Summarizer, Summary, SummaryRequest
-from compaction_hooks.arguments import format_value
+from compaction_hooks.arguments import format_name, is_model_name
 from compaction_hooks.errors import ConfigurationError
 
 
@@ -22,14 +22,16 @@ def summarizer(model: BaseLlm | str) -> Summarizer:
     """Return a summarizer that asks a model: one of ADK's models, or the name of one.
 
     Raises:
-        ConfigurationError: ADK knows no model of this name.
+        ConfigurationError: `model` is none of these, or ADK knows no model of this name.
     """
+    refused = ConfigurationError(f"summarizer({format_name(model)}): give one of ADK's models, or a name that it knows")
+    if not (is_model_name(model) if isinstance(model, str) else isinstance(model, BaseLlm)):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise refused
+
     try:
         llm = LLMRegistry.new_llm(model) if isinstance(model, str) else model
     except ValueError as error:
-        raise ConfigurationError(
-            f"summarizer({format_value(model)}): give one of ADK's models, or a name that it knows"
-        ) from error
+        raise refused from error
     return ask_by(llm.generate_content_async, llm.model, types.GenerateContentConfig())
 
 

@@ -8,7 +8,7 @@ from dataclasses import fields, replace
 from typing import Any, TypeAlias, TypedDict
 
 from compaction_hooks import CompactionController, CompactionSettings, MessageFormat, Summarizer, TokenEstimator
-from compaction_hooks.arguments import check_names, format_value
+from compaction_hooks.arguments import check_names
 from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.events import EventHandler
 from compaction_hooks.stores import RecordStore
@@ -81,7 +81,7 @@ def controller_from(
     if controller is not None and not isinstance(controller, CompactionController):  # pyright: ignore[reportUnnecessaryIsInstance]
         fix = "its settings go into keywords such as context_window=..."
         if isinstance(controller, str):
-            fix = f"a model's name goes into model={format_value(controller)}"
+            fix = "a model's name goes into model=..."
         raise ConfigurationError(
             f"the first argument must be a CompactionController, not {type(controller).__name__}; {fix}"
         )

@@ -19,7 +19,7 @@ SYNC_HELPER = "compaction-sync-helper"
 REASONING_TOKENS: Final = 8_192
 """The room for reasoning in the limit of a summary's answer: providers count reasoning as a part of the answer. The newest models
 of OpenAI and Anthropic reason unless told not to, and a limit of the summary alone would cut it off. With 4,096 tokens for the
-summary it stays below the least that a current model may write (16,384: gpt-4o)."""
+summary it stays below the least that a current model may write (16,384, the family of GPT-4o)."""
 
 
 def asker(

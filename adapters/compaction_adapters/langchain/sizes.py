@@ -26,6 +26,8 @@ _SETTINGS: Final[Mapping[str, Mapping[object, str]]] = {
     "keep": {"tokens": "keep_recent_tokens"},
 }
 """By argument: the kinds of sizes, and the setting for each."""
+_KINDS: Final = ("fraction", "tokens", "messages")
+"""The kinds of sizes that LangChain has."""
 _FORMS: Final = {
     "trigger": '("fraction", part of the window) or ("tokens", n), or a list for any of them: a number of messages says nothing '
     "about a context window (call session.compact() where the number matters), and to wait for all of several is not supported",
@@ -88,10 +90,12 @@ def _read_sizes(argument: str, given: object) -> dict[str, float]:
                 name = _SETTINGS[argument][kind]
                 found[name] = min(value, found.get(name, value))
             case _:
-                raise ConfigurationError(f"{argument}={format_value(size)} must be {_FORMS[argument]}")
+                raise ConfigurationError(f"{argument}={format_value(size, _KINDS)} must be {_FORMS[argument]}")
 
     if not found:
-        raise ConfigurationError(f"{argument}={format_value(given)} holds no size: it must be {_FORMS[argument]}")
+        raise ConfigurationError(
+            f"{argument}={format_value(given, _KINDS)} holds no size: it must be {_FORMS[argument]}"
+        )
     return found
 
 

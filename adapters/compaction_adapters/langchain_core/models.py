@@ -15,6 +15,7 @@ from compaction_adapters.kit import asker, positive, require, summary_of
 from compaction_adapters.langchain_core.assistants import finish_reason
 from compaction_adapters.langchain_core.messages import FORMAT, SUMMARY_SOURCE
 from compaction_hooks import CallOptions, Summarizer, Summary, SummaryRequest
+from compaction_hooks.arguments import format_name, is_model_name
 from compaction_hooks.errors import ConfigurationError
 
 ModelLike: TypeAlias = BaseChatModel | Runnable[LanguageModelInput, AIMessage]
@@ -78,6 +79,8 @@ def summary_config(config: RunnableConfig | None = None) -> RunnableConfig:
 
 def _runnable(model: ModelLike | str) -> ModelLike:
     if isinstance(model, str):
+        if not is_model_name(model):
+            raise ConfigurationError(f"a summarizer needs a chat model or its name, not {format_name(model)}")
         require(f"the model name {model!r}", "langchain.chat_models", "langchain", "langchain")
         return cast(BaseChatModel, import_module("langchain.chat_models").init_chat_model(model))
     if not isinstance(model, Runnable):  # pyright: ignore[reportUnnecessaryIsInstance] - a user may pass any object

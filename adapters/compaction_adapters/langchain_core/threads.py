@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar, Unpack, cast
 
 from langchain_core.messages import BaseMessage
@@ -104,7 +104,7 @@ class ThreadMethods(ControllerMethods[S]):
         Raises:
             RecordError: the store failed; call it again.
         """
-        saver, thread = _saver(graph), _thread_id(config)
+        thread, saver = _thread_id(config), _saver(graph)
         whole: RunnableConfig = {"configurable": {"thread_id": thread}}
 
         async def list_async() -> list[Any]:
@@ -165,6 +165,11 @@ class ThreadMethods(ControllerMethods[S]):
 
 
 def _thread_id(config: RunnableConfig) -> str:
+    if not isinstance(config, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ConfigurationError(
+            f"config must be the dict that names the thread, not {type(config).__name__}: write load(graph, config), with "
+            '{"configurable": {"thread_id": "thread-1"}}; the other methods take both alike'
+        )
     thread = Task(config).thread
     if thread is None:
         raise ConfigurationError('config names no thread: give {"configurable": {"thread_id": "thread-1"}}')

@@ -32,7 +32,7 @@ from compaction_adapters.langchain_core import (
 from compaction_adapters.langgraph.channels import RECORDS_KEY, VIEW_KEY, has_reducer, node_schema, takes_view
 from compaction_adapters.langgraph.model import CompactingChatModel, CompactingModel, NodeConversations, run_options
 from compaction_hooks import CallOptions, CompactionController, CompactionSession
-from compaction_hooks.arguments import format_value
+from compaction_hooks.arguments import format_name, format_value
 from compaction_hooks.errors import ConfigurationError
 
 Answer = TypeVar("Answer")
@@ -157,7 +157,7 @@ class CompactionNode(ThreadMethods[NodeConversations], Runnable[Any, dict[str, A
             ConfigurationError: `model` is no chat model, and no runnable around one.
         """
         if not isinstance(model, Runnable):  # pyright: ignore[reportUnnecessaryIsInstance] - a user may pass any object
-            raise ConfigurationError(f"wrap({format_value(model)}) {_needs_model(model)}")
+            raise ConfigurationError(f"wrap({format_name(model)}) {_needs_model(model)}")
         if self._wrapped is None:
             self._wrapped = model
         wrapper = CompactingChatModel if isinstance(unbind(model)[0], BaseChatModel) else CompactingModel[Any]
@@ -187,8 +187,8 @@ class CompactionNode(ThreadMethods[NodeConversations], Runnable[Any, dict[str, A
         messages = state.get(self._messages_key)
         if not isinstance(messages, list):
             raise ConfigurationError(
-                f"the state has no list of messages under {format_value(self._messages_key)} "
-                f"(found: {', '.join(map(format_value, state)) or 'nothing'}): "
+                f"the state has no list of messages under {format_name(self._messages_key)} "
+                f"(found: {', '.join(map(format_name, state)) or 'nothing'}): "
                 "name its key, CompactionNode(messages_key=...)"
             )
         return self._sessions.of(Task(ensure_config(config)), cast("list[BaseMessage]", messages), state)
@@ -243,7 +243,7 @@ class CompactionNode(ThreadMethods[NodeConversations], Runnable[Any, dict[str, A
 def _check_keys(messages_key: str, output_key: str | None) -> None:
     if not messages_key or output_key in ("", messages_key) or RECORDS_KEY in (messages_key, output_key):
         raise ConfigurationError(
-            f"messages_key={format_value(messages_key)} and output_key={format_value(output_key)} must name two keys of the state, "
+            f"messages_key={format_name(messages_key)} and output_key={format_name(output_key)} must name two keys of the state, "
             f"not {RECORDS_KEY!r}, which the node itself uses. To shorten the conversation itself: trim=True"
         )
 
@@ -257,7 +257,7 @@ def _picker(model: object) -> ModelOfRun | None:
 
 def _needs_model(given: object) -> str:
     return "must be the chat model itself" + (
-        f": init_chat_model({format_value(given)})" if isinstance(given, str) else ""
+        f": init_chat_model({format_name(given)})" if isinstance(given, str) else ""
     )
 
 
@@ -270,15 +270,17 @@ def _options(
 
     if isinstance(model, str):
         raise ConfigurationError(
-            f"model={format_value(model)} {_needs_model(model)}, or for its window alone "
-            f"CompactionNode(CompactionController(model={format_value(model)}))"
+            f"model={format_name(model)} {_needs_model(model)}, or for its window alone "
+            f"CompactionNode(CompactionController(model={format_name(model)}))"
         )
     if model is not None and chat_model_in(model) is None:
-        raise ConfigurationError(f"model={format_value(model)} {_needs_model(model)}")
+        raise ConfigurationError(f"model={format_name(model)} {_needs_model(model)}")
 
     if system is not None:
         options["system"] = system.content if isinstance(system, SystemMessage) else system
     if tools:
+        if foreign := [tool for tool in tools if not isinstance(tool, BaseTool | Mapping) and not callable(tool)]:
+            raise ConfigurationError(f"tools must be those of the model, not {format_value(foreign[0])}")
         options["tools"] = [tool if isinstance(tool, Mapping) else convert_to_openai_tool(tool) for tool in tools]
     return options
 

@@ -115,7 +115,8 @@ class CompactionCallback(Conversations, CustomLogger):
             self._sessions.remember_call(call.session, options)
             call.view = await self._view(call, options)
         except CompactionError as error:  # the callback sees all calls of the program, also those it was not meant for
-            logger.warning("the messages go on as they are (%s)", type(error).__name__)
+            of = f"session {call.session.id}: " if call is not None else ""
+            logger.warning("%sthe messages go on as they are (%s)", of, type(error).__name__)
             return None
 
         self._open_calls[_call_id(arguments)] = call
@@ -130,7 +131,8 @@ class CompactionCallback(Conversations, CustomLogger):
             try:
                 return await call.session.recover(curable, call.messages, **options)
             except (CompactionError, type(curable)) as error:
-                logger.warning("an error could not be cured (%s)", type(error).__name__)
+                told = call.session.id, type(error).__name__
+                logger.warning("session %s: an error could not be cured (%s)", *told)
         return await call.session.transform_context(call.messages, **options)
 
     # -- after a call

@@ -38,7 +38,7 @@ from compaction_adapters.kit import (
     status_of,
     with_reasoning_room,
 )
-from compaction_adapters.pydantic_ai.messages import PydanticAIFormat, usage_of
+from compaction_adapters.pydantic_ai.messages import PydanticAIFormat, check_list, usage_of
 from compaction_adapters.pydantic_ai.models import (
     RecoveringModel,
     Session,
@@ -304,23 +304,27 @@ class Compaction(ByHand[ModelMessage, Sessions[ModelMessage]], AbstractCapabilit
                 model given as `summarizer`, else by the model of the conversation's last call.
 
         Raises:
-            ConfigurationError: no message names a conversation, or an argument needs its id.
+            ConfigurationError: no message names a conversation, an argument needs its id, or one is of the wrong type.
+            FormatError: a message is none of pydantic-ai's.
             ContextOverflowError: with an id, if the messages cannot be made to fit the window.
         """
+        if not isinstance(ctx, str | RunContext | None):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ConfigurationError(
+                f"{type(ctx).__name__} is neither an id nor the context of a run: write {_BY_NAME}"
+            )
         name = ctx if isinstance(ctx, str) else conversation_id
         if name is not None:
             return await super().compact(messages, name, keep_recent_tokens, focus or self._focus, **options)
         if keep_recent_tokens is not None or focus is not None or options:
             raise ConfigurationError(f"compact(messages) takes no other arguments: name the conversation, {_BY_NAME}")
         # By the first form.
-        return await self._compact_list(
-            cast("list[ModelMessage]", messages), cast("RunContext[AgentDepsT] | None", ctx)
-        )
+        return await self._compact_list(cast("list[ModelMessage]", messages), cast("RunContext[Any] | None", ctx))
 
     async def _compact_list(
         self, messages: list[ModelMessage], ctx: RunContext[AgentDepsT] | None
     ) -> list[ModelMessage]:
         """Return the messages to keep."""
+        check_list(messages)
         if ctx is None:
             name = _find_conversation(messages)
             if name is None:
@@ -376,6 +380,7 @@ class Compaction(ByHand[ModelMessage, Sessions[ModelMessage]], AbstractCapabilit
 
     def _session_of(self, conversation_id: str | None, messages: Sequence[ModelMessage]) -> Session:
         session = self._find_session(conversation_id)
+        check_list(messages)
         pin_evidence(session, messages)
         return session
 

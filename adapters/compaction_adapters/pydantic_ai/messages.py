@@ -16,6 +16,7 @@ from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, User
 
 from compaction_adapters.kit import PartsFormat, Pieces
 from compaction_hooks import Message, Usage
+from compaction_hooks.arguments import check_messages
 from compaction_hooks.errors import ConfigurationError, FormatError
 from compaction_hooks.formats import (
     as_json_text,
@@ -51,6 +52,23 @@ Item: TypeAlias = ai.ModelRequestPart | ai.ModelResponsePart | ai.UserContent
 """A part of a message, or an item of a user prompt."""
 
 
+def _foreign(message: object) -> FormatError:
+    return FormatError(f"messages must be ModelRequest or ModelResponse, not {type(message).__name__}")
+
+
+def check_list(messages: Sequence[ModelMessage]) -> None:
+    """Refuse a value that is no list of pydantic-ai's messages.
+
+    Raises:
+        ConfigurationError: it is no list.
+        FormatError: one of its messages is none of pydantic-ai's.
+    """
+    check_messages(messages)
+    for message in messages:
+        if not isinstance(message, ModelRequest | ModelResponse):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise _foreign(message)
+
+
 class PydanticAIFormat(PartsFormat[ModelMessage, Item]):
     """The format of `ModelRequest` and `ModelResponse`. Each part of a request is a piece of its own, a response is one piece.
 
@@ -73,7 +91,7 @@ class PydanticAIFormat(PartsFormat[ModelMessage, Item]):
             pieces = tuple(map(_request_piece, message.parts)) or (Message(role="other", parts=()),)
             is_ours = len(pieces) == 1 and SUMMARY_KEY in (message.metadata or {})
             return (replace(pieces[0], is_summary=True),) if is_ours else pieces
-        raise FormatError(f"messages must be ModelRequest or ModelResponse, not {type(message).__name__}")
+        raise _foreign(message)
 
     def summary(self, text: str, /) -> ModelMessage:
         """Return a new request with this text as the user's prompt, marked in its metadata.

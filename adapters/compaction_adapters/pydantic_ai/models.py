@@ -53,7 +53,7 @@ from compaction_hooks import (
     Summary,
     SummaryRequest,
 )
-from compaction_hooks.arguments import format_value
+from compaction_hooks.arguments import format_name
 from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.messages import Provider
 from compaction_hooks.native import Issuer, NativeItems
@@ -313,7 +313,7 @@ def check_writer(model: Model[Any] | str) -> None:
             pass  # the provider is known and its client is not installed, as the first summary will say
         except ValueError as error:
             raise ConfigurationError(
-                f"summarizer={format_value(model)} names no provider that pydantic-ai knows: "
+                f"summarizer={format_name(model)} names no provider that pydantic-ai knows: "
                 'write it as "openai:gpt-5.4-mini", or give the model'
             ) from error
     elif not isinstance(model, str) and not writes_text(model):
