@@ -25,6 +25,7 @@ from compaction_hooks import CompactionController, CompactionFinished, Summary, 
 from compaction_hooks.errors import ConfigurationError, MissingExtraError
 from compaction_hooks.summary.prompts import SYSTEM_PROMPT
 from tests import careless_model
+from tests.adapters import summary_answers
 from tests.adapters.langchain_core_stage import SECRET, Stage, asked, file_tool
 
 REQUEST = SummaryRequest(
@@ -36,6 +37,8 @@ REQUEST = SummaryRequest(
     kind="history",
     max_tokens=900,
 )
+WITH_ROOM = 900 + 8_192
+"""The limit of an answer: the summary, and the room for reasoning."""
 both_clients = pytest.mark.parametrize("client", ["openai", "anthropic"])
 
 
@@ -59,7 +62,7 @@ async def test_a_summary_request_has_system_prompt_prompt_and_limit(stage: Stage
     (request,) = side.requests
     assert request.is_summary
     assert (request.system, request.messages[-1]["content"]) == (SYSTEM_PROMPT, REQUEST.prompt)
-    assert request.max_tokens == 900
+    assert request.max_tokens == WITH_ROOM
     assert SECRET in answer.text
     assert isinstance(answer.usage, Usage)
     assert answer.usage.input_tokens == request.input_tokens
@@ -103,9 +106,10 @@ async def test_a_summary_is_the_text_of_an_answer_with_its_tool_calls_and_its_fi
 @pytest.mark.parametrize(
     ("client", "options", "limit"),
     [
-        pytest.param("openai", {"model": "gpt-4.1"}, 900, id="no reasoning"),
+        pytest.param("openai", {"model": "gpt-4.1"}, WITH_ROOM, id="no reasoning"),
+        pytest.param("openai", {"model": "gpt-5"}, WITH_ROOM, id="reasoning by default"),
         pytest.param("openai", {"model": "gpt-5", "reasoning_effort": "low"}, 0, id="reasoning"),
-        pytest.param("anthropic", {"thinking": {"type": "disabled"}}, 900, id="thinking off"),
+        pytest.param("anthropic", {"model": "claude-opus-4-7"}, WITH_ROOM, id="thinking by default"),
         pytest.param(
             "anthropic",
             {"thinking": {"type": "enabled", "budget_tokens": 2_000}, "max_tokens": 5_000},
@@ -114,13 +118,18 @@ async def test_a_summary_is_the_text_of_an_answer_with_its_tool_calls_and_its_fi
         ),
     ],
 )
-async def test_a_limit_that_would_limit_the_reasoning_too_is_not_sent(
+async def test_a_limit_has_room_for_reasoning_and_a_configured_one_is_left_alone(
     stage: Stage, client: str, options: dict[str, Any], limit: int
 ) -> None:
-    """Anthropic rejects a limit below the thinking budget; OpenAI would cut the summary short."""
+    """Anthropic rejects a limit below the thinking budget; a limit of the summary alone would cut it short."""
     side = stage.side()
     await ask(getattr(stage, client)(**options))
     assert side.requests[0].max_tokens == limit
+
+
+@both_clients
+async def test_an_answer_that_is_no_summary_is_refused_and_a_smaller_limit_taken(stage: Stage, client: str) -> None:
+    await summary_answers.check(stage.side(window=200_000), summarizer(getattr(stage, client)()))
 
 
 class Listener(BaseCallbackHandler):

@@ -4,11 +4,12 @@ import json
 from typing import Any
 
 import pytest
+from compaction_adapters.kit import REASONING_TOKENS
 from compaction_adapters.litellm import summarizer, with_compaction
 
 from compaction_hooks import CompactionController, CompactionSettings, Usage
 from tests import careless_model
-from tests.adapters import litellm_stage
+from tests.adapters import litellm_stage, summary_answers
 from tests.adapters.litellm_stage import (
     BOTH,
     SECRET,
@@ -47,20 +48,30 @@ async def test_the_called_model_writes_the_summary(stage: Stage, api: str) -> No
     assert (asked.is_summary, answered.is_summary) == (True, False)
     assert SECRET in json.dumps(answered.body)
     assert asked.body["model"] == answered.body["model"]
-    assert 77 < asked.max_tokens <= CompactionSettings().budget(WINDOW).summary
+    assert 77 < asked.max_tokens - REASONING_TOKENS <= CompactionSettings().budget(WINDOW).summary
     for name in ("tools", "temperature", "stop", "stop_sequences", "stream", "metadata"):
         assert not asked.body.get(name)
     assert answered.body["tools"]
 
 
+@pytest.mark.parametrize(
+    ("api", "model"), [("openai", "gpt-4o-mini"), ("openai", "gpt-5.2"), ("anthropic", "claude-opus-4-7")]
+)
+async def test_an_answer_that_is_no_summary_is_refused_and_reasoning_has_room(
+    stage: Stage, api: str, model: str
+) -> None:
+    await summary_answers.check(stage.side(window=200_000), summarizer(**getattr(stage, api)(model)))
+
+
 @BOTH
 async def test_a_summarizer_asks_its_own_model(stage: Stage, function: Any) -> None:
     side, other = stage.side(), stage.side(key="-other")
-    made = with_compaction(function, context_window=WINDOW, summarizer=summarizer(**stage.openai(key="-other")))
+    own = summarizer(**stage.openai(key="-other", max_tokens=3_000))
+    made = with_compaction(function, context_window=WINDOW, summarizer=own)
     for text in ("Go.", "Come."):
         await got(made(messages=[user(text), *steps(TOO_LONG)], **stage.openai()))
     assert [request.is_summary for request in side.requests] == [False, False]
-    assert [request.is_summary for request in other.requests] == [True, True]
+    assert [(request.is_summary, request.max_tokens) for request in other.requests] == [(True, 3_000)] * 2
     assert SECRET in json.dumps(side.requests[0].body)
 
 

@@ -71,22 +71,32 @@ def ask_client(
     return summarize
 
 
-def with_reasoning_room(ask: Callable[[SummaryRequest, int], Awaitable[Summary]]) -> Summarizer:
+def with_reasoning_room(ask: Callable[[SummaryRequest, int], Summary | Awaitable[Summary]]) -> Summarizer:
     """Return a summarizer that asks any model for an answer of at most the summary and its reasoning.
 
     A model that may not write as much, or whose window has no room for it, is asked for the summary alone.
 
     Args:
-        ask: Asks the model for an answer of at most so many tokens.
+        ask: Asks the model for an answer of at most so many tokens, sync or async.
     """
 
-    async def summarize(request: SummaryRequest) -> Summary:
+    async def finish(answer: Awaitable[Summary], request: SummaryRequest) -> Summary:
         try:
-            return await ask(request, request.max_tokens + REASONING_TOKENS)
+            return await answer
         except Exception as error:
             if parse_overflow(error) is None:
                 raise
-        return await ask(request, request.max_tokens)
+        again = ask(request, request.max_tokens)
+        return await again if inspect.isawaitable(again) else again
+
+    def summarize(request: SummaryRequest) -> Summary | Awaitable[Summary]:
+        try:
+            answer = ask(request, request.max_tokens + REASONING_TOKENS)
+        except Exception as error:
+            if parse_overflow(error) is None:
+                raise
+            return ask(request, request.max_tokens)
+        return finish(answer, request) if inspect.isawaitable(answer) else answer
 
     return summarize
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from importlib import import_module
 from typing import Any, Final, TypeAlias, cast
 
@@ -11,7 +11,7 @@ from langchain_core.language_models import BaseChatModel, LanguageModelInput
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 from langchain_core.runnables import Runnable, RunnableBinding, RunnableConfig
 
-from compaction_adapters.kit import asker, positive, require, summary_of
+from compaction_adapters.kit import asker, positive, require, summary_of, with_reasoning_room
 from compaction_adapters.langchain_core.assistants import finish_reason
 from compaction_adapters.langchain_core.messages import FORMAT, SUMMARY_SOURCE
 from compaction_hooks import CallOptions, Summarizer, Summary, SummaryRequest
@@ -32,8 +32,8 @@ def summarizer(model: ModelLike | str, *, config: RunnableConfig | None = None) 
     """Return a summarizer that asks this model.
 
     Its tokens stay out of `stream_mode="messages"`; callbacks and tracing, such as `astream_events`, see a separate child run.
-    Tools bound to the model are not sent. An output limit is sent if the model has such a field, except to models that reason: it
-    would limit the reasoning too.
+    Tools bound to the model are not sent. If the model has a field for the limit of its output, it is asked for at most the summary
+    and 8,192 tokens of reasoning; not if its reasoning is configured, because its own limit belongs to that.
 
     Args:
         model: A chat model, a runnable around one, or a name for `langchain.chat_models.init_chat_model`.
@@ -47,20 +47,19 @@ def summarizer(model: ModelLike | str, *, config: RunnableConfig | None = None) 
     if isinstance(asked, RunnableBinding) and "tools" in asked.kwargs:
         asked = cast(ModelLike, asked.bound)
 
-    def arguments(request: SummaryRequest) -> dict[str, Any]:
-        limit = _limit_name(chat_model_in(model))
+    limit_name = _limit_name(chat_model_in(asked))
+
+    def ask(request: SummaryRequest, limit: int) -> Summary | Awaitable[Summary]:
         messages: list[BaseMessage] = [SystemMessage(request.system), HumanMessage(request.prompt)]
-        limits = {limit: request.max_tokens} if limit else {}
-        return {"input": messages, "config": summary_config(config), **limits}
+        limits = {limit_name: limit} if limit_name else {}
+        arguments: dict[str, Any] = {"input": messages, "config": summary_config(config), **limits}
 
-    def read(answer: AIMessage) -> Summary:
-        return summary_of(FORMAT.read(answer)[0], finish_reason(answer))
+        def read(answer: AIMessage) -> Summary:
+            return summary_of(FORMAT.read(answer)[0], finish_reason(answer), limit=limit if limit_name else None)
 
-    return asker(
-        lambda request: asked.invoke(**arguments(request)),
-        lambda request: asked.ainvoke(**arguments(request)),
-        read,
-    )
+        return asker(lambda _: asked.invoke(**arguments), lambda _: asked.ainvoke(**arguments), read)(request)
+
+    return with_reasoning_room(ask) if limit_name else lambda request: ask(request, request.max_tokens)
 
 
 def summary_config(config: RunnableConfig | None = None) -> RunnableConfig:
@@ -181,15 +180,10 @@ def _profile(model: BaseChatModel) -> Mapping[str, object]:
 
 
 def _limit_name(model: BaseChatModel | None) -> str | None:
-    """Return the field for a limit of the output; None without one, and if reasoning counts as output.
-
-    It does if it is configured, or if the model always reasons. Anthropic's profiles say that a model can reason, but it is off by
-    default.
-    """
+    """Return the field for a limit of the output; None without one, and if reasoning is configured, which counts as output."""
     if model is None:
         return None
-    fields, off = type(model).model_fields, ("none", {"type": "disabled"})
     values = [getattr(model, name, None) for name in _REASONING_FIELDS]
-    can_reason = _profile(model).get("reasoning_output") is True and "thinking" not in fields
-    is_reasoning = can_reason or any(value and value not in off for value in values)
-    return None if is_reasoning else next((name for name in _LIMITS if name in fields), None)
+    if any(value and value not in ("none", {"type": "disabled"}) for value in values):
+        return None
+    return next((name for name in _LIMITS if name in type(model).model_fields), None)

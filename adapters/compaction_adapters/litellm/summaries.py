@@ -6,6 +6,7 @@ litellm asks Anthropic for its block, and sends it back, with the header that th
 from __future__ import annotations
 
 import os
+from collections.abc import Awaitable
 from dataclasses import replace
 from typing import Any, Final, cast
 
@@ -18,6 +19,7 @@ from compaction_adapters.kit import (
     compacts,
     read_block,
     summary_of,
+    with_reasoning_room,
 )
 from compaction_adapters.litellm.calls import (
     FORMAT,
@@ -25,10 +27,10 @@ from compaction_adapters.litellm.calls import (
     Callee,
     as_mapping,
     import_litellm,
-    model_entries,
     options_of,
 )
 from compaction_hooks import CallOptions, LiveCall, Summarizer, Summary, SummaryRequest
+from compaction_hooks.formats import read_answer
 from compaction_hooks.native import Issuer
 
 _NAMES: Final = """
@@ -57,13 +59,22 @@ def summarizer(model: str, **connection: object) -> Summarizer:
 
     Args:
         model: litellm's name of the model, such as "openai/gpt-5.4-mini".
-        **connection: Further arguments of `litellm.acompletion`: api_key, api_base, timeout, metadata ...
+        **connection: Further arguments of `litellm.acompletion`: api_key, api_base, timeout, metadata ... A `max_tokens` replaces
+            ours, which is that of the summary and 8,192 tokens of reasoning.
     """
+    is_limited = not {"max_tokens", "max_completion_tokens"} & connection.keys()
 
-    def ask(request: SummaryRequest, function: str = "completion") -> Any:
-        return _ask(Callee(getattr(import_litellm(), function)), {"model": model, **connection}, request)
+    def ask(request: SummaryRequest, limit: int) -> Summary | Awaitable[Summary]:
+        ours = limit if is_limited else None
 
-    return asker(ask, lambda request: ask(request, "acompletion"), _summary_of)
+        def ask_by(function: str) -> Any:
+            return _ask(Callee(getattr(import_litellm(), function)), {"model": model, **connection}, request, ours)
+
+        return asker(
+            lambda _: ask_by("completion"), lambda _: ask_by("acompletion"), lambda answer: _read(answer, ours)
+        )(request)
+
+    return with_reasoning_room(ask)
 
 
 def call_options(callee: Callee, arguments: Arguments, *, native: bool = False) -> CallOptions:
@@ -75,14 +86,18 @@ def call_options(callee: Callee, arguments: Arguments, *, native: bool = False) 
     options = options_of(arguments, callee.router)
     kept = {name: value for name, value in arguments.items() if name not in _LEFT_OUT and not name.startswith("_")}
 
-    async def ask(request: SummaryRequest) -> Summary:
-        return _summary_of(await _ask(callee, kept, request))
+    is_limited = callee.takes("max_tokens")
 
-    def ask_sync(request: SummaryRequest) -> Summary:
-        return _summary_of(_ask(callee, kept, request))
+    async def finish(answer: Awaitable[object], limit: int | None) -> Summary:
+        return _read(await answer, limit)
+
+    def ask(request: SummaryRequest, limit: int) -> Summary | Awaitable[Summary]:
+        ours = limit if is_limited else None
+        answer = _ask(callee, kept, request, ours)
+        return finish(answer, ours) if callee.is_async else _read(answer, ours)
 
     by_provider = _native_summaries(callee, arguments, options) if native else None
-    return {**options, "summarizer": by_provider or (ask if callee.is_async else ask_sync)}
+    return {**options, "summarizer": by_provider or with_reasoning_room(ask)}
 
 
 def _mark(arguments: Arguments) -> Arguments:
@@ -93,24 +108,22 @@ def _mark(arguments: Arguments) -> Arguments:
 # -- by a model
 
 
-def _ask(callee: Callee, kept: Arguments, request: SummaryRequest) -> Any:
-    """Ask for a summary. A model that reasons gets no token limit, because it would limit the reasoning too."""
-    reasons = any(entry.get("supports_reasoning") is True for entry in model_entries(kept))
-    # Claude does not reason by default, and without a limit litellm would set its largest output.
-    has_limit = callee.takes("max_tokens") and (not reasons or "claude" in str(kept.get("model")).lower())
-    limit: Arguments = {"max_tokens": request.max_tokens} if has_limit else {}
+def _ask(callee: Callee, kept: Arguments, request: SummaryRequest, limit: int | None) -> Any:
+    """Ask for a summary of at most so many tokens: without a limit litellm would set the largest output of Claude."""
+    limits: Arguments = {} if limit is None else {"max_tokens": limit}
     mark: Arguments = _mark(kept) if callee.is_litellms else {}
     messages = [{"role": "system", "content": request.system}, {"role": "user", "content": request.prompt}]
-    return callee.call({**kept, **limit, **mark, "messages": messages})
+    return callee.call({**kept, **limits, **mark, "messages": messages})
 
 
-def _summary_of(response: object) -> Summary:
-    """Return a chat completion as a summary; a plain text is taken as the summary's."""
+def _read(response: object, limit: int | None) -> Summary:
+    """Read a chat completion as a summary; a plain text is taken as the summary's."""
     if isinstance(response, str):
         return compaction_hooks.Summary(text=response)
     choice = (_field(response, "choices") or (None,))[0]
-    summary = summary_of(FORMAT.read(_field(choice, "message"))[0], _field(choice, "finish_reason"))
-    return replace(summary, usage=_field(response, "usage"))
+    answer = read_answer(response)
+    told = replace(FORMAT.read(_field(choice, "message"))[0], usage=answer.usage if answer else None)
+    return replace(summary_of(told, _field(choice, "finish_reason"), limit=limit), usage=_field(response, "usage"))
 
 
 def _field(value: Any, name: str) -> Any:
