@@ -77,5 +77,5 @@ def test_an_overflow_is_recovered_from_although_the_server_compacts() -> None:
 
 
 def test_options_that_are_no_dict_are_refused() -> None:
-    with pytest.raises(ConfigurationError, match="request='auto' must be a dict"):
+    with pytest.raises(ConfigurationError, match="request=<str> must be a dict"):
         CompactionController(context_window=8_000).transform_context_sync([], request="auto")  # type: ignore[arg-type]

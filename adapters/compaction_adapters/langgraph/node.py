@@ -279,7 +279,8 @@ def _options(
     if system is not None:
         options["system"] = system.content if isinstance(system, SystemMessage) else system
     if tools:
-        if foreign := [tool for tool in tools if not isinstance(tool, BaseTool | Mapping) and not callable(tool)]:
+        given = cast("Sequence[object]", tools)
+        if foreign := [tool for tool in given if not isinstance(tool, BaseTool | Mapping) and not callable(tool)]:
             raise ConfigurationError(f"tools must be those of the model, not {format_value(foreign[0])}")
         options["tools"] = [tool if isinstance(tool, Mapping) else convert_to_openai_tool(tool) for tool in tools]
     return options
