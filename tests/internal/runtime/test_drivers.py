@@ -84,11 +84,12 @@ def wait_for(driven: Rig, running: RunningCompaction) -> Outcome:
 
 @BOTH
 def test_a_compaction_that_was_given_up_is_not_waited_for_again(
-    side: Side, patient: CompactionSettings, monkeypatch: pytest.MonkeyPatch
+    side: Side, patient: CompactionSettings, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     driven = rig(side, settings=patient)
-    running = RunningCompaction()
+    running = RunningCompaction("thread-1")
     assert wait_for(driven, running) == "failed"
+    assert "session thread-1: a compaction by another caller does not end: going on without it" in caplog.messages
     monkeypatch.setattr(drivers, "STORE_TIMEOUT_SECONDS", 3_600)
     assert wait_for(driven, running) == "failed"
 
@@ -97,7 +98,7 @@ def test_a_compaction_that_was_given_up_is_not_waited_for_again(
 def test_a_compaction_of_another_process_is_not_waited_for(side: Side) -> None:
     """After `os.fork` the child has the running, and not the thread that leads it."""
     driven = rig(side)
-    running = RunningCompaction()
+    running = RunningCompaction("thread-1")
     running.pid = os.getpid() + 1
     assert wait_for(driven, running) == "failed"
 
