@@ -46,11 +46,8 @@ def command(*arguments: object, output: Path | None = None) -> subprocess.Comple
 @folded("name", {"a name": "a" * 300, "a path": "a/" * 3_000})
 def test_a_name_too_long_for_the_system_is_told(name: str, capsys: Capture) -> None:
     assert main(["replay", name]) == 2
-    assert (
-        capsys.readouterr().err
-        == f"error: <path of {len(str(Path(name))):,} characters>: cannot be read (File name too long); "
-        + ("check the path and its permissions\n")
-    )
+    told = f"error: <path of {len(str(Path(name))):,} characters>: cannot be read (File name too long); "
+    assert capsys.readouterr().err == f"{told}check the path and its permissions\n"
 
 
 @pytest.mark.parametrize("inside", [False, True], ids=["itself", "a file in it"])
