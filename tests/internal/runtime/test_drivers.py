@@ -84,11 +84,12 @@ def wait_for(driven: Rig, running: RunningCompaction) -> Outcome:
 
 @BOTH
 def test_a_compaction_that_was_given_up_is_not_waited_for_again(
-    side: Side, patient: CompactionSettings, monkeypatch: pytest.MonkeyPatch
+    side: Side, patient: CompactionSettings, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     driven = rig(side, settings=patient)
     running = RunningCompaction("thread-1")
     assert wait_for(driven, running) == "failed"
+    assert "session thread-1: a compaction by another caller does not end: going on without it" in caplog.messages
     monkeypatch.setattr(drivers, "STORE_TIMEOUT_SECONDS", 3_600)
     assert wait_for(driven, running) == "failed"
 
