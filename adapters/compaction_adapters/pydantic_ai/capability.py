@@ -309,15 +309,12 @@ class Compaction(ByHand[ModelMessage, Sessions[ModelMessage]], AbstractCapabilit
             ContextOverflowError: with an id, if the messages cannot be made to fit the window.
         """
         if not isinstance(ctx, str | RunContext | None):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ConfigurationError(
-                f"{type(ctx).__name__} is neither an id nor the context of a run: write {_BY_NAME}"
-            )
+            raise ConfigurationError(f"{type(ctx).__name__} is neither an id nor a run's context: write {_BY_NAME}")
         name = ctx if isinstance(ctx, str) else conversation_id
         if name is not None:
             return await super().compact(messages, name, keep_recent_tokens, focus or self._focus, **options)
         if keep_recent_tokens is not None or focus is not None or options:
             raise ConfigurationError(f"compact(messages) takes no other arguments: name the conversation, {_BY_NAME}")
-        # By the first form.
         return await self._compact_list(cast("list[ModelMessage]", messages), cast("RunContext[Any] | None", ctx))
 
     async def _compact_list(
