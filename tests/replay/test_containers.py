@@ -20,7 +20,7 @@ SHAPES = {
 
 def values(kind: str) -> list[Json]:
     (found,) = (each for each in KINDS if each.name == kind)
-    return [record.value for record in found.records(1)]
+    return [record.value for record in found.records(1) if record.value is not None]
 
 
 def save(path: Path, value: object) -> Path:
