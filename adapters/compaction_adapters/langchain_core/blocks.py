@@ -191,10 +191,13 @@ def _reasoning(fields: Block) -> Thinking:
 
 
 def _non_standard(fields: Block) -> Part | None:
-    """Read redacted reasoning and the provider's own summary, for which langchain-core has no standard blocks."""
+    """Read the blocks for which langchain-core has no standard ones; older versions have none for OpenAI's tool searches."""
     value = fields.get("value")
-    is_known = isinstance(value, Mapping) and cast(Block, value).get("type") in ("redacted_thinking", "compaction")
+    is_known = isinstance(value, Mapping) and cast(Block, value).get("type") in _WITHOUT_STANDARD
     return read_block(cast(Block, value)) if is_known else None
+
+
+_WITHOUT_STANDARD: Final = ("redacted_thinking", "compaction", "tool_search_call", "tool_search_output")
 
 
 def _server_result(fields: Block) -> Part:
