@@ -75,7 +75,10 @@ async def test_no_check_reads_the_whole_of_a_long_answer_by_a_pattern(answer: st
 
 @pytest.mark.parametrize("line", [COLOURED, "<system-reminder>read\n", "a line of code\n"])
 async def test_a_prompt_is_made_without_reading_the_whole_of_a_long_result(line: str) -> None:
-    """To take the colors out of 100 MB stopped the event loop for four seconds. Of three: the first one compiles patterns."""
+    """To take the colors out of 100 MB stopped the event loop for four seconds: ten times the digest of these 20 MB.
+
+    Of three: the first one compiles patterns.
+    """
     result = line * (20_000_000 // len(line))
     took: list[float] = []
 
@@ -90,7 +93,7 @@ async def test_a_prompt_is_made_without_reading_the_whole_of_a_long_result(line:
     baseline = time.thread_time() - start
     for _ in range(3):
         await CompactionController(context_window=8_192, summarizer=model).compact(conversation("ls", result))
-    assert min(took) < baseline
+    assert min(took) < 4 * baseline
 
 
 FOREIGN = "This session is being continued from a previous conversation\n"
