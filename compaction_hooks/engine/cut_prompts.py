@@ -5,6 +5,7 @@
 3. The first such count ends what earlier ones taught, for they may be of cut prompts, too. From then on the estimate decides.
 4. Once a cut is known, a count of a view that is estimated above it is used only if it is larger, and at least half the estimate.
 5. If an option of the request lets the server shorten it, a smaller count is the size of the context.
+6. Counts in a list from elsewhere may be of compacted views whose records are lost: they are not believed, but name no cut.
 """
 
 from __future__ import annotations

@@ -72,9 +72,8 @@ class UnreadReasoning(NamedTuple):
         if not self.end:
             return 0
         first, stop = (history.run_start(max(run, history.runs_before_list)) for run in self)
-        start = (
-            first if self.first > history.runs_before_list else 0
-        )  # reasoning alone in front belongs to the first run
+        # Reasoning alone in front belongs to the first run.
+        start = first if self.first > history.runs_before_list else 0
         held = (history.piece(index) for index in pieces if start <= index < stop)
         return sum(_weigh_reasoning(one, estimate) for one in held)
 
