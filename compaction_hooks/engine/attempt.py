@@ -18,7 +18,7 @@ from typing import Generic
 from compaction_hooks.engine.call import Call, Order
 from compaction_hooks.engine.conversation import Conversation
 from compaction_hooks.engine.cooldown import Breaker, Pause, UnfitList
-from compaction_hooks.engine.measuring import take_snapshot
+from compaction_hooks.engine.looking import learn_and_look
 from compaction_hooks.engine.persistence import reload, write
 from compaction_hooks.engine.records import warn_if_paid_again
 from compaction_hooks.engine.result import CompactionOutcome, CompactionResult
@@ -186,7 +186,7 @@ class Attempt(Generic[M]):
             return (yield from self._skip_outdated(start))
 
         refusals = self._conversation.sizes.counts_of(self._snapshot.model).native_refusals
-        if refusals >= MOST_REFUSALS and self._snapshot.issuer is not None:
+        if refusals >= MOST_REFUSALS and self._snapshot.reading.issuer is not None:
             self._fallback_reason = "the provider refuses its own summaries"
             plan = replace(plan, needs_model=False)
 
@@ -414,7 +414,7 @@ class Attempt(Generic[M]):
         return sent.to_store
 
     def _take_snapshot(self) -> Snapshot[M]:
-        return take_snapshot(self._conversation, self._call).freeze(self._call.messages)
+        return learn_and_look(self._conversation, self._call).freeze(self._call.messages)
 
     def _renew(self, snapshot: Snapshot[M]) -> Snapshot[M]:
         """Return a snapshot of the list as it is now."""

@@ -7,7 +7,7 @@ import logging
 from compaction_hooks.engine.attempt import Attempt
 from compaction_hooks.engine.call import Call, Order
 from compaction_hooks.engine.conversation import Conversation
-from compaction_hooks.engine.measuring import report_missing_pins, take_snapshot
+from compaction_hooks.engine.looking import learn_and_look, report_missing_pins
 from compaction_hooks.engine.persistence import sync_store
 from compaction_hooks.engine.result import CompactionOutcome, CompactionResult
 from compaction_hooks.errors import ContextOverflowError
@@ -43,7 +43,7 @@ def compact(conversation: Conversation[M], call: Call[M], order: Order) -> Flow[
 
     others_end = yield from wait_for_others(conversation)
     is_aborted: bool = yield IsAborted()
-    snapshot = take_snapshot(conversation, call)
+    snapshot = learn_and_look(conversation, call)
     record = snapshot.record
     if is_aborted:
         return _report_unchanged(conversation, snapshot, CompactionOutcome.ABORTED, order)
@@ -80,7 +80,7 @@ def _run_attempt(
 ) -> Flow[tuple[Attempt[M], CompactionResult[M]]]:
     """Run one attempt; other callers of this conversation wait for it."""
     conversation.drop_missing()
-    snapshot = take_snapshot(conversation, call).freeze(call.messages)
+    snapshot = learn_and_look(conversation, call).freeze(call.messages)
     budget = find_budget(call, snapshot)
 
     running = conversation.running = RunningCompaction(conversation.id)
@@ -123,7 +123,7 @@ def new_attempt(
 ) -> Attempt[M]:
     """Return an attempt to compact that has not begun; the messages of the view are read again for changes in place."""
     if not (snapshot.is_current and conversation.check_shown(snapshot)):
-        snapshot = take_snapshot(conversation, call).freeze(call.messages)
+        snapshot = learn_and_look(conversation, call).freeze(call.messages)
     return Attempt(conversation, call, snapshot, budget, order)
 
 

@@ -264,7 +264,7 @@ class Conversation(Generic[M]):
         """Return the view of a snapshot, and remember it, to compare it with the provider's count."""
         view, last = snapshot.view, self.last_sent
         # The size is that of the messages apart: a merge saves a few tokens each, so if they fit, the merged view fits.
-        merged = self.format.merge(view) if snapshot.merges_user_messages else view
+        merged = self.format.merge(view) if snapshot.joins_rows else view
         start = snapshot.key.start
         if start is not None and start.left_out and (last is None or last.snapshot.key.start != start):
             logger.warning("session %s: a summary that only another provider or model can read is left out", self.id)
@@ -408,7 +408,9 @@ class Conversation(Generic[M]):
     def remember_projection(self, snapshot: Snapshot[M], record: CompactionRecord, projection: Projection[M]) -> None:
         """Keep the projection of a new record: it is the next view's."""
         large = self.projected.large if self.projected is not None else Large()
-        self.projected = Projected(record.as_shown_to(snapshot.issuer, 0).id, snapshot.history.log, large, projection)
+        self.projected = Projected(
+            record.as_shown_to(snapshot.reading.issuer, 0).id, snapshot.history.log, large, projection
+        )
 
     def find_large(self, history: History[M], record: CompactionRecord | None, settings: CompactionSettings) -> Large:
         """Return the reductions of the results that are too large for any view, as the settings say.

@@ -9,7 +9,8 @@ from typing import Any, Generic, cast
 from compaction_hooks.engine.call import Call, SharedState, budget_for
 from compaction_hooks.engine.conversation import GUESSED_FORMAT, UNDONE, Conversation
 from compaction_hooks.engine.cooldown import Pause
-from compaction_hooks.engine.measuring import report_usage, take_snapshot
+from compaction_hooks.engine.looking import learn_and_look
+from compaction_hooks.engine.measuring import report_usage
 from compaction_hooks.engine.persistence import load, write
 from compaction_hooks.engine.records import StoreQueue
 from compaction_hooks.engine.send import handle_answer
@@ -110,7 +111,7 @@ class Engine(Generic[M]):
         """Load the stored records, and measure the view of a call's list."""
         yield from load(self.conversation)
         if call is not None:
-            snapshot = take_snapshot(self.conversation, call)
+            snapshot = learn_and_look(self.conversation, call)
             if self.conversation.last_sent is None:
                 self.conversation.newest_view = LastSent(snapshot, call.messages, call.messages, is_sent=False)
 
@@ -152,7 +153,7 @@ class Engine(Generic[M]):
         last, budget = self.conversation.newest_snapshot, self.last_budget()
         model = last.key.model if last else None
         settings = self.shared.find_settings(model or self.shared.model)
-        return take_snapshot(
+        return learn_and_look(
             self.conversation, Call(history.hosts(), settings, self.shared, model, budget.window if budget else None)
         )
 

@@ -1,7 +1,7 @@
 """The size of the view, and what the provider's counts and errors teach.
 
 1. A view is counted as far as the provider counted it, and estimated beyond.
-2. `take_snapshot` reads the list and learns the counts in its answers; `report_usage` and the errors teach the rest.
+2. The answers in a list carry counts (`learn_from_embedded_usage`); `report_usage` and the errors teach the rest.
 3. A count that the view cannot have (a sum of calls, another model's) teaches nothing, and ends what such counts taught before; nor
    does that of a prompt which the server cut (`cut_prompts`).
 4. A refusal teaches first the window that it names, then the size of documents that no count included, then the model's ratio.
@@ -9,161 +9,25 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import math
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 from compaction_hooks.engine.call import SMALLEST_WINDOW, Call, SharedState, budget_for
 from compaction_hooks.engine.conversation import Conversation
 from compaction_hooks.engine.cut_prompts import is_believable
-from compaction_hooks.engine.sizes import FixedPart, UsageBaseline
-from compaction_hooks.errors import ConfigurationError
-from compaction_hooks.events import PinMissing
-from compaction_hooks.foreign import are_equal, copy_value, describe_error
+from compaction_hooks.engine.sizes import UsageBaseline
 from compaction_hooks.formats.answers import context_tokens, is_cut_by_window, is_usable
 from compaction_hooks.history import History
-from compaction_hooks.history.digests import message_digest, text_digest
-from compaction_hooks.messages import M, Media, Message, Usage, can
-from compaction_hooks.native import Issuer
+from compaction_hooks.messages import M, Media, Message, Usage
 from compaction_hooks.overflow import OverflowInfo
-from compaction_hooks.runtime.effects import Emit, Flow
-from compaction_hooks.settings import CompactionSettings
 from compaction_hooks.tokens.budget import MINIMUM_GAIN_RATIO, TARGET_RATIO, Budget
 from compaction_hooks.tokens.calibration import MAXIMUM_RATIO, UNTAUGHT, Calibration
 from compaction_hooks.tokens.estimator import OTHER_MEDIA_TOKENS, find_media
 from compaction_hooks.tokens.windows import same_model
-from compaction_hooks.validity import needs_merging
-from compaction_hooks.view.head import NativeStart
-from compaction_hooks.view.projection import Projection
-from compaction_hooks.view.reasoning import ALL_READ, NOT_STALE, find_unread, spare_open_turn
-from compaction_hooks.view.record import CompactionRecord
-from compaction_hooks.view.snapshot import Snapshot, ViewKey
+from compaction_hooks.view.snapshot import Reading, Snapshot, ViewKey
 
 logger = logging.getLogger("compaction_hooks")
-
-
-def take_snapshot(conversation: Conversation[M], call: Call[M]) -> Snapshot[M]:
-    """Read a call's list, and measure the view made with the active record.
-
-    A broken history is repaired first if the settings say so, so that the repairs are measured too.
-    """
-    settings, shared = call.settings, call.shared
-    model = call.model or shared.model
-    is_mended = settings.repair if call.repair is None else call.repair
-    messages = conversation.repair(call.messages, model) if is_mended else call.messages
-    history, record = conversation.read(messages)
-    system, tools, has_changed = _measure_fixed(conversation, call)
-    conversation.reasoning.compare_list(history, is_other_prefix=has_changed)
-
-    issuer = _find_issuer(conversation, call, model)
-    is_bound = conversation.reasoning.binds(model, conversation.format, settings.sealed_reasoning)
-    projection = _project(conversation, settings, history, record, model, issuer, is_bound=is_bound)
-    is_changed = is_mended or not projection.is_identity or history.has_summary
-
-    key = _name_view(history, record, projection, model, system + tools)
-    budget = budget_for(call)
-    if budget is None:
-        shared.windows.warn_once(model)
-    # Before the size is taken: an answer in the list may carry the count of this very view.
-    oldest_run = _oldest_run(history, record, key.start)
-    learn_from_embedded_usage(conversation, call, history, projection, key, oldest_run, budget)
-    calibration = find_calibration(conversation, shared, model)
-    counted = conversation.sizes.baseline_of(key)
-
-    return Snapshot(
-        messages=messages,
-        history=history,
-        record=record,
-        projection=projection,
-        key=key,
-        tokens=measure_view(calibration, key, counted),
-        most_tokens=measure_view(calibration, key, counted, least_ratio=1.0),
-        budget=budget,
-        cached_tokens=counted.cached_tokens if counted is not None else None,
-        seconds_since_last_call=call.seconds_since_last_call,
-        format=conversation.format,
-        estimator=conversation.estimator,
-        ratio=calibration.ratio,
-        overhead_tokens=calibration.overhead_tokens,
-        fixed_tokens=system + tools,
-        tools_tokens=tools,
-        user_pins=dict(conversation.records.user_pins),
-        binds_reasoning=is_bound,
-        has_recall=conversation.has_recall,
-        issuer=issuer,
-        merges_user_messages=settings.merge_user_messages or (is_changed and needs_merging(conversation.format)),
-        may_be_shortened=call.may_be_shortened,
-    )
-
-
-def _project(
-    conversation: Conversation[M],
-    settings: CompactionSettings,
-    history: History[M],
-    record: CompactionRecord | None,
-    model: str | None,
-    issuer: Issuer | None,
-    *,
-    is_bound: bool,
-) -> Projection[M]:
-    """Apply the active record, as a request to this model shows it.
-
-    Args:
-        is_bound: Whether the view leaves out stale reasoning.
-    """
-    start = conversation.find_native_start(history, model)
-    large = conversation.find_large(history, record, settings)
-    if not is_bound:
-        seen_runs = record.seen_runs if record is not None else 0
-        unread = find_unread(history, min(seen_runs, history.run_count), model, conversation.format.provider)
-        return conversation.update_projection(history, record, NOT_STALE, issuer, start, large, unread)
-
-    shown = record.as_shown_to(issuer, history.run_count) if record else None
-    stale = spare_open_turn(conversation.reasoning.stale_runs(history, shown), history, model)
-    projection = conversation.update_projection(history, record, stale, issuer, start, large, ALL_READ)
-    if projection.unpinned_runs.end <= stale.end:
-        return projection
-
-    conversation.reasoning.add_unpinned(projection.unpinned_runs)
-    stale = spare_open_turn(conversation.reasoning.stale_runs(history, shown), history, model)
-    return conversation.update_projection(history, record, stale, issuer, start, large, ALL_READ)
-
-
-def _name_view(
-    history: History[M], record: CompactionRecord | None, projection: Projection[M], model: str | None, fixed: int
-) -> ViewKey:
-    """Return the identity of a view.
-
-    Args:
-        fixed: The estimate of the system prompt and the tools that are not in the list, in tokens.
-    """
-    return ViewKey(
-        log=history.log,
-        piece_count=history.piece_count,
-        record_id=record.id if record else None,
-        estimated=projection.tokens(history) + fixed,
-        model=model,
-        stale=projection.stale,
-        has_native=projection.native is not None,
-        start=projection.start,
-    )
-
-
-def _oldest_run(history: History[Any], record: CompactionRecord | None, start: NativeStart | None) -> int:
-    """Return the first run whose answer may carry a count of the present view; earlier ones counted other views."""
-    oldest = record.seen_runs if record else history.runs_before_list
-    if start is not None and start.is_newer(history, record):
-        return max(oldest, history.run_of(start.piece) + 1)
-    return oldest
-
-
-def _find_issuer(conversation: Conversation[M], call: Call[M], model: str | None) -> Issuer | None:
-    """Return the API and the model that read the view, if they compact by themselves and the messages can carry their items."""
-    if call.issuer is None or model is None or not can(conversation.format, "native"):
-        return None
-    return call.issuer._replace(model=model)
 
 
 def measure_view(
@@ -174,45 +38,6 @@ def measure_view(
         return calibration.predict(key.estimated)
     later = calibration._replace(ratio=max(calibration.ratio, least_ratio))
     return counted.input_tokens + max(0, later.predict_growth(key.estimated - counted.key.estimated))
-
-
-def _measure_fixed(conversation: Conversation[M], call: Call[M]) -> tuple[int, int, bool]:
-    """Return the estimates of a system prompt and of tools outside the list, and whether one of them is another than before.
-
-    The estimates are cached until a call brings another prompt or other tools. A value is compared with its copy first: its JSON
-    text takes ten times as long.
-    """
-    known, sizes, has_changed = conversation.sizes.fixed, [0, 0], False
-    for place, value in enumerate((call.system, call.tools)):
-        if value and not are_equal(value, known[place].copy):
-            text = _as_text(value)
-            digest = text_digest(text)
-            if digest != known[place].digest:
-                has_changed |= bool(known[place].digest)
-                known[place] = FixedPart(copy_value(value), digest, conversation.estimator.estimate_tokens(text))
-        sizes[place] = known[place].tokens if value else 0
-    return sizes[0], sizes[1], has_changed
-
-
-def _as_text(value: object) -> str:
-    try:
-        return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-    except (TypeError, ValueError, RecursionError) as error:  # odd keys, circular, nested too deeply
-        raise ConfigurationError(f"`system` and `tools` must be text or JSON: {describe_error(error)}") from error
-
-
-def report_missing_pins(conversation: Conversation[M], call: Call[M]) -> Flow[None]:
-    """Report messages that were pinned before a list had them, if this list does not have them either."""
-    if not conversation.records.unseen_pins:
-        return
-    history = take_snapshot(conversation, call).history
-    digests = {message_digest(history.piece(index).message) for index in range(history.piece_count)}
-    unseen = conversation.records.unseen_pins
-    conversation.records.unseen_pins = []
-    count = sum(not digests.issuperset(pinned) for pinned in unseen)
-    if count:
-        logger.warning("session %s: the list has not %d of the messages that were pinned", conversation.id, count)
-        yield Emit(PinMissing(session_id=conversation.id, count=count))
 
 
 # -- learning
@@ -300,7 +125,7 @@ def learn_from_overflow(
 
     documents = _find_unseen_documents(conversation, snapshot, sent)
     if documents and excess > OTHER_MEDIA_TOKENS * len(documents):
-        share = math.ceil(excess / snapshot.ratio / len(documents))
+        share = math.ceil(excess / snapshot.calibration.ratio / len(documents))
         conversation.learn_media((media, share) for media in documents)
     else:
         _observe(conversation, shared, UsageBaseline(sent.key, actual))
@@ -361,13 +186,7 @@ def find_calibration(conversation: Conversation[M], shared: SharedState, model: 
 
 
 def learn_from_embedded_usage(
-    conversation: Conversation[M],
-    call: Call[M],
-    history: History[M],
-    projection: Projection[M],
-    key: ViewKey,
-    oldest_run: int,
-    budget: Budget | None,
+    conversation: Conversation[M], call: Call[M], reading: Reading[M], oldest_run: int, budget: Budget | None
 ) -> None:
     """Learn from the newest usage that an assistant message carries, if it measured the present view.
 
@@ -376,6 +195,7 @@ def learn_from_embedded_usage(
     Args:
         oldest_run: A count made before this run measured a larger view than the present one.
     """
+    history, key = reading.history, reading.key
     last_answer = next(history.counted_answers(), None)
     if last_answer is None or last_answer <= _last_known_piece(conversation, key):
         return
@@ -391,7 +211,7 @@ def learn_from_embedded_usage(
     older = [count for _, count in counts] if before is None else [before]
     # Since `before` the view here only grew, so a count as small as after a compaction measured the view of another worker.
     most_ratio = 1 - MINIMUM_GAIN_RATIO if before is None else TARGET_RATIO
-    first_kept = history.first_piece(projection.tail_start)
+    first_kept = history.first_piece(reading.projection.tail_start)
     is_whole = is_believable(
         conversation, call.shared, history, first_kept, counted, older, may_be_shortened=call.may_be_shortened
     )

@@ -108,12 +108,10 @@ class ReasoningState:
         self.refusals[model] += 1
         self.pending = "refused"
 
-    def record_call(self, history: History[M], record: CompactionRecord | None) -> bool:
-        """Record that the next answer is to this view, and no answer to an earlier one can come; return whether that is new."""
-        if self.shown != (_name(record),) or self.until != history.run_count + 1:
-            return False
-        self.until -= 1
-        return True
+    def expect_answer(self, history: History[M], record: CompactionRecord | None) -> None:
+        """Record that the next answer is to this view, so that none to an earlier one can come."""
+        if self.shown == (_name(record),) and self.until == history.run_count + 1:
+            self.until -= 1
 
     def record_sent(
         self, history: History[M], record: CompactionRecord | None, notes: Iterable[CompactionRecord]

@@ -15,7 +15,8 @@ from typing import cast
 from compaction_hooks.engine.call import Call, Order
 from compaction_hooks.engine.compact import find_budget, new_attempt, run_compaction, wait_for_others
 from compaction_hooks.engine.conversation import Conversation
-from compaction_hooks.engine.measuring import learn_from_answer, learn_from_overflow, report_usage, take_snapshot
+from compaction_hooks.engine.looking import learn_and_look
+from compaction_hooks.engine.measuring import learn_from_answer, learn_from_overflow, report_usage
 from compaction_hooks.engine.persistence import flush, sync_store
 from compaction_hooks.engine.result import CompactionOutcome
 from compaction_hooks.engine.sizes import LastSent
@@ -80,8 +81,8 @@ def handle_answer(
     info = _find_overflow(call, second.error, sent.snapshot.model)
     if info is None:
         raise second.error
-    learn_from_overflow(conversation, call.shared, call, take_snapshot(conversation, call), sent.snapshot, info)
-    snapshot = take_snapshot(conversation, call).freeze(call.messages)
+    learn_from_overflow(conversation, call.shared, call, learn_and_look(conversation, call), sent.snapshot, info)
+    snapshot = learn_and_look(conversation, call).freeze(call.messages)
     order = Order(reason=CompactionReason.OVERFLOW)
     raise new_attempt(
         conversation, call, snapshot, find_budget(call, snapshot), order
@@ -127,7 +128,7 @@ def _note_sealed(conversation: Conversation[M], call: Call[M], response: object)
     """Note the issuer of a sealed summary in an answer now: another process may make the next call, of another model."""
     items = sealed_items(response)
     if items and conversation.format.name == "openai_responses":
-        take_snapshot(conversation, call._replace(messages=[*call.messages, *cast("list[M]", items)]))
+        learn_and_look(conversation, call._replace(messages=[*call.messages, *cast("list[M]", items)]))
         yield from flush(conversation)
 
 
@@ -139,7 +140,7 @@ def _drop_refused(
     refuses_reasoning = call.settings.sealed_reasoning != "keep" and is_reasoning_refusal(error)
     # Native items first: a sentence that fits both is about them too, and then the same rotated key sealed the reasoning.
     if is_native_refusal(error):
-        key = take_snapshot(conversation, call).key if refused is None else refused.snapshot.key
+        key = learn_and_look(conversation, call).key if refused is None else refused.snapshot.key
         bare = yield from _drop_native(conversation, call, key, with_reasoning=refuses_reasoning)
     if bare is None and refuses_reasoning:
         bare = yield from _drop_reasoning(conversation, call, refused)
@@ -157,7 +158,7 @@ def _drop_native(
     if not refused.has_native and (refused.start is None or not refused.start.is_sent):
         return None
 
-    snapshot = take_snapshot(conversation, call)
+    snapshot = learn_and_look(conversation, call)
     record = snapshot.record
     notes: list[CompactionRecord] = []
     if not refused.has_native:
@@ -178,9 +179,9 @@ def _drop_reasoning(
     conversation: Conversation[M], call: Call[M], refused: LastSent[M] | None
 ) -> Flow[LastSent[M] | None]:
     """Leave out all reasoning so far, from now on. Return the view, or None if the refused one held no reasoning."""
-    before = refused.to_store if refused else take_snapshot(conversation, call).stored_view
+    before = refused.to_store if refused else learn_and_look(conversation, call).stored_view
     conversation.reasoning.record_refusal(call.model or call.shared.model)
-    snapshot = take_snapshot(conversation, call)
+    snapshot = learn_and_look(conversation, call)
     if snapshot.stored_view == before and not (refused and refused.is_by_hand):
         return None
     logger.warning("session %s: the provider refused the reasoning that was sent: going on without it", conversation.id)
@@ -206,9 +207,9 @@ def _recover_view(
         return (yield from _send_without_media(conversation, call, error, sent, info.limit_bytes))
     if not _is_of_another_model(conversation, error, call):  # a `send` may fall back to another model by itself
         refused = sent.snapshot if sent else None
-        learn_from_overflow(conversation, call.shared, call, take_snapshot(conversation, call), refused, info)
+        learn_from_overflow(conversation, call.shared, call, learn_and_look(conversation, call), refused, info)
 
-    snapshot = take_snapshot(conversation, call)
+    snapshot = learn_and_look(conversation, call)
     budget = find_budget(call, snapshot)
     if (others_end == "settled" or _is_another_view(snapshot, sent)) and snapshot.tokens <= budget.trigger:
         return (yield from send_view(conversation, call, snapshot))
@@ -221,7 +222,7 @@ def _recover_view(
         compacted, unfit = None, failure
     if compacted is not None:
         return compacted
-    now = take_snapshot(conversation, call)
+    now = learn_and_look(conversation, call)
     if not snapshot.is_current and now.tokens <= budget.trigger:  # the host went back meanwhile
         return (yield from send_view(conversation, call, now))
     if unfit is not None:
@@ -237,7 +238,7 @@ def _send_without_media(
     limit_bytes: int | None,
 ) -> Flow[LastSent[M]]:
     """Leave media out after `error` rejected a request for its bytes, and remember its size; raise `error` without media."""
-    snapshot = take_snapshot(conversation, call)
+    snapshot = learn_and_look(conversation, call)
     if _is_another_view(snapshot, sent):
         return (yield from send_view(conversation, call, snapshot))
 

@@ -14,7 +14,7 @@ import logging
 from compaction_hooks.engine.call import Call, Order
 from compaction_hooks.engine.compact import run_compaction
 from compaction_hooks.engine.conversation import Conversation
-from compaction_hooks.engine.measuring import report_missing_pins, take_snapshot
+from compaction_hooks.engine.looking import learn, learn_and_look, look, report_missing_pins
 from compaction_hooks.engine.persistence import flush, sync_store
 from compaction_hooks.engine.sizes import LastSent
 from compaction_hooks.events import CompactionSkipped
@@ -48,7 +48,7 @@ def transform(conversation: Conversation[M], call: Call[M]) -> Flow[LastSent[M]]
 
         if reason is CompactionReason.THRESHOLD and call.server_compaction:
             yield from _leave_to_server(conversation, snapshot, call.server_compaction)
-            return (yield from send_view(conversation, call, take_snapshot(conversation, call)))
+            return (yield from send_view(conversation, call, learn_and_look(conversation, call)))
 
         is_aborted: bool = yield IsAborted()
         why = "aborted" if is_aborted else ""
@@ -56,7 +56,7 @@ def transform(conversation: Conversation[M], call: Call[M]) -> Flow[LastSent[M]]
             why = conversation.cooldown.reason_to_wait(snapshot)
         if why:
             yield from _skip(conversation, snapshot, reason, why)
-            return (yield from send_view(conversation, call, take_snapshot(conversation, call)))
+            return (yield from send_view(conversation, call, learn_and_look(conversation, call)))
 
         running = conversation.running
         if running is not None and may_wait:
@@ -73,7 +73,7 @@ def transform(conversation: Conversation[M], call: Call[M]) -> Flow[LastSent[M]]
         order = Order(reason=reason, may_ask=may_ask, due=due, only_media=only_media)
         attempt, _ = yield from run_compaction(conversation, call, order)
         conversation.cooldown.has_overflowed = False
-        return attempt.last_sent or (yield from send_view(conversation, call, take_snapshot(conversation, call)))
+        return attempt.last_sent or (yield from send_view(conversation, call, learn_and_look(conversation, call)))
 
 
 def send_view(conversation: Conversation[M], call: Call[M], snapshot: Snapshot[M]) -> Flow[LastSent[M]]:
@@ -86,7 +86,7 @@ def send_view(conversation: Conversation[M], call: Call[M], snapshot: Snapshot[M
         yield from flush(conversation)
         if snapshot.is_current:
             return sent
-        snapshot = take_snapshot(conversation, call)
+        snapshot = learn_and_look(conversation, call)
 
 
 def _take_informed_snapshot(
@@ -97,19 +97,15 @@ def _take_informed_snapshot(
     Args:
         is_fresh: Whether they were before.
     """
-    reasoning = conversation.reasoning
     while True:
-        snapshot = take_snapshot(conversation, call)
-        if reasoning.record_call(snapshot.history, snapshot.shown_record):
-            continue  # other reasoning is stale now
-
+        reading = learn(conversation, call, is_request=True)
         needs_notes = (
-            snapshot.binds_reasoning
+            reading.binds_reasoning
             and not is_fresh
-            and reasoning.has_answer_of_another(snapshot.history, conversation.sent_runs)
+            and conversation.reasoning.has_answer_of_another(reading.history, conversation.sent_runs)
         )
         if not needs_notes:
-            return snapshot, is_fresh
+            return look(conversation, call, reading), is_fresh
         is_fresh = yield from sync_store(conversation, before_paying=True)
 
 

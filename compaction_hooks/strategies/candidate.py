@@ -80,7 +80,7 @@ class Candidate(Generic[M]):
             estimate,
             now.projection,
             self.stale,
-            now.issuer,
+            now.reading.issuer,
             now.key.start,
             unread=now.unread,
         )
@@ -330,16 +330,14 @@ def largest_fixed_part(snapshot: Snapshot[M]) -> tuple[str, int]:
     request = history.request
 
     sizes = {
-        "system prompt": sum(history.piece(i).tokens for i in history.systems())
-        + snapshot.fixed_tokens
-        - snapshot.tools_tokens,
-        "tools": snapshot.tools_tokens,
+        "system prompt": sum(history.piece(i).tokens for i in history.systems()) + snapshot.reading.system_tokens,
+        "tools": snapshot.reading.tools_tokens,
         "current request": history.piece(request).tokens if request is not None else 0,
         "pins": sum(history.piece(i).tokens for i in snapshot.pinned_pieces(last) if i != request),
         "last step": sum(p.tokens for i, p in enumerate(history.pieces(last), last) if i != request),
     }
 
     counted = {name: math.ceil(size * snapshot.ratio) for name, size in sizes.items()}
-    counted["hidden prefix"] = snapshot.overhead_tokens
+    counted["hidden prefix"] = snapshot.calibration.overhead_tokens
     part = max(counted, key=lambda name: counted[name])
     return part, counted[part]

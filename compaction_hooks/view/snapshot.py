@@ -13,6 +13,7 @@ from compaction_hooks.history.digests import message_digest
 from compaction_hooks.messages import Format, M, Message, Opaque, Text, ToolResult
 from compaction_hooks.native import Issuer
 from compaction_hooks.tokens.budget import Budget
+from compaction_hooks.tokens.calibration import Calibration
 from compaction_hooks.tokens.estimator import TokenEstimator
 from compaction_hooks.tokens.windows import Prices, find_prices
 from compaction_hooks.view.head import NativeStart, native_of, whole_step
@@ -63,31 +64,18 @@ SEARCHES_RATIO = 0.25
 """The most of the room under the threshold that searches take which found tools, from before a cut."""
 
 
-class Snapshot(NamedTuple, Generic[M]):
-    """One conversation at one moment: its history, the active record, the view and its size.
+class Reading(NamedTuple, Generic[M]):
+    """The list of a call as it was read, and the view of it.
 
     Attributes:
         messages: The list of the call, or the copy of it; with `repair`, the repaired list.
         record: The newest record that is true of the history, or None.
         projection: That record applied.
         key: The identity of the view, with its estimate before calibration.
-        tokens: Size of the view in tokens of the model: the provider's count, plus an estimate of newer messages.
-        most_tokens: The same with the newer messages at no less than their estimate: a ratio below 1 was learned from other texts.
-        budget: The budget of the model's window, or None while the window is unknown.
-        cached_tokens: Tokens of the view that the provider read from its cache in the last call, or None if it reported none.
-        seconds_since_last_call: Seconds since the last call began, or None if unknown.
-        ratio: The model's tokens per estimated token, as learned from usage.
-        overhead_tokens: Tokens of every request that no message shows (a hidden prefix), as learned.
-        fixed_tokens: Estimated tokens of the system prompt and tools that are not in the list.
-        tools_tokens: The tools' part of `fixed_tokens`.
-        estimator: Sizes texts and messages, before calibration.
-        user_pins: By digest, the run of each message that the host pinned; `UNKNOWN_RUN` if that is not known.
-        binds_reasoning: Whether the model refuses reasoning that it made after other messages.
-        has_recall: Whether the model has the recall tool, so that markers name handles.
+        system_tokens, tools_tokens: Estimates of the system prompt and of the tools that are not in the list.
         issuer: The API and the model whose native items the view may have; None: no items.
-        merges_user_messages: Whether user messages in a row are sent as one.
-        may_be_shortened: Whether the request lets the server shorten it, so that its count may be less than the view.
-        frozen: The list of the call and a copy of it, if the snapshot outlasts a wait; else None.
+        binds_reasoning: Whether the model refuses reasoning that it made after other messages.
+        is_changed: Whether the view may be another list than the host's.
     """
 
     messages: list[M]
@@ -95,29 +83,92 @@ class Snapshot(NamedTuple, Generic[M]):
     record: CompactionRecord | None
     projection: Projection[M]
     key: ViewKey
+    system_tokens: int
+    tools_tokens: int
+    issuer: Issuer | None
+    binds_reasoning: bool
+    is_changed: bool
+
+
+class Snapshot(NamedTuple, Generic[M]):
+    """One conversation at one moment: what was read, and the size of the view.
+
+    Attributes:
+        reading: The list, the active record and the view.
+        tokens: Size of the view in tokens of the model: the provider's count, plus an estimate of newer messages.
+        most_tokens: The same with the newer messages at no less than their estimate: a ratio below 1 was learned from other texts.
+        budget: The budget of the model's window, or None while the window is unknown.
+        cached_tokens: Tokens of the view that the provider read from its cache in the last call, or None if it reported none.
+        seconds_since_last_call: Seconds since the last call began, or None if unknown.
+        estimator: Sizes texts and messages, before calibration.
+        calibration: How the model's counts differ from the estimator's, as learned from usage.
+        user_pins: By digest, the run of each message that the host pinned; `UNKNOWN_RUN` if that is not known.
+        has_recall: Whether the model has the recall tool, so that markers name handles.
+        joins_rows: Whether user messages in a row are sent as one.
+        may_be_shortened: Whether the request lets the server shorten it, so that its count may be less than the view.
+        frozen: The list of the call and a copy of it, if the snapshot outlasts a wait; else None.
+    """
+
+    reading: Reading[M]
     tokens: int
     most_tokens: int
     budget: Budget | None
     format: Format[M]
     estimator: TokenEstimator
+    calibration: Calibration
     cached_tokens: int | None
     seconds_since_last_call: float | None
-    ratio: float
-    overhead_tokens: int
-    fixed_tokens: int
-    tools_tokens: int
     user_pins: Mapping[str, int]
-    binds_reasoning: bool
     has_recall: bool
-    issuer: Issuer | None
-    merges_user_messages: bool
+    joins_rows: bool
     may_be_shortened: bool = False
     frozen: tuple[list[M], list[M]] | None = None
+
+    @property
+    def messages(self) -> list[M]:
+        """The list of the call, or the copy of it; with `repair`, the repaired list."""
+        return self.reading.messages
+
+    @property
+    def history(self) -> History[M]:
+        """The list as it reads."""
+        return self.reading.history
+
+    @property
+    def record(self) -> CompactionRecord | None:
+        """The newest record that is true of the history, or None."""
+        return self.reading.record
+
+    @property
+    def projection(self) -> Projection[M]:
+        """That record applied."""
+        return self.reading.projection
+
+    @property
+    def key(self) -> ViewKey:
+        """The identity of the view, with its estimate before calibration."""
+        return self.reading.key
+
+    @property
+    def binds_reasoning(self) -> bool:
+        """Whether the model refuses reasoning that it made after other messages."""
+        return self.reading.binds_reasoning
+
+    @property
+    def ratio(self) -> float:
+        """The model's tokens per estimated token, as learned from usage."""
+        return self.calibration.ratio
+
+    @property
+    def fixed_tokens(self) -> int:
+        """Estimated tokens of the system prompt and the tools that are not in the list."""
+        return self.reading.system_tokens + self.reading.tools_tokens
 
     def freeze(self, given: list[M]) -> Snapshot[M]:
         """Return the snapshot with a copy of the call's list: the host may change its list while the call waits."""
         copied = [*given]
-        return self._replace(frozen=(given, copied), messages=copied if self.messages is given else self.messages)
+        messages = copied if self.messages is given else self.messages
+        return self._replace(frozen=(given, copied), reading=self.reading._replace(messages=messages))
 
     @property
     def is_current(self) -> bool:
@@ -136,7 +187,7 @@ class Snapshot(NamedTuple, Generic[M]):
     @property
     def shown_record(self) -> CompactionRecord | None:
         """The active record as the record of this very view: it may have another one, with or without native items."""
-        return self.record.as_shown_to(self.issuer, self.history.run_count) if self.record else None
+        return self.record.as_shown_to(self.reading.issuer, self.history.run_count) if self.record else None
 
     @property
     def stored_view(self) -> list[M]:
@@ -180,11 +231,11 @@ class Snapshot(NamedTuple, Generic[M]):
 
     def model_tokens(self, estimated: int) -> int:
         """Return the model's tokens for a view of `estimated` tokens, rounded up."""
-        return self.overhead_tokens + math.ceil(self.ratio * (estimated + self.fixed_tokens))
+        return self.calibration.predict(estimated + self.fixed_tokens)
 
     def room(self, tokens: int) -> int:
         """Return the largest estimate whose view takes at most `tokens` of the model; may be negative."""
-        return math.floor((tokens - self.overhead_tokens) / self.ratio) - self.fixed_tokens
+        return math.floor((tokens - self.calibration.overhead_tokens) / self.ratio) - self.fixed_tokens
 
     @property
     def reductions(self) -> tuple[Reduction, ...]:

@@ -16,11 +16,12 @@ from compaction_hooks.strategies.candidate import Goal, find_parts
 from compaction_hooks.strategies.summarize import Summarize, drop_marker
 from compaction_hooks.strategies.summary_plan import Summarized, SummaryPlan, plan_summary
 from compaction_hooks.tokens.budget import Budget
+from compaction_hooks.tokens.calibration import Calibration
 from compaction_hooks.view import CompactionReason
 from compaction_hooks.view.parts import TEXTS
 from compaction_hooks.view.projection import apply_record
 from compaction_hooks.view.record import UNKNOWN_RUN, collect_own_texts
-from compaction_hooks.view.snapshot import Snapshot, ViewKey
+from compaction_hooks.view.snapshot import Reading, Snapshot, ViewKey
 from compaction_hooks.view.texts import SUMMARY_MARKER, render_summary
 from tests.conversations import Chat, assistant, call, step, steps, system, talk, tool, user
 
@@ -61,12 +62,20 @@ def situation(
     history = HistoryReader(chat, flat.estimate_message_tokens, SUMMARY_MARKER).read(messages, known)
     record = records[-1] if records else None
     digests = {message_digest(piece): UNKNOWN_RUN for message in pinned for piece in chat.read(message)}
-    snapshot = Snapshot(
+    reading = Reading(
         messages=[*messages],
         history=history,
         record=record,
         projection=apply_record(history, record, chat, flat.estimate_message_tokens),
         key=ViewKey(history.log, history.piece_count, None, 0, None),
+        system_tokens=0,
+        tools_tokens=0,
+        issuer=None,
+        binds_reasoning=False,
+        is_changed=False,
+    )
+    snapshot = Snapshot(
+        reading=reading,
         tokens=1,
         most_tokens=1,
         budget=None,
@@ -74,15 +83,10 @@ def situation(
         estimator=flat,
         cached_tokens=None,
         seconds_since_last_call=None,
-        ratio=ratio,
-        overhead_tokens=0,
-        fixed_tokens=0,
-        tools_tokens=0,
+        calibration=Calibration(ratio=ratio),
         user_pins=digests,
-        binds_reasoning=False,
         has_recall=False,
-        issuer=None,
-        merges_user_messages=False,
+        joins_rows=False,
     )
     bounds = budget(**tokens)
     return snapshot, Goal(reason=CompactionReason.THRESHOLD, budget=bounds, keep_tokens=keep, at="2026-01-01T00:00:00Z")

@@ -1,0 +1,211 @@
+"""From a call to a snapshot: `learn` reads the list and learns what it tells, `look` says what is then known.
+
+1. `learn` is the only writer on this way. It changes the history, the active record and the newest view, what is known of the
+   system prompt and the tools, the runs with stale reasoning, notes of new sealed summaries, and the calibration.
+2. `look` changes nothing: two looks at one reading are equal.
+3. A broken history is repaired first if the settings say so, so that the repairs are measured too.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import Any
+
+from compaction_hooks.engine.call import Call, budget_for
+from compaction_hooks.engine.conversation import Conversation
+from compaction_hooks.engine.measuring import find_calibration, learn_from_embedded_usage, measure_view
+from compaction_hooks.engine.sizes import FixedPart
+from compaction_hooks.errors import ConfigurationError
+from compaction_hooks.events import PinMissing
+from compaction_hooks.foreign import are_equal, copy_value, describe_error
+from compaction_hooks.history import History
+from compaction_hooks.history.digests import message_digest, text_digest
+from compaction_hooks.messages import M, can
+from compaction_hooks.native import Issuer
+from compaction_hooks.runtime.effects import Emit, Flow
+from compaction_hooks.settings import CompactionSettings
+from compaction_hooks.validity import needs_merging
+from compaction_hooks.view.projection import Projection
+from compaction_hooks.view.reasoning import ALL_READ, NOT_STALE, find_unread, spare_open_turn
+from compaction_hooks.view.record import CompactionRecord
+from compaction_hooks.view.snapshot import Reading, Snapshot, ViewKey
+
+logger = logging.getLogger("compaction_hooks")
+
+
+def learn_and_look(conversation: Conversation[M], call: Call[M]) -> Snapshot[M]:
+    """Return the snapshot of a call's list, after learning what the list tells."""
+    return look(conversation, call, learn(conversation, call))
+
+
+def learn(conversation: Conversation[M], call: Call[M], *, is_request: bool = False) -> Reading[M]:
+    """Read a call's list, make the view of the active record, and learn from the usage in the answers.
+
+    Args:
+        is_request: Whether the view is for the host's next request: the next answer is to it, and to no view before.
+    """
+    settings, shared = call.settings, call.shared
+    model = call.model or shared.model
+    is_mended = settings.repair if call.repair is None else call.repair
+    messages = conversation.repair(call.messages, model) if is_mended else call.messages
+
+    history, record = conversation.read(messages)
+    system, tools, has_changed = _measure_fixed(conversation, call)
+    conversation.reasoning.compare_list(history, is_other_prefix=has_changed)
+
+    issuer = _find_issuer(conversation, call, model)
+    if is_request:
+        conversation.reasoning.expect_answer(history, record.as_shown_to(issuer, history.run_count) if record else None)
+    is_bound = conversation.reasoning.binds(model, conversation.format, settings.sealed_reasoning)
+    projection = _project(conversation, settings, history, record, model, issuer, is_bound=is_bound)
+
+    reading = Reading(
+        messages=messages,
+        history=history,
+        record=record,
+        projection=projection,
+        key=_name_view(history, record, projection, model, system + tools),
+        system_tokens=system,
+        tools_tokens=tools,
+        issuer=issuer,
+        binds_reasoning=is_bound,
+        is_changed=is_mended or not projection.is_identity or history.has_summary,
+    )
+    budget = budget_for(call)
+    if budget is None:
+        shared.windows.warn_once(model)
+    # Before the size is taken: an answer in the list may carry the count of this very view.
+    learn_from_embedded_usage(conversation, call, reading, _oldest_run(reading), budget)
+    return reading
+
+
+def look(conversation: Conversation[M], call: Call[M], reading: Reading[M]) -> Snapshot[M]:
+    """Return the snapshot of a list just read: its view, the sizes, the budget."""
+    key = reading.key
+    calibration = find_calibration(conversation, call.shared, key.model)
+    counted = conversation.sizes.baseline_of(key)
+
+    return Snapshot(
+        reading=reading,
+        tokens=measure_view(calibration, key, counted),
+        most_tokens=measure_view(calibration, key, counted, least_ratio=1.0),
+        budget=budget_for(call),
+        format=conversation.format,
+        estimator=conversation.estimator,
+        calibration=calibration,
+        cached_tokens=counted.cached_tokens if counted is not None else None,
+        seconds_since_last_call=call.seconds_since_last_call,
+        user_pins=dict(conversation.records.user_pins),
+        has_recall=conversation.has_recall,
+        joins_rows=call.settings.merge_user_messages or (reading.is_changed and needs_merging(conversation.format)),
+        may_be_shortened=call.may_be_shortened,
+    )
+
+
+def _project(
+    conversation: Conversation[M],
+    settings: CompactionSettings,
+    history: History[M],
+    record: CompactionRecord | None,
+    model: str | None,
+    issuer: Issuer | None,
+    *,
+    is_bound: bool,
+) -> Projection[M]:
+    """Apply the active record, as a request to this model shows it.
+
+    Args:
+        is_bound: Whether the view leaves out stale reasoning.
+    """
+    start = conversation.find_native_start(history, model)
+    large = conversation.find_large(history, record, settings)
+    if not is_bound:
+        seen_runs = record.seen_runs if record is not None else 0
+        unread = find_unread(history, min(seen_runs, history.run_count), model, conversation.format.provider)
+        return conversation.update_projection(history, record, NOT_STALE, issuer, start, large, unread)
+
+    shown = record.as_shown_to(issuer, history.run_count) if record else None
+    stale = spare_open_turn(conversation.reasoning.stale_runs(history, shown), history, model)
+    projection = conversation.update_projection(history, record, stale, issuer, start, large, ALL_READ)
+    if projection.unpinned_runs.end <= stale.end:
+        return projection
+
+    conversation.reasoning.add_unpinned(projection.unpinned_runs)
+    stale = spare_open_turn(conversation.reasoning.stale_runs(history, shown), history, model)
+    return conversation.update_projection(history, record, stale, issuer, start, large, ALL_READ)
+
+
+def _name_view(
+    history: History[M], record: CompactionRecord | None, projection: Projection[M], model: str | None, fixed: int
+) -> ViewKey:
+    """Return the identity of a view.
+
+    Args:
+        fixed: The estimate of the system prompt and the tools that are not in the list, in tokens.
+    """
+    return ViewKey(
+        log=history.log,
+        piece_count=history.piece_count,
+        record_id=record.id if record else None,
+        estimated=projection.tokens(history) + fixed,
+        model=model,
+        stale=projection.stale,
+        has_native=projection.native is not None,
+        start=projection.start,
+    )
+
+
+def _oldest_run(reading: Reading[Any]) -> int:
+    """Return the first run whose answer may carry a count of the present view; earlier ones counted other views."""
+    history, record, start = reading.history, reading.record, reading.projection.start
+    oldest = record.seen_runs if record else history.runs_before_list
+    if start is not None and start.is_newer(history, record):
+        return max(oldest, history.run_of(start.piece) + 1)
+    return oldest
+
+
+def _find_issuer(conversation: Conversation[M], call: Call[M], model: str | None) -> Issuer | None:
+    """Return the API and the model that read the view, if they compact by themselves and the messages can carry their items."""
+    if call.issuer is None or model is None or not can(conversation.format, "native"):
+        return None
+    return call.issuer._replace(model=model)
+
+
+def _measure_fixed(conversation: Conversation[M], call: Call[M]) -> tuple[int, int, bool]:
+    """Return the estimates of a system prompt and of tools outside the list, and whether one of them is another than before.
+
+    The estimates are cached until a call brings another prompt or other tools. A value is compared with its copy first: its JSON
+    text takes ten times as long.
+    """
+    known, sizes, has_changed = conversation.sizes.fixed, [0, 0], False
+    for place, value in enumerate((call.system, call.tools)):
+        if value and not are_equal(value, known[place].copy):
+            text = _as_text(value)
+            digest = text_digest(text)
+            if digest != known[place].digest:
+                has_changed |= bool(known[place].digest)
+                known[place] = FixedPart(copy_value(value), digest, conversation.estimator.estimate_tokens(text))
+        sizes[place] = known[place].tokens if value else 0
+    return sizes[0], sizes[1], has_changed
+
+
+def _as_text(value: object) -> str:
+    try:
+        return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    except (TypeError, ValueError, RecursionError) as error:  # odd keys, circular, nested too deeply
+        raise ConfigurationError(f"`system` and `tools` must be text or JSON: {describe_error(error)}") from error
+
+
+def report_missing_pins(conversation: Conversation[M], call: Call[M]) -> Flow[None]:
+    """Report messages that were pinned before a list had them, if this list does not have them either."""
+    if not conversation.records.unseen_pins:
+        return
+    history = learn(conversation, call).history
+    digests = {message_digest(history.piece(index).message) for index in range(history.piece_count)}
+    unseen = conversation.records.unseen_pins
+    conversation.records.unseen_pins = []
+    count = sum(not digests.issuperset(pinned) for pinned in unseen)
+    if count:
+        logger.warning("session %s: the list has not %d of the messages that were pinned", conversation.id, count)
+        yield Emit(PinMissing(session_id=conversation.id, count=count))
