@@ -6,6 +6,7 @@ from compaction_hooks import interrupts as interrupts  # before the others, whic
 import importlib
 import typing
 
+from compaction_hooks.dress.project import project
 from compaction_hooks.engine.result import CompactionOutcome, CompactionResult, SessionState
 from compaction_hooks.errors import CompactionError, ConfigurationError, ContextOverflowError
 from compaction_hooks.events import (
@@ -30,7 +31,6 @@ from compaction_hooks.summary.extractive import ExtractiveSummarizer
 from compaction_hooks.summary.request import LiveCall, Summarizer, Summary, SummaryRequest
 from compaction_hooks.tokens.estimator import TokenEstimator
 from compaction_hooks.view import CompactionReason
-from compaction_hooks.view.projection import project
 from compaction_hooks.view.record import CompactionRecord
 
 __version__ = "0.2.0"

@@ -5,6 +5,7 @@
     formats  files  history  native  overflow  reasoning  stores  validity
     tokens  repair
     triggers  view  tiktoken_estimator
+    dress
     events  recall  summary
     strategies  runtime
     settings

@@ -22,7 +22,7 @@ from compaction_hooks.engine.looking import learn_and_look
 from compaction_hooks.engine.persistence import reload, write
 from compaction_hooks.engine.records import warn_if_paid_again
 from compaction_hooks.engine.result import CompactionOutcome, CompactionResult
-from compaction_hooks.engine.sizes import LastSent
+from compaction_hooks.engine.sizes import MOST_REFUSALS, LastSent
 from compaction_hooks.engine.summarizing import SummaryFailed, complete, summarize
 from compaction_hooks.errors import ContextOverflowError
 from compaction_hooks.events import CompactionFailed, CompactionFinished, CompactionSkipped
@@ -36,10 +36,10 @@ from compaction_hooks.strategies.reduce_parts import DropMedia
 from compaction_hooks.strategies.summary_plan import Summarized, SummaryPlan
 from compaction_hooks.tokens.budget import MINIMUM_GROWTH_RATIO, Budget
 from compaction_hooks.view import CompactionReason
-from compaction_hooks.view.head import MOST_REFUSALS, covered_pieces
-from compaction_hooks.view.projection import is_true
+from compaction_hooks.view.head import covered_pieces
 from compaction_hooks.view.record import CompactionRecord
 from compaction_hooks.view.snapshot import Snapshot
+from compaction_hooks.view.view_of import is_true
 
 logger = logging.getLogger("compaction_hooks")
 
@@ -215,7 +215,7 @@ class Attempt(Generic[M]):
 
     def _without_large_items(self, candidate: Candidate[M] | None) -> Candidate[M] | None:
         """Return a candidate without its native items if these make it too large."""
-        if candidate is None or candidate.projection.native is None or self._reject(candidate) is None:
+        if candidate is None or candidate.view.items is None or self._reject(candidate) is None:
             return candidate
         self._fallback_reason = "the provider's own summary is too large"
         return replace(candidate, record=replace(candidate.record, native=None))
@@ -277,8 +277,7 @@ class Attempt(Generic[M]):
         conversation.records.add_own(made)
         if conversation.reasoning.pending != "refused":
             conversation.reasoning.pending = "answer" if self._may_get_answer else ""
-        if candidate.projection.unpinned_request is None:  # otherwise the view depends on the user's present request
-            conversation.remember_projection(candidate.snapshot, made, candidate.projection)
+        conversation.views.keep(candidate.snapshot.history, made, candidate.plain)
         if not self._has_waited:  # every message was read again, and no other code ran since
             conversation.records.active_id = made.id
         until = int(made.tokens_after * (1 + MINIMUM_GROWTH_RATIO))
@@ -316,7 +315,9 @@ class Attempt(Generic[M]):
             return (yield from self._skip_outdated(start))
         if now is not self._snapshot:
             candidate = Candidate(snapshot=now, record=record)
-        return self._build_result(candidate.projection.portable(now.messages), CompactionOutcome.PREVIEWED, record)
+        return self._build_result(
+            candidate.snapshot.write(candidate.view, for_store=True), CompactionOutcome.PREVIEWED, record
+        )
 
     @property
     def _may_get_answer(self) -> bool:
@@ -403,7 +404,7 @@ class Attempt(Generic[M]):
 
     def _hand_out_unchanged(self) -> list[M]:
         if self._order.is_preview:  # it is not to be sent
-            return self._renew(self._snapshot).stored_view
+            return self._renew(self._snapshot).to_store
         return self._hand_out(self._snapshot)
 
     def _hand_out(self, snapshot: Snapshot[M], *, is_by_hand: bool = False) -> list[M]:
@@ -439,8 +440,8 @@ class Attempt(Generic[M]):
             reason=self._order.reason,
             tokens_before=self._snapshot.tokens,
             tokens_after=record.tokens_after,
-            messages_before=len(self._snapshot.view),
-            messages_after=len(after.view),
+            messages_before=self._snapshot.message_count,
+            messages_after=after.message_count,
             compacted_messages=record.compacted_message_count,
             unseen_messages=record.unseen_message_count,
             summary_messages=1 if record.rendered else 0,
@@ -449,7 +450,7 @@ class Attempt(Generic[M]):
             used_fallback=bool(self._fallback_reason),
             fallback_reason=self._fallback_reason,
             native_summaries=self._count_natives(after),
-            left_out=sum(item.kind == "media" for item in after.projection.reductions),
+            left_out=sum(item.kind == "media" for item in after.view.reductions),
             record=record,
         )
 

@@ -18,8 +18,8 @@ from compaction_hooks.messages import M
 from compaction_hooks.runtime.effects import Emit, Flow, Instant, IsAborted, Now, Outcome, RunningCompaction, Wait
 from compaction_hooks.tokens.budget import Budget
 from compaction_hooks.view import CompactionReason
-from compaction_hooks.view.projection import is_true
 from compaction_hooks.view.snapshot import Snapshot
+from compaction_hooks.view.view_of import is_true
 
 logger = logging.getLogger("compaction_hooks")
 
@@ -138,7 +138,7 @@ def _report_unchanged(
     record = snapshot.record
     is_new = outcome is CompactionOutcome.COMPACTED and record is not None
     return CompactionResult(
-        messages=snapshot.stored_view if order.is_preview else conversation.remember_sent(snapshot).to_store,
+        messages=snapshot.to_store if order.is_preview else conversation.remember_sent(snapshot).to_store,
         record=record,
         outcome=outcome,
         reason=CompactionReason.MANUAL,
@@ -164,7 +164,7 @@ def _build_started_event(session_id: str, snapshot: Snapshot[M], order: Order) -
         reason=order.reason,
         why=order.due.reason if order.due else "",
         tokens_before=snapshot.tokens,
-        messages_before=len(snapshot.view),
+        messages_before=snapshot.message_count,
         trigger_tokens=budget.trigger if budget else None,
         context_window=budget.window if budget else None,
     )

@@ -14,36 +14,33 @@ import logging
 import sys
 import threading
 from collections.abc import Callable, Iterable, Set
-from typing import Final, Generic, NamedTuple, cast
+from typing import Final, Generic, cast
 
+from compaction_hooks.dress.listed_summaries import find_native_start, native_name, native_of, note_issuers
 from compaction_hooks.engine.cooldown import Cooldown, Pause
 from compaction_hooks.engine.reasoning import ReasoningState
 from compaction_hooks.engine.records import Records, StoreQueue
 from compaction_hooks.engine.sizes import LastSent, ModelCounts, Sizes
+from compaction_hooks.engine.views import Large, Views
 from compaction_hooks.files import FileOperations
 from compaction_hooks.foreign import are_equal
 from compaction_hooks.formats import OpenAIChatFormat, format_of
 from compaction_hooks.history import History, HistoryReader
 from compaction_hooks.history.digests import message_digest
-from compaction_hooks.history.history import Log, has_atoms
+from compaction_hooks.history.history import has_atoms
 from compaction_hooks.messages import Format, M, Media, MessageFormat, Usage, as_format
-from compaction_hooks.native import Issuer
 from compaction_hooks.recall.covered import Listing
 from compaction_hooks.repair import repaired
 from compaction_hooks.runtime.effects import RunningCompaction
 from compaction_hooks.settings import CompactionSettings
 from compaction_hooks.tokens.estimator import LearnedMedia
-from compaction_hooks.view.head import NativeStart, find_native_start, native_name, native_of, note_issuers
-from compaction_hooks.view.parts import Reduction, shorten_large_results
-from compaction_hooks.view.projection import Projection, apply_record, find_unpinned_runs
-from compaction_hooks.view.reasoning import UnreadReasoning
 from compaction_hooks.view.record import (
     UNKNOWN_RUN,
     CompactionRecord,
     Pin,
-    StaleRuns,
     undo_note,
 )
+from compaction_hooks.view.references import Beginning
 from compaction_hooks.view.snapshot import Snapshot
 from compaction_hooks.view.texts import SUMMARY_MARKER
 
@@ -57,34 +54,6 @@ GUESSED_FORMAT: Final = OpenAIChatFormat()
 """The format while none was named and plain text, which reads alike in all formats, is all that was seen."""
 
 
-class Large(NamedTuple):
-    """Reductions of the results that are too large for any view of a list.
-
-    Attributes:
-        made_for: What they depend on, besides the list's later pieces.
-        piece_count: The pieces that were looked at.
-    """
-
-    made_for: object = None
-    reductions: tuple[Reduction, ...] = ()
-    piece_count: int = 0
-
-
-class Projected(NamedTuple, Generic[M]):
-    """A projection, and what it was made of.
-
-    Attributes:
-        record_id: The record, as the request shows it.
-        log: The log of the history.
-        large: The results too large for any view.
-    """
-
-    record_id: str | None
-    log: Log[M]
-    large: Large
-    projection: Projection[M]
-
-
 class Conversation(Generic[M]):
     """The state of one conversation.
 
@@ -94,7 +63,7 @@ class Conversation(Generic[M]):
         estimator: Sizes them, and learns the sizes of media.
         running: The compaction under way, or None.
         newest_view: The view last sent; before the first one that of the list given to `load`, or None.
-        projected: The newest projection.
+        views: The newest view.
         called_at: When the last call began, in monotonic seconds.
         summary_usage: The cost of all summaries: those made here, whatever became of them, and those of other records.
         host_files: Returns the files that the host keeps track of in this conversation; None: of none.
@@ -130,7 +99,7 @@ class Conversation(Generic[M]):
         self.cooldown = Cooldown()
         self.reasoning = ReasoningState()
         self.newest_view: LastSent[M] | None = None
-        self.projected: Projected[M] | None = None
+        self.views = Views[M]()
         self.summary_usage = Usage(input_tokens=0)
         self.listing: Listing[M] | None = None
 
@@ -142,7 +111,7 @@ class Conversation(Generic[M]):
     @property
     def is_unused(self) -> bool:
         """Whether it is blank, and no list of it was read."""
-        return self.is_blank and self.projected is None
+        return self.is_blank and self.views.is_empty
 
     def begin_anew(self) -> None:
         """Discard what is known of the conversation: another worker forgot it. A write under way is taken out again."""
@@ -257,21 +226,20 @@ class Conversation(Generic[M]):
         """Learn the true sizes of media, in tokens before calibration; all messages are measured again."""
         for media, tokens in sizes:
             self.estimator.learn(media, tokens)
-        self.history = self.projected = None
+        self.history, self.views = None, Views()
         self.sizes.baseline = self.sizes.last_checked = None
 
     def remember_sent(self, snapshot: Snapshot[M]) -> LastSent[M]:
         """Return the view of a snapshot, and remember it, to compare it with the provider's count."""
-        view, last = snapshot.view, self.last_sent
-        # The size is that of the messages apart: a merge saves a few tokens each, so if they fit, the merged view fits.
-        merged = self.format.merge(view) if snapshot.joins_rows else view
-        start = snapshot.key.start
-        if start is not None and start.left_out and (last is None or last.snapshot.key.start != start):
+        last, start = self.last_sent, snapshot.view.start
+        known = last.snapshot.view.start if last is not None else None
+        if start is not None and start.left_out and (known is None or known.left_out != start.left_out):
             logger.warning("session %s: a summary that only another provider or model can read is left out", self.id)
 
-        to_store = snapshot.stored_view if snapshot.key.has_native else view
         self.sizes.drop_other_lists(snapshot.key)
-        sent = self.newest_view = LastSent(snapshot, merged, to_store)
+        to_send = snapshot.to_send
+        is_stored_alike = snapshot.view.items is None and not snapshot.joins_rows
+        sent = self.newest_view = LastSent(snapshot, to_send, to_send if is_stored_alike else snapshot.to_store)
 
         record = snapshot.shown_record
         notes = self.records.find_reasoning()
@@ -327,19 +295,14 @@ class Conversation(Generic[M]):
             history = self.history = self.reader.verify(history, messages, start)
             record = self.records.find_active(history)
 
-        projected = self.projected
-        if projected is not None and projected.log is history.log and not projected.projection.is_of(messages):
-            # The view is made from the host's present objects, not from equal ones of before.
-            history.log.hosts[:] = messages
-            self.projected = None
-
+        history.log.hosts[:] = messages  # a host may replace a message by an equal one: the present ones are its own
         self.records.active_id = record.id if record else None
         return history, record
 
     def check_shown(self, snapshot: Snapshot[M]) -> bool:
         """Read the messages in a view again, the pins among them; return whether they are unchanged."""
         start = first_uncovered(snapshot.history, snapshot.record) if snapshot.record else 0
-        pinned = snapshot.projection.reused
+        pinned = {kept.host for kept in snapshot.view.kept}
         return all(self.verify(snapshot, host, host + 1) for host in pinned) and self.verify(snapshot, start)
 
     def check_covered(self, snapshot: Snapshot[M], count: int) -> bool:
@@ -362,82 +325,16 @@ class Conversation(Generic[M]):
         self.history = history
         return False
 
-    def update_projection(
-        self,
-        history: History[M],
-        record: CompactionRecord | None,
-        stale: StaleRuns,
-        issuer: Issuer | None,
-        start: NativeStart | None,
-        large: Large,
-        unread: UnreadReasoning,
-    ) -> Projection[M]:
-        """Return the projection of a history with a record. It is cached, and reused for histories that grow from this one."""
-        known = self.projected
-        earlier = known.projection if known is not None and known.log is history.log else None
-        record_id = record.as_shown_to(issuer, 0).id if record else None
-        if (
-            known is None
-            or earlier is None
-            or known.record_id != record_id
-            or known.large.reductions != large.reductions
-            or (earlier.stale, earlier.unread) != (stale, unread)
-            or earlier.start != start
-            or not earlier.is_settled
-            # The user's current request may be another one by now: a new process would not favor the one before.
-            or (earlier.unpinned_request is not None and earlier.unpinned_request != history.request)
-        ):
-            estimate = self.estimator.estimate_message_tokens
-            projection = apply_record(
-                history,
-                record,
-                self.format,
-                estimate,
-                earlier,
-                stale,
-                issuer=issuer,
-                start=start,
-                large=large.reductions,
-                unread=unread,
-            )
-            earlier = projection._replace(unpinned_runs=find_unpinned_runs(history, projection))
-
-        self.projected = Projected(record_id, history.log, large, earlier)
-        return earlier
-
-    def remember_projection(self, snapshot: Snapshot[M], record: CompactionRecord, projection: Projection[M]) -> None:
-        """Keep the projection of a new record: it is the next view's."""
-        large = self.projected.large if self.projected is not None else Large()
-        self.projected = Projected(
-            record.as_shown_to(snapshot.reading.issuer, 0).id, snapshot.history.log, large, projection
-        )
-
     def find_large(self, history: History[M], record: CompactionRecord | None, settings: CompactionSettings) -> Large:
         """Return the reductions of the results that are too large for any view, as the settings say.
 
         A result that was shown shortened stays so, though pinned, until the next compaction: the provider has cached the view.
         """
-        if settings.max_result_tokens is None:
-            return Large()
-
         pins = frozenset(self.records.find_settled_pins(record))
-        made_for = (history.log, settings.max_result_tokens, self.has_recall, pins)
-        known = self.projected.large if self.projected is not None else Large()
-        if known.made_for != made_for or known.piece_count > history.piece_count:
-            known = Large()
+        estimate = self.estimator.estimate_message_tokens
+        return self.views.find_large(history, pins, settings, estimate, has_recall=self.has_recall)
 
-        new = shorten_large_results(
-            history,
-            known.piece_count,
-            settings.max_result_tokens,
-            self.estimator.estimate_message_tokens,
-            rules=settings.tool_rules,
-            pins=pins,
-            has_recall=self.has_recall,
-        )
-        return Large(made_for, (*known.reductions, *new), history.piece_count)
-
-    def find_native_start(self, history: History[M], model: str | None) -> NativeStart | None:
+    def find_native_start(self, history: History[M], model: str | None) -> Beginning | None:
         """Return the provider's own summary at which the view of a request begins, or None."""
         if not history.natives():
             return None

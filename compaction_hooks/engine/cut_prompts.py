@@ -54,7 +54,7 @@ def is_believable(
         may_be_shortened: Whether the request lets the server shorten it.
     """
     key, tokens, sizes = counted.key, counted.input_tokens, conversation.sizes
-    if may_be_shortened or key.has_native or key.start is not None:
+    if may_be_shortened or key.dressed.shows_items or key.dressed.start is not None:
         return True
 
     cut_at = sizes.counts_of(key.model).cut_at

@@ -126,7 +126,7 @@ class Engine(Generic[M]):
             if (
                 history is not None
                 and history.has_summary  # without a record: of a process whose store this one does not have
-                and (record is None or self._snapshot_of(history).projection.is_identity)
+                and (record is None or self._snapshot_of(history).view.is_identity)
             ):
                 logger.warning(
                     "session %s: undo does nothing: the list is a stored result, it begins with the summary and lacks the "

@@ -10,8 +10,11 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
+from compaction_hooks.dress import Request, dress
 from compaction_hooks.engine.call import Call, budget_for
 from compaction_hooks.engine.conversation import Conversation
 from compaction_hooks.engine.measuring import find_calibration, learn_from_embedded_usage, measure_view
@@ -21,14 +24,14 @@ from compaction_hooks.events import PinMissing
 from compaction_hooks.foreign import are_equal, copy_value, describe_error
 from compaction_hooks.history import History
 from compaction_hooks.history.digests import message_digest, text_digest
-from compaction_hooks.messages import M, can
+from compaction_hooks.messages import Format, M, Message, can
 from compaction_hooks.native import Issuer
 from compaction_hooks.runtime.effects import Emit, Flow
 from compaction_hooks.settings import CompactionSettings
 from compaction_hooks.validity import needs_merging
-from compaction_hooks.view.projection import Projection
-from compaction_hooks.view.reasoning import ALL_READ, NOT_STALE, find_unread, spare_open_turn
-from compaction_hooks.view.record import CompactionRecord
+from compaction_hooks.view.reasoning import ALL_READ, find_unread, spare_open_turn
+from compaction_hooks.view.record import CompactionRecord, StaleRuns
+from compaction_hooks.view.references import View
 from compaction_hooks.view.snapshot import Reading, Snapshot, ViewKey
 
 logger = logging.getLogger("compaction_hooks")
@@ -58,19 +61,19 @@ def learn(conversation: Conversation[M], call: Call[M], *, is_request: bool = Fa
     if is_request:
         conversation.reasoning.expect_answer(history, record.as_shown_to(issuer, history.run_count) if record else None)
     is_bound = conversation.reasoning.binds(model, conversation.format, settings.sealed_reasoning)
-    projection = _project(conversation, settings, history, record, model, issuer, is_bound=is_bound)
+    view = _make_view(conversation, settings, history, record, model, issuer, is_bound=is_bound)
 
     reading = Reading(
         messages=messages,
         history=history,
         record=record,
-        projection=projection,
-        key=_name_view(history, record, projection, model, system + tools),
+        view=view,
+        key=_name_view(history, record, view, model, system + tools),
         system_tokens=system,
         tools_tokens=tools,
         issuer=issuer,
         binds_reasoning=is_bound,
-        is_changed=is_mended or not projection.is_identity or history.has_summary,
+        is_changed=is_mended or not view.is_identity or history.has_summary,
     )
     budget = budget_for(call)
     if budget is None:
@@ -98,12 +101,28 @@ def look(conversation: Conversation[M], call: Call[M], reading: Reading[M]) -> S
         seconds_since_last_call=call.seconds_since_last_call,
         user_pins=dict(conversation.records.user_pins),
         has_recall=conversation.has_recall,
+        dress=partial(_dress_new, reading, conversation.format, conversation.estimator.estimate_message_tokens),
         joins_rows=call.settings.merge_user_messages or (reading.is_changed and needs_merging(conversation.format)),
         may_be_shortened=call.may_be_shortened,
     )
 
 
-def _project(
+def _dress_new(
+    reading: Reading[M],
+    format: Format[M],
+    estimate: Callable[[Message], int],
+    view: View[M],
+    record: CompactionRecord,
+    stale: StaleRuns,
+) -> View[M]:
+    """Return the view of a record made now, as the request of a reading shows it."""
+    history, model = reading.history, reading.key.model
+    unread = ALL_READ if reading.binds_reasoning else find_unread(history, history.run_count, model, format.provider)
+    request = Request(format, estimate, reading.view.start, stale, unread, reading.issuer)
+    return dress(view, history, record, request, earlier=reading.view)
+
+
+def _make_view(
     conversation: Conversation[M],
     settings: CompactionSettings,
     history: History[M],
@@ -112,32 +131,34 @@ def _project(
     issuer: Issuer | None,
     *,
     is_bound: bool,
-) -> Projection[M]:
-    """Apply the active record, as a request to this model shows it.
+) -> View[M]:
+    """Make the view of the active record, as a request to this model shows it.
 
     Args:
         is_bound: Whether the view leaves out stale reasoning.
     """
+    format, views = conversation.format, conversation.views
     start = conversation.find_native_start(history, model)
     large = conversation.find_large(history, record, settings)
+    request = Request(format, conversation.estimator.estimate_message_tokens, start, issuer=issuer)
     if not is_bound:
         seen_runs = record.seen_runs if record is not None else 0
-        unread = find_unread(history, min(seen_runs, history.run_count), model, conversation.format.provider)
-        return conversation.update_projection(history, record, NOT_STALE, issuer, start, large, unread)
+        unread = find_unread(history, min(seen_runs, history.run_count), model, format.provider)
+        return views.view_for(history, record, large, request._replace(unread=unread))
 
     shown = record.as_shown_to(issuer, history.run_count) if record else None
     stale = spare_open_turn(conversation.reasoning.stale_runs(history, shown), history, model)
-    projection = conversation.update_projection(history, record, stale, issuer, start, large, ALL_READ)
-    if projection.unpinned_runs.end <= stale.end:
-        return projection
+    view = views.view_for(history, record, large, request._replace(stale=stale))
+    if views.unpinned.end <= stale.end:
+        return view
 
-    conversation.reasoning.add_unpinned(projection.unpinned_runs)
+    conversation.reasoning.add_unpinned(views.unpinned)
     stale = spare_open_turn(conversation.reasoning.stale_runs(history, shown), history, model)
-    return conversation.update_projection(history, record, stale, issuer, start, large, ALL_READ)
+    return views.view_for(history, record, large, request._replace(stale=stale))
 
 
 def _name_view(
-    history: History[M], record: CompactionRecord | None, projection: Projection[M], model: str | None, fixed: int
+    history: History[M], record: CompactionRecord | None, view: View[M], model: str | None, fixed: int
 ) -> ViewKey:
     """Return the identity of a view.
 
@@ -148,19 +169,17 @@ def _name_view(
         log=history.log,
         piece_count=history.piece_count,
         record_id=record.id if record else None,
-        estimated=projection.tokens(history) + fixed,
+        estimated=view.tokens(history) + fixed,
         model=model,
-        stale=projection.stale,
-        has_native=projection.native is not None,
-        start=projection.start,
+        dressed=view.dressed,
     )
 
 
 def _oldest_run(reading: Reading[Any]) -> int:
     """Return the first run whose answer may carry a count of the present view; earlier ones counted other views."""
-    history, record, start = reading.history, reading.record, reading.projection.start
+    history, record, start = reading.history, reading.record, reading.view.start
     oldest = record.seen_runs if record else history.runs_before_list
-    if start is not None and start.is_newer(history, record):
+    if start is not None and start.is_newer:
         return max(oldest, history.run_of(start.piece) + 1)
     return oldest
 

@@ -61,7 +61,7 @@ def report_usage(
         return
 
     counted = UsageBaseline(sent.key, usage.input_tokens, usage.cache_read_tokens)
-    first_kept = sent.history.first_piece(sent.projection.tail_start)
+    first_kept = sent.history.first_piece(sent.view.tail_start)
     if not is_believable(
         conversation, shared, sent.history, first_kept, counted, may_be_shortened=sent.may_be_shortened
     ):
@@ -133,18 +133,12 @@ def learn_from_overflow(
 
 def _find_unseen_documents(conversation: Conversation[M], snapshot: Snapshot[M], sent: Snapshot[M]) -> list[Media]:
     """Return the documents and sounds in a rejected view, without those that the provider has counted before."""
-    history = snapshot.history
-    projection = snapshot.projection
     baseline = conversation.sizes.baseline_of(sent.key)
     counted = baseline.key.piece_count if baseline is not None else 0
-    kept = (*projection.pinned, *range(projection.cut, history.piece_count))
 
     found: list[Media] = []
-    for index in kept:
-        piece = history.piece(index)
-        shown = projection.rewritten.get(piece.host)
-        message = piece.message if shown is None else shown.pieces[piece.number]
-        if index >= counted:
+    for index, message in snapshot.view.pieces(snapshot.history):
+        if index >= counted and message.role != "system":
             found += [media for part in message.parts for media in find_media(part)]
     return [media for media in found if not media.media_type.startswith("image")]
 
@@ -169,7 +163,7 @@ def _observe(conversation: Conversation[M], shared: SharedState, baseline: Usage
 
     known = conversation.sizes.counts_of(model)
     observed = calibration.observe(estimated=estimated, counted=baseline.input_tokens)
-    refusals = 0 if baseline.key.has_native else known.native_refusals  # it accepted them
+    refusals = 0 if baseline.key.dressed.shows_items else known.native_refusals  # it accepted them
     conversation.sizes.baseline = baseline
     conversation.sizes.models[model] = known._replace(calibration=observed, native_refusals=refusals)
     shared.calibrations[model] = observed.for_another_conversation()
@@ -211,7 +205,7 @@ def learn_from_embedded_usage(
     older = [count for _, count in counts] if before is None else [before]
     # Since `before` the view here only grew, so a count as small as after a compaction measured the view of another worker.
     most_ratio = 1 - MINIMUM_GAIN_RATIO if before is None else TARGET_RATIO
-    first_kept = history.first_piece(reading.projection.tail_start)
+    first_kept = history.first_piece(reading.view.tail_start)
     is_whole = is_believable(
         conversation, call.shared, history, first_kept, counted, older, may_be_shortened=call.may_be_shortened
     )

@@ -19,7 +19,6 @@ from compaction_hooks.history.digests import message_digest
 from compaction_hooks.messages import M
 from compaction_hooks.native import Issuer
 from compaction_hooks.view import CompactionReason
-from compaction_hooks.view.projection import is_true
 from compaction_hooks.view.record import (
     UNKNOWN_RUN,
     CompactionRecord,
@@ -29,6 +28,7 @@ from compaction_hooks.view.record import (
     precedence,
     undo_note,
 )
+from compaction_hooks.view.view_of import is_true
 
 
 class _Paid(NamedTuple):

@@ -155,13 +155,13 @@ def _drop_native(
     Args:
         with_reasoning: Whether to leave out the reasoning so far too.
     """
-    if not refused.has_native and (refused.start is None or not refused.start.is_sent):
+    if not refused.dressed.shows_items and (refused.dressed.start is None or not refused.dressed.start.is_sent):
         return None
 
     snapshot = learn_and_look(conversation, call)
     record = snapshot.record
     notes: list[CompactionRecord] = []
-    if not refused.has_native:
+    if not refused.dressed.shows_items:
         notes = [conversation.refuse_natives(snapshot.history)]
     elif record is not None and record.native is not None:  # another caller may have been refused too
         notes = [conversation.records.refuse_natives(record.native.issuer)]
@@ -179,10 +179,10 @@ def _drop_reasoning(
     conversation: Conversation[M], call: Call[M], refused: LastSent[M] | None
 ) -> Flow[LastSent[M] | None]:
     """Leave out all reasoning so far, from now on. Return the view, or None if the refused one held no reasoning."""
-    before = refused.to_store if refused else learn_and_look(conversation, call).stored_view
+    before = refused.to_store if refused else learn_and_look(conversation, call).to_store
     conversation.reasoning.record_refusal(call.model or call.shared.model)
     snapshot = learn_and_look(conversation, call)
-    if snapshot.stored_view == before and not (refused and refused.is_by_hand):
+    if snapshot.to_store == before and not (refused and refused.is_by_hand):
         return None
     logger.warning("session %s: the provider refused the reasoning that was sent: going on without it", conversation.id)
     return (yield from send_view(conversation, call, snapshot))

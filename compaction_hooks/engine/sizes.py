@@ -16,6 +16,9 @@ from compaction_hooks.tokens.calibration import UNTAUGHT, Calibration
 from compaction_hooks.view.record import CompactionRecord
 from compaction_hooks.view.snapshot import Snapshot, ViewKey
 
+MOST_REFUSALS = 2
+"""So many refusals in a row of a provider's own items are no rotated key: each further item would be paid for and refused too."""
+
 
 class LastSent(NamedTuple, Generic[M]):
     """The view last handed out: a usage report that names no view measures this one.

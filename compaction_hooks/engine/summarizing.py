@@ -140,7 +140,7 @@ def _build_request(
         kept_messages=plan.kept,
         name_facts=facts,
         find_live=lambda: LiveCall(
-            messages=snapshot.view_before(plan.cut),
+            messages=snapshot.write_before(plan.cut),
             provider=snapshot.format.provider,
             model=snapshot.model,
             system=call.system,

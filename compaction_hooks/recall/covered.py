@@ -19,7 +19,7 @@ from compaction_hooks.history import History, HistoryReader
 from compaction_hooks.history.history import OwnTexts
 from compaction_hooks.messages import M
 from compaction_hooks.recall.parts import MOST_LINE_CHARS, CoveredPart, list_covered
-from compaction_hooks.view.projection import Projection
+from compaction_hooks.view.references import View
 from compaction_hooks.view.texts import RECALL_TOOL
 
 MOST_QUERY_CHARS = 40_000
@@ -333,18 +333,18 @@ class Listing(Generic[M]):
         self._history = history
         return history
 
-    def find_index(self, history: History[M], projection: Projection[M]) -> Index:
-        """Return the index of what a projection leaves out or shortens; the last one if it is of the same parts."""
-        if projection.is_identity:
+    def find_index(self, history: History[M], view: View[M]) -> Index:
+        """Return the index of what a view leaves out or shortens; the last one if it is of the same parts."""
+        if view.is_identity:
             return Index()
 
-        reductions = tuple(projection.reductions)
-        last_run = max([history.run_of(max(projection.cut - 1, 0)), *(item.run for item in reductions)])
+        reductions = view.reductions
+        last_run = max([history.run_of(max(view.cut - 1, 0)), *(item.run for item in reductions)])
         read_until = history.run_pieces(last_run).stop  # the run at the cut may still grow
-        key = (history.log, projection.cut, projection.pinned, reductions, read_until)
+        key = (history.log, view.cut, view.pinned, reductions, read_until)
 
         if self._kept[0] != key:
-            self._kept = key, Index(list_covered(history, projection))
+            self._kept = key, Index(list_covered(history, view))
         return self._kept[1]
 
 

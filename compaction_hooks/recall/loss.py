@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Container, Iterable, Iterator,
 from dataclasses import replace
 from typing import Any, Final, NamedTuple, cast
 
+from compaction_hooks.dress.project import find_view
 from compaction_hooks.files.operations import find_touched_files, is_failure, read_calls
 from compaction_hooks.formats import OpenAIChatFormat, format_of
 from compaction_hooks.history import History, HistoryReader
@@ -19,7 +20,6 @@ from compaction_hooks.summary.extractive.replies import parse_reply, read_reply
 from compaction_hooks.summary.extractive.statements import constraint_items, request_texts
 from compaction_hooks.summary.extractive.tasks import task_items
 from compaction_hooks.view.parts import list_parts
-from compaction_hooks.view.projection import read_projection
 from compaction_hooks.view.record import CompactionRecord
 from compaction_hooks.view.texts import SUMMARY_MARKER
 
@@ -170,14 +170,14 @@ def loss_of(
         ConfigurationError: an argument is of the wrong kind.
         FormatError: a message cannot be read.
     """
-    read = read_projection(messages, record, format=format)
+    read = find_view(messages, record, format=format)
     if read is None:
         return {}
-    history, projection, chosen = read
-    view = projection.view(history.hosts())
-    sent = [message for host in view for message in chosen.read(host)]
+    history, view, _ = read
+    sent = view.messages(history)
 
-    whole = {*map(id, view)}
+    # By object, not by place: a host may hold one message twice.
+    whole = {id(history.host(host)) for host in view.own} | {*map(id, history.hosts(view.tail_start))}
     hidden = {host for host, message in enumerate(history.hosts()) if id(message) not in whole}
 
     facts: Mapping[str, Collection[str]] = {

@@ -12,7 +12,7 @@ from compaction_hooks.history.digests import text_digest
 from compaction_hooks.messages import M, Message, Opaque, Role, Text, ToolCall, ToolResult, Value
 from compaction_hooks.tokens.estimator import find_media
 from compaction_hooks.view.parts import Reducible, RunHandles, by_name, list_parts, run_texts
-from compaction_hooks.view.projection import Projection
+from compaction_hooks.view.references import View
 from compaction_hooks.view.texts import RECALL_TOOL, quote_call
 
 CoveredKind: TypeAlias = Literal["text", "arguments", "result", "media", "block"]
@@ -74,18 +74,18 @@ class CoveredPart(Value):
         ]
 
 
-def list_covered(history: History[M], projection: Projection[M]) -> Iterator[CoveredPart]:
-    """Yield the parts that a projection of this history leaves out or shortens, in order.
+def list_covered(history: History[M], view: View[M]) -> Iterator[CoveredPart]:
+    """Yield the parts that a view of this history leaves out or shortens, in order.
 
     A part that the list itself has only in a shortened form, because the host stored a view, is not among them: its text is not
     there. Neither is reasoning.
     """
-    covered_runs = history.run_of(projection.cut - 1) + 1 if projection.cut else 0
-    reduced = by_name(projection.reductions)
-    yield from _read_head(history, projection)
+    covered_runs = history.run_of(view.cut - 1) + 1 if view.cut else 0
+    reduced = by_name(view.reductions)
+    yield from _read_head(history, view)
 
     for run in sorted({*range(history.runs_before_list, covered_runs), *(run for _, run, _ in reduced)}):
-        hidden = {piece for piece in history.run_pieces(run) if piece < projection.cut}.difference(projection.pinned)
+        hidden = {piece for piece in history.run_pieces(run) if piece < view.cut}.difference(view.pinned)
         handles = RunHandles(history, run)
         parts: dict[str, CoveredPart] = {}
 
@@ -100,11 +100,11 @@ def list_covered(history: History[M], projection: Projection[M]) -> Iterator[Cov
         yield from _read_blocks(history, handles, hidden)
 
 
-def _read_head(history: History[M], projection: Projection[M]) -> Iterator[CoveredPart]:
+def _read_head(history: History[M], view: View[M]) -> Iterator[CoveredPart]:
     """Yield the hidden pins of a stored view, which are in no run of the list."""
-    end = min(projection.cut, history.run_start(history.runs_before_list))
+    end = min(view.cut, history.run_start(history.runs_before_list))
     handles = RunHandles(history, history.runs_before_list)
-    for index in sorted({*range(end)}.difference(projection.pinned, history.systems(), [history.summary_piece])):
+    for index in sorted({*range(end)}.difference(view.pinned, history.systems(), [history.summary_piece])):
         piece = history.piece(index)
         text = "\n".join(texts_of([piece.message]))
         handle = handles.add("text", text_digest(text))

@@ -22,8 +22,8 @@ from compaction_hooks.strategies import (
     SummaryStrategy,
 )
 from compaction_hooks.strategies.candidate import with_reductions
-from compaction_hooks.view.projection import is_true
 from compaction_hooks.view.record import CompactionRecord
+from compaction_hooks.view.view_of import is_true
 
 SHIPPED: Final = (ClearToolResults, Summarize, ShortenParts, DropOldest)
 
@@ -96,7 +96,7 @@ def _renew(snapshot: Snapshot[M], candidate: Candidate[Any]) -> Candidate[M]:
         raise ValueError("its record is not true of this conversation")
 
     renewed = Candidate(snapshot=snapshot, record=with_reductions(record, ()), is_enough=candidate.is_enough)
-    _ = renewed.projection  # computed here, inside the guard, because a host's reductions may fail
+    _ = renewed.view  # computed here, inside the guard, because a host's reductions may fail
     return renewed
 
 

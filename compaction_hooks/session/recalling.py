@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Generic
 
 from compaction_hooks import arguments
+from compaction_hooks.dress.project import make_view
 from compaction_hooks.engine.engine import Engine
 from compaction_hooks.messages import M
 from compaction_hooks.recall import Covered, RecallTool
@@ -13,7 +14,6 @@ from compaction_hooks.recall.covered import Listing
 from compaction_hooks.recall.parts import known_texts
 from compaction_hooks.recall.tool import Recallable, count_answers
 from compaction_hooks.session.options import T, check_call
-from compaction_hooks.view.projection import apply_record
 
 _LISTING = arguments.Kind(callable, "be a function that returns the list of the run: recall_tool(lambda: messages)")
 
@@ -71,7 +71,6 @@ class RecallMethods(Generic[M]):
             budget = engine.last_budget()
             form = conversation.format
 
-        projection = apply_record(history, record, form, lambda _: 0, start=start, large=large.reductions)
-        view = [piece for message in projection.view(listed) for piece in form.read(message)]
-        covered = Covered(listing.find_index(history, projection), "\n".join(known_texts(view)))
+        view = make_view(history, record, form, start, large=large.reductions)
+        covered = Covered(listing.find_index(history, view), "\n".join(known_texts(view.messages(history))))
         return Recallable(covered, budget.window if budget else 0, count_answers(history))

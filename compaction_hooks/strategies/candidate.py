@@ -25,11 +25,12 @@ from compaction_hooks.view.parts import (
     list_parts,
     measure,
 )
-from compaction_hooks.view.projection import Projection, apply_record
 from compaction_hooks.view.reasoning import NOT_STALE, newest_reasoning, spare_open_turn
 from compaction_hooks.view.record import CompactionRecord, ParentSummary, StaleRuns, record_id
+from compaction_hooks.view.references import View
 from compaction_hooks.view.snapshot import Snapshot
 from compaction_hooks.view.texts import PROMPT_VERSION
+from compaction_hooks.view.view_of import view_of
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -55,7 +56,7 @@ class Candidate(Generic[M]):
         if not now.binds_reasoning:
             return NOT_STALE
         if self.costs_no_reasoning:
-            return now.projection.stale
+            return now.view.stale
         return spare_open_turn(StaleRuns(0, now.history.run_count), now.history, now.model)
 
     @cached_property
@@ -63,32 +64,25 @@ class Candidate(Generic[M]):
         """Whether it only reduces parts behind the newest reasoning of the active view."""
         now, record, active = self.snapshot, self.record, self.snapshot.record
         head = (active.rendered, active.covered_runs) if active else ("", now.history.runs_before_list)
-        newest = newest_reasoning(now.history, now.projection.stale)
+        newest = newest_reasoning(now.history, now.view.stale)
         changed = {*record.reductions} ^ {*now.reductions}
         return head == (record.rendered, record.covered_runs) and all(item.run > newest for item in changed)
 
     @cached_property
-    def projection(self) -> Projection[M]:
+    def plain(self) -> View[M]:
         """The record, applied to the history of the snapshot."""
         now = self.snapshot
-        estimate = now.estimator.estimate_message_tokens
+        return view_of(now.history, self.record, now.estimator.estimate_message_tokens, now.view, (), now.format)
 
-        return apply_record(
-            now.history,
-            self.record,
-            now.format,
-            estimate,
-            now.projection,
-            self.stale,
-            now.reading.issuer,
-            now.key.start,
-            unread=now.unread,
-        )
+    @cached_property
+    def view(self) -> View[M]:
+        """The same, as the request shows it."""
+        return self.snapshot.dress(self.plain, self.record, self.stale)
 
     @cached_property
     def tokens(self) -> int:
         """Size of the view in tokens of the model, by estimate, which errs on the high side."""
-        return self.snapshot.model_tokens(self.projection.tokens(self.snapshot.history))
+        return self.snapshot.model_tokens(self.view.tokens(self.snapshot.history))
 
     def complete_record(self, calibration: Mapping[str, object]) -> CompactionRecord:
         """Return the record with the size of its view, and the calibration learned from usage.
@@ -178,8 +172,8 @@ def find_parts(snapshot: Snapshot[M], goal: Goal[M], kinds: Collection[PartKind]
     first = max(start.record.covered_runs if start else 0, snapshot.covered_runs)
     listed = list_parts(history, range(first, history.run_count), kinds, has_recall=snapshot.has_recall)
     able = (part for part in listed if part.piece not in pinned and _may_shrink(history, part))
-    projection = start.projection if start else snapshot.projection
-    return [*measure(history, able, snapshot.estimator.estimate_message_tokens, projection.rewritten)]
+    view = start.view if start else snapshot.view
+    return [*measure(history, able, snapshot.estimator.estimate_message_tokens, view.reduced)]
 
 
 def list_whole(snapshot: Snapshot[M], first_run: int) -> list[Reducible]:
@@ -209,9 +203,9 @@ def next_record(snapshot: Snapshot[M], goal: Goal[M]) -> CompactionRecord:
     history, active = snapshot.history, snapshot.record or _make_first_record(snapshot.history, goal)
 
     # Results that the host has pinned since are whole from this compaction on.
-    pinned, rewritten = snapshot.user_pinned_pieces(), snapshot.projection.rewritten.items()
-    messages = [message for host, message in rewritten if not pinned.isdisjoint(history.host_pieces(host))]
-    whole = {item for message in messages for item in message.reductions if item.kind == "result"}
+    pinned = snapshot.user_pinned_pieces()
+    messages = [kept for kept in snapshot.view.kept if not pinned.isdisjoint(history.host_pieces(kept.host))]
+    whole = {item for kept in messages for item in kept.reductions.values() if item.kind == "result"}
 
     return replace(
         active,
@@ -290,36 +284,34 @@ def rejection(snapshot: Snapshot[M], candidate: Candidate[M], *, limit: int, win
 
 def broken_rule(snapshot: Snapshot[M], candidate: Candidate[M]) -> str | None:
     """Return the rule of the provider that a candidate breaks and the active view does not, or None."""
-    if _only_shortens(snapshot, candidate.projection) and not snapshot.binds_reasoning:
+    if _only_shortens(snapshot, candidate.view) and not snapshot.binds_reasoning:
         return None
 
-    provider, after = snapshot.format.provider, snapshot.neutral_view(candidate.projection)
+    provider, after = snapshot.format.provider, snapshot.neutral_view(candidate.view)
     # The model has not answered this view yet: all reasoning in it was made after other messages.
-    is_bare = candidate.projection.stale.end >= snapshot.history.run_count
+    is_bare = candidate.view.stale.end >= snapshot.history.run_count
     stale = range(len(after) if is_bare else 0)
     if not problems(after, provider, stale=stale):
         return None
 
-    broken = worsened(snapshot.neutral_view(snapshot.projection), after, provider, stale=stale)
+    broken = worsened(snapshot.neutral_view(snapshot.view), after, provider, stale=stale)
     if needs_merging(snapshot.format):  # messages of one speaker in a row are sent as one
         broken = [one for one in broken if one.rule != "role_repeated"]
     return f"invalid: {broken[0].rule}" if broken else None
 
 
-def _only_shortens(snapshot: Snapshot[M], projection: Projection[M]) -> bool:
+def _only_shortens(snapshot: Snapshot[M], view: View[M]) -> bool:
     """Return whether a view is the active one with other texts in some parts: a provider that accepts one accepts the other.
 
-    Only newly rewritten messages are compared.
+    Only newly shortened messages are compared.
     """
-    history, active = snapshot.history, snapshot.projection
-    if (projection.cut, projection.pinned) != (active.cut, active.pinned):
+    history, active = snapshot.history, snapshot.view
+    if (view.cut, view.pinned) != (active.cut, active.pinned):
         return False
 
-    fresh = [(host, shown) for host, shown in projection.rewritten.items() if active.rewritten.get(host) is not shown]
-    return all(
-        is_alike([history.piece(index).message for index in history.host_pieces(host)], shown.pieces)
-        for host, shown in fresh
-    )
+    known = {kept.host: kept.reductions for kept in active.kept}
+    fresh = [kept for kept in view.kept if kept.reductions and known.get(kept.host) != kept.reductions]
+    return all(is_alike([history.piece(index).message for index in kept.pieces], kept.shown) for kept in fresh)
 
 
 def largest_fixed_part(snapshot: Snapshot[M]) -> tuple[str, int]:

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from compaction_hooks import arguments
-from compaction_hooks.messages import M, ToolCall, Value
+from compaction_hooks.messages import M, Value
 from compaction_hooks.strategies.candidate import Candidate, Goal, find_parts, list_whole, shrink, shrinkable_parts
 from compaction_hooks.tokens.estimator import find_media
 from compaction_hooks.view import ToolRule
-from compaction_hooks.view.parts import MEDIA, Reducible, Reduction
+from compaction_hooks.view.parts import MEDIA, Reducible, Reduction, text_of
 from compaction_hooks.view.reasoning import newest_reasoning
 from compaction_hooks.view.snapshot import Snapshot
 from compaction_hooks.view.texts import HEAD_RATIO, HINT_TOKENS, MARKER_CHARS, MINIMUM_KEPT_CHARS, clearing_marker
@@ -70,7 +70,7 @@ def _prefer_free(chosen: list[Reducible], snapshot: Snapshot[M], goal: Goal[M], 
     """Return the results behind all reasoning if they are enough, since a model that binds it refuses it behind a cleared one."""
     if not snapshot.binds_reasoning:
         return chosen
-    newest = newest_reasoning(snapshot.history, snapshot.projection.stale)
+    newest = newest_reasoning(snapshot.history, snapshot.view.stale)
     free = [part for part in chosen if part.run > newest]
     needed = max(minimum, snapshot.tokens - goal.budget.target)
     return free if _saved(free, snapshot) >= needed else chosen
@@ -165,9 +165,10 @@ def chars_within(limit_bytes: int) -> int:
 
 def view_chars(snapshot: Snapshot[M]) -> int:
     """Return the characters that the messages of the active view take in a request, without its own syntax."""
-    parts = [part for message in snapshot.neutral_view(snapshot.projection) for part in message.parts]
-    texts = [part.arguments if isinstance(part, ToolCall) else getattr(part, "text", "") for part in parts]
-    return sum(map(len, texts)) + sum(media.data_chars for part in parts for media in find_media(part))
+    parts = [part for message in snapshot.neutral_view(snapshot.view) for part in message.parts]
+    return sum(len(text_of(part)) for part in parts) + sum(
+        media.data_chars for part in parts for media in find_media(part)
+    )
 
 
 def shorten(
@@ -187,7 +188,7 @@ def most_gain(snapshot: Snapshot[M], goal: Goal[M], cut: int) -> int:
 
 def excess_tokens(snapshot: Snapshot[M], goal: Goal[M], limit: int) -> int:
     """Return the tokens that the candidate so far, or the active view, must lose to fit, by estimate before calibration."""
-    estimated = goal.start.projection.tokens(snapshot.history) if goal.start else snapshot.estimated
+    estimated = goal.start.view.tokens(snapshot.history) if goal.start else snapshot.estimated
     room = snapshot.room(limit)
     return estimated - room + max(0, int(room * SHORTENING_SLACK))
 

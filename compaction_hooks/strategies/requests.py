@@ -19,12 +19,13 @@ from compaction_hooks.view.parts import (
     Reducible,
     Reduction,
     by_name,
+    find_reduced,
     list_parts,
     measure,
-    rewrite_parts,
 )
-from compaction_hooks.view.projection import Projection
+from compaction_hooks.view.references import View
 from compaction_hooks.view.snapshot import Snapshot
+from compaction_hooks.view.view_of import read_reduced
 
 SHORTENED_RATIO = 0.1
 """The part of the target that the shortened messages of a request may take, next to what is kept."""
@@ -77,10 +78,10 @@ def shorten_requests(snapshot: Snapshot[M], pieces: Sequence[int], room: int) ->
 
 def shorten_oldest(snapshot: Snapshot[M], goal: Goal[M], limit: int) -> Candidate[M] | None:
     """Return the candidate so far with as many older messages of the current request shortened as must be, the oldest first."""
-    projection = goal.start.projection if goal.start else snapshot.projection
+    view = goal.start.view if goal.start else snapshot.view
     pinned = snapshot.user_pinned_pieces()
-    shown = [piece for piece in snapshot.older_requests if piece >= projection.cut or piece in projection.pinned]
-    parts = _list_parts(snapshot, [piece for piece in shown if piece not in pinned], TEXTS, projection)
+    shown = [piece for piece in snapshot.older_requests if piece >= view.cut or piece in view.pinned]
+    parts = _list_parts(snapshot, [piece for piece in shown if piece not in pinned], TEXTS, view)
 
     excess = excess_tokens(snapshot, goal, limit)
     chosen: list[Reduction] = []
@@ -93,7 +94,7 @@ def shorten_oldest(snapshot: Snapshot[M], goal: Goal[M], limit: int) -> Candidat
         chosen += made
 
     candidate = shrink(snapshot, goal, chosen)
-    return candidate and _with_pins(snapshot, candidate, [part.piece for part in parts if part.piece < projection.cut])
+    return candidate and _with_pins(snapshot, candidate, [part.piece for part in parts if part.piece < view.cut])
 
 
 def _gain(part: Reducible, reduction: Reduction) -> int:
@@ -110,13 +111,13 @@ def _with_pins(snapshot: Snapshot[M], candidate: Candidate[M], pieces: Collectio
 
 
 def _list_parts(
-    snapshot: Snapshot[M], pieces: Collection[int], kinds: Collection[PartKind], projection: Projection[M] | None
+    snapshot: Snapshot[M], pieces: Collection[int], kinds: Collection[PartKind], view: View[M] | None
 ) -> list[Reducible]:
     """Return the parts of these pieces with their sizes, in a view or in full."""
     history, estimate = snapshot.history, snapshot.estimator.estimate_message_tokens
     listed = list_parts(history, {*map(history.run_of, pieces)}, kinds, has_recall=snapshot.has_recall)
     able = [part for part in listed if part.piece in pieces]
-    return [*measure(history, able, estimate, projection.rewritten if projection else {})]
+    return [*measure(history, able, estimate, view.reduced if view else {})]
 
 
 def _rewrite(
@@ -124,7 +125,8 @@ def _rewrite(
 ) -> tuple[dict[int, str], int]:
     """Return the digests of these pieces as reductions show them, by piece, without those that have none; and their tokens."""
     history, estimate = snapshot.history, snapshot.estimator.estimate_message_tokens
-    shown = rewrite_parts(history, by_name(reductions), 0, snapshot.format, estimate, {})
+    reduced = find_reduced(history, by_name(reductions), 0)
+    shown = {host: read_reduced(history, host, items, snapshot.format) for host, items in reduced.items()}
     places = {index: history.piece(index) for index in pieces}
-    read = {n: shown[place.host].pieces[place.number] for n, place in places.items() if place.host in shown}
+    read = {n: shown[place.host][place.number] for n, place in places.items() if place.host in shown}
     return {index: message_digest(message) for index, message in read.items()}, sum(map(estimate, read.values()))

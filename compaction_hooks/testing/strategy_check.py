@@ -204,6 +204,6 @@ def _check_candidate(snapshot: Snapshot[Any], candidate: Any) -> None:
     record, messages = candidate.record, snapshot.messages
     active = snapshot.record.id if snapshot.record else None
     assert record.parent == active, "its record must follow the active one: make it with shrink(snapshot, goal, ...)"
-    shown = candidate.projection.view(messages)
+    shown = snapshot.write(candidate.view)
     loaded = CompactionRecord.from_json(record.to_json())
     assert project(messages, loaded, format=snapshot.format) == shown, "its record must give its view, also after JSON"

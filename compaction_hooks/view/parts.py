@@ -1,4 +1,4 @@
-"""The parts of messages that a view can show smaller, the reductions that do so, and the copies of messages with them.
+"""The parts of messages that a view can show smaller, and the reductions that do so.
 
 Every reduction names its part by its place in the conversation (run, ordinal) and by its content, so that it is applied to
 exactly that part in any list, and it says how the new text is made, so that the view is the same each time.
@@ -7,13 +7,14 @@ exactly that part in any list, and it says how the new text is made, so that the
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import replace
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, Final, Generic, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from compaction_hooks.history import History, Piece
 from compaction_hooks.history.digests import canonical_arguments, message_digest, number_calls, text_digest
-from compaction_hooks.messages import Format, M, Message, Part, PartAddress, Text, ToolCall, ToolResult
+from compaction_hooks.messages import M, Message, Part, PartAddress, Text, ToolCall, ToolResult
 from compaction_hooks.tokens.estimator import describe_left_out, find_media
 from compaction_hooks.view import ToolRule
 from compaction_hooks.view.texts import (
@@ -136,21 +137,6 @@ class Reducible(NamedTuple):
         return made if self.kind == "media" else made._replace(shown_digest=_digest(self.kind, made.apply(self.text)))
 
 
-class Rewritten(NamedTuple, Generic[M]):
-    """A host message as a view shows it.
-
-    Attributes:
-        pieces: The format's reading of it.
-        reductions: The parts of it that are shown smaller.
-        saved: The tokens they save, before calibration.
-    """
-
-    message: M
-    pieces: tuple[Message, ...]
-    reductions: tuple[Reduction, ...]
-    saved: int
-
-
 def by_name(reductions: Iterable[Reduction]) -> dict[PartName, Reduction]:
     """Return the reductions by kind, run and ordinal; the last of several for one part."""
     return {item.name: item for item in reductions}
@@ -225,18 +211,18 @@ def measure(
     history: History[M],
     parts: Iterable[Reducible],
     estimate: Estimate,
-    rewritten: Mapping[int, Rewritten[M]] = MappingProxyType({}),
+    reduced: Mapping[int, Message] = MappingProxyType({}),
 ) -> Iterator[Reducible]:
     """Yield parts with their sizes in a view; not media that it has left out already.
 
     Args:
         estimate: Size of one neutral message in tokens, before calibration.
-        rewritten: By index, the host messages that the view shows smaller.
+        reduced: By index, how the pieces read that the view shows smaller.
     """
     for part in parts:
         piece = history.piece(part.piece)
-        message = rewritten.get(piece.host)
-        shown = message.pieces[piece.number].parts[part.part] if message else part.content
+        message = reduced.get(part.piece)
+        shown = message.parts[part.part] if message else part.content
         if part.kind == "media":
             if held := find_media(shown):
                 saved = _size(shown, estimate) - _size(_without_media(shown), estimate)
@@ -245,8 +231,7 @@ def measure(
 
         is_whole = shown is part.content and len(piece.message.parts) == 1
         tokens = piece.tokens if is_whole else _size(shown, estimate)
-        text = shown.arguments if isinstance(shown, ToolCall) else getattr(shown, "text", "")
-        yield Reducible(*part[:-2], tokens, len(text))
+        yield Reducible(*part[:-2], tokens, len(text_of(shown)))
 
 
 def _size(part: Part, estimate: Estimate) -> int:
@@ -254,8 +239,24 @@ def _size(part: Part, estimate: Estimate) -> int:
 
 
 def _without_media(part: Part) -> Part:
-    text = describe_left_out(part)
+    return with_text(part, describe_left_out(part))
+
+
+def text_of(part: Part) -> str:
+    """Return the text of a part: of a call its arguments; "" if it has none."""
+    return part.arguments if isinstance(part, ToolCall) else getattr(part, "text", "")
+
+
+def with_text(part: Part, text: str) -> Part:
+    """Return a part as it reads with another text, as `Format.rewrite` writes it: without the media that it had."""
+    if isinstance(part, ToolCall):
+        return replace(part, arguments=text)
     return ToolResult(part.call_id, text, part.name, part.is_error) if isinstance(part, ToolResult) else Text(text)
+
+
+def reduce_part(part: Part, reduction: Reduction) -> Part:
+    """Return a part as a reduction shows it."""
+    return with_text(part, describe_left_out(part) if reduction.kind == "media" else reduction.apply(text_of(part)))
 
 
 def run_texts(pieces: Iterable[Piece]) -> list[str]:
@@ -309,53 +310,31 @@ def find_handle(history: History[M], piece: int) -> str:
     return next(map(RunHandles(history, run).find, parts), "")
 
 
-def rewrite_parts(
+def find_reduced(
     history: History[M],
     wanted: Mapping[PartName, Reduction],
     cut: int,
-    format: Format[M],
-    estimate: Callable[[Message], int],
-    earlier: Mapping[int, Rewritten[M]],
     pinned: Collection[int] = (),
-) -> dict[int, Rewritten[M]]:
-    """Return the messages after the cut that have one of the wanted reductions, by index of the host message.
+    earlier: Mapping[int, Mapping[PartAddress, Reduction]] = MappingProxyType({}),
+) -> dict[int, Mapping[PartAddress, Reduction]]:
+    """Return the wanted reductions of the parts after the cut, by index of the host message and by address in it.
+
+    None for a part whose content is not the one that was reduced.
 
     Args:
         pinned: The pieces before the cut that stay: their texts and media may be shown smaller too.
-        estimate: Size of one neutral message in tokens, before calibration.
-        earlier: The rewritten messages of another view of this history, or of one that it grew from; they are reused if they have
-            the same reductions. Not requests, which may be shown in full now.
+        earlier: Those of another view of this history, or of one that it grew from: they are used again if they are the wanted
+            ones, and only the runs of others are searched. Not those of requests, which may be shown in full now.
     """
-    rewritten = {
-        host: shown
-        for host, shown in earlier.items()
+    found = {
+        host: reductions
+        for host, reductions in earlier.items()
         if history.first_piece(host) >= cut
-        and all(wanted.get(item.name) == item and item.kind not in OF_A_REQUEST for item in shown.reductions)
+        and all(wanted.get(item.name) == item and item.kind not in OF_A_REQUEST for item in reductions.values())
     }
 
-    reused = by_name(item for message in rewritten.values() for item in message.reductions)
-    for host, new in _new_texts(history, wanted, cut, wanted.keys() - reused.keys(), pinned).items():
-        message = format.rewrite(history.host(host), {address: text for address, (text, _) in new.items()})
-        read = tuple(format.read(message))
-        pieces = [history.piece(index) for index in history.host_pieces(host)]
-        saved = sum(pieces[number].tokens - estimate(read[number]) for number in {number for number, _ in new})
-        rewritten[host] = Rewritten(message, read, tuple(item for _, item in new.values()), saved)
-
-    return rewritten
-
-
-def _new_texts(
-    history: History[M],
-    wanted: Mapping[PartName, Reduction],
-    cut: int,
-    names: Collection[PartName],
-    pinned: Collection[int],
-) -> dict[int, dict[PartAddress, tuple[str, Reduction]]]:
-    """Return the new texts by host message and address; none for a part whose content is not the one that was reduced.
-
-    Only the runs of `names` are searched.
-    """
-    texts: dict[int, dict[PartAddress, tuple[str, Reduction]]] = {}
+    names = wanted.keys() - {item.name for reductions in found.values() for item in reductions.values()}
+    new: dict[int, dict[PartAddress, Reduction]] = {}
     for part in list_parts(history, {run for _, run, _ in names}):
         reduction = wanted.get(part.name)
         # After a rewind the current request may be one that was shortened while a later one was current.
@@ -367,10 +346,9 @@ def _new_texts(
         piece = history.piece(part.piece)
         address = piece.number, part.part
         # The reduction of a result comes before that of its media: it has dropped them already.
-        if part.digest == reduction.digest and address not in texts.get(piece.host, ()):
-            text = describe_left_out(part.content) if part.kind == "media" else reduction.apply(part.text)
-            texts.setdefault(piece.host, {})[address] = text, reduction
-    return texts
+        if part.digest == reduction.digest and address not in new.get(piece.host, ()):
+            new.setdefault(piece.host, {})[address] = reduction
+    return {**found, **new}
 
 
 def shorten_large_results(

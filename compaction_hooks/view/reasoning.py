@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from functools import partial
-from typing import Any, Final, Generic, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from compaction_hooks.history import History, Piece
 from compaction_hooks.history.history import call_ids
 from compaction_hooks.messages import (
-    Format,
-    M,
     Message,
-    NativeSummary,
     Part,
     Provider,
     is_blank,
@@ -101,93 +97,12 @@ def find_unread(history: History[Any], run_count: int, model: str | None, provid
 
 
 def _weigh_reasoning(piece: Piece, estimate: Callable[[Message], int]) -> int:
-    return _tokens_without(piece, is_reasoning, estimate) if has_reasoning(piece.message) else 0
-
-
-def _tokens_without(piece: Piece, is_gone: Callable[[Part], bool], estimate: Callable[[Message], int]) -> int:
-    """Return the tokens that a piece saves without some of its parts."""
-    left = tuple(part for part in piece.message.parts if not is_gone(part))
-    if len(left) == len(piece.message.parts):
+    if not has_reasoning(piece.message):
         return 0
-    is_empty = all(map(is_blank, left))
-    return piece.tokens - (0 if is_empty else estimate(replace(piece.message, parts=left)))
+    left = tuple(part for part in piece.message.parts if not is_reasoning(part))
+    return piece.tokens - size_of(piece.message, left, estimate)
 
 
-class StaleReasoning(NamedTuple, Generic[M]):
-    """The stale reasoning of a history.
-
-    A message loses all its reasoning, copies in other fields included: the provider would refuse a part of it too.
-
-    Attributes:
-        estimate: Size of one neutral message in tokens, before calibration.
-        natives: Pieces whose summary of the provider's own is left out too: the request has another issuer.
-        unties: Whether the format can untie messages.
-    """
-
-    history: History[M]
-    format: Format[M]
-    estimate: Callable[[Message], int]
-    runs: StaleRuns
-    natives: Set[int]
-    unties: bool
-
-    @property
-    def is_settled(self) -> bool:
-        """Whether the list cannot get more of it: it goes on after these runs."""
-        return self.runs.end < self.history.run_count
-
-    def hosts(self, first: int, end: int) -> list[int]:
-        """Return the indexes of the host messages from `first` to `end` (excluded) that hold stale reasoning, in order."""
-        history = self.history
-        stale = self._pieces
-        start, stop = max(stale.start, history.first_piece(first)), min(stale.stop, history.first_piece(end))
-        pieces = history.pieces(start, stop) if start < stop else []
-        hosts = {piece.host for piece in pieces if self._is_affected(piece.message)}
-        native = {host for host in (history.piece(index).host for index in self.natives) if first <= host < end}
-        return sorted(hosts | native)
-
-    def leave_out(self, message: M, pieces: Sequence[int]) -> tuple[M | None, int]:
-        """Return a shown message without its reasoning, or None if it has nothing else; and the tokens that this saves.
-
-        Args:
-            message: A host message, or a copy with some of its pieces or with shorter parts.
-            pieces: Indexes of the pieces in the message.
-        """
-        stale = self._pieces if self.runs.end else range(0)
-        is_stale = bool(stale) and any(
-            at in stale and self._is_affected(self.history.piece(at).message) for at in pieces
-        )
-        if not is_stale and (not self.natives or self.natives.isdisjoint(pieces)):
-            return message, 0
-
-        saved = sum(self._tokens_saved(index, is_stale=is_stale) for index in pieces)
-        listed = [
-            ((number, place), part, self._is_gone(index, part, is_stale=is_stale))
-            for number, (index, piece) in enumerate(zip(pieces, self.format.read(message), strict=True))
-            for place, part in enumerate(piece.parts)
-        ]
-        places = [address for address, _, is_gone in listed if is_gone]
-        if places and all(is_gone or is_blank(part) for _, part, is_gone in listed):
-            return None, saved
-
-        left = self.format.drop(message, places) if places else message
-        return self.format.untie(left) if is_stale else left, saved
-
-    def _is_affected(self, message: Message) -> bool:
-        return (self.unties and message.role == "assistant") or has_reasoning(message)
-
-    def _is_gone(self, index: int, part: Part, *, is_stale: bool) -> bool:
-        """Return whether a part of a piece is left out."""
-        return (is_stale and is_reasoning(part)) or (isinstance(part, NativeSummary) and index in self.natives)
-
-    @property
-    def _pieces(self) -> range:
-        """The pieces whose reasoning is stale; those before the first run go with it."""
-        (first, end), history = self.runs, self.history
-        start = history.run_start(first) if first > history.runs_before_list else 0
-        return range(start, history.run_start(max(end, history.runs_before_list)) if end else 0)
-
-    def _tokens_saved(self, index: int, *, is_stale: bool) -> int:
-        """Return the tokens that a piece saves without these parts."""
-        is_gone = partial(self._is_gone, index, is_stale=is_stale)
-        return _tokens_without(self.history.piece(index), is_gone, self.estimate)
+def size_of(message: Message, parts: tuple[Part, ...], estimate: Callable[[Message], int]) -> int:
+    """Return the estimate of a message with these parts alone; 0 if nothing is in them."""
+    return 0 if all(map(is_blank, parts)) else estimate(replace(message, parts=parts))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from itertools import compress
 from typing import Generic, NamedTuple
 
@@ -16,12 +16,14 @@ from compaction_hooks.tokens.budget import Budget
 from compaction_hooks.tokens.calibration import Calibration
 from compaction_hooks.tokens.estimator import TokenEstimator
 from compaction_hooks.tokens.windows import Prices, find_prices
-from compaction_hooks.view.head import NativeStart, native_of, whole_step
+from compaction_hooks.view.head import whole_step
 from compaction_hooks.view.parts import Reduction
-from compaction_hooks.view.projection import Projection
-from compaction_hooks.view.reasoning import ALL_READ, NOT_STALE, UnreadReasoning, find_unread, spare_open_turn
+from compaction_hooks.view.reasoning import ALL_READ, UnreadReasoning, find_unread, spare_open_turn
 from compaction_hooks.view.record import CompactionRecord, StaleRuns
+from compaction_hooks.view.references import Beginning, Dressed, Kept, View
 from compaction_hooks.view.texts import parse_summary
+from compaction_hooks.view.view_of import view_until
+from compaction_hooks.view.write import write, write_kept
 
 
 class ViewKey(NamedTuple):
@@ -33,9 +35,7 @@ class ViewKey(NamedTuple):
         record_id: The active record, or None.
         estimated: The view's estimate, system prompt and tools included, before calibration.
         model: The model of the call, or None for the controller's own.
-        stale: The runs whose reasoning it left out.
-        has_native: Whether it has native items in place of the summary.
-        start: The provider's own summary in the list, or None.
+        dressed: What dressers did to it.
     """
 
     log: object
@@ -43,9 +43,7 @@ class ViewKey(NamedTuple):
     record_id: str | None
     estimated: int
     model: str | None
-    stale: StaleRuns = NOT_STALE
-    has_native: bool = False
-    start: NativeStart | None = None
+    dressed: Dressed = Dressed()
 
     def is_prefix_of(self, later: ViewKey) -> bool:
         """Whether `later` is this view with more messages at its end, for the same model."""
@@ -54,9 +52,7 @@ class ViewKey(NamedTuple):
             and self.piece_count <= later.piece_count
             and self.record_id == later.record_id
             and self.model == later.model
-            and self.stale == later.stale
-            and self.has_native == later.has_native
-            and self.start == later.start
+            and self.dressed == later.dressed
         )
 
 
@@ -70,7 +66,7 @@ class Reading(NamedTuple, Generic[M]):
     Attributes:
         messages: The list of the call, or the copy of it; with `repair`, the repaired list.
         record: The newest record that is true of the history, or None.
-        projection: That record applied.
+        view: That record applied, as the request shows it.
         key: The identity of the view, with its estimate before calibration.
         system_tokens, tools_tokens: Estimates of the system prompt and of the tools that are not in the list.
         issuer: The API and the model whose native items the view may have; None: no items.
@@ -81,7 +77,7 @@ class Reading(NamedTuple, Generic[M]):
     messages: list[M]
     history: History[M]
     record: CompactionRecord | None
-    projection: Projection[M]
+    view: View[M]
     key: ViewKey
     system_tokens: int
     tools_tokens: int
@@ -104,6 +100,7 @@ class Snapshot(NamedTuple, Generic[M]):
         calibration: How the model's counts differ from the estimator's, as learned from usage.
         user_pins: By digest, the run of each message that the host pinned; `UNKNOWN_RUN` if that is not known.
         has_recall: Whether the model has the recall tool, so that markers name handles.
+        dress: Returns a plain view of this history under a record as the request shows it, without the reasoning of these runs.
         joins_rows: Whether user messages in a row are sent as one.
         may_be_shortened: Whether the request lets the server shorten it, so that its count may be less than the view.
         frozen: The list of the call and a copy of it, if the snapshot outlasts a wait; else None.
@@ -120,6 +117,7 @@ class Snapshot(NamedTuple, Generic[M]):
     seconds_since_last_call: float | None
     user_pins: Mapping[str, int]
     has_recall: bool
+    dress: Callable[[View[M], CompactionRecord, StaleRuns], View[M]]
     joins_rows: bool
     may_be_shortened: bool = False
     frozen: tuple[list[M], list[M]] | None = None
@@ -140,9 +138,9 @@ class Snapshot(NamedTuple, Generic[M]):
         return self.reading.record
 
     @property
-    def projection(self) -> Projection[M]:
-        """That record applied."""
-        return self.reading.projection
+    def view(self) -> View[M]:
+        """That record applied, as the request shows it."""
+        return self.reading.view
 
     @property
     def key(self) -> ViewKey:
@@ -176,23 +174,28 @@ class Snapshot(NamedTuple, Generic[M]):
         return self.frozen is None or are_equal(*self.frozen)  # lists compare by identity first
 
     @property
-    def view(self) -> list[M]:
-        """The view, before user messages are merged: the host's own list while nothing is compacted or repaired."""
-        if not self.projection.is_identity:
-            return self.projection.view(self.messages)
+    def to_send(self) -> list[M]:
+        """The view as a list to send: the host's own list while nothing is compacted or repaired."""
+        return self.write(self.view, joins_rows=self.joins_rows)
+
+    @property
+    def to_store(self) -> list[M]:
+        """The view as a list for any store and provider: with the text of the summary in place of the provider's own items."""
+        return self.write(self.view, for_store=True)
+
+    def write(self, view: View[M], *, for_store: bool = False, joins_rows: bool = False) -> list[M]:
+        """Return the messages of a view of this list."""
+        if not view.is_identity:
+            return write(view, self.messages, self.format, for_store=for_store, joins_rows=joins_rows)
 
         given, copied = self.frozen or (self.messages, self.messages)
-        return given if self.messages is copied else self.messages
+        listed = given if self.messages is copied else self.messages
+        return self.format.merge(listed) if joins_rows else listed
 
     @property
     def shown_record(self) -> CompactionRecord | None:
         """The active record as the record of this very view: it may have another one, with or without native items."""
         return self.record.as_shown_to(self.reading.issuer, self.history.run_count) if self.record else None
-
-    @property
-    def stored_view(self) -> list[M]:
-        """The view for any store and provider: with the text of the summary in place of native items."""
-        return self.view if self.projection.native is None else self.projection.portable(self.messages)
 
     @property
     def window(self) -> int:
@@ -212,7 +215,7 @@ class Snapshot(NamedTuple, Generic[M]):
     @property
     def message_count(self) -> int:
         """Messages in the view."""
-        return len(self.view)
+        return len(self.write(self.view))
 
     @property
     def prices(self) -> Prices | None:
@@ -244,12 +247,12 @@ class Snapshot(NamedTuple, Generic[M]):
         One whose part was edited meanwhile, or went in a rewind, is applied to nothing.
         """
         recorded = self.record.reductions if self.record else ()
-        return tuple(dict.fromkeys((*recorded, *self.projection.reductions)))
+        return tuple(dict.fromkeys((*recorded, *self.view.reductions)))
 
     @property
     def estimated(self) -> int:
         """The present view's estimate in tokens, before calibration."""
-        return self.projection.tokens(self.history)
+        return self.view.tokens(self.history)
 
     @property
     def estimated_tokens(self) -> int:
@@ -263,13 +266,13 @@ class Snapshot(NamedTuple, Generic[M]):
         return max(self.history.runs_before_list, runs, 0 if native is None else self.history.run_of(native.piece))
 
     @property
-    def native(self) -> NativeStart | None:
+    def native(self) -> Beginning | None:
         """The provider's own summary that the view begins with, if it is newer than ours; else None."""
-        start = self.key.start
-        return start if start is not None and start.is_newer(self.history, self.record) else None
+        start = self.view.start
+        return start if start is not None and start.is_newer else None
 
     @property
-    def readable_native(self) -> NativeStart | None:
+    def readable_native(self) -> Beginning | None:
         """The same, if its text is readable."""
         return self.native if self.native is not None and self.native.text else None
 
@@ -343,9 +346,9 @@ class Snapshot(NamedTuple, Generic[M]):
         Args:
             requests: As in `pinned_pieces`.
         """
-        history, native = self.history, self.key.start
+        history, native = self.history, self.view.start
         pieces = [*history.systems(start), *self.pinned_pieces(start, requests)]
-        if native is not None and native.is_sent and native_of(history.piece(native.piece).message).sealed:
+        if native is not None and native.always_stays:
             pieces.append(native.piece)
         return sum(history.piece(i).tokens for i in pieces if i < start)
 
@@ -374,35 +377,20 @@ class Snapshot(NamedTuple, Generic[M]):
 
         return tokens
 
-    def neutral_view(self, projection: Projection[M]) -> list[Message]:
-        """Return the neutral messages of a view; those of the host's objects, and their shorter copies, are not read again."""
-        history = self.history
-        known: dict[int, Sequence[Message]] = {
-            id(message): [history.piece(number).message for number in history.host_pieces(index)]
-            for index, message in zip(projection.reused, projection.sources, strict=True)
-        }
-        known |= {id(shown.message): shown.pieces for shown in projection.rewritten.values()}
+    def neutral_view(self, view: View[M]) -> list[Message]:
+        """Return how a view of this list reads; messages that the format unties are read as they are written."""
+        shown: list[Message] = []
+        for each in view.references:
+            if isinstance(each, Kept) and each.is_untied:
+                shown += self.format.read(write_kept(each, view, self.history.hosts(), self.format))
+            else:
+                shown += each.messages
+        return shown + [piece.message for piece in self.history.pieces(self.history.first_piece(view.tail_start))]
 
-        prefix = [
-            piece for message in projection.prefix for piece in known.get(id(message)) or self.format.read(message)
-        ]
-        return prefix + [piece.message for piece in history.pieces(history.first_piece(projection.tail_start))]
-
-    def view_before(self, run: int) -> list[M]:
-        """Return the part of the view before a run that it keeps: of a message that the run begins in, the pieces before."""
-        history, projection = self.history, self.projection
-        first = history.piece(history.run_start(run))
-        tail_start = max(first.host, projection.tail_start)
-        kept = history.host_count - tail_start + sum(host >= first.host for host in projection.reused)
-        view = projection.view(history.hosts())
-        before = view[: len(view) - kept]
-
-        if first.number:
-            rewritten = projection.rewritten.get(first.host)
-            message = rewritten.message if rewritten else history.host(first.host)
-            before.append(self.format.take(message, range(first.number)))
-
-        return before
+    def write_before(self, run: int) -> list[M]:
+        """Return the messages of the view before a run that it keeps: of a message that the run begins in, the pieces before."""
+        history, estimate = self.history, self.estimator.estimate_message_tokens
+        return self.write(view_until(self.view, history, history.run_start(run), estimate, self.format))
 
     def text_tokens(self, text: str) -> int:
         """Return the estimate of a user message with this text, before calibration."""

@@ -48,7 +48,7 @@ def test_every_step_of_the_trace_is_in_its_module() -> None:
     steps = re.findall(
         r"^ *([\w.]+)\(.*?\)(?: -> \w+)? {2,}([\w/.]+)", section("One call") + section("One compaction"), re.MULTILINE
     )
-    assert len(steps) == 8 + 7
+    assert len(steps) == 9 + 7
     for called, place in steps:
         path = ROOT / "compaction_hooks" / place
         code = "".join(

@@ -52,5 +52,5 @@ def test_a_look_changes_no_attribute_of_a_conversation(messages: list[Chat], mod
     before = state_of((conversation, shared), set())
     first, second = look(conversation, call, reading), look(conversation, call, reading)
     assert state_of((conversation, shared), set()) == before
-    assert (first.tokens, first.key, first.view) == (second.tokens, second.key, second.view)
+    assert (first.tokens, first.key, first.to_send) == (second.tokens, second.key, second.to_send)
     assert (first.record is not None) == (len(messages) > 4)

@@ -231,7 +231,7 @@ def test_a_session_has_the_view_of_a_new_process(data: Any, seed: int, clears: b
         other = opened(1_000_000, dialect, clears=clears)
         other.import_records(session.export_records())
         assert other.transform_context_sync(host.messages) == view
-        shown, own = session.engine.conversation.projected, set(map(id, host.messages))
+        shown, own = session.engine.conversation.newest_snapshot, set(map(id, host.messages))
         assert shown is not None
-        made = len(shown.projection.prefix) if view is not host.messages else 0
+        made = len(shown.view.references) if view is not host.messages else 0
         assert all(id(message) in own for message in view[made:])

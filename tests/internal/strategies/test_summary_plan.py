@@ -19,10 +19,10 @@ from compaction_hooks.tokens.budget import Budget
 from compaction_hooks.tokens.calibration import Calibration
 from compaction_hooks.view import CompactionReason
 from compaction_hooks.view.parts import TEXTS
-from compaction_hooks.view.projection import apply_record
 from compaction_hooks.view.record import UNKNOWN_RUN, collect_own_texts
 from compaction_hooks.view.snapshot import Reading, Snapshot, ViewKey
 from compaction_hooks.view.texts import SUMMARY_MARKER, render_summary
+from compaction_hooks.view.view_of import view_of
 from tests.conversations import Chat, assistant, call, step, steps, system, talk, tool, user
 
 WRAPPER = len(render_summary("", file_tags="", continuation=True, covered=0, unseen=0))
@@ -66,7 +66,7 @@ def situation(
         messages=[*messages],
         history=history,
         record=record,
-        projection=apply_record(history, record, chat, flat.estimate_message_tokens),
+        view=view_of(history, record, flat.estimate_message_tokens),
         key=ViewKey(history.log, history.piece_count, None, 0, None),
         system_tokens=0,
         tools_tokens=0,
@@ -86,6 +86,7 @@ def situation(
         calibration=Calibration(ratio=ratio),
         user_pins=digests,
         has_recall=False,
+        dress=lambda view, _, __: view,
         joins_rows=False,
     )
     bounds = budget(**tokens)
@@ -184,7 +185,7 @@ def test_a_second_summary_covers_the_messages_since_and_carries_the_first_one_on
 
 def apply_view(messages: Sequence[Chat], record: CompactionRecord) -> list[Chat]:
     now, _ = situation(messages, records=[record])
-    return now.projection.view(now.history.hosts())
+    return now.write(now.view)
 
 
 # -- what goes along

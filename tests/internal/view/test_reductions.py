@@ -18,12 +18,11 @@ from compaction_hooks.view.parts import (
     PartKind,
     Reducible,
     Reduction,
-    by_name,
     list_parts,
     measure,
-    rewrite_parts,
 )
 from compaction_hooks.view.texts import MINIMUM_KEPT_CHARS, clearing_marker, shorten_arguments
+from compaction_hooks.view.view_of import view_of
 from tests.conversations import Chat, assistant, call, system, tool, user
 
 TWO_TEXTS = [{"type": "text", "text": "a"}, {"type": "text", "text": ""}, {"type": "text", "text": "b"}]
@@ -45,8 +44,8 @@ def find(
     reductions: Sequence[Reduction] = (),
     size: Callable[[Message], int] = size,
 ) -> list[Reducible]:
-    shown = rewrite_parts(read, by_name(reductions), 0, OpenAIChatFormat(), size, {})
-    return [*measure(read, list_parts(read, range(read.run_count), kinds), size, shown)]
+    shown = view_of(read, None, size, large=reductions)
+    return [*measure(read, list_parts(read, range(read.run_count), kinds), size, shown.reduced)]
 
 
 def results(*named: tuple[str, int]) -> list[Chat]:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from operator import is_
 
 from compaction_hooks import CompactionRecord
 from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat
 from compaction_hooks.history import HistoryReader, OwnTexts
 from compaction_hooks.tokens import CharacterEstimator
-from compaction_hooks.view.projection import apply_record
 from compaction_hooks.view.texts import SUMMARY_MARKER
+from compaction_hooks.view.view_of import view_of
+from compaction_hooks.view.write import write
 from tests.conversations import Chat, Scripted, controller, prose, steps, user
 
 
@@ -28,9 +30,10 @@ def test_a_copy_with_more_reductions_is_made_anew() -> None:
     first = replace(both, reductions=tuple(item for item in both.reductions if item.ordinal == 0))
     assert len(both.reductions) == 2 * len(first.reductions) > 10
     history = HistoryReader(format, estimate, SUMMARY_MARKER).read(messages, OwnTexts())
-    earlier = apply_record(history, first, format, estimate)
-    fresh, grown = (apply_record(history, both, format, estimate, before) for before in (None, earlier))
-    assert grown.view(history.hosts()) == fresh.view(history.hosts()) != earlier.view(history.hosts())
+    earlier = view_of(history, first, estimate)
+    fresh, grown = (view_of(history, both, estimate, before) for before in (None, earlier))
+    before, new, more = (write(view, messages, format) for view in (earlier, fresh, grown))
+    assert more == new != before
     assert grown.tokens(history) == fresh.tokens(history) < earlier.tokens(history)
 
 
@@ -43,12 +46,9 @@ def test_a_copy_of_another_reduction_is_made_anew() -> None:
     shortened = replace(cleared, reductions=tuple(item._replace(head_chars=20) for item in cleared.reductions))
     chat, estimate = OpenAIChatFormat(), CharacterEstimator().estimate_message_tokens
     history = HistoryReader(chat, estimate, SUMMARY_MARKER).read(messages, OwnTexts())
-    earlier = apply_record(history, cleared, chat, estimate)
-    same, other = (apply_record(history, record, chat, estimate, earlier) for record in (again, shortened))
-    assert same.view(history.hosts()) == earlier.view(history.hosts())
-    assert all(same.rewritten[host] is shown for host, shown in earlier.rewritten.items())
-    assert (
-        other.view(history.hosts())
-        == apply_record(history, shortened, chat, estimate).view(history.hosts())
-        != same.view(history.hosts())
-    )
+    earlier = view_of(history, cleared, estimate)
+    before = write(earlier, messages, chat)
+    same, other = (view_of(history, record, estimate, earlier) for record in (again, shortened))
+    assert all(map(is_, write(same, messages, chat), before))
+    shown = write(other, messages, chat)
+    assert shown == write(view_of(history, shortened, estimate), messages, chat) != before

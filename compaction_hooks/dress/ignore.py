@@ -1,0 +1,39 @@
+"""What a view has and the provider ignores weighs nothing: its counts leave it out, so our sizes do.
+
+1. Everything but system messages before the provider's own summary, where the view cannot leave it out.
+2. Behind a summary of ours, the reasoning of an answer that the model has been answered to since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import chain
+
+from compaction_hooks.history import History
+from compaction_hooks.messages import M, Message
+from compaction_hooks.view.reasoning import UnreadReasoning
+from compaction_hooks.view.references import Kept, View
+
+
+def ignore(view: View[M], history: History[M], estimate: Callable[[Message], int], unread: UnreadReasoning) -> View[M]:
+    """Return the view with the estimate of what the provider ignores in it."""
+    start, tokens = view.start, 0
+    if start is not None and start.is_newer and start.is_sent and start.piece >= view.cut:
+        tokens = _weigh_before(view, history, start.piece)
+    elif view.summary is not None:
+        tokens = unread.weigh(history, chain(view.pinned, range(view.cut, history.piece_count)), estimate)
+    return view.change(ignored_tokens=tokens) if tokens else view
+
+
+def _weigh_before(view: View[M], history: History[M], end: int) -> int:
+    """Return the tokens of a view before a piece, system messages apart."""
+    tokens, first = 0, history.first_piece(view.tail_start)
+    for each in view.references:
+        if isinstance(each, Kept):
+            shown = zip(each.pieces, each.shown, each.sizes, strict=True)
+            tokens += sum(size for index, message, size in shown if index < end and message.role != "system")
+        elif each.only != "store":
+            tokens += each.tokens
+
+    pieces = history.pieces(first, end) if first < end else []
+    return tokens + sum(piece.tokens for piece in pieces if piece.message.role != "system")

@@ -1,0 +1,38 @@
+"""The provider's own items: a request to their issuer has them in place of the summary that we keep beside them.
+
+1. The summary stays in the list for a store, so that every store and provider can read it.
+2. They are sent as they came. Where the host's messages are the provider's own, they are the first; else behind the system prompt,
+   which a client library takes out of the list only if it comes first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from compaction_hooks.messages import Format, M, Message, NativeSummary
+from compaction_hooks.native import NativeItems
+from compaction_hooks.view.references import Made, View
+
+
+def show_items(
+    view: View[M], format: Format[M], estimate: Callable[[Message], int], items: NativeItems | None, rendered: str
+) -> View[M]:
+    """Return the view with these items in place of the summary with this text."""
+    summary = view.summary
+    if items is None or summary is None or summary.text != rendered:
+        return view
+
+    made = Made("", _count(items, format, estimate), items=items, only="request")
+    stored = replace(summary, only="store")
+    references = [stored if each is summary else each for each in view.references]
+    place = 0 if format.provider == items.issuer.provider else references.index(stored)
+    references.insert(place, made)
+    return view.change(references=tuple(references))
+
+
+def _count(items: NativeItems, format: Format[M], estimate: Callable[[Message], int]) -> int:
+    """Return the tokens of the items; next to the provider's summary they may have messages that the provider kept."""
+    read = (piece for message in format.native(items.items) for piece in format.read(message))
+    kept = (piece for piece in read if not any(isinstance(part, NativeSummary) for part in piece.parts))
+    return (items.tokens or 0) + sum(map(estimate, kept))

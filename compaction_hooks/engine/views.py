@@ -1,0 +1,147 @@
+"""The newest view of one conversation, plain and dressed, and what each was made of: most calls only add messages to its end.
+
+1. A view is made again when what it was made of changes, or while the list ends before all that it changes; its references are used
+   again.
+2. The current request is a part of it: after a rewind another one may be current, and a new process would favor that one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Set
+from typing import Generic, NamedTuple
+
+from compaction_hooks.dress import Request, dress
+from compaction_hooks.history import History
+from compaction_hooks.history.history import Log
+from compaction_hooks.messages import M, Message
+from compaction_hooks.settings import CompactionSettings
+from compaction_hooks.view.parts import Reduction, shorten_large_results
+from compaction_hooks.view.reasoning import NOT_STALE
+from compaction_hooks.view.record import CompactionRecord
+from compaction_hooks.view.references import View
+from compaction_hooks.view.view_of import find_unpinned_runs, view_of
+
+
+class Large(NamedTuple):
+    """Reductions of the results that are too large for any view of a list.
+
+    Attributes:
+        made_for: What they depend on, besides the list's later pieces.
+        piece_count: The pieces that were looked at.
+    """
+
+    made_for: object = None
+    reductions: tuple[Reduction, ...] = ()
+    piece_count: int = 0
+
+
+class _Made(NamedTuple, Generic[M]):
+    """A view, and what it was made of.
+
+    Attributes:
+        made_of: All that it depends on, besides the list.
+        piece_count: The pieces that the list had.
+        is_settled: Whether it is the view of all lists that grow from this one too.
+    """
+
+    view: View[M]
+    log: Log[M]
+    made_of: object
+    piece_count: int
+    is_settled: bool
+
+    def is_of(self, history: History[M], made_of: object) -> bool:
+        """Whether it is the view of this history, made of the same."""
+        is_grown = self.log is history.log and (self.is_settled or self.piece_count == history.piece_count)
+        return is_grown and self.made_of == made_of
+
+
+class Views(Generic[M]):
+    """The newest view of one conversation.
+
+    Attributes:
+        large: The results that are too large for any view.
+        unpinned: The runs of `find_unpinned_runs` in the newest view.
+    """
+
+    def __init__(self) -> None:
+        self.large = Large()
+        self.unpinned = NOT_STALE
+        self._plain: _Made[M] | None = None
+        self._dressed: _Made[M] | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no view was made yet."""
+        return self._dressed is None
+
+    def view_for(
+        self, history: History[M], record: CompactionRecord | None, large: Large, request: Request[M]
+    ) -> View[M]:
+        """Return the view of a history under a record that is true of it, as a request shows it."""
+        self.large, made_of = large, _made_of(history, record, large)
+        plain = self._plain
+        if plain is None or not plain.is_of(history, made_of):
+            earlier = plain.view if plain is not None and plain.log is history.log else None
+            view = view_of(history, record, request.estimate, earlier, large.reductions, request.format)
+            plain = self._keep_plain(history, record, view)
+
+        shown = record.as_shown_to(request.issuer, 0).id if record else None
+        dressed_of = plain.view, shown, request.start, request.stale, request.unread
+        dressed = self._dressed
+        if dressed is None or not dressed.is_of(history, dressed_of):
+            earlier = dressed.view if dressed is not None and dressed.log is history.log else None
+            view = dress(plain.view, history, record, request, earlier)
+            is_settled = max(request.stale.end, request.unread.end) < history.run_count  # those runs may still grow
+            dressed = self._dressed = _Made(view, history.log, dressed_of, history.piece_count, is_settled)
+            self.unpinned = find_unpinned_runs(history, view)
+        return dressed.view
+
+    def keep(self, history: History[M], record: CompactionRecord, view: View[M]) -> None:
+        """Keep the plain view of a new record: it is the next one."""
+        self._keep_plain(history, record, view)
+
+    def _keep_plain(self, history: History[M], record: CompactionRecord | None, view: View[M]) -> _Made[M]:
+        # A list that ends before a reduced part was cut off, and may grow again.
+        reductions = (*self.large.reductions, *(record.reductions if record else ()))
+        is_settled = all(item.run < history.run_count - 1 for item in reductions)
+        made_of = _made_of(history, record, self.large)
+        self._plain = _Made(view, history.log, made_of, history.piece_count, is_settled)
+        return self._plain
+
+    def find_large(
+        self,
+        history: History[M],
+        pins: Set[str],
+        settings: CompactionSettings,
+        estimate: Callable[[Message], int],
+        *,
+        has_recall: bool,
+    ) -> Large:
+        """Return the reductions of the results that are too large for any view, as the settings say.
+
+        Args:
+            pins: The digests of the messages that stay whole.
+        """
+        if settings.max_result_tokens is None:
+            return Large()
+
+        made_for = (history.log, settings.max_result_tokens, has_recall, pins)
+        known = self.large
+        if known.made_for != made_for or known.piece_count > history.piece_count:
+            known = Large()
+
+        new = shorten_large_results(
+            history,
+            known.piece_count,
+            settings.max_result_tokens,
+            estimate,
+            rules=settings.tool_rules,
+            pins=pins,
+            has_recall=has_recall,
+        )
+        return Large(made_for, (*known.reductions, *new), history.piece_count)
+
+
+def _made_of(history: History[M], record: CompactionRecord | None, large: Large) -> object:
+    return record.id if record else None, large.reductions, history.request

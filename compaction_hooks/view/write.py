@@ -1,0 +1,80 @@
+"""`write` makes the messages of a view, of the list of the call. Nothing else makes host messages for a request.
+
+1. A message that is shown as it is, is the host's own object of this very list, not an equal one of before.
+2. A reference that is written twice is the same copy.
+3. Joining user messages in a row is the last step: sizes are those of the messages apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import deepcopy
+from operator import is_
+
+from compaction_hooks.messages import Format, M
+from compaction_hooks.view.parts import text_of
+from compaction_hooks.view.references import Kept, View
+
+
+def write(
+    view: View[M], messages: Sequence[M], format: Format[M], *, for_store: bool = False, joins_rows: bool = False
+) -> list[M]:
+    """Return the messages of a view, of the list that its history was read from or of one with copies of the same messages.
+
+    Args:
+        for_store: Whether the list is for a host to store: with the text of the summary in place of the provider's own items.
+        joins_rows: Whether user messages in a row become one.
+    """
+    own, mark = [*map(messages.__getitem__, view.own)], _find_mark(view, messages, format)
+    known = view.written.beginnings.get(for_store)
+    if known is None or known[0] is not view or known[2] != mark or not all(map(is_, known[1], own)):
+        beginning = _write_beginning(view, messages, format, mark, "request" if for_store else "store")
+        known = view.written.beginnings[for_store] = view, own, mark, beginning
+    written = [*known[3], *messages[view.tail_start :]]
+    return format.merge(written) if joins_rows else written
+
+
+def _write_beginning(
+    view: View[M], messages: Sequence[M], format: Format[M], mark: object | None, left_out: str
+) -> list[M]:
+    written: list[M] = []
+    for each in view.references:
+        if isinstance(each, Kept):
+            written.append(write_kept(each, view, messages, format))
+        elif each.items is not None and each.only != left_out:
+            written += format.native(deepcopy(each.items.items))
+        elif each.only != left_out:
+            if each not in view.written.copies:
+                view.written.copies[each] = format.summary(each.text)
+            summary = view.written.copies[each]
+            written.append(summary if mark is None else format.with_cache_mark(summary, mark))
+    return written
+
+
+def write_kept(kept: Kept, view: View[M], messages: Sequence[M], format: Format[M]) -> M:
+    """Return the message of one reference: the host's own object, or the same copy each time."""
+    copies = view.written.copies
+    if kept.is_own:
+        return messages[kept.host]
+    if kept not in copies:
+        copies[kept] = _copy(kept, messages[kept.host], format)
+    return copies[kept]
+
+
+def _find_mark(view: View[M], messages: Sequence[M], format: Format[M]) -> object | None:
+    """Return the mark that the summary has. Providers allow few: it has one only while the covered message still has it."""
+    summary = view.summary
+    return None if summary is None or summary.mark is None else format.cache_mark(messages[summary.mark])
+
+
+def _copy(kept: Kept, message: M, format: Format[M]) -> M:
+    """Return a copy of a host message as the view shows it."""
+    if kept.reductions:
+        at = {number: place for place, number in enumerate(kept.numbers or range(len(kept.shown)))}
+        texts = {(number, part): text_of(kept.shown[at[number]].parts[part]) for number, part in kept.reductions}
+        message = format.rewrite(message, texts)
+    if kept.numbers is not None:
+        message = format.take(message, kept.numbers)
+    if kept.left_out:
+        message = format.drop(message, sorted(kept.left_out))
+    return format.untie(message) if kept.is_untied else message
