@@ -345,11 +345,19 @@ class Conversation(Generic[M]):
             issuers[note.parent] = note.binding_models[0]
         return find_native_start(history, model, issuers, self.records.undone, self.records.user_pins)
 
-    def refuse_natives(self, history: History[M]) -> CompactionRecord:
-        """Send the provider's own summaries in this list no more. Return the note for the store."""
-        names = {native_name(native_of(history.piece(index).message)) for index in history.natives()}
-        self.records.undo(names)
-        return undo_note(names, 0, 0)
+    def refuse_items(self, refused: Snapshot[M], now: Snapshot[M]) -> None:
+        """Send the provider's own summaries that it refused no more: those in the list, or those that it made for us.
+
+        Args:
+            now: The snapshot of the list as it is now.
+        """
+        if not refused.key.dressed.shows_items:
+            names = {native_name(native_of(now.history.piece(index).message)) for index in now.history.natives()}
+            self.records.undo(names)
+            self.queue.save(undo_note(names, 0, 0))
+        elif now.record is not None and now.record.native is not None:  # another caller may have been refused too
+            self.queue.save(self.records.refuse_natives(now.record.native.issuer))
+            self.sizes.count_native_refusal(refused.model)
 
     def pin(self, message: M, *, store: bool) -> None:
         """Keep a message word for word; if several are equal, this one.

@@ -39,8 +39,7 @@ from compaction_hooks.runtime.guards import GuardedAsyncStream, GuardedStream
 from compaction_hooks.strategies.reduce_parts import chars_within, view_chars
 from compaction_hooks.tokens.windows import find_window, same_model
 from compaction_hooks.view import CompactionReason
-from compaction_hooks.view.record import CompactionRecord
-from compaction_hooks.view.snapshot import Snapshot, ViewKey
+from compaction_hooks.view.snapshot import Snapshot
 
 logger = logging.getLogger("compaction_hooks")
 
@@ -135,57 +134,29 @@ def _note_sealed(conversation: Conversation[M], call: Call[M], response: object)
 def _drop_refused(
     conversation: Conversation[M], call: Call[M], error: BaseException, refused: LastSent[M] | None
 ) -> Flow[LastSent[M] | None]:
-    """Return a view without the reasoning or the native items that an error refuses; None if it refuses neither."""
-    bare: LastSent[M] | None = None
-    refuses_reasoning = call.settings.sealed_reasoning != "keep" and is_reasoning_refusal(error)
-    # Native items first: a sentence that fits both is about them too, and then the same rotated key sealed the reasoning.
-    if is_native_refusal(error):
-        key = learn_and_look(conversation, call).key if refused is None else refused.snapshot.key
-        bare = yield from _drop_native(conversation, call, key, with_reasoning=refuses_reasoning)
-    if bare is None and refuses_reasoning:
-        bare = yield from _drop_reasoning(conversation, call, refused)
-    return bare
+    """Return a view without the reasoning or the items of the provider's own that an error refuses; None if it refuses neither.
 
-
-def _drop_native(
-    conversation: Conversation[M], call: Call[M], refused: ViewKey, *, with_reasoning: bool
-) -> Flow[LastSent[M] | None]:
-    """Send the native items no more. Return the view, or None if the refused one held no items.
-
-    Args:
-        with_reasoning: Whether to leave out the reasoning so far too.
+    The owner of what was refused notes it, and the call is made again. A sentence that fits both is about the items too: the same
+    rotated key sealed the reasoning.
     """
-    if not refused.dressed.shows_items and (refused.dressed.start is None or not refused.dressed.start.is_sent):
+    sent = refused.snapshot if refused else learn_and_look(conversation, call)
+    before = refused.to_store if refused else sent.to_store
+    refuses_items = is_native_refusal(error) and sent.key.dressed.shows_native
+    refuses_reasoning = call.settings.sealed_reasoning != "keep" and is_reasoning_refusal(error)
+    if not refuses_items and not refuses_reasoning:
         return None
 
-    snapshot = learn_and_look(conversation, call)
-    record = snapshot.record
-    notes: list[CompactionRecord] = []
-    if not refused.dressed.shows_items:
-        notes = [conversation.refuse_natives(snapshot.history)]
-    elif record is not None and record.native is not None:  # another caller may have been refused too
-        notes = [conversation.records.refuse_natives(record.native.issuer)]
-        conversation.sizes.count_native_refusal(refused.model)
-
-    if with_reasoning:
+    if refuses_items:
+        conversation.refuse_items(sent, learn_and_look(conversation, call))
+    if refuses_reasoning:
         conversation.reasoning.record_refusal(call.model or call.shared.model)
-    for note in notes:
-        conversation.queue.save(note)
-    logger.warning("session %s: the provider refused its own summary: going on without it", conversation.id)
-    return (yield from transform(conversation, call))  # without it the messages that it covers may be too many
+    is_by_hand = refused is not None and refused.is_by_hand
+    if not refuses_items and not is_by_hand and learn_and_look(conversation, call).to_store == before:
+        return None  # no reasoning was sent
 
-
-def _drop_reasoning(
-    conversation: Conversation[M], call: Call[M], refused: LastSent[M] | None
-) -> Flow[LastSent[M] | None]:
-    """Leave out all reasoning so far, from now on. Return the view, or None if the refused one held no reasoning."""
-    before = refused.to_store if refused else learn_and_look(conversation, call).to_store
-    conversation.reasoning.record_refusal(call.model or call.shared.model)
-    snapshot = learn_and_look(conversation, call)
-    if snapshot.to_store == before and not (refused and refused.is_by_hand):
-        return None
-    logger.warning("session %s: the provider refused the reasoning that was sent: going on without it", conversation.id)
-    return (yield from send_view(conversation, call, snapshot))
+    what = "its own summary" if refuses_items else "the reasoning that was sent"
+    logger.warning("session %s: the provider refused %s: going on without it", conversation.id, what)
+    return (yield from transform(conversation, call))  # without a summary the messages that it covers may be too many
 
 
 def _recover_view(

@@ -134,6 +134,11 @@ class Dressed(NamedTuple):
     shows_items: bool = False
     start: Beginning | None = None
 
+    @property
+    def shows_native(self) -> bool:
+        """Whether a request has a summary of the provider's own: items in place of ours, or one of the list."""
+        return self.shows_items or (self.start is not None and self.start.is_sent)
+
 
 class Written(Generic[M]):
     """What `write` made, so that each reference is written once: the copies, and the last beginnings of a view.
