@@ -76,7 +76,7 @@ class CheckedSession(Generic[M]):
 
     Args:
         session: The session; use it only through this object.
-        format: The format of its messages.
+        format: The format of its messages, with the rules for a list to store.
         size: Counts a list in tokens, independently of the session; None: the session's own count is used.
         asked: The controller's summarizer, to check that no summary is paid for twice.
         known: Returns records stored by other workers, whose summaries need not be paid for again.
@@ -127,11 +127,12 @@ class CheckedSession(Generic[M]):
         """Return the list to send."""
         original = self._start_call(messages)
         view = self._transform(messages, options)
-        self._check_returned(original, messages, view)
+        apart = self._apart(view)
+        self._check_returned(original, messages, apart)
         is_failed = any(isinstance(event, CompactionFailed) for event in self.events)
-        self._remember(original, view)
+        self._remember(original, apart)
         if self._is_thorough and not is_failed:
-            self._check_again(messages, view, options)
+            self._check_again(messages, apart, options)
         return view
 
     def compact(
@@ -163,8 +164,9 @@ class CheckedSession(Generic[M]):
             lambda: session.recover(error, messages, **options),
             lambda: session.recover_sync(error, messages, **options),
         )
-        self._check_returned(original, messages, view)
-        self._remember(original, view)
+        apart = self._apart(view)
+        self._check_returned(original, messages, apart)
+        self._remember(original, apart)
         return view
 
     def call(self, messages: list[M], send: Callable[[list[M]], R], **options: Unpack[CallOptions]) -> R:
@@ -173,7 +175,7 @@ class CheckedSession(Generic[M]):
         sent: list[list[M]] = []
 
         def send_noted(view: list[M]) -> R:
-            sent.append(view)
+            sent.append(self._apart(view))
             return send(view)
 
         async def send_noted_async(view: list[M]) -> R:
@@ -262,6 +264,11 @@ class CheckedSession(Generic[M]):
 
         return asyncio.run(in_a_loop())
 
+    def _apart(self, view: list[M]) -> list[M]:
+        """Return the view last handed out with its user messages apart: the promises are about messages of the host."""
+        record = self.session.record
+        return view if record is not None and record.native else self.session.to_store(view)
+
     # -- after a call
 
     def records(self) -> list[CompactionRecord]:
@@ -303,7 +310,7 @@ class CheckedSession(Generic[M]):
                 problem for problem in problems(self._read(view), provider_of(self._format)) if problem.rule in REPAIRED
             ]
             demand(not left, "valid", f"repaired, and still {left[:3]}")
-        elif not records and not (self._is_undone and binds_reasoning(self._model)) and not self._has_natives(messages):
+        elif not records and not self._settings.max_result_tokens and not (self._is_undone and binds_reasoning(self._model)) and not self._has_natives(messages):
             demand(view is messages, "same objects", "nothing was ever compacted, but another list comes back")
         if not self._is_stale:
             summaries = [record.rendered for record in records]
@@ -430,7 +437,7 @@ class CheckedSession(Generic[M]):
 
     def _check_again(self, messages: list[M], view: list[M], options: CallOptions) -> None:
         self.events.clear()
-        again = self._transform(messages, options)
+        again = self._apart(self._transform(messages, options))
         demand(not self._compactions(), "idempotent", "the same list is compacted a second time")
         is_same = len(again) == len(view) and all(one == other for one, other in zip(again, view, strict=True))
         demand(is_same, "deterministic", "the same list gives another view the second time")
@@ -454,10 +461,11 @@ class CheckedSession(Generic[M]):
 
     def _view_elsewhere(self, messages: Sequence[M], *, repair: bool) -> list[M]:
         """Return the view in a process that has only the list and the records."""
+        longest = self._settings.max_result_tokens
         elsewhere = CompactionController(
             format=self._format,
             context_window=1_000_000_000,
-            settings=CompactionSettings(auto_compact=False, repair=repair),
+            settings=CompactionSettings(auto_compact=False, repair=repair, max_result_tokens=longest),
         ).session("elsewhere")
         elsewhere.import_records(self.session.export_records())
         return list(elsewhere.transform_context_sync(list(messages), model=self._model))

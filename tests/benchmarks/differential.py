@@ -36,8 +36,9 @@ from weakref import WeakKeyDictionary
 from compaction_hooks import CompactionController, CompactionSession, CompactionSettings
 from tests.benchmarks.tables import print_table
 from tests.conversations import Clock
+from tests.dialects import DIALECTS, Dialect
 from tests.native_runs import KINDS
-from tests.rehearsal import ANTHROPIC, OPENAI_CHAT, WINDOWS, Dialect, Rehearsal
+from tests.rehearsal import WINDOWS, Rehearsal
 from tests.sealed_runs import BINDING, HIDDEN, Run
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -86,9 +87,8 @@ class Played:
 
 def plays(lives: int, runs: int) -> Iterator[Play]:
     """Yield the conversations: so many lives, and so many runs of each model and kind."""
-    dialects = (OPENAI_CHAT, ANTHROPIC)
     for seed in range(lives):
-        dialect = dialects[seed % len(dialects)]
+        dialect = DIALECTS[seed % len(DIALECTS)]
         name = dialect.format.name
         yield Play(f"life {name}", f"life-{seed}-{name}", partial(live, seed, dialect))
     for model in (BINDING, HIDDEN):
@@ -186,7 +186,7 @@ def play_side(options: Namespace) -> None:
         error = ""
         try:
             note("end", play())
-        except Exception as raised:
+        except Exception as raised:  # noqa: BLE001 - the host's checks and the package may raise anything
             error = f"{type(raised).__name__}: {raised}"
         print(json.dumps([group, name, entries, error]), flush=True)
 
@@ -264,19 +264,20 @@ def main() -> None:
     if options.show:
         options.only = [options.show]
     if options.play:
-        return play_side(options)
+        play_side(options)
+        return
 
     with ThreadPoolExecutor(2) as sides:
         before, after = sides.map(lambda checkout: play_checkout(checkout, options), (options.before, options.after))
     if options.show:
         for one, other in zip(before, after, strict=True):
             show_difference(one, other)
-        return None
+        return
 
     differing = compare(before, after)
     for name, kinds in differing.items():
         print(f"{name} differs: {', '.join(kinds)}")
-    return sys.exit(1 if differing else 0)
+    sys.exit(1 if differing else 0)
 
 
 if __name__ == "__main__":
