@@ -33,7 +33,7 @@ from compaction_hooks import (
 )
 from compaction_hooks.events import CompactionEvent
 from compaction_hooks.history.history import has_atoms
-from compaction_hooks.messages import M
+from compaction_hooks.messages import M, as_format
 from compaction_hooks.recall import loss_of
 from compaction_hooks.testing.promises import check_view, demand, is_native
 from compaction_hooks.validity import RuleId, binds_reasoning, is_reasoning, problems, provider_of
@@ -76,7 +76,8 @@ class CheckedSession(Generic[M]):
 
     Args:
         session: The session; use it only through this object.
-        format: The format of its messages, with the rules for a list to store.
+        format: The format of its messages.
+        apart: The same for a list to store, in which the user may speak twice in a row; None: `format`.
         size: Counts a list in tokens, independently of the session; None: the session's own count is used.
         asked: The controller's summarizer, to check that no summary is paid for twice.
         known: Returns records stored by other workers, whose summaries need not be paid for again.
@@ -90,6 +91,7 @@ class CheckedSession(Generic[M]):
         session: CompactionSession[M],
         format: MessageFormat[M],
         *,
+        apart: MessageFormat[M] | None = None,
         size: Callable[[Sequence[M]], int] | None = None,
         asked: AskedSummaries | None = None,
         known: Callable[[], Sequence[CompactionRecord]] = list,
@@ -100,7 +102,7 @@ class CheckedSession(Generic[M]):
         self.session = session
         self.figures = Figures()
         self.events: list[CompactionEvent] = []
-        self._format = format
+        self._format, self._apart_format = format, apart or format
         self._size = size
         self._asked = asked
         self._known = known
@@ -267,7 +269,12 @@ class CheckedSession(Generic[M]):
     def _apart(self, view: list[M]) -> list[M]:
         """Return the view last handed out with its user messages apart: the promises are about messages of the host."""
         record = self.session.record
-        return view if record is not None and record.native else self.session.to_store(view)
+        if record is not None and record.native:
+            return view
+        apart = self.session.to_store(view)
+        is_same = apart is view or as_format(self._format).merge(apart) == view
+        demand(is_same, "valid", "the view is not the list to store with its messages joined")
+        return apart
 
     # -- after a call
 
@@ -310,11 +317,16 @@ class CheckedSession(Generic[M]):
                 problem for problem in problems(self._read(view), provider_of(self._format)) if problem.rule in REPAIRED
             ]
             demand(not left, "valid", f"repaired, and still {left[:3]}")
-        elif not records and not self._settings.max_result_tokens and not (self._is_undone and binds_reasoning(self._model)) and not self._has_natives(messages):
+        elif (
+            not records
+            and not self._settings.max_result_tokens
+            and not (self._is_undone and binds_reasoning(self._model))
+            and not self._has_natives(messages)
+        ):
             demand(view is messages, "same objects", "nothing was ever compacted, but another list comes back")
         if not self._is_stale:
             summaries = [record.rendered for record in records]
-            check_view(original.messages, shown, format=self._format, summaries=summaries, model=self._model)
+            check_view(original.messages, shown, format=self._apart_format, summaries=summaries, model=self._model)
         self.figures.calls += 1
 
     def _has_natives(self, messages: Sequence[M]) -> bool:
@@ -373,9 +385,10 @@ class CheckedSession(Generic[M]):
         if is_others or is_changed or is_gone or record.native or self._has_natives(messages):
             return
         demand(records[-1] == record, "loss", "the event's record is another than the session's")
-        loss = loss_of(messages, record, format=self._format)
-        view = project(messages, record, format=self._format)
-        check_loss(loss, messages, view, records, self.session.covered(messages), format=self._format)
+        form = self._apart_format
+        loss = loss_of(messages, record, format=form)
+        view = project(messages, record, format=form)
+        check_loss(loss, messages, view, records, self.session.covered(messages), format=form)
 
     def _applies(self, record: CompactionRecord, messages: Sequence[M]) -> bool:
         view = project(messages, record, format=self._format)
@@ -460,7 +473,7 @@ class CheckedSession(Generic[M]):
             demand(made == list(view), "deterministic", f"{name} give another view elsewhere: {difference}")
 
     def _view_elsewhere(self, messages: Sequence[M], *, repair: bool) -> list[M]:
-        """Return the view in a process that has only the list and the records."""
+        """Return the view, with its user messages apart, in a process that has only the list and the records."""
         longest = self._settings.max_result_tokens
         elsewhere = CompactionController(
             format=self._format,
@@ -468,7 +481,7 @@ class CheckedSession(Generic[M]):
             settings=CompactionSettings(auto_compact=False, repair=repair, max_result_tokens=longest),
         ).session("elsewhere")
         elsewhere.import_records(self.session.export_records())
-        return list(elsewhere.transform_context_sync(list(messages), model=self._model))
+        return elsewhere.to_store(elsewhere.transform_context_sync(list(messages), model=self._model))
 
     def _read(self, messages: Sequence[M]) -> list[Message]:
         return [piece for message in messages for piece in self._format.read(message)]

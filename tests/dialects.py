@@ -13,7 +13,7 @@ from compaction_hooks.formats import (
     OpenAIResponsesFormat,
     json_object,
 )
-from compaction_hooks.messages import Media, Message, MessageFormat, Part, Text, Thinking, ToolCall, ToolResult
+from compaction_hooks.messages import Media, Message, MessageFormat, Part, Thinking, ToolCall, ToolResult
 from compaction_hooks.testing.hosts import ChatMessage, as_anthropic, as_openai_chat
 
 
@@ -161,7 +161,7 @@ def _bedrock_response(messages: Sequence[ChatMessage], usage: Usage) -> ChatMess
 class _ConverseApart(BedrockConverseFormat):
     """Converse messages by the rules of Anthropic: those of Bedrock, but for two messages of one speaker in a row."""
 
-    provider = "anthropic"
+    provider = "anthropic"  # type: ignore[assignment]
 
 
 OPENAI_CHAT: Final = Dialect(
@@ -170,8 +170,14 @@ OPENAI_CHAT: Final = Dialect(
     write=lambda messages: [as_openai_chat(message) for message in messages],
     respond=_openai_response,
 )
-RESPONSES: Final = Dialect(format=OpenAIResponsesFormat(), apart=OpenAIResponsesFormat(), write=_as_responses, respond=_responses_response)
-ANTHROPIC: Final = Dialect(format=AnthropicFormat(), apart=AnthropicFormat(), write=as_anthropic, respond=_anthropic_response)
+RESPONSES: Final = Dialect(
+    format=OpenAIResponsesFormat(), apart=OpenAIResponsesFormat(), write=_as_responses, respond=_responses_response
+)
+ANTHROPIC: Final = Dialect(
+    format=AnthropicFormat(), apart=AnthropicFormat(), write=as_anthropic, respond=_anthropic_response
+)
 GEMINI: Final = Dialect(format=GeminiFormat(), apart=GeminiFormat(), write=_as_gemini, respond=_gemini_response)
-BEDROCK: Final = Dialect(format=BedrockConverseFormat(), apart=_ConverseApart(), write=_as_bedrock, respond=_bedrock_response)
+BEDROCK: Final = Dialect(
+    format=BedrockConverseFormat(), apart=_ConverseApart(), write=_as_bedrock, respond=_bedrock_response
+)
 DIALECTS: Final = (OPENAI_CHAT, ANTHROPIC, RESPONSES, GEMINI, BEDROCK)

@@ -4,7 +4,7 @@ A rehearsal decides nothing itself: a `Choose` selects the next action of `act`,
 `tests.machine` calls the actions one by one.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, cast
 
@@ -362,7 +362,8 @@ class Rehearsal:
         return [
             CheckedSession(
                 worker.session(session_id),
-                self.dialect.apart,
+                self.dialect.format,
+                apart=self.dialect.apart,
                 size=lambda view: 0 if self._is_counted else self.size(view),
                 asked=self.asked,
                 known=lambda: self._load_records(session_id),

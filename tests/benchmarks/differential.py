@@ -6,8 +6,8 @@
 
 For changes of structure, which change no behaviour. The conversations are those of `tests.rehearsal` in all dialects, of
 `tests.sealed_runs` and of `tests.native_runs`. The columns count the runs whose sides differ in a view that is sent, in a list to
-store, in a record apart from its sizes, or in a size; "ended early" those that an error ended on either side. The command fails
-if something differs.
+store, in a record apart from its sizes, or in a size; and those with a broken promise, after which a life goes on, or with an
+error, which ends it. The command fails if something differs.
 
 Both sides play the conversations of the checkout that this file is in, with the package of their own: so an older checkout may lack
 a dialect, and a test that changed is no difference. If these tests cannot be played with the package of the other checkout, run
@@ -34,10 +34,11 @@ from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 from weakref import WeakKeyDictionary
 
 from compaction_hooks import CompactionController, CompactionSession, CompactionSettings
+from compaction_hooks.testing import BrokenPromise
 from tests.benchmarks.tables import print_table
 from tests.conversations import Clock
 from tests.dialects import DIALECTS, Dialect
-from tests.native_runs import KINDS
+from tests.native_runs import KINDS, NativeRun
 from tests.rehearsal import WINDOWS, Rehearsal
 from tests.sealed_runs import BINDING, HIDDEN, Run
 
@@ -47,7 +48,7 @@ ACTIONS, SEALED_STEPS, NATIVE_STEPS = 70, 30, 24
 NEAR = 300
 """Characters shown on either side of a difference."""
 
-Kind: TypeAlias = Literal["view", "stored", "record", "size", "end"]
+Kind: TypeAlias = Literal["view", "stored", "record", "size"]
 Note: TypeAlias = Callable[[Kind, object], None]
 
 
@@ -56,12 +57,12 @@ class Play(NamedTuple):
 
     Attributes:
         group: Its row of the table.
-        play: Plays it; returns the provider's refusals and faults.
+        play: Plays it; returns the broken promises, or the provider's refusals.
     """
 
     group: str
     name: str
-    play: Callable[[], object]
+    play: Callable[[], Sequence[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +71,13 @@ class Played:
 
     Attributes:
         entries: What was noted, in its order: the kind, and a text or its digest.
-        error: The error that ended it early, or an empty text.
+        faults: The broken promises and the error that ended it.
     """
 
     group: str
     name: str
     entries: Sequence[tuple[Kind, str]]
-    error: str
+    faults: Sequence[str]
 
     def of(self, kind: Kind) -> list[str]:
         return [text for its_kind, text in self.entries if its_kind == kind]
@@ -99,7 +100,8 @@ def plays(lives: int, runs: int) -> Iterator[Play]:
             yield Play(f"native {kind.__name__}", f"native-{seed}-{kind.__name__}", partial(run_native, seed, kind))
 
 
-def live(seed: int, dialect: Dialect) -> None:
+def live(seed: int, dialect: Dialect) -> list[str]:
+    """Play the life of a host that begins in a dialect; return the broken promises."""
     choose = Random(seed).randrange
     settings = CompactionSettings(
         clear_tool_results=choose(3) > 0,
@@ -108,21 +110,27 @@ def live(seed: int, dialect: Dialect) -> None:
         repair=choose(8) == 0,
     )
     host = Rehearsal(WINDOWS[choose(len(WINDOWS))], settings=settings, dialect=dialect)
+    broken: list[str] = []
     for _ in range(ACTIONS):
-        host.act(choose)
-    host.send()
+        try:
+            host.act(choose)
+        except BrokenPromise as promise:
+            broken.append(str(promise))
+    return broken
 
 
-def run_sealed(seed: int, model: str) -> object:
+def run_sealed(seed: int, model: str) -> list[str]:
+    """Play an agent whose provider signs its reasoning."""
     run = Run(seed, model)
     run.steps(SEALED_STEPS)
-    return len(run.signer.refusals)
+    return []
 
 
-def run_native(seed: int, kind: Callable[[int], Any]) -> object:
+def run_native(seed: int, kind: Callable[[int], NativeRun]) -> list[str]:
+    """Play an agent whose provider compacts by itself; return the broken promises."""
     run = kind(seed)
     run.steps(NATIVE_STEPS)
-    return len(run.refusals), run.faults
+    return run.faults
 
 
 def watch_sessions(note: Note) -> None:
@@ -183,12 +191,11 @@ def play_side(options: Namespace) -> None:
         if not any(fnmatchcase(name, pattern) for pattern in options.only):
             continue
         entries.clear()
-        error = ""
         try:
-            note("end", play())
-        except Exception as raised:  # noqa: BLE001 - the host's checks and the package may raise anything
-            error = f"{type(raised).__name__}: {raised}"
-        print(json.dumps([group, name, entries, error]), flush=True)
+            faults = play()
+        except Exception as error:  # noqa: BLE001 - the package of a side may raise anything
+            faults = [f"ended by {type(error).__name__}: {error}"]
+        print(json.dumps([group, name, entries, faults]), flush=True)
 
 
 # -- both sides
@@ -210,7 +217,7 @@ def play_checkout(checkout: Path, options: Namespace) -> list[Played]:
 def find_kinds(before: Played, after: Played) -> list[str]:
     """Return the kinds in which two sides of a run differ."""
     differing = [kind for kind in get_args(Kind) if before.of(kind) != after.of(kind)]
-    return differing if before.error == after.error else [*dict.fromkeys([*differing, "end"])]
+    return differing if before.faults == after.faults else [*differing, "fault"]
 
 
 def compare(before: Sequence[Played], after: Sequence[Played]) -> Mapping[str, Sequence[str]]:
@@ -222,24 +229,24 @@ def compare(before: Sequence[Played], after: Sequence[Played]) -> Mapping[str, S
     rows = []
     for group, pairs in groups.items():
         differing = [kinds for _, _, kinds in pairs if kinds]
-        counts = [sum(kind in kinds for kinds in differing) for kind in ("view", "stored", "record", "size")]
+        counts = [sum(kind in kinds for kinds in differing) for kind in get_args(Kind)]
         views = sum(len(one.of("view")) for one, _, _ in pairs)
-        early = sum(bool(one.error or other.error) for one, other, _ in pairs)
-        rows.append([group, len(pairs), views, len(pairs) - len(differing), *counts, early])
+        faulty = sum(bool(one.faults or other.faults) for one, other, _ in pairs)
+        rows.append([group, len(pairs), views, len(pairs) - len(differing), *counts, faulty])
 
     columns = ["runs", "views", "equal", "views differ", "stored differ", "records differ", "sizes differ"]
     total = ["all", *(sum(column) for column in zip(*(row[1:] for row in rows), strict=True))]
-    print_table(["workload", *columns, "ended early"], [*rows, total])
+    print_table(["workload", *columns, "with faults"], [*rows, total])
 
     for one, other, _ in [pair for pairs in groups.values() for pair in pairs]:
-        for error in dict.fromkeys(filter(None, (one.error, other.error))):
-            print(f"{one.name} ended early: {error[:NEAR]}")
+        for fault in dict.fromkeys([*one.faults[:1], *other.faults[:1]]):  # later ones may follow from it
+            print(f"{one.name}: {fault[:NEAR]}")
     return {one.name: kinds for pairs in groups.values() for one, _, kinds in pairs if kinds}
 
 
 def show_difference(before: Played, after: Played) -> None:
     """Print the first entry in which two sides of a run differ, near the difference."""
-    nothing = ("end", "nothing")
+    nothing = ("no entry", "")
     for number, (one, other) in enumerate(zip_longest(before.entries, after.entries, fillvalue=nothing)):
         if one != other:
             texts = one[1], other[1]
@@ -248,7 +255,7 @@ def show_difference(before: Played, after: Played) -> None:
             for side, (kind, text) in (("before", one), ("after", other)):
                 print(f"  {side}, {kind}: ...{text[max(at - NEAR, 0) : at + NEAR]}...")
             return
-    print(f"{before.name}: no difference in {len(before.entries)} entries; ended by {before.error!r}, {after.error!r}")
+    print(f"{before.name}: no difference in {len(before.entries)} entries; faults: {before.faults}, {after.faults}")
 
 
 def main() -> None:
