@@ -6,8 +6,8 @@
 
 For changes of structure, which change no behaviour. The conversations are those of `tests.rehearsal` in all dialects, of
 `tests.sealed_runs` and of `tests.native_runs`. The columns count the runs whose sides differ in a view that is sent, in a list to
-store, in a record apart from its sizes, or in a size; and those with a broken promise, after which a life goes on, or with an
-error, which ends it. The command fails if something differs.
+store, in a record apart from its sizes, in a size, or in a line of the log, which has the decisions; and those with a broken
+promise, after which a life goes on, or with an error, which ends it. The command fails if something differs.
 
 Both sides play the conversations of the checkout that this file is in, with the package of their own: so an older checkout may lack
 a dialect, and a test that changed is no difference. If these tests cannot be played with the package of the other checkout, run
@@ -26,7 +26,7 @@ from fnmatch import fnmatchcase
 from functools import partial, partialmethod
 from hashlib import sha256
 from itertools import zip_longest
-from logging import CRITICAL, disable
+from logging import DEBUG, Handler, LogRecord, getLogger
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -48,7 +48,7 @@ ACTIONS, SEALED_STEPS, NATIVE_STEPS = 70, 30, 24
 NEAR = 300
 """Characters shown on either side of a difference."""
 
-Kind: TypeAlias = Literal["view", "stored", "record", "size"]
+Kind: TypeAlias = Literal["view", "stored", "record", "size", "log"]
 Note: TypeAlias = Callable[[Kind, object], None]
 
 
@@ -57,7 +57,7 @@ class Play(NamedTuple):
 
     Attributes:
         group: Its row of the table.
-        play: Plays it; returns the broken promises, or the provider's refusals.
+        play: Plays it; returns the broken promises.
     """
 
     group: str
@@ -177,16 +177,31 @@ def watch_sessions(note: Note) -> None:
     hooks.__init__ = partialmethod(hooks.__init__, clock=Clock())
 
 
+class LogNotes(Handler):
+    """Notes the lines of the package's log."""
+
+    def __init__(self, note: Note) -> None:
+        super().__init__()
+        self._note = note
+        logger = getLogger("compaction_hooks")
+        logger.setLevel(DEBUG)
+        logger.propagate = False
+        logger.addHandler(self)
+
+    def emit(self, record: LogRecord) -> None:
+        self._note("log", record.getMessage())
+
+
 def play_side(options: Namespace) -> None:
     """Play all conversations with the package of this process; print each as a line of JSON."""
-    disable(CRITICAL)
     entries: list[tuple[Kind, str]] = []
 
     def note(kind: Kind, value: object) -> None:
-        text = json.dumps(value, default=repr, sort_keys=True)
+        text = json.dumps(value, default=repr)
         entries.append((kind, text if options.show else sha256(text.encode()).hexdigest()[:16]))
 
     watch_sessions(note)
+    LogNotes(note)
     for group, name, play in plays(options.lives, options.runs):
         if not any(fnmatchcase(name, pattern) for pattern in options.only):
             continue
@@ -208,10 +223,12 @@ def play_checkout(checkout: Path, options: Namespace) -> list[Played]:
         (Path(folder) / "compaction_hooks").symlink_to(checkout.resolve() / "compaction_hooks")
         command = [sys.executable, "-m", "tests.benchmarks.differential", "--play", *sys.argv[1:]]
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
-        output = subprocess.run(
-            command, cwd=folder, env=environment, stdout=subprocess.PIPE, encoding="utf-8", check=True
-        ).stdout
-    return [Played(*json.loads(line)) for line in output.splitlines()]
+        done = subprocess.run(
+            command, cwd=folder, env=environment, stdout=subprocess.PIPE, encoding="utf-8", check=False
+        )
+    if done.returncode:
+        sys.exit(f"{checkout}: the conversations could not be played, see above")
+    return [Played(*json.loads(line)) for line in done.stdout.splitlines()]
 
 
 def find_kinds(before: Played, after: Played) -> list[str]:
@@ -234,7 +251,16 @@ def compare(before: Sequence[Played], after: Sequence[Played]) -> Mapping[str, S
         faulty = sum(bool(one.faults or other.faults) for one, other, _ in pairs)
         rows.append([group, len(pairs), views, len(pairs) - len(differing), *counts, faulty])
 
-    columns = ["runs", "views", "equal", "views differ", "stored differ", "records differ", "sizes differ"]
+    columns = [
+        "runs",
+        "views",
+        "equal",
+        "views differ",
+        "stored differ",
+        "records differ",
+        "sizes differ",
+        "logs differ",
+    ]
     total = ["all", *(sum(column) for column in zip(*(row[1:] for row in rows), strict=True))]
     print_table(["workload", *columns, "with faults"], [*rows, total])
 
