@@ -159,9 +159,9 @@ def _bedrock_response(messages: Sequence[ChatMessage], usage: Usage) -> ChatMess
 
 
 class _ConverseApart(BedrockConverseFormat):
-    """Converse messages by the rules of Anthropic: those of Bedrock, but for two messages of one speaker in a row."""
+    """Converse messages by the rules for any provider, of which none forbids two messages of one speaker in a row."""
 
-    provider = "anthropic"  # type: ignore[assignment]
+    provider = None  # type: ignore[assignment]
 
 
 OPENAI_CHAT: Final = Dialect(
