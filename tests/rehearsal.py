@@ -23,6 +23,7 @@ from compaction_hooks.testing.generated import BEATS, Writer
 from compaction_hooks.testing.hosts import ChatMessage
 from compaction_hooks.testing.promises import demand
 from compaction_hooks.testing.texts import Choose
+from compaction_hooks.tokens import CharacterEstimator
 from tests.checked_session import CheckedSession
 from tests.dialects import DIALECTS, OPENAI_CHAT, Dialect
 from tests.edits import EDITS, through_json
@@ -40,6 +41,7 @@ BAD_ANSWERS: Final[Sequence[str | Summary | Exception]] = (
     RuntimeError("This model's maximum context length is 1024 tokens. However, you requested 9000 tokens."),
 )
 """Errors and summaries of a failing summarizer."""
+ESTIMATOR: Final = CharacterEstimator()
 WORKERS: Final = 2
 """Number of processes that share the store."""
 
@@ -313,14 +315,13 @@ class Rehearsal:
         self.count_ratio = COUNT_RATIOS[choose(len(COUNT_RATIOS))]
 
     def size(self, view: Sequence[ChatMessage]) -> int:
-        """Return the tokens of a list by the estimator in use."""
+        """Return the tokens of a list by the default estimator."""
         return sum(map(self._message_size, view))
 
     def _message_size(self, message: ChatMessage) -> int:
         held = self._sizes.get(id(message))
         if held is None or held[0] is not message:
-            estimator = self._workers[0].engine.conversation.estimator
-            tokens = sum(map(estimator.estimate_message_tokens, self.dialect.format.read(message)))
+            tokens = sum(map(ESTIMATOR.estimate_message_tokens, self.dialect.format.read(message)))
             held = self._sizes[id(message)] = (message, tokens)
         return held[1]
 
