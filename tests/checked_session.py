@@ -33,7 +33,7 @@ from compaction_hooks import (
 )
 from compaction_hooks.events import CompactionEvent
 from compaction_hooks.history.history import has_atoms
-from compaction_hooks.messages import M
+from compaction_hooks.messages import M, as_format
 from compaction_hooks.recall import loss_of
 from compaction_hooks.testing.promises import check_view, demand, is_native
 from compaction_hooks.validity import RuleId, binds_reasoning, is_reasoning, problems, provider_of
@@ -77,6 +77,7 @@ class CheckedSession(Generic[M]):
     Args:
         session: The session; use it only through this object.
         format: The format of its messages.
+        apart: The same for a list to store, in which the user may speak twice in a row; None: `format`.
         size: Counts a list in tokens, independently of the session; None: the session's own count is used.
         asked: The controller's summarizer, to check that no summary is paid for twice.
         known: Returns records stored by other workers, whose summaries need not be paid for again.
@@ -90,6 +91,7 @@ class CheckedSession(Generic[M]):
         session: CompactionSession[M],
         format: MessageFormat[M],
         *,
+        apart: MessageFormat[M] | None = None,
         size: Callable[[Sequence[M]], int] | None = None,
         asked: AskedSummaries | None = None,
         known: Callable[[], Sequence[CompactionRecord]] = list,
@@ -100,7 +102,7 @@ class CheckedSession(Generic[M]):
         self.session = session
         self.figures = Figures()
         self.events: list[CompactionEvent] = []
-        self._format = format
+        self._format, self._apart_format = format, apart or format
         self._size = size
         self._asked = asked
         self._known = known
@@ -127,11 +129,12 @@ class CheckedSession(Generic[M]):
         """Return the list to send."""
         original = self._start_call(messages)
         view = self._transform(messages, options)
-        self._check_returned(original, messages, view)
+        apart = self._apart(view)
+        self._check_returned(original, messages, apart)
         is_failed = any(isinstance(event, CompactionFailed) for event in self.events)
-        self._remember(original, view)
+        self._remember(original, apart)
         if self._is_thorough and not is_failed:
-            self._check_again(messages, view, options)
+            self._check_again(messages, apart, options)
         return view
 
     def compact(
@@ -163,8 +166,9 @@ class CheckedSession(Generic[M]):
             lambda: session.recover(error, messages, **options),
             lambda: session.recover_sync(error, messages, **options),
         )
-        self._check_returned(original, messages, view)
-        self._remember(original, view)
+        apart = self._apart(view)
+        self._check_returned(original, messages, apart)
+        self._remember(original, apart)
         return view
 
     def call(self, messages: list[M], send: Callable[[list[M]], R], **options: Unpack[CallOptions]) -> R:
@@ -173,7 +177,7 @@ class CheckedSession(Generic[M]):
         sent: list[list[M]] = []
 
         def send_noted(view: list[M]) -> R:
-            sent.append(view)
+            sent.append(self._apart(view))
             return send(view)
 
         async def send_noted_async(view: list[M]) -> R:
@@ -262,6 +266,16 @@ class CheckedSession(Generic[M]):
 
         return asyncio.run(in_a_loop())
 
+    def _apart(self, view: list[M]) -> list[M]:
+        """Return the view last handed out with its user messages apart: the promises are about messages of the host."""
+        record = self.session.record
+        if record is not None and record.native:
+            return view
+        apart = self.session.to_store(view)
+        is_same = apart is view or as_format(self._format).merge(apart) == view
+        demand(is_same, "valid", "the view is not the list to store with its messages joined")
+        return apart
+
     # -- after a call
 
     def records(self) -> list[CompactionRecord]:
@@ -303,11 +317,16 @@ class CheckedSession(Generic[M]):
                 problem for problem in problems(self._read(view), provider_of(self._format)) if problem.rule in REPAIRED
             ]
             demand(not left, "valid", f"repaired, and still {left[:3]}")
-        elif not records and not (self._is_undone and binds_reasoning(self._model)) and not self._has_natives(messages):
+        elif (
+            not records
+            and not self._settings.max_result_tokens
+            and not (self._is_undone and binds_reasoning(self._model))
+            and not self._has_natives(messages)
+        ):
             demand(view is messages, "same objects", "nothing was ever compacted, but another list comes back")
         if not self._is_stale:
             summaries = [record.rendered for record in records]
-            check_view(original.messages, shown, format=self._format, summaries=summaries, model=self._model)
+            check_view(original.messages, shown, format=self._apart_format, summaries=summaries, model=self._model)
         self.figures.calls += 1
 
     def _has_natives(self, messages: Sequence[M]) -> bool:
@@ -366,9 +385,10 @@ class CheckedSession(Generic[M]):
         if is_others or is_changed or is_gone or record.native or self._has_natives(messages):
             return
         demand(records[-1] == record, "loss", "the event's record is another than the session's")
-        loss = loss_of(messages, record, format=self._format)
-        view = project(messages, record, format=self._format)
-        check_loss(loss, messages, view, records, self.session.covered(messages), format=self._format)
+        form = self._apart_format
+        loss = loss_of(messages, record, format=form)
+        view = project(messages, record, format=form)
+        check_loss(loss, messages, view, records, self.session.covered(messages), format=form)
 
     def _applies(self, record: CompactionRecord, messages: Sequence[M]) -> bool:
         view = project(messages, record, format=self._format)
@@ -430,7 +450,7 @@ class CheckedSession(Generic[M]):
 
     def _check_again(self, messages: list[M], view: list[M], options: CallOptions) -> None:
         self.events.clear()
-        again = self._transform(messages, options)
+        again = self._apart(self._transform(messages, options))
         demand(not self._compactions(), "idempotent", "the same list is compacted a second time")
         is_same = len(again) == len(view) and all(one == other for one, other in zip(again, view, strict=True))
         demand(is_same, "deterministic", "the same list gives another view the second time")
@@ -453,14 +473,15 @@ class CheckedSession(Generic[M]):
             demand(made == list(view), "deterministic", f"{name} give another view elsewhere: {difference}")
 
     def _view_elsewhere(self, messages: Sequence[M], *, repair: bool) -> list[M]:
-        """Return the view in a process that has only the list and the records."""
+        """Return the view, with its user messages apart, in a process that has only the list and the records."""
+        longest = self._settings.max_result_tokens
         elsewhere = CompactionController(
             format=self._format,
             context_window=1_000_000_000,
-            settings=CompactionSettings(auto_compact=False, repair=repair),
+            settings=CompactionSettings(auto_compact=False, repair=repair, max_result_tokens=longest),
         ).session("elsewhere")
         elsewhere.import_records(self.session.export_records())
-        return list(elsewhere.transform_context_sync(list(messages), model=self._model))
+        return elsewhere.to_store(elsewhere.transform_context_sync(list(messages), model=self._model))
 
     def _read(self, messages: Sequence[M]) -> list[Message]:
         return [piece for message in messages for piece in self._format.read(message)]

@@ -4,7 +4,7 @@ A rehearsal decides nothing itself: a `Choose` selects the next action of `act`,
 `tests.machine` calls the actions one by one.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, cast
 
@@ -17,14 +17,15 @@ from compaction_hooks import (
     SummaryRequest,
     Usage,
 )
-from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat
-from compaction_hooks.messages import Message, MessageFormat
+from compaction_hooks.messages import Message
 from compaction_hooks.stores import MemoryStore, RecordStore
 from compaction_hooks.testing.generated import BEATS, Writer
-from compaction_hooks.testing.hosts import ChatMessage, as_anthropic, as_openai_chat
+from compaction_hooks.testing.hosts import ChatMessage
 from compaction_hooks.testing.promises import demand
 from compaction_hooks.testing.texts import Choose
+from compaction_hooks.tokens import CharacterEstimator
 from tests.checked_session import CheckedSession
+from tests.dialects import DIALECTS, OPENAI_CHAT, Dialect
 from tests.edits import EDITS, through_json
 from tests.paid_summaries import AskedSummaries
 
@@ -40,42 +41,9 @@ BAD_ANSWERS: Final[Sequence[str | Summary | Exception]] = (
     RuntimeError("This model's maximum context length is 1024 tokens. However, you requested 9000 tokens."),
 )
 """Errors and summaries of a failing summarizer."""
+ESTIMATOR: Final = CharacterEstimator()
 WORKERS: Final = 2
 """Number of processes that share the store."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Dialect:
-    """A message form for conversations.
-
-    Attributes:
-        format: Reads its messages.
-        write: Converts neutral messages.
-        respond: Returns a provider's response with this assistant message and usage.
-    """
-
-    format: MessageFormat[ChatMessage]
-    write: Callable[[Iterable[Message]], list[ChatMessage]]
-    respond: Callable[[ChatMessage, Usage], ChatMessage]
-
-
-def _openai_response(message: ChatMessage, usage: Usage) -> ChatMessage:
-    counted = {"prompt_tokens": usage.input_tokens, "completion_tokens": usage.output_tokens}
-    choice = {"message": message, "finish_reason": "stop"}
-    return {"object": "chat.completion", "choices": [choice], "usage": counted}
-
-
-def _anthropic_response(message: ChatMessage, usage: Usage) -> ChatMessage:
-    counted = {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens}
-    return {"type": "message", **message, "stop_reason": "end_turn", "usage": counted}
-
-
-OPENAI_CHAT: Final = Dialect(
-    format=OpenAIChatFormat(),
-    write=lambda messages: [as_openai_chat(message) for message in messages],
-    respond=_openai_response,
-)
-ANTHROPIC: Final = Dialect(format=AnthropicFormat(), write=as_anthropic, respond=_anthropic_response)
 
 
 @dataclass(slots=True)
@@ -200,14 +168,14 @@ class Rehearsal:
         if self.size(self.now.messages) * max(COUNT_RATIOS) < self.window:
             rejects = 0  # no tokenizer differs that much from the estimate
 
-        (message,) = self.dialect.write([self._with(choose).answer()])
+        answer = self.dialect.write([self._with(choose).answer()])
 
         def send(view: list[ChatMessage]) -> ChatMessage:
             nonlocal sends
             sends += 1
             if sends <= rejects or self._provider_size(view) > self.window:
                 raise self._rejection(view, choose)
-            return self.dialect.respond(message, Usage(input_tokens=self._provider_size(view) or 1, output_tokens=20))
+            return self.dialect.respond(answer, Usage(input_tokens=self._provider_size(view) or 1, output_tokens=20))
 
         try:
             self.now.session.call(self.now.messages, send)
@@ -215,7 +183,7 @@ class Rehearsal:
             _check_error(error)
         else:
             self._is_counted |= self.count_ratio != 1.0
-            self.now.messages = [*self.now.messages, message]
+            self.now.messages = [*self.now.messages, *answer]
         self.now.was_sent = None
 
     def report(self, _: Choose) -> None:
@@ -235,7 +203,7 @@ class Rehearsal:
 
     def pin(self, choose: Choose) -> None:
         """Pin a message."""
-        spoken = [message for message in self.now.messages if message["role"] != "system"]
+        spoken = [message for message in self.now.messages if message.get("role") != "system"]
         if spoken:
             self.now.session.pin(spoken[-1 - choose(len(spoken))])
 
@@ -248,13 +216,13 @@ class Rehearsal:
 
     def store_view(self, _: Choose) -> None:
         """Replace the host's list by the view, as some frameworks do."""
-        self.now.messages = list(self.send())
+        self.now.messages = list(self.now.session.session.to_store(self.send()))
 
     def write_into(self, choose: Choose) -> None:
         """Change a message since the last answer in place."""
-        answers = [n for n, message in enumerate(self.now.messages) if message["role"] == "assistant"]
-        first = answers[-1] if answers else 0
-        first = max(first, len(self.now.messages) - 60)
+        recent = self.now.messages[-60:]
+        answers = [n for n, message in enumerate(recent) if self._is_answer(message)]
+        first = len(self.now.messages) - len(recent) + (answers[-1] if answers else 0)
         recent = self.now.messages[first:]
         old = {id(message) for message in self.now.messages[:first]}
         self._write([message for message in recent if id(message) not in old], choose)
@@ -265,12 +233,15 @@ class Rehearsal:
         if written is not None:
             self.now.session.changed_in_place(written)
 
+    def _is_answer(self, message: ChatMessage) -> bool:
+        return any(piece.role == "assistant" for piece in self.dialect.format.read(message))
+
     def _write(self, messages: Sequence[ChatMessage], choose: Choose) -> ChatMessage | None:
         if not messages:
             return None
         message = cast("dict[str, object]", messages[-1 - choose(len(messages))])
-        content = message.get("content")
-        place, key = message, "content"
+        place, key = message, next((name for name in ("parts", "output") if name in message), "content")
+        content = message.get(key)
         if isinstance(content, list) and content:
             place, key = cast("list[dict[str, object]]", content)[0], "text"
         text = place.get(key)
@@ -307,7 +278,7 @@ class Rehearsal:
 
     def translate(self, choose: Choose) -> None:
         """Continue in another framework, with the same conversations in its message form."""
-        old, self.dialect = self.dialect, (OPENAI_CHAT, ANTHROPIC)[choose(2)]
+        old, self.dialect = self.dialect, DIALECTS[choose(len(DIALECTS))]
         written = self.dialect.write
         self._restart(lambda messages: written([piece for message in messages for piece in old.format.read(message)]))
 
@@ -344,14 +315,13 @@ class Rehearsal:
         self.count_ratio = COUNT_RATIOS[choose(len(COUNT_RATIOS))]
 
     def size(self, view: Sequence[ChatMessage]) -> int:
-        """Return the tokens of a list by the estimator in use."""
+        """Return the tokens of a list by the default estimator."""
         return sum(map(self._message_size, view))
 
     def _message_size(self, message: ChatMessage) -> int:
         held = self._sizes.get(id(message))
         if held is None or held[0] is not message:
-            estimator = self._workers[0].engine.conversation.estimator
-            tokens = sum(map(estimator.estimate_message_tokens, self.dialect.format.read(message)))
+            tokens = sum(map(ESTIMATOR.estimate_message_tokens, self.dialect.format.read(message)))
             held = self._sizes[id(message)] = (message, tokens)
         return held[1]
 
@@ -394,6 +364,7 @@ class Rehearsal:
             CheckedSession(
                 worker.session(session_id),
                 self.dialect.format,
+                apart=self.dialect.apart,
                 size=lambda view: 0 if self._is_counted else self.size(view),
                 asked=self.asked,
                 known=lambda: self._load_records(session_id),

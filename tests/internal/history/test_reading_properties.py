@@ -30,8 +30,8 @@ from compaction_hooks.history import History, HistoryReader, OwnTexts
 from compaction_hooks.messages import as_format
 from compaction_hooks.testing.generated import BEATS, Writer
 from compaction_hooks.testing.texts import Choose
+from tests.dialects import ANTHROPIC, OPENAI_CHAT, Dialect
 from tests.edits import EDITS
-from tests.rehearsal import ANTHROPIC, OPENAI_CHAT, Dialect
 from tests.strategies import examples
 
 QUICK = settings(examples(300), suppress_health_check=(HealthCheck.too_slow, HealthCheck.data_too_large))
