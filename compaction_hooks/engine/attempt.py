@@ -34,6 +34,7 @@ from compaction_hooks.strategies.candidate import broken_rule, largest_fixed_par
 from compaction_hooks.strategies.last_resort import last_resort
 from compaction_hooks.strategies.reduce_parts import DropMedia
 from compaction_hooks.strategies.summary_plan import Summarized, SummaryPlan
+from compaction_hooks.telling import Told
 from compaction_hooks.tokens.budget import MINIMUM_GROWTH_RATIO, Budget
 from compaction_hooks.view import CompactionReason
 from compaction_hooks.view.head import MOST_REFUSALS, covered_pieces
@@ -140,7 +141,7 @@ class Attempt(Generic[M]):
             keep_tokens=self._keep_tokens,
             at=start.utc.strftime("%Y-%m-%dT%H:%M:%SZ"),
             tool_rules=self._call.settings.tool_rules,
-            host_files=self._order.host_files,
+            told=self._order.told or Told(),
             limit_bytes=self._order.limit_bytes,
         )
 
