@@ -73,6 +73,8 @@ class Attempt(Generic[M]):
         self._passing: list[Candidate[M]] = []
         self.last_sent: LastSent[M] | None = None
         """The view for the caller of `run` to send, set when it ends."""
+        self.told = order.told or Told()
+        """The answers of the host's functions, also for the attempt that repeats this one."""
         self.is_outdated = False
         """Whether the host changed the history meanwhile, so that the new record does not make the view fit."""
 
@@ -141,7 +143,7 @@ class Attempt(Generic[M]):
             keep_tokens=self._keep_tokens,
             at=start.utc.strftime("%Y-%m-%dT%H:%M:%SZ"),
             tool_rules=self._call.settings.tool_rules,
-            told=self._order.told or Told(),
+            told=self.told,
             limit_bytes=self._order.limit_bytes,
         )
 

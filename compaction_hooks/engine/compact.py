@@ -69,7 +69,7 @@ def run_compaction(
     attempt, result = yield from _run_attempt(conversation, call, order)
     for may_ask in (True, False):
         if attempt.is_outdated:
-            again = order._replace(may_ask=order.may_ask and may_ask)
+            again = order._replace(may_ask=order.may_ask and may_ask, told=attempt.told)
             attempt, result = yield from _run_attempt(conversation, call, again)
     return attempt, result
 
@@ -88,7 +88,8 @@ def _run_attempt(
         start: Instant = yield Now()
         if not order.is_preview:
             yield Emit(_build_started_event(conversation.id, snapshot, order))
-        order = order._replace(told=(yield from _ask_host(conversation, call, order)))
+        if order.told is None:
+            order = order._replace(told=(yield from _ask_host(conversation, call, order)))
         # Read again only now: the event handlers may have taken time, in which the host wrote into its messages.
         attempt = new_attempt(conversation, call, snapshot, budget, order)
         result = yield from attempt.run(start)
