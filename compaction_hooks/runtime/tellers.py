@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Iterable
+from itertools import chain
+from typing import NamedTuple, cast
 
 from compaction_hooks.events import CompactionEvent, HostFilesFailed
-from compaction_hooks.files import FileOperations
+from compaction_hooks.files import FileOperations, merge
 from compaction_hooks.foreign import describe_error
 from compaction_hooks.telling import Told
 
@@ -25,7 +26,20 @@ class Tellers(NamedTuple):
         failures: list[CompactionEvent] = []
         if self.files is not None:
             try:
-                told = told.add_files(self.files())
+                told = told.add_files(_read_files(self.files))
             except Exception as error:  # noqa: BLE001 - a host's function may raise anything
                 failures.append(HostFilesFailed(session_id=session_id, error=describe_error(error)))
         return told, failures
+
+
+def _read_files(files: Callable[[], FileOperations]) -> FileOperations:
+    """Return the files that a function of the host lists.
+
+    Raises:
+        TypeError: a path is no text.
+    """
+    listed = merge(FileOperations(), files())
+    for path in cast("Iterable[object]", chain(*listed)):
+        if not isinstance(path, str):
+            raise TypeError(f"a path is {type(path).__name__}, not text: write str(path)")
+    return listed
