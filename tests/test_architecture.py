@@ -3,7 +3,7 @@
     foreign  errors  interrupts
     messages  arguments  text
     formats  files  history  native  overflow  reasoning  stores  validity
-    tokens  repair
+    tokens  repair  telling
     triggers  view  tiktoken_estimator
     dress
     events  recall  summary

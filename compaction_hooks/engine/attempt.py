@@ -34,6 +34,7 @@ from compaction_hooks.strategies.candidate import broken_rule, largest_fixed_par
 from compaction_hooks.strategies.last_resort import last_resort
 from compaction_hooks.strategies.reduce_parts import DropMedia
 from compaction_hooks.strategies.summary_plan import Summarized, SummaryPlan
+from compaction_hooks.telling import Told
 from compaction_hooks.tokens.budget import MINIMUM_GROWTH_RATIO, Budget
 from compaction_hooks.view import CompactionReason
 from compaction_hooks.view.head import covered_pieces
@@ -72,6 +73,8 @@ class Attempt(Generic[M]):
         self._passing: list[Candidate[M]] = []
         self.last_sent: LastSent[M] | None = None
         """The view for the caller of `run` to send, set when it ends."""
+        self.told = order.told or Told()
+        """The answers of the host's functions, also for the attempt that repeats this one."""
         self.is_outdated = False
         """Whether the host changed the history meanwhile, so that the new record does not make the view fit."""
 
@@ -140,7 +143,7 @@ class Attempt(Generic[M]):
             keep_tokens=self._keep_tokens,
             at=start.utc.strftime("%Y-%m-%dT%H:%M:%SZ"),
             tool_rules=self._call.settings.tool_rules,
-            host_files=self._order.host_files,
+            told=self.told,
             limit_bytes=self._order.limit_bytes,
         )
 

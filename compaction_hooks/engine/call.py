@@ -6,11 +6,12 @@ import math
 from collections.abc import Callable
 from typing import Any, Generic, NamedTuple
 
-from compaction_hooks.files import FileOperations
 from compaction_hooks.messages import M
 from compaction_hooks.native import Issuer
+from compaction_hooks.runtime.tellers import Tellers
 from compaction_hooks.settings import CompactionSettings
 from compaction_hooks.strategies.cut import turns_tokens
+from compaction_hooks.telling import Told
 from compaction_hooks.tokens.budget import KEEP_RECENT_RATIO, MANUAL_KEEP_RATIO, Budget
 from compaction_hooks.tokens.calibration import Calibration
 from compaction_hooks.tokens.windows import Windows
@@ -33,7 +34,7 @@ class SharedState(NamedTuple):
         requested_outputs: By model, the room for the answer in tokens, as named by an overflow error.
         answer_limits: By model, the length in tokens at which an answer ended twice, with less and with more room for it.
         calibrations: By model, how the estimator differs from reported usage.
-        host_files: Returns the files that the host keeps track of itself; None: of none.
+        tellers: The host's functions that every compaction asks.
     """
 
     find_settings: Callable[[str | None], CompactionSettings]
@@ -42,7 +43,7 @@ class SharedState(NamedTuple):
     requested_outputs: dict[str | None, int]
     answer_limits: dict[str | None, int]
     calibrations: dict[str | None, Calibration]
-    host_files: Callable[[], FileOperations] | None
+    tellers: Tellers
 
 
 class Call(NamedTuple, Generic[M]):
@@ -93,7 +94,7 @@ class Order(NamedTuple):
         is_preview: Whether to end before the record becomes active, without events.
         previewed: The record of a preview to make active, if it still gives a good view; None: make a new one.
         due: The answer of the trigger, if a trigger asked for this.
-        host_files: The files that the host keeps track of.
+        told: The answers of the host; None: it was not asked yet.
     """
 
     reason: CompactionReason
@@ -106,7 +107,7 @@ class Order(NamedTuple):
     is_preview: bool = False
     previewed: CompactionRecord | None = None
     due: Due | None = None
-    host_files: FileOperations = FileOperations()
+    told: Told | None = None
 
     def keep_tokens(self, snapshot: Snapshot[Any], budget: Budget) -> int:
         """Return the recent tokens to keep. After an overflow the context is larger than estimated: a part of it at most."""

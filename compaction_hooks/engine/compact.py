@@ -11,11 +11,10 @@ from compaction_hooks.engine.looking import learn_and_look, report_missing_pins
 from compaction_hooks.engine.persistence import sync_store
 from compaction_hooks.engine.result import CompactionOutcome, CompactionResult
 from compaction_hooks.errors import ContextOverflowError
-from compaction_hooks.events import CompactionStarted, HostFilesFailed
-from compaction_hooks.files import FileOperations, merge
-from compaction_hooks.foreign import describe_error
+from compaction_hooks.events import CompactionStarted
 from compaction_hooks.messages import M
 from compaction_hooks.runtime.effects import Emit, Flow, Instant, IsAborted, Now, Outcome, RunningCompaction, Wait
+from compaction_hooks.telling import Told
 from compaction_hooks.tokens.budget import Budget
 from compaction_hooks.view import CompactionReason
 from compaction_hooks.view.snapshot import Snapshot
@@ -70,7 +69,7 @@ def run_compaction(
     attempt, result = yield from _run_attempt(conversation, call, order)
     for may_ask in (True, False):
         if attempt.is_outdated:
-            again = order._replace(may_ask=order.may_ask and may_ask)
+            again = order._replace(may_ask=order.may_ask and may_ask, told=attempt.told)
             attempt, result = yield from _run_attempt(conversation, call, again)
     return attempt, result
 
@@ -89,7 +88,8 @@ def _run_attempt(
         start: Instant = yield Now()
         if not order.is_preview:
             yield Emit(_build_started_event(conversation.id, snapshot, order))
-        order = order._replace(host_files=(yield from _read_host_files(conversation, call, order)))
+        if order.told is None:
+            order = order._replace(told=(yield from _ask_host(conversation, call, order)))
         # Read again only now: the event handlers may have taken time, in which the host wrote into its messages.
         attempt = new_attempt(conversation, call, snapshot, budget, order)
         result = yield from attempt.run(start)
@@ -104,18 +104,16 @@ def _run_attempt(
     return attempt, result
 
 
-def _read_host_files(conversation: Conversation[M], call: Call[M], order: Order) -> Flow[FileOperations]:
-    """Return the files that the host keeps track of, without those of a function that fails; that is reported."""
-    files = FileOperations()
-    for read in (call.shared.host_files, conversation.host_files):
-        try:
-            files = merge(files, read()) if read else files
-        except Exception as error:  # noqa: BLE001 - a host's function may raise anything
-            event = HostFilesFailed(session_id=conversation.id, error=describe_error(error))
+def _ask_host(conversation: Conversation[M], call: Call[M], order: Order) -> Flow[Told]:
+    """Return the answers of the host's functions, those of the controller first; report the functions that failed."""
+    told = Told()
+    for tellers in (call.shared.tellers, conversation.tellers):
+        told, failures = tellers.ask(told, conversation.id)
+        for event in failures:
             logger.warning("%s", event)
             if not order.is_preview:
                 yield Emit(event)
-    return files
+    return told
 
 
 def new_attempt(

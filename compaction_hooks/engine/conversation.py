@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 import sys
 import threading
-from collections.abc import Callable, Iterable, Set
+from collections.abc import Iterable, Set
 from typing import Final, Generic, cast
 
 from compaction_hooks.dress.listed_summaries import find_native_start, native_name, native_of, note_issuers
@@ -22,7 +22,6 @@ from compaction_hooks.engine.reasoning import ReasoningState
 from compaction_hooks.engine.records import Records, StoreQueue
 from compaction_hooks.engine.sizes import LastSent, ModelCounts, Sizes
 from compaction_hooks.engine.views import Large, Views
-from compaction_hooks.files import FileOperations
 from compaction_hooks.foreign import are_equal
 from compaction_hooks.formats import OpenAIChatFormat, format_of
 from compaction_hooks.history import History, HistoryReader
@@ -32,6 +31,7 @@ from compaction_hooks.messages import Format, M, Media, MessageFormat, Usage, as
 from compaction_hooks.recall.covered import Listing
 from compaction_hooks.repair import repaired
 from compaction_hooks.runtime.effects import RunningCompaction
+from compaction_hooks.runtime.tellers import Tellers
 from compaction_hooks.settings import CompactionSettings
 from compaction_hooks.tokens.estimator import LearnedMedia
 from compaction_hooks.view.record import (
@@ -66,7 +66,7 @@ class Conversation(Generic[M]):
         views: The newest view.
         called_at: When the last call began, in monotonic seconds.
         summary_usage: The cost of all summaries: those made here, whatever became of them, and those of other records.
-        host_files: Returns the files that the host keeps track of in this conversation; None: of none.
+        tellers: The host's functions that each compaction of this conversation asks, after those of the controller.
         reasoning: The models that refuse reasoning, and the run from which on reasoning is valid.
         server_compaction: The option of a request for which the threshold was last left to the server; None: it never was.
         has_recall: Whether the model has the recall tool.
@@ -85,7 +85,7 @@ class Conversation(Generic[M]):
 
         self.running: RunningCompaction | None = None
         self.called_at: float | None = None
-        self.host_files: Callable[[], FileOperations] | None = None
+        self.tellers = Tellers()
         self.server_compaction: str | None = None
         self.has_recall = False
         self._begin(queue)

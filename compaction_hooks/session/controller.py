@@ -27,6 +27,7 @@ from compaction_hooks.runtime.drivers import Driver, Services
 from compaction_hooks.runtime.effects import Flow, Instant, Now
 from compaction_hooks.runtime.guards import GuardedEstimator, guard_trigger, system_clock
 from compaction_hooks.runtime.strategies import guard_strategy
+from compaction_hooks.runtime.tellers import Tellers
 from compaction_hooks.session.session import CompactionSession, ConversationMethods
 from compaction_hooks.settings import CompactionSettings, ModelSettings
 from compaction_hooks.stores import RecordStore
@@ -161,7 +162,7 @@ class CompactionController(ConversationMethods[M]):
             requested_outputs={},
             answer_limits={},
             calibrations={},
-            host_files=host_files,
+            tellers=Tellers(files=host_files),
         )
         self._services = Services(
             summarizer=summarizer,
@@ -236,7 +237,8 @@ class CompactionController(ConversationMethods[M]):
         if format is not None:
             session.engine.use_format(format)
         if host_files is not None:
-            session.engine.conversation.host_files = host_files
+            conversation = session.engine.conversation
+            conversation.tellers = conversation.tellers._replace(files=host_files)
         return session
 
     def _check_merging(self, format: MessageFormat[Any] | None) -> None:

@@ -12,6 +12,7 @@ from compaction_hooks.files import FileOperations
 from compaction_hooks.history import History
 from compaction_hooks.history.digests import text_digest
 from compaction_hooks.messages import M, ToolResult, Value
+from compaction_hooks.telling import Told
 from compaction_hooks.tokens.budget import MINIMUM_GAIN_RATIO, Budget
 from compaction_hooks.validity import is_alike, needs_merging, problems, worsened
 from compaction_hooks.view import CompactionReason, ToolRule
@@ -107,7 +108,7 @@ class Goal(Value, Generic[M]):
         start: The last candidate of the strategies before this one; None: the active view.
         may_send_start: Whether that candidate may be sent as it is.
         tool_rules: By tool name, the rule for its results.
-        host_files: Files that the host itself keeps track of.
+        told: The answers of the host's functions.
         limit_bytes: The provider's limit in bytes, if it refused a request for its bytes and named the limit.
     """
 
@@ -118,8 +119,13 @@ class Goal(Value, Generic[M]):
     start: Candidate[M] | None = None
     may_send_start: bool = False
     tool_rules: Mapping[str, ToolRule] = field(default_factory=dict[str, ToolRule])
-    host_files: FileOperations = field(default_factory=FileOperations)
+    told: Told = field(default_factory=Told)
     limit_bytes: int | None = None
+
+    @property
+    def host_files(self) -> FileOperations:
+        """Files that the host itself keeps track of."""
+        return self.told.files
 
 
 @runtime_checkable

@@ -15,6 +15,7 @@ from compaction_hooks import (
     SummaryRequest,
 )
 from compaction_hooks.events import CompactionEvent
+from compaction_hooks.files import FileOperations
 from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.recall import loss_of
 from compaction_hooks.testing import check_view
@@ -261,6 +262,24 @@ def test_a_history_changed_while_its_summary_fails_is_compacted_as_it_is_now() -
     assert whys == ["the history was changed meanwhile"]
     assert view == elsewhere(hooks, messages)
     assert len(view) < len(messages)
+
+
+def test_the_host_is_asked_once_for_a_compaction_that_is_made_again() -> None:
+    """The host changes its list during both summaries: the third attempt, without a model, is accepted."""
+    asked: list[str] = []
+    messages, writable = mutable()
+
+    def listed() -> FileOperations:
+        asked.append(f"{len(asked)}.md")
+        return FileOperations(read=tuple(asked))
+
+    def editing(request: SummaryRequest) -> str:
+        writable[3]["content"] += " edited"
+        return "a summary"
+
+    record = summarizing(editing, host_files=listed).compact_sync(messages).record
+    assert record is not None
+    assert [path for path in record.read_files if path.endswith(".md")] == asked == ["0.md"]
 
 
 def test_a_history_changed_while_its_second_summary_is_written_does_not_get_that_one() -> None:

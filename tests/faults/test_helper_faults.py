@@ -2,10 +2,12 @@
 
 import logging
 from collections.abc import Callable
-from typing import Any
+from pathlib import PurePosixPath
+from typing import Any, cast
 
 import pytest
 
+from compaction_hooks.files import FileOperations
 from compaction_hooks.stores import MemoryStore
 from tests.cases import crossed
 from tests.conversations import assistant, talk, texts
@@ -24,6 +26,7 @@ class Signal:
         raise RuntimeError("no answer")
 
 
+PATHS = FileOperations(read=cast("tuple[str, ...]", (PurePosixPath("a.py"),)))
 gone = raises(OSError("gone"))
 
 
@@ -50,6 +53,11 @@ FAULTS: dict[str, tuple[Use, Use, str]] = {
         lambda side: texts(driver(side, host_files=lambda: ["a.py"]).transform(above_threshold())),
         lambda side: texts(driver(side).transform(above_threshold())),
         "default: the host's files could not be read: AttributeError",
+    ),
+    "files that are no text": (
+        lambda side: texts(driver(side, host_files=lambda: PATHS).transform(above_threshold())),
+        lambda side: texts(driver(side).transform(above_threshold())),
+        "default: the host's files could not be read: TypeError: a path is PurePosixPath, not text",
     ),
     "signal": (
         lambda side: texts(driver(side).transform(above_threshold(), Signal())),
