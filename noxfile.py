@@ -516,7 +516,7 @@ def coverage_report(session: nox.Session) -> None:
 
 @nox.session
 def mutation(session: nox.Session) -> None:
-    """Changes retention, projection, record and overflow in thousands of small ways, and counts what the tests notice."""
+    """Changes retention, views, record and overflow in thousands of small ways, and counts what the tests notice."""
     session.install(*nox.project.dependency_groups(PYPROJECT, "test", "mutation"))
     with tempfile.TemporaryDirectory() as folder, session.chdir(_copied(Path(folder), "compaction_hooks", "tests")):
         Path("shared").symlink_to("../shared")  # the tests run one folder deeper, in `mutants`

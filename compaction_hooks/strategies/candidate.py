@@ -6,7 +6,7 @@ import math
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Generic, Protocol, runtime_checkable
+from typing import Generic, NoReturn, Protocol, runtime_checkable
 
 from compaction_hooks.files import FileOperations
 from compaction_hooks.history import History
@@ -79,6 +79,11 @@ class Candidate(Generic[M]):
     def view(self) -> View[M]:
         """The same, as the request shows it."""
         return self.snapshot.dress(self.plain, self.record, self.stale)
+
+    @property
+    def projection(self) -> NoReturn:
+        """The former name of `view`."""
+        raise AttributeError("`projection` has a new name: `candidate.view`")
 
     @cached_property
     def tokens(self) -> int:

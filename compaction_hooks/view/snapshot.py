@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from itertools import compress
-from typing import Generic, NamedTuple
+from typing import Generic, NamedTuple, NoReturn
 
 from compaction_hooks.foreign import are_equal
 from compaction_hooks.history import History
@@ -141,6 +141,11 @@ class Snapshot(NamedTuple, Generic[M]):
     def view(self) -> View[M]:
         """That record applied, as the request shows it."""
         return self.reading.view
+
+    @property
+    def projection(self) -> NoReturn:
+        """The former name of `view`."""
+        raise AttributeError("`projection` has a new name: `snapshot.view`; the messages are in `snapshot.to_send`")
 
     @property
     def key(self) -> ViewKey:
