@@ -73,8 +73,6 @@ class Attempt(Generic[M]):
         self._passing: list[Candidate[M]] = []
         self.last_sent: LastSent[M] | None = None
         """The view for the caller of `run` to send, set when it ends."""
-        self.told = order.told or Told()
-        """The answers of the host's functions, also for the attempt that repeats this one."""
         self.is_outdated = False
         """Whether the host changed the history meanwhile, so that the new record does not make the view fit."""
 
@@ -158,6 +156,11 @@ class Attempt(Generic[M]):
         if candidate is None or broken_rule(self._snapshot, candidate) is not None:
             return (yield from self._skip(start, CompactionOutcome.NOTHING_TO_COMPACT, "no media to leave out"))
         return (yield from self._commit(candidate, start))
+
+    @property
+    def told(self) -> Told:
+        """What the host told, also for the attempt that repeats this one."""
+        return self._order.told or Told()
 
     @property
     def _is_manual(self) -> bool:
