@@ -53,9 +53,8 @@ def begin(
     known = {each.host: each for each in view.kept}
     reduced = {host: each.reductions for host, each in known.items() if each.reductions}
     keeper = Keeper(history, estimate, reduced, known, format)
-    pinned, last_host = find_pinned(history, head, front), max(reduced, default=-1)
-    begun = assemble(keeper, head, pinned, view, last_host=last_host, front=front, is_first=start.is_sealed)
-    return begun.change(start=start)
+    pinned = find_pinned(history, head, front)
+    return assemble(keeper, head, pinned, view, front, is_first=start.is_sealed).change(start=start)
 
 
 def _find_head(

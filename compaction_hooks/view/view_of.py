@@ -56,7 +56,7 @@ def view_of(
     reduced = find_reduced(history, by_name((*large, *reductions)), cut, pinned, shown)
 
     keeper = Keeper(history, estimate, reduced, known, format)
-    return assemble(keeper, head, pinned, earlier, last_host=max(reduced, default=-1))
+    return assemble(keeper, head, pinned, earlier)
 
 
 def assemble(
@@ -64,16 +64,14 @@ def assemble(
     head: Head,
     pinned: Iterable[int],
     earlier: View[M] | None,
-    *,
-    last_host: int,
     front: Sequence[int] = (),
+    *,
     is_first: bool = False,
 ) -> View[M]:
     """Return the view with this beginning, and references up to the last message that is not the host's own object.
 
     Args:
         pinned: The pieces from before the cut that stay.
-        last_host: The last host message with a reduced part.
         front: The pieces of a summary of the provider's own at which the view begins.
         is_first: Whether these are in front of the system messages.
     """
@@ -88,7 +86,7 @@ def assemble(
 
     first = history.host_of(cut)
     is_partial = cut < history.piece_count and history.first_piece(first) != cut
-    tail_start = max(first + is_partial, last_host + 1)
+    tail_start = max([first + is_partial, *(host + 1 for host in keeper.reduced)])
     references += keeper.keep(range(cut, history.first_piece(tail_start)))
     return View(tuple(references), tail_start, cut, written=earlier.written if earlier else Written())
 
