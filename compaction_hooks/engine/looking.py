@@ -29,7 +29,7 @@ from compaction_hooks.native import Issuer
 from compaction_hooks.runtime.effects import Emit, Flow
 from compaction_hooks.settings import CompactionSettings
 from compaction_hooks.validity import needs_merging
-from compaction_hooks.view.reasoning import ALL_READ, find_unread, spare_open_turn
+from compaction_hooks.view.reasoning import find_unread, spare_open_turn
 from compaction_hooks.view.record import CompactionRecord, StaleRuns
 from compaction_hooks.view.references import View
 from compaction_hooks.view.snapshot import Reading, Snapshot, ViewKey
@@ -116,10 +116,9 @@ def _dress_new(
     stale: StaleRuns,
 ) -> View[M]:
     """Return the view of a record made now, as the request of a reading shows it."""
-    history, model = reading.history, reading.key.model
-    unread = ALL_READ if reading.binds_reasoning else find_unread(history, history.run_count, model, format.provider)
+    unread = reading.find_unread(format.provider)
     request = Request(format, estimate, reading.view.start, stale, unread, reading.issuer)
-    return dress(view, history, record, request, earlier=reading.view)
+    return dress(view, reading.history, record, request, earlier=reading.view)
 
 
 def _make_view(

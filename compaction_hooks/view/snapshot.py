@@ -10,7 +10,7 @@ from typing import Generic, NamedTuple, NoReturn
 from compaction_hooks.foreign import are_equal
 from compaction_hooks.history import History
 from compaction_hooks.history.digests import message_digest
-from compaction_hooks.messages import Format, M, Message, Opaque, Text, ToolResult
+from compaction_hooks.messages import Format, M, Message, Opaque, Provider, Text, ToolResult
 from compaction_hooks.native import Issuer
 from compaction_hooks.tokens.budget import Budget
 from compaction_hooks.tokens.calibration import Calibration
@@ -84,6 +84,12 @@ class Reading(NamedTuple, Generic[M]):
     issuer: Issuer | None
     binds_reasoning: bool
     is_changed: bool
+
+    def find_unread(self, provider: Provider | None) -> UnreadReasoning:
+        """Return the reasoning that a compaction made now leaves in the view, and the provider ignores there."""
+        if self.binds_reasoning:
+            return ALL_READ
+        return find_unread(self.history, self.history.run_count, self.key.model, provider)
 
 
 class Snapshot(NamedTuple, Generic[M]):
@@ -357,21 +363,16 @@ class Snapshot(NamedTuple, Generic[M]):
             pieces.append(native.piece)
         return sum(history.piece(i).tokens for i in pieces if i < start)
 
-    @property
-    def unread(self) -> UnreadReasoning:
-        """The reasoning that a compaction made now leaves in the view, and the provider ignores there."""
-        if self.binds_reasoning:
-            return ALL_READ
-        return find_unread(self.history, self.history.run_count, self.model, self.format.provider)
-
     def kept_tokens(self) -> Callable[[int], int]:
         """Return a function that sizes the messages from a piece on, as they would be behind a new summary, before calibration.
 
         Without reasoning that the view leaves out or the provider ignores there. Each piece is read once.
         """
         history, estimate = self.history, self.estimator.estimate_message_tokens
-        stale = StaleRuns(0, history.run_count if self.binds_reasoning else 0)
-        weightless = UnreadReasoning(0, spare_open_turn(stale, history, self.model).end) if stale.end else self.unread
+        weightless = self.reading.find_unread(self.format.provider)
+        if self.binds_reasoning:
+            stale = spare_open_turn(StaleRuns(0, history.run_count), history, self.model)
+            weightless = UnreadReasoning(0, stale.end)
         ignored = [0]  # from the piece after the last on, and from each one before
 
         def tokens(start: int) -> int:
