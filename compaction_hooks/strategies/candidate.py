@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Generic, NoReturn, Protocol, runtime_checkable
 
 from compaction_hooks.files import FileOperations
-from compaction_hooks.history import History
+from compaction_hooks.history import History, Origin
 from compaction_hooks.history.digests import text_digest
 from compaction_hooks.messages import M, ToolResult, Value
 from compaction_hooks.telling import Told
@@ -253,24 +253,22 @@ def _make_first_record(history: History[M], goal: Goal[M]) -> CompactionRecord:
 
 
 def _parent_summary(snapshot: Snapshot[M]) -> ParentSummary | None:
-    """Return the earlier summary at the head of the list, for a record that must be readable without its parent."""
-    head, origin = snapshot.history.summary_piece, snapshot.history.origin
-    if head is None or origin is None:
-        return None
+    """Return what the list has from an earlier view, for a record that must be readable without its parent; None without any."""
+    history, known = snapshot.history, snapshot.record.base if snapshot.record else None
+    head, origin = history.summary_piece, history.origin
+    kept = [item for item in snapshot.reductions if item.kind != "media"]
 
-    name = text_digest(snapshot.history.piece(head).message.text)
-    known = snapshot.record.base if snapshot.record else None
+    if head is None or origin is None:  # the host may have stored a view without a summary, in which results were cleared
+        parts = list_parts(history, {item.run for item in kept})
+        listed = {(*part.name, part.digest) for part in parts}
+        kept = [item for item in kept if (*item.name, item.shown_digest) in listed]
+        head, origin = None, Origin(0, "", ())
+    name = "" if head is None else text_digest(history.piece(head).message.text)
+
     # The active record may cover a result by now that the list has shortened: its own base still names it.
     covered = known.reductions if known and known.text_digest == name else ()
-    kept = (item for item in snapshot.reductions if item.kind != "media")
-
-    return ParentSummary(
-        text_digest=name,
-        runs=origin.runs,
-        digest=origin.digest,
-        pins=origin.pins,
-        reductions=tuple(dict.fromkeys((*covered, *kept))),
-    )
+    reductions = tuple(dict.fromkeys((*covered, *kept)))
+    return ParentSummary(name, origin.runs, origin.digest, origin.pins, reductions) if name or reductions else None
 
 
 def with_reductions(record: CompactionRecord, reductions: Iterable[Reduction]) -> CompactionRecord:

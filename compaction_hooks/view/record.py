@@ -69,12 +69,12 @@ class StaleRuns(NamedTuple):
 
 
 class ParentSummary(NamedTuple):
-    """The earlier summary at the head of the list that a record was made from.
+    """What the list that a record was made from had of an earlier view: the summary at its head, and reduced texts.
 
-    With it the record alone is enough to read such a list: the runs that the summary covers, and the reduced texts after it.
+    With it the record alone is enough to read such a list.
 
     Attributes:
-        text_digest: Digest of the earlier summary's rendered text.
+        text_digest: Digest of the earlier summary's rendered text; "" if the list had no summary, but reduced texts.
         runs, digest: Runs it covers, and the chain after them.
         pins: Digests of the messages that follow it and repeat what it covers.
         reductions: The reductions that were active then.
@@ -110,7 +110,7 @@ class CompactionRecord(Value):
         last_compacted_at: UTC, ISO 8601, as in "2026-02-10T21:30:00Z".
         pins: Messages before the cut that stay.
         reductions: Parts after the cut, and of pins, that are shown smaller, and media that are left out.
-        base: The earlier summary at the head of the list that the record was made from; None for a whole list.
+        base: What the list that the record was made from had of an earlier view; None for a whole list.
         read_files, modified_files: Paths, in the order they were last touched; cumulative.
         digest: The actions in the covered messages, as plain JSON (`files.digest`).
         usage: The tokens that the summary cost, or None. A part may be estimated; only then its JSON has `is_estimate`.
@@ -338,7 +338,7 @@ def collect_own_texts(records: Iterable[CompactionRecord], onto: OwnTexts | None
         if record.rendered:
             origins[text_digest(record.rendered)] = record.origin
         base = record.base
-        if base is not None:
+        if base is not None and base.text_digest:
             origins.setdefault(base.text_digest, Origin(base.runs, base.digest, base.pins))
         for item in (*record.reductions, *(base.reductions if base else ())):
             originals[item.kind, item.run, item.ordinal, item.shown_digest] = item.digest

@@ -143,6 +143,19 @@ def test_a_stored_view_is_shown_as_it_is() -> None:
     assert made().transform_context_sync(stored) is stored
 
 
+def test_the_first_summary_of_a_stored_view_with_cleared_results_needs_no_earlier_record() -> None:
+    session = controller(8_192, summarizer=Scripted()).session("thread")
+    messages = session.transform_context_sync([system(), user("go"), *steps(22, 400)])
+    cleared = session.record
+    assert cleared is not None
+    assert cleared.rendered == ""
+    while session.record == cleared:
+        messages = [*messages, *steps(1, 400, first=len(messages))]
+        view = session.transform_context_sync(messages)
+    assert view[1]["content"] == session.record.rendered
+    assert project(messages, session.record) == view
+
+
 def test_the_tool_reads_what_is_left_out_and_the_marker_names_its_handle() -> None:
     session = made().session("thread")
     assert "recall" not in session.transform_context_sync(MESSAGES)[3]["content"]
