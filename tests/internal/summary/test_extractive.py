@@ -9,12 +9,12 @@ from collections.abc import Iterable, Sequence
 
 import pytest
 
+from compaction_hooks.digest.identifiers import kind_of
+from compaction_hooks.digest.outline import REQUESTS, Section, parse
+from compaction_hooks.digest.steps import CHANGE_CHARS, Failures, read_steps
 from compaction_hooks.files.operations import read_calls
 from compaction_hooks.messages import Message, Role, Text, ToolCall, ToolResult
 from compaction_hooks.summary.extractive import ExtractiveSummarizer
-from compaction_hooks.summary.extractive.identifiers import kind_of
-from compaction_hooks.summary.extractive.outline import REQUESTS, Section, parse
-from compaction_hooks.summary.extractive.steps import CHANGE_CHARS, Failures, read_steps
 from compaction_hooks.summary.request import LazyRequest, SummaryKind
 from compaction_hooks.tokens import CharacterEstimator
 from compaction_hooks.view.texts import render_summary

@@ -7,9 +7,9 @@ summary by a model or by hand is read by the same rules, as far as they apply.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import StrEnum
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 
 class Section(StrEnum):
@@ -61,6 +61,8 @@ OPEN_REQUEST, CLOSE_REQUEST = "<request>", "</request>"
 
 LEFT_OUT = "(Left out: "
 """The beginning of a line about words that a summary has no room for; it is not carried to the next."""
+LINE_TOKENS = 2
+"""Estimate of a bullet and a line break."""
 MAX_LINES = 2_000
 """The most lines of a summary that are read: ours have a tenth."""
 
@@ -103,6 +105,32 @@ class Item(NamedTuple):
     value: float = 1.0
     group: str = ""
     must: bool = False
+
+
+Size: TypeAlias = Callable[[str], int]
+"""Returns the size of a text in tokens."""
+
+
+def items_under(items: Iterable[Item], *sections: Section) -> list[Item]:
+    """Return the items of these sections."""
+    return [item for item in items if item.section in sections]
+
+
+def newest_fitting(items: Sequence[Item], room: int, size: Size) -> list[Item]:
+    """Return as many of the last items as fit into so many tokens."""
+    return first_fitting(items[::-1], room, size)[::-1]
+
+
+def first_fitting(items: Iterable[Item], room: int, size: Size) -> list[Item]:
+    """Return as many of the first items as fit into so many tokens."""
+    fitting: list[Item] = []
+    for item in items:
+        line = f"{item.group}: {item.text}" if item.group else item.text
+        room -= size(line) + LINE_TOKENS
+        if room < 0:
+            break
+        fitting.append(item)
+    return fitting
 
 
 def parse(text: str) -> list[Item]:

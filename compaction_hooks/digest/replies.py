@@ -6,10 +6,9 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from compaction_hooks.messages import Message
-from compaction_hooks.summary.extractive.outline import Item, Section
-from compaction_hooks.summary.extractive.statements import MAX_SENTENCE_CHARS
-from compaction_hooks.summary.extractive.text import (
+from compaction_hooks.digest.outline import Item, Section
+from compaction_hooks.digest.statements import MAX_SENTENCE_CHARS
+from compaction_hooks.digest.text import (
     calls_for_reply,
     has_wide,
     is_asking,
@@ -19,8 +18,9 @@ from compaction_hooks.summary.extractive.text import (
     size,
     without_code,
 )
-from compaction_hooks.summary.extractive.told import find_terms
-from compaction_hooks.summary.harness import is_said, is_summary_message, strip_harness
+from compaction_hooks.digest.told import find_terms
+from compaction_hooks.harness import is_said, is_summary_message, strip_harness
+from compaction_hooks.messages import Message
 
 REPLY_TOKENS = 30
 """The most tokens of a short reply, as `text.size` counts: a longer one can be understood alone."""
