@@ -7,19 +7,15 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from typing import Final
 
 from compaction_hooks.digest.causes import cause_items
-from compaction_hooks.digest.identifiers import kind_of
+from compaction_hooks.digest.identifiers import MAX_CHARS, kind_of
 from compaction_hooks.digest.replies import parse_reply
 from compaction_hooks.digest.tasks import task_items
 from compaction_hooks.files.operations import is_failure, read_calls
 from compaction_hooks.history.history import texts_of
 from compaction_hooks.messages import Message, ToolCall, ToolResult
 
-MOST_WORD_CHARS: Final = 200
-"""A longer word is data rather than a name."""
 ERROR_CHARS: Final = 200
 """The most characters of a failure's first line."""
-OF_USER: Final = ("answer", "constraint", "request")
-"""The classes of the user's own words."""
 
 _WORD = re.compile(r"[^\s\"'`<>(){}\[\],;=|\\]+")
 """A word in prose, code or JSON, with the signs around it."""
@@ -72,7 +68,8 @@ def find_tests(messages: Sequence[Message]) -> Mapping[str, Callable[[str], bool
     values = {*arguments.split('"'), *arguments.replace('"', " ").split()}  # a path may have spaces
     named = {word.rstrip(_SIGNS) for word in _WORD.findall(text)} | lines | values
     return {
-        **dict.fromkeys(OF_USER, text.__contains__),
+        "constraint": text.__contains__,
+        "request": text.__contains__,
         "answer": lambda fact: parse_reply(fact).is_kept(lines),
         "file": named.__contains__,
     }
@@ -89,7 +86,7 @@ def _read_words(texts: Iterable[str]) -> dict[str, None]:
 def _read_names(words: Iterable[str]) -> dict[str, dict[str, None]]:
     names: dict[str, dict[str, None]] = {"path": {}, "url": {}, "id": {}}
     for run in words:
-        if len(run) <= MOST_WORD_CHARS and _TELLING.search(run):
+        if len(run) <= MAX_CHARS and _TELLING.search(run):
             word = run.strip(_SIGNS)
             if kind := _CLASS_OF.get(kind_of(word)):
                 names[kind][word] = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from functools import partial
 
 from compaction_hooks.digest.outline import (
     LEFT_OUT,
@@ -142,9 +143,9 @@ def _list_constraints(facts: Facts, words: Mapping[int, UserWords], *, is_whole:
 
 def _left_out(facts: Facts, words: Mapping[int, UserWords]) -> list[str]:
     """Return a line for each of the user's images and documents, oldest first."""
-    lines = [item.text for item in facts.earlier if item.text.startswith(MEDIA_LEFT_OUT)]
-    lines += (line for spoken in words.values() for line in spoken.media)
-    return [*dict.fromkeys(lines)][-MOST_MEDIA:]
+    earlier = (item.text for item in facts.earlier if item.text.startswith(MEDIA_LEFT_OUT))
+    lines = dict.fromkeys((*earlier, *(line for spoken in words.values() for line in spoken.media)))
+    return [*lines][-MOST_MEDIA:]
 
 
 def _lacking(text: str, quotes: Iterable[str], section: Section) -> list[Item]:
@@ -160,10 +161,7 @@ def _add_constraints(repair: _Repair, constraints: Mapping[str, int | None], fin
     if not lacking:
         return
 
-    def name(words: str) -> str:
-        piece = constraints[words]
-        return _name_words(words, "" if piece is None else find_handle(piece))
-
+    name = partial(_name_words, constraints, find_handle)
     size, allowance = repair.size, repair.allowance
     most = int(allowance * (SMALL_RATIO if allowance < SMALL_SUMMARY_TOKENS else CONSTRAINTS_RATIO))
     if newest_fitting(lacking, repair.room, size) != lacking:
@@ -195,8 +193,10 @@ def _make_room(repair: _Repair, constraints: Sequence[str], name: Callable[[str]
     repair.shrink(write(Facts((), repair.text), min(allowance - taken, size(repair.text))))
 
 
-def _name_words(words: str, handle: str) -> str:
+def _name_words(constraints: Mapping[str, int | None], find_handle: Callable[[int], str], words: str) -> str:
     """Return a line of at most `NAME_CHARS` characters with the beginning of the user's words, and the handle of their message."""
+    piece = constraints[words]
+    handle = "" if piece is None else find_handle(piece)
     ending = f'; {RECALL_TOOL}("{handle}"))' if handle else "; not shown)"
     return LEFT_OUT + one_line(words, NAME_CHARS - len(LEFT_OUT) - len(ending)) + ending
 

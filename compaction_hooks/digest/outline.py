@@ -139,34 +139,26 @@ def parse(text: str) -> list[Item]:
     Left out are "(none)", fenced code and sentences about the summary itself.
     """
     items: list[Item] = []
-    title = ""
-    for number, block in enumerate(_read_blocks(text)):
-        heading = _HEADING.match(block)
-        if heading:
-            title = _bare_title(next(filter(None, heading.groups())))
-        elif (item := _read_item(block, _TITLES.get(title, Section.NOTES), f"line {number}")) is not None:
+    for number, (title, block) in enumerate(_read_lines(text)):
+        item = _read_item(block, _TITLES.get(title, Section.NOTES), f"line {number}") if block else None
+        if item is not None:
             items.append(_unquote(item) if title == _QUOTING else item)
     return items
 
 
 def headed_sections(text: str) -> set[Section]:
     """Return the sections that a summary has a heading or items for; a heading over "(none)" counts, one over others does not."""
-    headings = filter(None, map(_HEADING.match, _read_blocks(text)))
-    titles = {_bare_title(heading[1] or heading[2] or heading[3]) for heading in headings} - {_bare_title(PROGRESS)}
+    titles = {title for title, block in _read_lines(text) if not block} - {_bare_title(PROGRESS)}
     return {item.section for item in parse(text)} | {_TITLES[title] for title in titles if title in _TITLES}
 
 
 def settled_lines(text: str) -> list[str]:
     """Return the lines of a summary that tell what is so: none under a goal or a plan, no open box."""
-    lines: list[str] = []
-    title = ""
-    for block in _read_blocks(text):
-        heading = _HEADING.match(block)
-        if heading:
-            title = _bare_title(next(filter(None, heading.groups())))
-        elif title not in _PLANS and not _OPEN_BOX.match(without_bullet(block)):
-            lines.append(block)
-    return lines
+    return [
+        block
+        for title, block in _read_lines(text)
+        if block and title not in _PLANS and not _OPEN_BOX.match(without_bullet(block))
+    ]
 
 
 def render(items: Sequence[Item]) -> str:
@@ -190,6 +182,15 @@ def as_data(item: Item) -> Item:
     """Return an item without tags that would turn a part of it into a request, unless it is a request."""
     may_pose = item.section not in REQUESTS and "<" in item.text
     return item._replace(text=_REQUEST_TAG.sub("‹", item.text)) if may_pose else item
+
+
+def _read_lines(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the blocks of a summary, each with the bare title of the heading above it; for a heading its own, and no block."""
+    title = ""
+    for block in _read_blocks(text):
+        if heading := _HEADING.match(block):
+            title = _bare_title(next(filter(None, heading.groups())))
+        yield title, "" if heading else block
 
 
 def _read_blocks(text: str) -> Iterator[str]:

@@ -24,7 +24,7 @@ from compaction_hooks.digest.outline import (
     render,
     without_bullet,
 )
-from compaction_hooks.digest.replies import Reply, find_replies, parse_reply, read_reply, reply_items
+from compaction_hooks.digest.replies import Reply, parse_reply, read_reply, reply_items
 from compaction_hooks.digest.statements import (
     SHORT_CHARS,
     constraint_items,
@@ -108,10 +108,10 @@ def facts(
         is_stored: Whether the summary is that of the compaction before, by any writer: goals there are in the writer's own words,
             and refusals grow old.
     """
-    if not is_stored:
-        return Facts(tuple(messages), previous_summary, kept)
-    earlier = age_refusals(previous_summary) if previous_summary else None
-    return Facts(tuple(messages), earlier, kept, requests_under=(Section.ASKED,))
+    if is_stored:
+        earlier = age_refusals(previous_summary or "") or None
+        return Facts(tuple(messages), earlier, kept, requests_under=(Section.ASKED,))
+    return Facts(tuple(messages), previous_summary, kept)
 
 
 class Facts:
@@ -124,7 +124,10 @@ class Facts:
         messages: Those that are summarized, oldest first.
         previous_summary: The summary to update, or None.
         kept: Those that stay in the context: they close tasks and mend failures, and need not be repeated.
+        WORDS_OF_USER: The classes of facts that are the user's own words.
     """
+
+    WORDS_OF_USER = "answer", "constraint", "request"
 
     def __init__(
         self,
@@ -305,10 +308,10 @@ class Facts:
     # -- a conversation, piece by piece
 
     @staticmethod
-    def find_question(message_at: Callable[[int], Message], at: int) -> int | None:
-        """Return the place of the message with the question that a short reply of the user answers; None if there is none."""
+    def find_questions(message_at: Callable[[int], Message], at: int) -> range:
+        """Return the places of the messages with the questions that a short reply of the user answers; empty if it is none."""
         found = read_reply(message_at, at)
-        return found[0] if found else None
+        return range(found[0] if found else at, at)
 
     def read_words(self, message: Message) -> UserWords:
         """Return what a summary must keep of a message of the user."""
@@ -322,42 +325,34 @@ class Facts:
 
     # -- facts by class
 
-    def list_words_of_user(
-        self, message_at: Callable[[int], Message], places: Iterable[int]
+    def list_by_class(
+        self, message_at: Callable[[int], Message], users: Sequence[int]
     ) -> Mapping[str, Collection[str]]:
-        """Return the constraints, requests, and short replies with their questions of messages of the user, by class.
+        """Return the facts of the messages by class, as a loss counts them.
 
         Args:
             message_at: Returns any message of the conversation: a question may be in none of these.
-            places: Those of the user's messages.
+            users: The places of the user's messages among these.
         """
-        users = [*places]
         texts = [request_texts([message_at(at)]) for at in users]
         replies = (read_reply(message_at, at) for at in users)
         return {
             "answer": dict.fromkeys(found[1].text for found in replies if found),
             "constraint": dict.fromkeys(limit for requests in texts for limit in self._list_limits(requests)),
             "request": dict.fromkeys(text for requests in texts for text in requests),
+            **read_classes(self.messages),
         }
 
-    def list_by_class(self) -> Mapping[str, Collection[str]]:
-        """Return all other facts of the messages by class, as a loss counts them."""
-        return read_classes(self.messages)
+    def find_test(self) -> Callable[[str], bool]:
+        """Return a test whether the messages have a fact, word for word, anywhere."""
+        return find_test(self.messages)
 
-    def find_test(self, kind: str = "") -> Callable[[str], bool]:
-        """Return a test whether the messages have a fact of a class where it counts as kept; without a class, anywhere."""
-        return (self._tests.get(kind) if kind else None) or self._test
+    def find_tests(self) -> Mapping[str, Callable[[str], bool]]:
+        """Return tests, by class, for facts that count as kept only in some places."""
+        return find_tests(self.messages)
 
     def _list_limits(self, requests: Sequence[str]) -> list[str]:
         return [item.text for item in constraint_items(requests, (), self._find_limits)]
-
-    @cached_property
-    def _test(self) -> Callable[[str], bool]:
-        return find_test(self.messages)
-
-    @cached_property
-    def _tests(self) -> Mapping[str, Callable[[str], bool]]:
-        return find_tests(self.messages)
 
     @cached_property
     def _replies(self) -> Sequence[Reply]:
@@ -367,7 +362,8 @@ class Facts:
         asked = items_under(self.earlier, Section.STATE) or items_under(self.earlier, Section.ASSISTANT_FACTS)
         if asked and messages and messages[0].role == "user":
             messages.insert(0, Message(role="assistant", parts=(Text(asked[-1].text),)))
-        return find_replies(messages)
+        found = (read_reply(messages.__getitem__, at) for at in range(len(messages)))
+        return [each[1] for each in found if each]
 
     @cached_property
     def _said(self) -> Sequence[Message]:

@@ -144,11 +144,6 @@ def read_reply(message_at: Callable[[int], Message], at: int) -> tuple[int, Repl
     return None
 
 
-def find_replies(messages: Sequence[Message]) -> list[Reply]:
-    """Return the user's short replies to questions, oldest first."""
-    return [found[1] for at in range(len(messages)) if (found := read_reply(messages.__getitem__, at)) is not None]
-
-
 def parse_reply(text: str) -> Reply:
     """Read back the line of a question and its reply."""
     question, _, answer = text.rpartition(ARROW)

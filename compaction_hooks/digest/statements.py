@@ -166,7 +166,7 @@ def _first_fitting(places: Iterable[int], sizes: Sequence[float], room: float) -
 
 
 def constraint_items(
-    texts: Sequence[str], earlier: Sequence[str], find_limits: Callable[[str], Sequence[str]] | None = None
+    texts: Sequence[str], earlier: Sequence[str], find_limits: Callable[[str], Sequence[str]]
 ) -> list[Item]:
     """Return the user's sentences that limit or prefer something, those of earlier rounds first.
 
@@ -175,7 +175,7 @@ def constraint_items(
     Args:
         find_limits: `limiting_sentences`, or what remembers its answers.
     """
-    limits = chain(earlier, *map(find_limits or limiting_sentences, texts))
+    limits = chain(earlier, *map(find_limits, texts))
     ordered = list(dict.fromkeys(quote(text, MAX_SENTENCE_CHARS) for text in limits))
     return [
         Item(

@@ -62,7 +62,9 @@ def summarize(
     usage: Usage | None = None
     last = Summarized(plan.previous_summary or "", None)
     done = 0
-    name = cache(partial(_name_facts, snapshot, plan))  # the same in all parts
+    identifier_tokens = IDENTIFIER_TOKENS if plan.identifier_tokens is None else plan.identifier_tokens
+    # The same in all parts.
+    name = cache(partial(plan.facts.name, identifier_tokens, plan.allowance, snapshot.estimator.estimate_tokens))
     for _ in range(MAX_PARTS):
         if done == len(messages) or not left:
             break
@@ -143,11 +145,6 @@ def _build_request(
             tools=call.tools,
         ),
     )
-
-
-def _name_facts(snapshot: Snapshot[M], plan: SummaryPlan) -> str:
-    tokens = IDENTIFIER_TOKENS if plan.identifier_tokens is None else plan.identifier_tokens
-    return plan.facts.name(tokens, plan.allowance, snapshot.estimator.estimate_tokens)
 
 
 def _ask(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, cast
 
@@ -46,14 +46,8 @@ def find_facts(messages: Sequence[M], *, format: MessageFormat[M] | None = None)
     """
     chosen = as_format(cast("MessageFormat[M]", format or format_of(messages) or OpenAIChatFormat()))  # it reads these
     history = HistoryReader(chosen, lambda _: 0, SUMMARY_MARKER).read(messages, OwnTexts())
-    told = facts(piece.message for piece in history.pieces())
-    touched = find_touched_files(read_calls(told.messages))
-
-    listed: Mapping[str, Iterable[str]] = {
-        **_list_words_of_user(told, history, range(history.host_count)),
-        **told.list_by_class(),
-        "file": (*touched.modified, *touched.read),
-    }
+    touched = find_touched_files(read_calls(piece.message for piece in history.pieces()))
+    listed = {**_list_facts(history, range(history.host_count)), "file": (*touched.modified, *touched.read)}
     return {kind: [*dict.fromkeys(values)] for kind, values in listed.items()}
 
 
@@ -87,34 +81,31 @@ def loss_of(
     whole = {*map(id, view)}
     hidden = {host for host, message in enumerate(history.hosts()) if id(message) not in whole}
 
-    told = facts(piece.message for piece in history.pieces() if piece.host in hidden)
-    words = _list_words_of_user(told, history, hidden)
-    listed: Mapping[str, Collection[str]] = {
-        **words,
-        **told.list_by_class(),
-        "file": dict.fromkeys((*record.modified_files, *record.read_files) if record.rendered else ()),
-    }
+    files = (*record.modified_files, *record.read_files) if record.rendered else ()
+    listed = {**_list_facts(history, hidden), "file": dict.fromkeys(files)}
 
     shown = facts(message for host in view for message in chosen.read(host))
+    is_shown, special = shown.find_test(), shown.find_tests()
     own = _read_own(history)
     is_own = facts(own).find_test() if own is not None else None
 
     figures: dict[str, LossFigures] = {}
     for kind, values in listed.items():
-        is_kept = shown.find_test(kind)
+        is_kept = special.get(kind, is_shown)
         missing = [fact for fact in values if not is_kept(fact)]
         lost = 0
-        if is_own is not None and kind not in words:  # the list always has the user's own words
+        if is_own is not None and kind not in Facts.WORDS_OF_USER:  # the list always has the user's own words
             lost = sum(not is_own(fact) for fact in missing)
         if values:
             figures[kind] = LossFigures(len(values) - len(missing), len(missing) - lost, lost)
     return figures
 
 
-def _list_words_of_user(told: Facts, history: History[M], hosts: Container[int]) -> Mapping[str, Collection[str]]:
-    """Return the user's constraints, requests, and short replies with their questions, in these host messages."""
+def _list_facts(history: History[M], hosts: Container[int]) -> Mapping[str, Collection[str]]:
+    """Return the facts of these host messages by class."""
     users = [at for at in history.pieces_of_user(history.piece_count) if history.piece(at).host in hosts]
-    return told.list_words_of_user(lambda at: history.piece(at).message, users)
+    told = facts(piece.message for piece in history.pieces() if piece.host in hosts)
+    return told.list_by_class(lambda at: history.piece(at).message, users)
 
 
 def _read_own(history: History[M]) -> list[Message] | None:

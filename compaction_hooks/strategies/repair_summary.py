@@ -36,7 +36,6 @@ def repair_summary(
         show: Returns the text of a summary's message.
     """
     history = snapshot.history
-    has_older = history.runs_before_list or snapshot.readable_native is not None
     return complete(
         summary.text,
         plan.facts,
@@ -45,7 +44,9 @@ def repair_summary(
         measure=lambda text: snapshot.text_tokens(show(text)),
         find_limits=partial(_find_limits, snapshot, goal, plan),
         words=_find_words(snapshot, plan),
-        is_whole=not has_older and find_head_summary(history) is None,
+        is_whole=not history.runs_before_list
+        and snapshot.readable_native is None
+        and find_head_summary(history) is None,
         find_handle=lambda piece: find_handle(history, piece) if snapshot.has_recall else "",
         find_failures=partial(_find_failures, snapshot, plan),
         is_by_rule=summary.is_by_rule,
@@ -104,7 +105,7 @@ def _find_failures(snapshot: Snapshot[M], plan: SummaryPlan) -> object:
     """Return the failures of all calls before the cut. They are kept, and the next compaction goes on from there."""
     history = snapshot.history
     run, known = history.log.failures
-    if run > plan.cut or not history.is_boundary(run):  # a rewind, or a late result
+    if known is None or run > plan.cut or not history.is_boundary(run):  # a rewind, or a late result
         run, known = history.runs_before_list, None
 
     older = None

@@ -169,15 +169,9 @@ def _add_unpinned(
     (`pinned` are those that stay), and the questions that short replies among them answer.
     """
     history, record = snapshot.history, snapshot.record
-    pieces = {*pin_pieces(history, record.pins if record else (), first)} - {*pinned}
-    unread = {i: history.piece(i).message for i in pieces} | covered
-    return dict(sorted((_find_questions(history, unread) | unread).items()))
-
-
-def _find_questions(history: History[M], unread: Mapping[int, Message]) -> dict[int, Message]:
-    """Return the messages, by piece, with the questions that short replies of the user among the unread ones answer."""
-    found = {i: Facts.find_question(lambda at: history.piece(at).message, i) for i in unread}
-    return {at: history.piece(at).message for i, asked in found.items() if asked is not None for at in range(asked, i)}
+    unread = ({*pin_pieces(history, record.pins if record else (), first)} - {*pinned}) | covered.keys()
+    asked = {at for i in unread for at in Facts.find_questions(lambda at: history.piece(at).message, i)}
+    return {i: history.piece(i).message for i in sorted(unread | asked)}
 
 
 def _count_host_messages(snapshot: Snapshot[M], first: int, start: int) -> int:
