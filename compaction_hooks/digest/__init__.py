@@ -1,4 +1,4 @@
-"""The digest: what messages tell, as facts, and texts that tell it, by rule. Nobody outside uses more than these four names.
+"""The digest: the facts that messages tell, and texts made of them by rule. Other rooms use these four names and no others.
 
 `facts` reads messages and the summary before them, `write` makes a summary of them, and `complete` puts back what another writer's
 summary lacks of them. The files, in the order in which a text is made:

@@ -70,9 +70,8 @@ def complete(
     *,
     size: Size,
     measure: Size,
-    find_limits: Callable[[int, int, int], tuple[int | None, int]],
-    words: Mapping[int, UserWords],
-    is_whole: bool,
+    find_limits: Callable[[int, int], tuple[int | None, int]],
+    words: Mapping[int | None, UserWords],
     find_handle: Callable[[int], str],
     find_failures: Callable[[], object],
     is_by_rule: bool,
@@ -93,9 +92,8 @@ def complete(
         size: Returns the size of a summary alone.
         measure: Returns the size of the message with a summary.
         find_limits: Returns the most tokens of that message with words of the user, None without a limit, and with all other facts;
-            given its present size, the size of a heading, and that of the message with the summary before.
-        words: The user's words in all messages, by piece, oldest first.
-        is_whole: Whether these are all: else the summary before has the constraints of older messages.
+            given its present size, and the size of a heading.
+        words: The user's words, by piece, oldest first; None: those that only the summary before has.
         find_handle: Returns the handle by which the recall tool shows a piece; empty without the tool.
         find_failures: Returns the failures of all covered calls, as `Facts.add_failures` does. Most summaries report none, and
             finding them takes long.
@@ -105,13 +103,13 @@ def complete(
         identifier_tokens: The most tokens of identifiers that are added; None: all that is left, or a few in a form of its own.
         tags: The file lists that follow it.
     """
-    constraints = _list_constraints(facts, words, is_whole=is_whole)
+    constraints = {limit: piece for piece, spoken in words.items() for limit in spoken.constraints}
     media = _lacking(text, _left_out(facts, words), Section.USER_FACTS)
     if is_by_rule and not media and not _lacking(text, constraints, Section.CONSTRAINTS):
         return text
 
     repair = _Repair(text, measure, size, allowance)
-    most_of_words, most = find_limits(repair.tokens, HEADING_TOKENS, measure(facts.previous_summary or ""))
+    most_of_words, most = find_limits(repair.tokens, HEADING_TOKENS)
 
     repair.most = most_of_words
     _add_constraints(repair, constraints, find_handle)
@@ -132,16 +130,7 @@ def complete(
     return repair.text
 
 
-def _list_constraints(facts: Facts, words: Mapping[int, UserWords], *, is_whole: bool) -> dict[str, int | None]:
-    """Return the user's constraints, oldest first, with their piece."""
-    earlier = () if is_whole else items_under(facts.earlier, Section.CONSTRAINTS)
-    constraints: dict[str, int | None] = {item.text: None for item in earlier}
-    for index, spoken in words.items():
-        constraints |= dict.fromkeys(spoken.constraints, index)
-    return constraints
-
-
-def _left_out(facts: Facts, words: Mapping[int, UserWords]) -> list[str]:
+def _left_out(facts: Facts, words: Mapping[int | None, UserWords]) -> list[str]:
     """Return a line for each of the user's images and documents, oldest first."""
     earlier = (item.text for item in facts.earlier if item.text.startswith(MEDIA_LEFT_OUT))
     lines = dict.fromkeys((*earlier, *(line for spoken in words.values() for line in spoken.media)))

@@ -217,7 +217,7 @@ class Facts:
     def items(self) -> Sequence[Item]:
         """All items but requests and replies, in the order of the text's sections, identifiers last."""
         requests = self._requests_under if self.is_chat else ()
-        facts = items_under(self.told, *requests, Section.USER_FACTS, Section.ASSISTANT_FACTS)
+        carried = items_under(self.told, *requests, Section.USER_FACTS, Section.ASSISTANT_FACTS)
         has_reply = any(message.role == "user" for message in self._said)
 
         items = [
@@ -225,7 +225,7 @@ class Facts:
             *step_items(items_under(self.told, Section.DONE, Section.BLOCKED), self.steps, self.kept_steps),
             *self.tasks,
             *cause_items(() if self.is_chat else self._said, items_under(self.told, Section.CAUSES), self.kept),
-            *fact_items(self._said if self.is_chat else (), facts, has_reply=not self.is_chat and has_reply),
+            *fact_items(self._said if self.is_chat else (), carried, has_reply=not self.is_chat and has_reply),
             *note_items(items_under(self.told, Section.NOTES)),
         ]
 
@@ -313,13 +313,22 @@ class Facts:
         found = read_reply(message_at, at)
         return range(found[0] if found else at, at)
 
+    @property
+    def earlier_words(self) -> UserWords:
+        """The user's constraints of which only the previous summary tells, if the list lacks older messages."""
+        return UserWords(tuple(item.text for item in items_under(self.earlier, Section.CONSTRAINTS)), ())
+
     def read_words(self, message: Message) -> UserWords:
-        """Return what a summary must keep of a message of the user."""
+        """Return the words that a summary must keep of a message of the user."""
         media = (f"{MEDIA_LEFT_OUT}{name_media(part)}]" for part in message.parts if isinstance(part, Media))
         return UserWords(tuple(self._list_limits(request_texts([message]))), tuple(media))
 
     def add_failures(self, known: object, older: Iterable[Message] | None) -> Failures:
-        """Return the failures that were known, after the calls of older messages too; None: after those of these messages."""
+        """Return the failures after more calls: those of older messages, or of these messages if there are none.
+
+        Args:
+            known: The failures so far, as an earlier call returned them; None the first time.
+        """
         before = known if isinstance(known, Failures) else Failures()
         return before.add(self.steps if older is None else read_steps(read_calls(older)))
 

@@ -81,8 +81,10 @@ def loss_of(
     whole = {*map(id, view)}
     hidden = {host for host, message in enumerate(history.hosts()) if id(message) not in whole}
 
-    files = (*record.modified_files, *record.read_files) if record.rendered else ()
-    listed = {**_list_facts(history, hidden), "file": dict.fromkeys(files)}
+    listed = {
+        **_list_facts(history, hidden),
+        "file": dict.fromkeys((*record.modified_files, *record.read_files) if record.rendered else ()),
+    }
 
     shown = facts(message for host in view for message in chosen.read(host))
     is_shown, special = shown.find_test(), shown.find_tests()
@@ -93,9 +95,8 @@ def loss_of(
     for kind, values in listed.items():
         is_kept = special.get(kind, is_shown)
         missing = [fact for fact in values if not is_kept(fact)]
-        lost = 0
-        if is_own is not None and kind not in Facts.WORDS_OF_USER:  # the list always has the user's own words
-            lost = sum(not is_own(fact) for fact in missing)
+        # The list always has the user's own words.
+        lost = 0 if is_own is None or kind in Facts.WORDS_OF_USER else sum(not is_own(fact) for fact in missing)
         if values:
             figures[kind] = LossFigures(len(values) - len(missing), len(missing) - lost, lost)
     return figures

@@ -10,11 +10,7 @@ from compaction_hooks.history.history import UserWords
 from compaction_hooks.messages import M
 from compaction_hooks.strategies.candidate import Goal
 from compaction_hooks.strategies.reduce_parts import most_gain
-from compaction_hooks.strategies.summary_plan import (
-    Summarized,
-    SummaryPlan,
-    find_head_summary,
-)
+from compaction_hooks.strategies.summary_plan import Summarized, SummaryPlan, find_head_summary
 from compaction_hooks.view.parts import find_handle
 from compaction_hooks.view.snapshot import Snapshot
 
@@ -42,11 +38,8 @@ def repair_summary(
         plan.allowance,
         size=snapshot.estimator.estimate_tokens,
         measure=lambda text: snapshot.text_tokens(show(text)),
-        find_limits=partial(_find_limits, snapshot, goal, plan),
+        find_limits=partial(_find_limits, snapshot, goal, plan, show),
         words=_find_words(snapshot, plan),
-        is_whole=not history.runs_before_list
-        and snapshot.readable_native is None
-        and find_head_summary(history) is None,
         find_handle=lambda piece: find_handle(history, piece) if snapshot.has_recall else "",
         find_failures=partial(_find_failures, snapshot, plan),
         is_by_rule=summary.is_by_rule,
@@ -61,16 +54,15 @@ def _find_limits(
     snapshot: Snapshot[M],
     goal: Goal[M],
     plan: SummaryPlan,
+    show: Callable[[str], str],
     message_tokens: int,
     heading_tokens: int,
-    earlier_tokens: int,
 ) -> tuple[int | None, int]:
     """Return the most tokens of the summary's message with words of the user, None without a limit, and with all other facts.
 
     Args:
         message_tokens: Size of the message as it is.
         heading_tokens: Size of the shortest addition.
-        earlier_tokens: Size of the message that it replaces, whose facts should stay.
     """
     start = snapshot.history.run_start(plan.cut)
     kept = snapshot.history.tokens(start)
@@ -82,12 +74,13 @@ def _find_limits(
     # Next to a system prompt larger than the target, the user's words have the room that any summary has.
     most_of_words = None if excess > kept else most
 
+    earlier_tokens = snapshot.text_tokens(show(plan.previous_summary or ""))  # its facts should stay
     replaced = snapshot.estimated - snapshot.tokens_above(start) - kept
     filled = earlier_tokens + int((replaced - earlier_tokens) * FILLED_RATIO)
     return most_of_words, min(most, max(filled, message_tokens))
 
 
-def _find_words(snapshot: Snapshot[M], plan: SummaryPlan) -> Mapping[int, UserWords]:
+def _find_words(snapshot: Snapshot[M], plan: SummaryPlan) -> Mapping[int | None, UserWords]:
     """Return the user's words before the cut, oldest first, by piece; those in messages that stay are in view.
 
     Each piece is read once.
@@ -98,7 +91,12 @@ def _find_words(snapshot: Snapshot[M], plan: SummaryPlan) -> Mapping[int, UserWo
     read = {i: plan.facts.read_words(history.piece(i).message) for i in history.pieces_of_user(start, first)}
     known = {**known, **{index: words for index, words in read.items() if any(words)}}
     history.log.user_words = max(first, start), known
-    return {index: words for index, words in known.items() if index < start and index not in pinned}
+
+    found: dict[int | None, UserWords] = {}
+    if history.runs_before_list or snapshot.readable_native is not None or find_head_summary(history) is not None:
+        # The list lacks older messages: their words are in the earlier summary, among those of its writer.
+        found[None] = plan.facts.earlier_words
+    return found | {index: words for index, words in known.items() if index < start and index not in pinned}
 
 
 def _find_failures(snapshot: Snapshot[M], plan: SummaryPlan) -> object:
