@@ -104,7 +104,8 @@ class Reply(NamedTuple):
 
     def _is_answered(self, line: str) -> bool:
         """Return whether a line that speaks of the matter tells the answer; one that may leave it open does not."""
-        behind = line.partition(self.question.rstrip("?？"))[2]
+        # A line of another writer, read back from below a reply of ours, has no question.
+        behind = line.partition(self.question.rstrip("?？") or ARROW)[2]
         if _has_words(behind, self.answer):
             return True
         if _UNDECIDED.search(line) or sum(map(self.question.count, "?？")) > 1:  # of several answers it may lack one
