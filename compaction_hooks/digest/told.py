@@ -125,7 +125,10 @@ def names_item(summary: str, items: Iterable[Item], max_tokens: int) -> list[Ite
         notes = [text for text in notes if text.startswith(_NAMES)]
 
     mentions = Mentions()
-    names = (name for text in notes for name in sorted(mentions.find_words(text), key=text.find))
+    # Two names may be found in one place: sorted, they come in the same order in every process.
+    names = (
+        name for text in notes for _, name in sorted((text.find(word), word) for word in mentions.find_words(text))
+    )
 
     line = ""
     for name in dict.fromkeys(names):
