@@ -103,6 +103,11 @@ def _imports(module: str) -> set[str]:
     return {name for node in nodes for name in _named_modules(node, module)}
 
 
+def imported_rooms(room: str) -> set[str]:
+    """Return the rooms that the modules of a room import from."""
+    return {_room(name) for module in MODULES if _room(module) == room for name in _imports(module) if _is_ours(name)}
+
+
 def _imports_at_import_time(module: str) -> set[str]:
     """Return the modules loaded on import: imports outside functions, and not under TYPE_CHECKING."""
     found: set[str] = set()

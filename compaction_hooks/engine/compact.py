@@ -1,4 +1,9 @@
-"""The compactions of one conversation, one at a time: those that a call needs, and those by hand."""
+"""The compactions of one conversation, one at a time: those that a call needs, and those by hand.
+
+1. While an attempt is under way, `running` says so: other callers wait for it, and learn how it ended. It ends with its attempt,
+   whatever happens there.
+2. The host's functions are asked once for a compaction, not again for the attempts that repeat it.
+"""
 
 from __future__ import annotations
 

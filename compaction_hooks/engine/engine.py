@@ -1,4 +1,9 @@
-"""One conversation with the driver that runs its flows, and what needs no flow: records, budgets, undo."""
+"""One conversation with the driver that runs its flows, and what needs no flow: records, budgets, undo.
+
+1. A change by hand is made at once, under the lock of the conversation.
+2. Its changes of records are queued for the store, and written at once if this thread may use the store (`save_in_this_thread`),
+   else by the next call.
+"""
 
 from __future__ import annotations
 
