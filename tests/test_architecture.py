@@ -2,10 +2,10 @@
 
     foreign  errors  interrupts
     messages  arguments  text
-    formats  files  history  native  overflow  reasoning  stores  validity
+    formats  files  harness  history  native  overflow  reasoning  stores  validity
     tokens  repair  telling
     triggers  view  tiktoken_estimator
-    dress
+    dress  digest
     events  recall  summary
     strategies  runtime
     settings
@@ -59,6 +59,8 @@ OF_THE_COMMAND = (
     "compaction_adapters.redis",
 )
 """Next to public names: its own modules, all that replays, and the stores that it opens for `records`."""
+DOOR = ["Facts", "complete", "facts", "write"]
+"""The names of `digest` for other rooms."""
 
 
 def _modules() -> dict[str, ast.Module]:
@@ -160,6 +162,19 @@ def test_last_rows_use_public_names_only(module: str) -> None:
         if isinstance(node, ast.ImportFrom) and node.module in PUBLIC_IN_CORE & foreign:
             names = {each.name for each in node.names if f"{node.module}.{each.name}" not in MODULES}
             assert names <= {"__version__", *exported(node.module)}
+
+
+def test_the_digest_offers_the_names_of_its_door() -> None:
+    assert exported("compaction_hooks.digest") == DOOR
+
+
+@folded("module", sorted(name for name in MODULES if _room(name) != "digest"))
+def test_other_rooms_enter_the_digest_by_its_door(module: str) -> None:
+    """What is behind it may change with every summary that is read better, and no other room with it."""
+    nodes = [node for node in ast.walk(MODULES[module]) if isinstance(node, ast.Import | ast.ImportFrom)]
+    names = [f"{getattr(node, 'module', '')}.{each.name}".strip(".") for node in nodes for each in node.names]
+    inside = {name for name in names if f"{name}.".startswith("compaction_hooks.digest.")}
+    assert inside <= {f"compaction_hooks.digest.{name}" for name in DOOR}
 
 
 @folded("module", sorted(name for name in MODULES if name.startswith("compaction_adapters.kit")))

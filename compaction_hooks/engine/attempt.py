@@ -23,7 +23,7 @@ from compaction_hooks.engine.persistence import reload, write
 from compaction_hooks.engine.records import warn_if_paid_again
 from compaction_hooks.engine.result import CompactionOutcome, CompactionResult
 from compaction_hooks.engine.sizes import MOST_REFUSALS, LastSent
-from compaction_hooks.engine.summarizing import SummaryFailed, complete, summarize
+from compaction_hooks.engine.summarizing import SummaryFailed, add_text, summarize
 from compaction_hooks.errors import ContextOverflowError
 from compaction_hooks.events import CompactionFailed, CompactionFinished, CompactionSkipped
 from compaction_hooks.foreign import describe_error
@@ -198,7 +198,7 @@ class Attempt(Generic[M]):
 
         if not plan.needs_model:
             made: Candidate[M] | None = yield Work(
-                lambda: strategy.from_summary(self._snapshot, goal, plan, complete(plan, Summarized("", None)))
+                lambda: strategy.from_summary(self._snapshot, goal, plan, add_text(plan, Summarized("", None)))
             )
             return made
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import cache, partial
 from typing import NamedTuple
 
+from compaction_hooks.digest import facts, write
 from compaction_hooks.engine.call import Call
 from compaction_hooks.errors import SummaryRefusedError
 from compaction_hooks.messages import M, Usage
@@ -18,10 +19,7 @@ from compaction_hooks.native import NativeItems
 from compaction_hooks.overflow import is_context_overflow
 from compaction_hooks.runtime.effects import Aborted, AskSummarizer, Failure, Flow, Instant, Now, Success, Work
 from compaction_hooks.strategies.summary_plan import Summarized, SummaryPlan
-from compaction_hooks.summary.answers import has_our_headings, read_summary_usage, refusal, unwrap_answer
-from compaction_hooks.summary.extractive import summarize_by_rule
-from compaction_hooks.summary.extractive.findings import Findings
-from compaction_hooks.summary.facts import disown_refusals, name_facts
+from compaction_hooks.summary.answers import asks_for_headings, read_summary_usage, refusal, unwrap_answer
 from compaction_hooks.summary.request import LazyRequest, LiveCall, Summary, SummaryKind
 from compaction_hooks.tokens.budget import IDENTIFIER_TOKENS, Budget
 from compaction_hooks.view.snapshot import Snapshot
@@ -64,12 +62,14 @@ def summarize(
     usage: Usage | None = None
     last = Summarized(plan.previous_summary or "", None)
     done = 0
-    facts = cache(partial(_name_facts, snapshot, plan))  # the same in all parts
+    identifier_tokens = IDENTIFIER_TOKENS if plan.identifier_tokens is None else plan.identifier_tokens
+    # The same in all parts.
+    name = cache(partial(plan.facts.name, identifier_tokens, plan.allowance, snapshot.estimator.estimate_tokens))
     for _ in range(MAX_PARTS):
         if done == len(messages) or not left:
             break
         start: Instant = yield Now()
-        request = _build_request(snapshot, budget, call, plan, last.text, focus, done, start.monotonic + left, facts)
+        request = _build_request(snapshot, budget, call, plan, last.text, focus, done, start.monotonic + left, name)
         answer = yield from _ask(snapshot, request, left, session_id)
         if isinstance(answer, Aborted):
             return answer
@@ -84,7 +84,7 @@ def summarize(
             break
 
         if answer.native is not None or not answer.text:
-            whole: Summarized = yield Work(partial(complete, plan, answer))
+            whole: Summarized = yield Work(partial(add_text, plan, answer))
             return replace(whole, usage=usage)
 
         last = answer
@@ -98,17 +98,15 @@ def summarize(
 
     unseen = len(messages) - done
     if unseen:
-        found = Findings(messages[done:], last.text, plan.kept)
-        by_rule: str = yield Work(partial(summarize_by_rule, found, plan.allowance))
+        by_rule: str = yield Work(partial(write, facts(messages[done:], last.text, plan.kept), plan.allowance))
         last = replace(last, text=by_rule or last.text, is_by_rule=True)
     return replace(last, usage=usage, unseen=unseen)
 
 
-def complete(plan: SummaryPlan, answer: Summarized) -> Summarized:
+def add_text(plan: SummaryPlan, answer: Summarized) -> Summarized:
     """Return an answer about all messages of a plan with a text, by rule if it has none: native items, or the reason for none."""
     messages = plan.messages
-    found = Findings(messages, plan.previous_summary, plan.kept)
-    text = answer.text or summarize_by_rule(found, plan.allowance)
+    text = answer.text or write(facts(messages, plan.previous_summary, plan.kept), plan.allowance)
     return replace(answer, text=text, unseen=0 if answer.native else len(messages), is_by_rule=not answer.text)
 
 
@@ -121,7 +119,7 @@ def _build_request(
     focus: str | None,
     done: int,
     deadline: float,
-    facts: Callable[[], str],
+    name: Callable[[], str],
 ) -> LazyRequest:
     """Return the request for the messages of a plan from `done` on."""
     kind: SummaryKind = "update" if text else "history"
@@ -138,7 +136,7 @@ def _build_request(
         deadline=deadline,
         form=call.settings.summary_prompt,
         kept_messages=plan.kept,
-        name_facts=facts,
+        name_facts=name,
         find_live=lambda: LiveCall(
             messages=snapshot.write_before(plan.cut),
             provider=snapshot.format.provider,
@@ -147,11 +145,6 @@ def _build_request(
             tools=call.tools,
         ),
     )
-
-
-def _name_facts(snapshot: Snapshot[M], plan: SummaryPlan) -> str:
-    tokens = IDENTIFIER_TOKENS if plan.identifier_tokens is None else plan.identifier_tokens
-    return name_facts(plan.facts, tokens, plan.allowance, snapshot.estimator.estimate_tokens)
 
 
 def _ask(
@@ -200,7 +193,7 @@ def _check_answer(
     unseen = len(request.messages) - seen
     text = summary.text
     if not summary.is_by_rule and native is None:
-        text = disown_refusals(text, request.messages, request.previous_summary or "")
+        text = facts(request.messages, request.previous_summary).disown_refusals(text)
 
     return Summarized(
         "" if why else text,
@@ -209,7 +202,7 @@ def _check_answer(
         native,
         summary.fallback_reason,
         is_by_rule=summary.is_by_rule,
-        has_our_headings=has_our_headings(text, request),
+        has_our_headings=asks_for_headings(request) or (request.form is None and facts((), text).has_our_headings),
         has_form=request.form is not None,
     )
 

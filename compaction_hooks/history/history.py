@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from operator import attrgetter
 from types import MappingProxyType
@@ -86,6 +86,17 @@ def has_atoms(message: Message) -> bool:
         elif not isinstance(part, Thinking) and not (isinstance(part, NativeSummary) and part.sealed):
             return True
     return False
+
+
+def texts_of(messages: Iterable[Message]) -> Iterator[str]:
+    """Yield each text, result and argument of these messages, and the blocks of tools that a provider ran."""
+    for message in messages:
+        for part in message.parts:
+            match part:
+                case Text(text=text) | ToolResult(text=text) | ToolCall(arguments=text) | Opaque(content=text):
+                    yield text
+                case _:
+                    pass
 
 
 def call_ids(message: Message) -> set[str]:

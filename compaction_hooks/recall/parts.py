@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
 from compaction_hooks.history import History
 from compaction_hooks.history.digests import text_digest
-from compaction_hooks.messages import M, Message, Opaque, Role, Text, ToolCall, ToolResult, Value
+from compaction_hooks.history.history import texts_of
+from compaction_hooks.messages import M, Message, Opaque, Role, ToolCall, Value
 from compaction_hooks.tokens.estimator import find_media
 from compaction_hooks.view.parts import Reducible, RunHandles, by_name, list_parts, run_texts
 from compaction_hooks.view.references import View
@@ -109,17 +110,6 @@ def _read_head(history: History[M], view: View[M]) -> Iterator[CoveredPart]:
         text = "\n".join(texts_of([piece.message]))
         handle = handles.add("text", text_digest(text))
         yield CoveredPart(handle=handle, kind="text", role=piece.message.role, text=text, message=piece.host)
-
-
-def texts_of(messages: Iterable[Message]) -> Iterator[str]:
-    """Yield each text, result and argument of these messages, and the blocks of tools that a provider ran."""
-    for message in messages:
-        for part in message.parts:
-            match part:
-                case Text(text=text) | ToolResult(text=text) | ToolCall(arguments=text) | Opaque(content=text):
-                    yield text
-                case _:
-                    pass
 
 
 def known_texts(view: Sequence[Message]) -> Iterator[str]:

@@ -13,12 +13,13 @@ from typing import Protocol, runtime_checkable
 from compaction_hooks import arguments
 from compaction_hooks.messages import M, Value
 from compaction_hooks.strategies.candidate import Candidate, Goal, next_record, with_reductions
-from compaction_hooks.strategies.repair_summary import SMALL_TOKENS, repair_summary
+from compaction_hooks.strategies.repair_summary import repair_summary
 from compaction_hooks.strategies.summary_plan import (
     Summarized,
     SummaryPlan,
     plan_summary,
 )
+from compaction_hooks.tokens.budget import SMALL_SUMMARY_TOKENS
 from compaction_hooks.view.parts import OF_A_REQUEST
 from compaction_hooks.view.snapshot import Snapshot
 from compaction_hooks.view.texts import PROMPT_VERSION, render_summary
@@ -94,7 +95,7 @@ def summary_candidate(
         unseen=unseen,
         has_recall=snapshot.has_recall,
         handles=plan.handles,
-        is_short=plan.allowance < SMALL_TOKENS,
+        is_short=plan.allowance < SMALL_SUMMARY_TOKENS,
     )
     text = repair_summary(snapshot, goal, plan, summary, render) if summary.native is None else summary.text
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from compaction_hooks.digest import Facts
+from compaction_hooks.digest import facts as read_facts
 from compaction_hooks.files import FileOperations, file_tags, merge
 from compaction_hooks.files.operations import MAX_LISTED, CallMade, digest, find_touched_files
 from compaction_hooks.history.digests import message_digest
@@ -13,10 +15,6 @@ from compaction_hooks.messages import M, Message, NativeSummary, Usage, Value
 from compaction_hooks.native import NativeItems
 from compaction_hooks.strategies.candidate import Goal
 from compaction_hooks.strategies.cut import choose_cut
-from compaction_hooks.summary.extractive.findings import OF_PROVIDER, Findings
-from compaction_hooks.summary.extractive.outline import Section
-from compaction_hooks.summary.extractive.replies import read_reply
-from compaction_hooks.summary.extractive.steps import age_refusals
 from compaction_hooks.view.head import pin_pieces
 from compaction_hooks.view.parts import OF_TOOLS, RESULTS, Reduction, by_name, list_parts
 from compaction_hooks.view.record import Pin
@@ -79,7 +77,7 @@ class SummaryPlan(Value):
     ends_with_user: bool
     needs_model: bool = True
     identifier_tokens: int | None = 0
-    facts: Findings = field(compare=False)
+    facts: Facts = field(compare=False)
 
     def host_count(self, newest: int) -> int:
         """Return how many host messages hold so many of the newest messages."""
@@ -136,8 +134,7 @@ def plan_summary(snapshot: Snapshot[M], goal: Goal[M]) -> SummaryPlan | None:
         return None
 
     facts = _gather_facts(snapshot, unread, previous, pinned, start)
-    covered_facts = facts if readable is None else Findings(tuple(covered.values()), None, ())
-    calls = [made for made in covered_facts.calls if made.call.id != OF_PROVIDER]
+    calls = (facts if readable is None else read_facts(covered.values())).host_calls
     touched = find_touched_files(calls)
     known = FileOperations(read=record.read_files, modified=record.modified_files) if record else FileOperations()
     files = merge(merge(known, goal.host_files), touched)
@@ -172,17 +169,9 @@ def _add_unpinned(
     (`pinned` are those that stay), and the questions that short replies among them answer.
     """
     history, record = snapshot.history, snapshot.record
-    pieces = {*pin_pieces(history, record.pins if record else (), first)} - {*pinned}
-    unread = {i: history.piece(i).message for i in pieces} | covered
-    return dict(sorted((_find_questions(history, unread) | unread).items()))
-
-
-def _find_questions(history: History[M], unread: Mapping[int, Message]) -> dict[int, Message]:
-    """Return the messages, by piece, with the questions that short replies of the user among the unread ones answer."""
-    found = {
-        i: read_reply(lambda at: history.piece(at).message, i) for i, each in unread.items() if each.role == "user"
-    }
-    return {at: history.piece(at).message for i, asked in found.items() if asked for at in range(asked[0], i)}
+    unread = ({*pin_pieces(history, record.pins if record else (), first)} - {*pinned}) | covered.keys()
+    asked = {at for i in unread for at in Facts.find_questions(lambda at: history.piece(at).message, i)}
+    return {i: history.piece(i).message for i in sorted(unread | asked)}
 
 
 def _count_host_messages(snapshot: Snapshot[M], first: int, start: int) -> int:
@@ -197,7 +186,7 @@ def _count_host_messages(snapshot: Snapshot[M], first: int, start: int) -> int:
 
 def _gather_facts(
     snapshot: Snapshot[M], unread: Mapping[int, Message], previous: str | None, pinned: Sequence[int], start: int
-) -> Findings:
+) -> Facts:
     """Return what code reads in the messages of a plan.
 
     Args:
@@ -207,11 +196,8 @@ def _gather_facts(
     """
     history = snapshot.history
     kept = (history.piece(i).message for i in (*pinned, *range(start, history.piece_count)))
-    return Findings(
-        tuple(unread.values()),
-        age_refusals(previous) if previous else None,
-        tuple([message for message in kept if message.role != "system"]),
-        requests_under=(Section.ASKED,),  # goals in a summary by a model are in its own words
+    return read_facts(
+        unread.values(), previous, tuple([message for message in kept if message.role != "system"]), is_stored=True
     )
 
 

@@ -11,7 +11,6 @@ from typing import cast
 from compaction_hooks.foreign import describe_error
 from compaction_hooks.formats.answers import is_counted, read_report
 from compaction_hooks.messages import Usage
-from compaction_hooks.summary.extractive.outline import Section, headed_sections
 from compaction_hooks.summary.request import LazyRequest, Summary
 from compaction_hooks.text.escaping import find_turns, remove_noise
 from compaction_hooks.tokens.estimator import TokenEstimator, estimate_messages_tokens
@@ -185,11 +184,6 @@ def _too_long(text: str, request: LazyRequest) -> str:
 def asks_for_headings(request: LazyRequest) -> bool:
     """Return whether the summarizer was asked for our headings: it read the prompt, and the host gave no form of its own."""
     return request.form is None and request.has_read_prompt
-
-
-def has_our_headings(text: str, request: LazyRequest) -> bool:
-    """Return whether an answer was asked for with our headings, or has some of them without a form of the host."""
-    return asks_for_headings(request) or (request.form is None and bool(headed_sections(text) - {Section.NOTES}))
 
 
 def _says_nothing(line: str) -> bool:

@@ -16,6 +16,7 @@ from operator import itemgetter
 from typing import NamedTuple, TypeAlias
 
 from compaction_hooks.files.operations import call_arguments
+from compaction_hooks.harness import is_summary_message, read_xml_calls
 from compaction_hooks.messages import (
     Media,
     Message,
@@ -28,7 +29,6 @@ from compaction_hooks.messages import (
     ToolCall,
     ToolResult,
 )
-from compaction_hooks.summary.harness import is_summary_message, read_xml_calls
 from compaction_hooks.text.escaping import neutralize, remove_noise
 from compaction_hooks.text.shortening import remove_blocks, shorten
 

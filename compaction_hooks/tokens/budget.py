@@ -42,6 +42,8 @@ SUMMARY_LARGE_STEP_RATIO = 0.25
 the markers of the next such steps, so that not each of them pays for a summary."""
 IDENTIFIER_TOKENS = 200
 """The most tokens of identifiers that are added to a summary which lacks them: about 25 paths and ids."""
+SMALL_SUMMARY_TOKENS = 500
+"""Below this allowance the sentences around a summary are short, too: the long ones would take a fifth of its room and more."""
 MINIMUM_GAIN_RATIO = 0.10
 """A compaction that saves less than this part of the replaced messages is thrown away."""
 MINIMUM_GROWTH_RATIO = 0.20

@@ -172,6 +172,12 @@ def test_a_heading_over_nothing_counts_as_an_answer() -> None:
     assert "FAILED" not in summary
 
 
+def test_tags_of_another_system_are_headings() -> None:
+    answer = "<overall_goal>\nPort the lexer.\n</overall_goal>\n<key_knowledge>\n- it is slow\n</key_knowledge>"
+    summary, _ = compacted([user("Port it."), *steps(12, 200)], answer)
+    assert summary.startswith(f"{answer}\n\n## Progress\n")
+
+
 def test_a_prompt_of_your_own_and_a_function_of_your_own_keep_their_form() -> None:
     settings = CompactionSettings(summary_prompt="One sentence, in French.", identifier_tokens=0)
     summary, (asked, *_) = compacted(WORK, "Le portage continue.", keep=1, settings=settings)

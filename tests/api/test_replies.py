@@ -235,6 +235,17 @@ def test_a_reply_that_a_text_does_not_tell_is_put_back_with_its_question_or_coun
     assert loss_of(messages, record)["answer"] == (fills, not fills, 0)
 
 
+def test_lines_of_a_model_that_follow_a_reply_in_its_summary_are_read_back() -> None:
+    answers = [f"## Goal\n- the packages\n## Critical Context\n- Names: lexer, {name}" for name in ("parser", "writer")]
+    session = controller(32_000, summarizer=Scripted(*answers)).session("s")
+    messages = [*asked("Shall I delete the old tables?", "yes"), assistant("Done."), user(REST), *steps(14, first=20)]
+    assert session.compact_sync(messages, keep_recent_tokens=600).record is not None
+    messages += steps(14, first=40)
+    record = session.compact_sync(messages, keep_recent_tokens=600).record
+    assert record is not None
+    assert "Shall I delete the old tables? -> yes" in told(record.summary)
+
+
 def test_a_question_that_a_tool_asked_is_a_step_with_its_answer_and_no_state() -> None:
     question = "Shall I delete the old tables?"
     calls = [assistant(f"{DONE} {question}", call("q", "ask_user", question=question)), tool("q", "yes")]

@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 from unittest.mock import patch
 
 from compaction_hooks import CompactionController, CompactionEvent, CompactionFinished
+from compaction_hooks.digest import completing
+from compaction_hooks.digest.outline import Section
 from compaction_hooks.recall import loss_of
-from compaction_hooks.strategies import repair_summary
-from compaction_hooks.summary.extractive.outline import Section
 from tests.benchmarks.history import Chat, grow
 from tests.benchmarks.searches import conversations
 from tests.benchmarks.tables import digits, print_table
@@ -47,7 +47,7 @@ def play(messages: list[Chat], window: int, **more: Any) -> Times:
 
     hooks = CompactionController(context_window=window, on_event=take_event, **more)
     spent = counting = 0.0
-    with _clock(repair_summary, "_fill") as identifiers:
+    with _clock(completing, "_fill") as identifiers:
         for index, message in enumerate(messages):
             if message["role"] == "assistant" and index:
                 listed, known, start = messages[:index], len(finished), process_time()

@@ -14,8 +14,8 @@ from itertools import pairwise
 import pytest
 
 from compaction_hooks import CompactionController, CompactionSettings, SummaryRequest
+from compaction_hooks.digest.outline import Section
 from compaction_hooks.messages import Message, Usage
-from compaction_hooks.summary.extractive.outline import Section
 from compaction_hooks.tokens import CharacterEstimator
 from tests.benchmarks.history import grow
 from tests.conversations import (

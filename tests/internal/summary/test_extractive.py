@@ -9,12 +9,12 @@ from collections.abc import Iterable, Sequence
 
 import pytest
 
+from compaction_hooks.digest.identifiers import kind_of
+from compaction_hooks.digest.outline import REQUESTS, Section, parse
+from compaction_hooks.digest.steps import CHANGE_CHARS, Failures, read_steps
 from compaction_hooks.files.operations import read_calls
 from compaction_hooks.messages import Message, Role, Text, ToolCall, ToolResult
 from compaction_hooks.summary.extractive import ExtractiveSummarizer
-from compaction_hooks.summary.extractive.identifiers import kind_of
-from compaction_hooks.summary.extractive.outline import REQUESTS, Section, parse
-from compaction_hooks.summary.extractive.steps import CHANGE_CHARS, Failures, read_steps
 from compaction_hooks.summary.request import LazyRequest, SummaryKind
 from compaction_hooks.tokens import CharacterEstimator
 from compaction_hooks.view.texts import render_summary
@@ -756,6 +756,13 @@ def test_a_summary_by_a_model_is_carried_under_its_own_headings() -> None:
         "Host db-7.internal, port 6432",
     ]
     assert "none" not in text
+
+
+def test_names_that_begin_alike_come_in_the_same_order_in_every_process() -> None:
+    listed = [name for number in range(12) for name in (f"part_{number:02}", f"part_{number:02}.load")]
+    text = summarize([*bash("make copy", "done")], f"Names: {', '.join(reversed(listed))}.")
+    longest_last = [name for number in reversed(range(12)) for name in (f"part_{number:02}", f"part_{number:02}.load")]
+    assert under(text, Section.NOTES)[0] == f"names: {', '.join(longest_last)}"
 
 
 def test_a_summary_among_the_messages_is_read_and_is_no_request() -> None:

@@ -12,12 +12,12 @@ pytest.importorskip("hypothesis")
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from compaction_hooks.digest.outline import REQUESTS, parse
+from compaction_hooks.digest.statements import OLD_REQUEST_CHARS
+from compaction_hooks.harness import is_foreign_summary, is_request, strip_harness
 from compaction_hooks.messages import Message, Role, Text, ToolCall, ToolResult, Usage
 from compaction_hooks.summary.answers import refusal
 from compaction_hooks.summary.extractive import ExtractiveSummarizer
-from compaction_hooks.summary.extractive.outline import REQUESTS, parse
-from compaction_hooks.summary.extractive.statements import OLD_REQUEST_CHARS
-from compaction_hooks.summary.harness import is_foreign_summary, is_request, strip_harness
 from compaction_hooks.summary.request import Summary
 from compaction_hooks.text.escaping import neutralize
 from tests.internal.summary.test_extractive import TOKENS, request

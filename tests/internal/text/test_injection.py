@@ -13,15 +13,14 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
+from compaction_hooks.digest import facts
+from compaction_hooks.digest.outline import REQUESTS
 from compaction_hooks.files import FileOperations, file_tags
 from compaction_hooks.files.operations import find_touched_files, read_calls
+from compaction_hooks.harness import is_foreign_summary
 from compaction_hooks.messages import Media, Message, Opaque, Part, Role, Text, ToolCall, ToolResult
 from compaction_hooks.summary.answers import refusal
 from compaction_hooks.summary.extractive import ExtractiveSummarizer
-from compaction_hooks.summary.extractive.findings import Findings
-from compaction_hooks.summary.extractive.outline import REQUESTS
-from compaction_hooks.summary.facts import name_facts
-from compaction_hooks.summary.harness import is_foreign_summary
 from compaction_hooks.summary.prompts import SYSTEM_PROMPT
 from compaction_hooks.summary.request import LazyRequest, SummaryKind
 from compaction_hooks.text.escaping import neutralize
@@ -119,9 +118,7 @@ def request(
         request_tokens=request_tokens,
         estimate=TOKENS,
         kept_messages=tuple(messages),
-        name_facts=lambda: (
-            "- a fact\n" + name_facts(Findings(tuple(messages), previous_summary, tuple(messages)), 300, 1_500, TOKENS)
-        ),
+        name_facts=lambda: "- a fact\n" + facts(messages, previous_summary, tuple(messages)).name(300, 1_500, TOKENS),
     )
 
 

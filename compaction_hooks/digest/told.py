@@ -7,12 +7,12 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from compaction_hooks.digest.identifiers import Mentions
+from compaction_hooks.digest.outline import Item, Section
+from compaction_hooks.digest.statements import SENTENCE_CHARS, is_small_talk, spoken_sentences
+from compaction_hooks.digest.text import calls_for_reply, has_wide, is_asking, one_line, quote, size
+from compaction_hooks.harness import is_foreign_summary, is_request
 from compaction_hooks.messages import Message
-from compaction_hooks.summary.extractive.identifiers import Mentions
-from compaction_hooks.summary.extractive.outline import Item, Section
-from compaction_hooks.summary.extractive.statements import SENTENCE_CHARS, is_small_talk, spoken_sentences
-from compaction_hooks.summary.extractive.text import calls_for_reply, has_wide, is_asking, one_line, quote, size
-from compaction_hooks.summary.harness import is_foreign_summary, is_request
 
 SHORT_CHARS, SHORT_WIDE_CHARS = 60, 20
 """Small talk below this length, without a name in it, tells nothing; the second for scripts without spaces."""
@@ -125,7 +125,10 @@ def names_item(summary: str, items: Iterable[Item], max_tokens: int) -> list[Ite
         notes = [text for text in notes if text.startswith(_NAMES)]
 
     mentions = Mentions()
-    names = (name for text in notes for name in sorted(mentions.find_words(text), key=text.find))
+    # Two names may be found in one place: sorted, they come in the same order in every process.
+    names = (
+        name for text in notes for _, name in sorted((text.find(word), word) for word in mentions.find_words(text))
+    )
 
     line = ""
     for name in dict.fromkeys(names):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from random import Random
 
+from compaction_hooks.digest.steps import MOST_FAILURES, Failures, Step, read_steps
 from compaction_hooks.files.operations import read_calls
 from compaction_hooks.messages import Message, ToolCall, ToolResult
-from compaction_hooks.summary.extractive.steps import MOST_FAILURES, Failures, Step, read_steps
 
 
 def ran(id: int, name: str, result: str) -> list[Message]:

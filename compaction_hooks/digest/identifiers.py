@@ -13,10 +13,10 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import lru_cache
 
+from compaction_hooks.digest.outline import Item, Section
+from compaction_hooks.digest.text import both_ends, defuse
 from compaction_hooks.files.operations import CallMade, as_fields, as_items
 from compaction_hooks.messages import Media, Message, Role, Text, ToolCall, ToolResult
-from compaction_hooks.summary.extractive.outline import Item, Section
-from compaction_hooks.summary.extractive.text import both_ends, defuse
 from compaction_hooks.text.escaping import remove_noise
 from compaction_hooks.view.texts import HANDLE, RECALL_TOOL
 

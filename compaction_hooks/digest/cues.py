@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from itertools import pairwise
 
-from compaction_hooks.summary.extractive.text import has_wide
+from compaction_hooks.digest.text import has_wide
 
 _CUES = frozenset(
     cue.replace("_", " ")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
+from compaction_hooks.digest.outline import Item, Section
+from compaction_hooks.digest.statements import PROSE_CHARS, is_prose, is_small_talk, spoken_sentences
+from compaction_hooks.digest.text import calls_for_reply, quote
 from compaction_hooks.files.operations import CallMade, as_fields, as_items
 from compaction_hooks.messages import Message
-from compaction_hooks.summary.extractive.outline import Item, Section
-from compaction_hooks.summary.extractive.statements import PROSE_CHARS, is_prose, is_small_talk, spoken_sentences
-from compaction_hooks.summary.extractive.text import calls_for_reply, quote
 
 TASK_CHARS = 160
 """The most characters of one task's text."""

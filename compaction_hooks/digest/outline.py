@@ -7,9 +7,9 @@ summary by a model or by hand is read by the same rules, as far as they apply.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import StrEnum
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 
 class Section(StrEnum):
@@ -61,6 +61,8 @@ OPEN_REQUEST, CLOSE_REQUEST = "<request>", "</request>"
 
 LEFT_OUT = "(Left out: "
 """The beginning of a line about words that a summary has no room for; it is not carried to the next."""
+LINE_TOKENS = 2
+"""Estimate of a bullet and a line break."""
 MAX_LINES = 2_000
 """The most lines of a summary that are read: ours have a tenth."""
 
@@ -105,40 +107,58 @@ class Item(NamedTuple):
     must: bool = False
 
 
+Size: TypeAlias = Callable[[str], int]
+"""Returns the size of a text in tokens."""
+
+
+def items_under(items: Iterable[Item], *sections: Section) -> list[Item]:
+    """Return the items of these sections."""
+    return [item for item in items if item.section in sections]
+
+
+def newest_fitting(items: Sequence[Item], room: int, size: Size) -> list[Item]:
+    """Return as many of the last items as fit into so many tokens."""
+    return first_fitting(items[::-1], room, size)[::-1]
+
+
+def first_fitting(items: Iterable[Item], room: int, size: Size) -> list[Item]:
+    """Return as many of the first items as fit into so many tokens."""
+    fitting: list[Item] = []
+    for item in items:
+        line = f"{item.group}: {item.text}" if item.group else item.text
+        room -= size(line) + LINE_TOKENS
+        if room < 0:
+            break
+        fitting.append(item)
+    return fitting
+
+
 def parse(text: str) -> list[Item]:
     """Read a summary back into items, in the order of the text. Lines under no known heading become notes.
 
     Left out are "(none)", fenced code and sentences about the summary itself.
     """
     items: list[Item] = []
-    title = ""
-    for number, block in enumerate(_read_blocks(text)):
-        heading = _HEADING.match(block)
-        if heading:
-            title = _bare_title(next(filter(None, heading.groups())))
-        elif (item := _read_item(block, _TITLES.get(title, Section.NOTES), f"line {number}")) is not None:
+    for number, (title, block) in enumerate(_read_lines(text)):
+        item = _read_item(block, _TITLES.get(title, Section.NOTES), f"line {number}") if block else None
+        if item is not None:
             items.append(_unquote(item) if title == _QUOTING else item)
     return items
 
 
 def headed_sections(text: str) -> set[Section]:
     """Return the sections that a summary has a heading or items for; a heading over "(none)" counts, one over others does not."""
-    headings = filter(None, map(_HEADING.match, _read_blocks(text)))
-    titles = {_bare_title(heading[1] or heading[2] or heading[3]) for heading in headings} - {_bare_title(PROGRESS)}
+    titles = {title for title, block in _read_lines(text) if not block} - {_bare_title(PROGRESS)}
     return {item.section for item in parse(text)} | {_TITLES[title] for title in titles if title in _TITLES}
 
 
 def settled_lines(text: str) -> list[str]:
     """Return the lines of a summary that tell what is so: none under a goal or a plan, no open box."""
-    lines: list[str] = []
-    title = ""
-    for block in _read_blocks(text):
-        heading = _HEADING.match(block)
-        if heading:
-            title = _bare_title(next(filter(None, heading.groups())))
-        elif title not in _PLANS and not _OPEN_BOX.match(without_bullet(block)):
-            lines.append(block)
-    return lines
+    return [
+        block
+        for title, block in _read_lines(text)
+        if block and title not in _PLANS and not _OPEN_BOX.match(without_bullet(block))
+    ]
 
 
 def render(items: Sequence[Item]) -> str:
@@ -162,6 +182,15 @@ def as_data(item: Item) -> Item:
     """Return an item without tags that would turn a part of it into a request, unless it is a request."""
     may_pose = item.section not in REQUESTS and "<" in item.text
     return item._replace(text=_REQUEST_TAG.sub("‹", item.text)) if may_pose else item
+
+
+def _read_lines(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the blocks of a summary, each with the bare title of the heading above it; for a heading its own, and no block."""
+    title = ""
+    for block in _read_blocks(text):
+        if heading := _HEADING.match(block):
+            title = _bare_title(next(filter(None, heading.groups())))
+        yield title, "" if heading else block
 
 
 def _read_blocks(text: str) -> Iterator[str]:

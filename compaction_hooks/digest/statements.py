@@ -7,12 +7,10 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 
-from compaction_hooks.files import remove_file_tags
-from compaction_hooks.messages import Message
-from compaction_hooks.summary.extractive.cues import count_cues, is_question
-from compaction_hooks.summary.extractive.outline import Item, Section, parse
-from compaction_hooks.summary.extractive.steps import age_refusals
-from compaction_hooks.summary.extractive.text import (
+from compaction_hooks.digest.cues import count_cues, is_question
+from compaction_hooks.digest.outline import Item, Section, parse
+from compaction_hooks.digest.steps import age_refusals
+from compaction_hooks.digest.text import (
     cut_middle,
     has_wide,
     opening,
@@ -23,7 +21,9 @@ from compaction_hooks.summary.extractive.text import (
     without_code,
     without_pasted,
 )
-from compaction_hooks.summary.harness import is_request, is_summary_message, strip_harness, without_draft
+from compaction_hooks.files import remove_file_tags
+from compaction_hooks.harness import is_request, is_summary_message, strip_harness, without_draft
+from compaction_hooks.messages import Message
 from compaction_hooks.text.escaping import neutralize
 
 SENTENCE_CHARS = 300
@@ -166,7 +166,7 @@ def _first_fitting(places: Iterable[int], sizes: Sequence[float], room: float) -
 
 
 def constraint_items(
-    texts: Sequence[str], earlier: Sequence[str], find_limits: Callable[[str], Sequence[str]] | None = None
+    texts: Sequence[str], earlier: Sequence[str], find_limits: Callable[[str], Sequence[str]]
 ) -> list[Item]:
     """Return the user's sentences that limit or prefer something, those of earlier rounds first.
 
@@ -175,7 +175,7 @@ def constraint_items(
     Args:
         find_limits: `limiting_sentences`, or what remembers its answers.
     """
-    limits = chain(earlier, *map(find_limits or limiting_sentences, texts))
+    limits = chain(earlier, *map(find_limits, texts))
     ordered = list(dict.fromkeys(quote(text, MAX_SENTENCE_CHARS) for text in limits))
     return [
         Item(

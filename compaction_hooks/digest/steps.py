@@ -10,6 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Literal, NamedTuple, TypeAlias
 
+from compaction_hooks.digest.attempts import name_attempts, name_awaited, name_successes, tells_failure
+from compaction_hooks.digest.outline import Item, Section
+from compaction_hooks.digest.text import both_ends, defuse, one_line, size
 from compaction_hooks.files.operations import (
     EDIT_KEYS,
     PATH_KEYS,
@@ -21,9 +24,6 @@ from compaction_hooks.files.operations import (
     words_of_refusal,
 )
 from compaction_hooks.files.shell import simple_commands, split_heredocs
-from compaction_hooks.summary.extractive.attempts import name_attempts, name_awaited, name_successes, tells_failure
-from compaction_hooks.summary.extractive.outline import Item, Section
-from compaction_hooks.summary.extractive.text import both_ends, defuse, one_line, size
 from compaction_hooks.text.escaping import neutralize, remove_noise
 from compaction_hooks.view.texts import RECALL_TOOL
 

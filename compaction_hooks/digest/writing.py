@@ -1,14 +1,10 @@
-"""The default summarizer: deterministic, no model, no network. It chooses among the findings, as far as there is room."""
+"""A summary by rule: deterministic, no model, no network. It chooses among the facts, as far as there is room."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 
-from compaction_hooks.files import remove_file_tags
-from compaction_hooks.messages import Usage, Value
-from compaction_hooks.summary.extractive.findings import FULL, Findings, items_under
-from compaction_hooks.summary.extractive.outline import (
+from compaction_hooks.digest.outline import (
     BULLETS,
     CLOSE_REQUEST,
     OF_USER,
@@ -18,12 +14,14 @@ from compaction_hooks.summary.extractive.outline import (
     Item,
     Section,
     as_data,
+    items_under,
     render,
 )
-from compaction_hooks.summary.extractive.steps import make_omitted_line
-from compaction_hooks.summary.extractive.text import ASCII_CHARS_PER_TOKEN, size
-from compaction_hooks.summary.extractive.told import names_item
-from compaction_hooks.summary.request import Summary, SummaryRequest
+from compaction_hooks.digest.reading import FULL, Facts
+from compaction_hooks.digest.steps import make_omitted_line
+from compaction_hooks.digest.text import ASCII_CHARS_PER_TOKEN, size
+from compaction_hooks.digest.told import names_item
+from compaction_hooks.files import remove_file_tags
 from compaction_hooks.text.escaping import neutralize
 from compaction_hooks.tokens.estimator import CharacterEstimator, TokenEstimator
 
@@ -40,43 +38,19 @@ TRIES, MOST_TRIES = 6, 20
 """Choices after which each leaves a fifth less room, and the most choices: the line of the steps left out grows as others go."""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class ExtractiveSummarizer(Value):
-    """A summarizer that chooses and does not write: the same messages give the same summary, without a model or a network.
-
-    It keeps the user's requests and constraints word for word, each step with its outcome, open tasks and failures, and the
-    identifiers that later steps are likely to need. Its own earlier summary is read back, merged, and aged out item by item; one
-    by a model or by hand is kept line by line, its identifiers first.
-
-    Attributes:
-        estimator: Measures the summary against `max_tokens`.
-    """
-
-    estimator: TokenEstimator = field(default_factory=CharacterEstimator)
-
-    def __call__(self, request: SummaryRequest, /) -> Summary:
-        """Return a summary of at most `request.max_tokens` tokens; empty when there is nothing to say or no room to say it."""
-        facts = Findings(request.messages, request.previous_summary, request.kept_messages)
-        text = summarize_by_rule(facts, request.max_tokens, focus=request.focus, estimator=self.estimator)
-        return Summary(text=text, usage=Usage(input_tokens=0, output_tokens=0), finish_reason="stop", is_by_rule=True)
-
-
-def summarize_by_rule(
-    facts: Findings, max_tokens: int, *, focus: str | None = None, estimator: TokenEstimator | None = None
-) -> str:
+def write(facts: Facts, max_tokens: int, *, focus: str | None = None, estimator: TokenEstimator | None = None) -> str:
     """Return a summary made without a model, which replaces the previous one."""
     estimator = estimator or CharacterEstimator()
     names = names_item(remove_file_tags(facts.previous_summary or ""), facts.earlier, max_tokens)
     items = _weigh_by_focus(map(as_data, names + facts.list_items(max_tokens)), focus or "")
-    text = _write(items, facts, max_tokens, estimator)
+    text = _write_fitting(items, facts, max_tokens, estimator)
 
     if not text and facts.kept:  # an empty summary is refused: rather repeat kept messages
-        alone = Findings(facts.messages, facts.previous_summary, ())
-        return summarize_by_rule(alone, max_tokens, focus=focus, estimator=estimator)
+        return write(Facts(facts.messages, facts.previous_summary), max_tokens, focus=focus, estimator=estimator)
     return text
 
 
-def _write(items: Sequence[Item], facts: Findings, max_tokens: int, estimator: TokenEstimator) -> str:
+def _write_fitting(items: Sequence[Item], facts: Facts, max_tokens: int, estimator: TokenEstimator) -> str:
     """Return the items that fit, as text."""
     best, line = "", ""
     room = float(max_tokens)

@@ -6,10 +6,9 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from compaction_hooks.messages import Message
-from compaction_hooks.summary.extractive.outline import Item, Section
-from compaction_hooks.summary.extractive.statements import MAX_SENTENCE_CHARS
-from compaction_hooks.summary.extractive.text import (
+from compaction_hooks.digest.outline import Item, Section
+from compaction_hooks.digest.statements import MAX_SENTENCE_CHARS
+from compaction_hooks.digest.text import (
     calls_for_reply,
     has_wide,
     is_asking,
@@ -19,8 +18,9 @@ from compaction_hooks.summary.extractive.text import (
     size,
     without_code,
 )
-from compaction_hooks.summary.extractive.told import find_terms
-from compaction_hooks.summary.harness import is_said, is_summary_message, strip_harness
+from compaction_hooks.digest.told import find_terms
+from compaction_hooks.harness import is_said, is_summary_message, strip_harness
+from compaction_hooks.messages import Message
 
 REPLY_TOKENS = 30
 """The most tokens of a short reply, as `text.size` counts: a longer one can be understood alone."""
@@ -104,7 +104,8 @@ class Reply(NamedTuple):
 
     def _is_answered(self, line: str) -> bool:
         """Return whether a line that speaks of the matter tells the answer; one that may leave it open does not."""
-        behind = line.partition(self.question.rstrip("?？"))[2]
+        # A line of another writer, read back from below a reply of ours, has no question.
+        behind = line.partition(self.question.rstrip("?？") or ARROW)[2]
         if _has_words(behind, self.answer):
             return True
         if _UNDECIDED.search(line) or sum(map(self.question.count, "?？")) > 1:  # of several answers it may lack one
@@ -142,11 +143,6 @@ def read_reply(message_at: Callable[[int], Message], at: int) -> tuple[int, Repl
         if question := _find_question(text, answer):
             return place, Reply(question, quote(answer, len(answer)))
     return None
-
-
-def find_replies(messages: Sequence[Message]) -> list[Reply]:
-    """Return the user's short replies to questions, oldest first."""
-    return [found[1] for at in range(len(messages)) if (found := read_reply(messages.__getitem__, at)) is not None]
 
 
 def parse_reply(text: str) -> Reply:

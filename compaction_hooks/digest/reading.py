@@ -1,31 +1,58 @@
-"""What is found in the messages that a summary covers, and in the summary before it: the items of its text, each with its value."""
+"""The facts of the messages that a summary covers, and of the summary before it: the items of its text, each with its value."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, cached_property, partial
 from operator import is_
 
-from compaction_hooks.files import remove_file_tags
-from compaction_hooks.files.operations import CallMade, find_touched_files, read_calls
-from compaction_hooks.messages import Message, Opaque, Part, Text, ToolCall
-from compaction_hooks.summary.extractive.causes import cause_items
-from compaction_hooks.summary.extractive.identifiers import collect_mentions, find_names, identifier_items
-from compaction_hooks.summary.extractive.outline import Item, Section, parse
-from compaction_hooks.summary.extractive.replies import Reply, find_replies, parse_reply, reply_items
-from compaction_hooks.summary.extractive.statements import (
+from compaction_hooks.digest.causes import cause_items
+from compaction_hooks.digest.classes import find_test, find_tests, read_classes
+from compaction_hooks.digest.identifiers import collect_mentions, find_names, identifier_items
+from compaction_hooks.digest.outline import (
+    OF_USER,
+    Item,
+    Section,
+    Size,
+    as_data,
+    first_fitting,
+    headed_sections,
+    items_under,
+    newest_fitting,
+    parse,
+    render,
+    without_bullet,
+)
+from compaction_hooks.digest.replies import Reply, parse_reply, read_reply, reply_items
+from compaction_hooks.digest.statements import (
+    SHORT_CHARS,
     constraint_items,
     foreign_items,
+    is_prose,
     limiting_sentences,
     request_items,
     request_texts,
 )
-from compaction_hooks.summary.extractive.steps import Failures, Step, parse_step, read_steps, step_items
-from compaction_hooks.summary.extractive.tasks import state_items, task_items
-from compaction_hooks.summary.extractive.text import both_ends, size
-from compaction_hooks.summary.extractive.told import fact_items, note_items
-from compaction_hooks.summary.harness import is_summary_message, read_xml_calls, strip_harness
+from compaction_hooks.digest.steps import (
+    Failures,
+    Step,
+    age_refusals,
+    parse_step,
+    read_steps,
+    step_items,
+    told_refusals,
+)
+from compaction_hooks.digest.tasks import state_items, task_items
+from compaction_hooks.digest.text import both_ends, sentences, size
+from compaction_hooks.digest.told import fact_items, note_items
+from compaction_hooks.files import remove_file_tags
+from compaction_hooks.files.operations import CallMade, find_touched_files, read_calls, words_of_refusal
+from compaction_hooks.harness import is_summary_message, read_xml_calls, strip_harness
+from compaction_hooks.history.history import UserWords
+from compaction_hooks.messages import Media, Message, Opaque, Part, Text, ToolCall
+from compaction_hooks.text.escaping import neutralize
+from compaction_hooks.tokens.estimator import name_media
 
 REQUESTS_SHARE = 0.36
 """The part of a summary that the first and the newest request may take together."""
@@ -58,9 +85,36 @@ OF_PROVIDER = "of the provider"
 """The id of a call that the provider made of its own tool, and of its result: they are steps, but no calls of the host's tools."""
 LINE_TOKENS = 4
 """About the tokens of a line's bullet, or of the comma between two names."""
+NAMED_RATIO = 0.25
+"""The most of a summary's tokens that a prompt names of what the user said; of tasks and of mended failures half as much each."""
+MOST_REFUSAL_CHARS = 10_000
+"""The most characters at each end of all words of refusals that a model's summary is searched for."""
+MEDIA_LEFT_OUT = "[Left out: "
+"""The beginning of a line that names an image or a document of the user."""
 
 
-class Findings:
+def facts(
+    messages: Iterable[Message],
+    previous_summary: str | None = None,
+    kept: tuple[Message, ...] = (),
+    *,
+    is_stored: bool = False,
+) -> Facts:
+    """Return the facts of messages, and of the summary before them.
+
+    Args:
+        messages: Those that are summarized, oldest first.
+        kept: Those that stay in the context.
+        is_stored: Whether the summary is that of the compaction before, by any writer: goals there are in the writer's own words,
+            and refusals grow old.
+    """
+    if is_stored:
+        earlier = age_refusals(previous_summary or "") or None
+        return Facts(tuple(messages), earlier, kept, requests_under=(Section.ASKED,))
+    return Facts(tuple(messages), previous_summary, kept)
+
+
+class Facts:
     """The messages that a summary covers and those that stay next to it, and what they tell: each is read once, when asked for.
 
     Args:
@@ -70,18 +124,20 @@ class Findings:
         messages: Those that are summarized, oldest first.
         previous_summary: The summary to update, or None.
         kept: Those that stay in the context: they close tasks and mend failures, and need not be repeated.
-        find_limits: Returns the sentences of a request that limit something; it remembers its answers.
+        WORDS_OF_USER: The classes of facts that are the user's own words.
     """
+
+    WORDS_OF_USER = "answer", "constraint", "request"
 
     def __init__(
         self,
         messages: tuple[Message, ...],
         previous_summary: str | None,
-        kept: tuple[Message, ...],
+        kept: tuple[Message, ...] = (),
         requests_under: tuple[Section, ...] = (Section.GOAL, Section.ASKED),
     ) -> None:
         self.messages, self.previous_summary, self.kept = messages, previous_summary, kept
-        self.find_limits = cache(limiting_sentences)
+        self._find_limits = cache(limiting_sentences)
         self._requests_under = requests_under
 
     @cached_property
@@ -93,6 +149,11 @@ class Findings:
     def calls(self) -> Sequence[CallMade]:
         """The tool calls of the messages, those written as XML and the provider's own too."""
         return read_calls(self.readable)
+
+    @property
+    def host_calls(self) -> list[CallMade]:
+        """The calls without those that the provider made of its own tools."""
+        return [made for made in self.calls if made.call.id != OF_PROVIDER]
 
     @cached_property
     def kept_calls(self) -> Sequence[CallMade]:
@@ -150,13 +211,13 @@ class Findings:
         """The user's constraints, oldest first, without those of the previous summary that stay."""
         earlier = items_under(self.told, Section.CONSTRAINTS)
         limits = [item.text for item in earlier if not any(item.text in text for text in self._shown)]
-        return constraint_items(self.asked, limits, self.find_limits)
+        return constraint_items(self.asked, limits, self._find_limits)
 
     @cached_property
     def items(self) -> Sequence[Item]:
         """All items but requests and replies, in the order of the text's sections, identifiers last."""
         requests = self._requests_under if self.is_chat else ()
-        facts = items_under(self.told, *requests, Section.USER_FACTS, Section.ASSISTANT_FACTS)
+        carried = items_under(self.told, *requests, Section.USER_FACTS, Section.ASSISTANT_FACTS)
         has_reply = any(message.role == "user" for message in self._said)
 
         items = [
@@ -164,7 +225,7 @@ class Findings:
             *step_items(items_under(self.told, Section.DONE, Section.BLOCKED), self.steps, self.kept_steps),
             *self.tasks,
             *cause_items(() if self.is_chat else self._said, items_under(self.told, Section.CAUSES), self.kept),
-            *fact_items(self._said if self.is_chat else (), facts, has_reply=not self.is_chat and has_reply),
+            *fact_items(self._said if self.is_chat else (), carried, has_reply=not self.is_chat and has_reply),
             *note_items(items_under(self.told, Section.NOTES)),
         ]
 
@@ -199,6 +260,109 @@ class Findings:
         spare = FULL * max_tokens - sum(size(item.text) + LINE_TOKENS for item in needed)
         return [*(request_all(spare) if spare > 0 else requests), *told]
 
+    # -- the words of a model
+
+    def name(self, identifiers_tokens: int, max_tokens: int, size: Size) -> str:
+        """Return the facts that a model's summary should have word for word, under its headings; empty if there are none.
+
+        Args:
+            identifiers_tokens: The most tokens of identifiers.
+            max_tokens: The most the summary may hold.
+            size: Size of a text in tokens.
+        """
+        identifiers = items_under(self.items if identifiers_tokens else (), Section.IDENTIFIERS)
+        most = int(max_tokens * NAMED_RATIO)
+        known = {item.text for item in self.earlier}
+
+        items = [
+            *newest_fitting([item for item in self.constraints if item.text not in known], most, size),
+            *newest_fitting(self.failures.mended_items(), most // 2, size),
+            *newest_fitting(self.tasks, most // 2, size),
+            *first_fitting(identifiers, identifiers_tokens, size),
+        ]
+        return neutralize(render([*map(as_data, items)]))
+
+    def disown_refusals(self, text: str) -> str:
+        """Return a model's summary of these without goals and constraints that quote the result of a refused call, not the user."""
+        results = (result.text for message in read_xml_calls(self.messages) for result in message.results)
+        previous_summary = self.previous_summary or ""
+        summaries = "\n".join((previous_summary, *(each.text for each in self.messages if each.role == "user")))
+        words = "\n".join(filter(None, (*map(words_of_refusal, results), *told_refusals(summaries))))
+        if not words:
+            return text
+
+        earlier = (item.text for item in parse(previous_summary) if item.section in OF_USER)
+        own = "\n".join((*request_texts(self.messages), *earlier)).casefold()
+        spoken = filter(partial(is_prose, least_chars=SHORT_CHARS), sentences(both_ends(words, MOST_REFUSAL_CHARS)))
+        refusals = {sentence for sentence in (each.rstrip(".!").casefold() for each in spoken) if sentence not in own}
+
+        lines = (item.text for item in parse(text) if item.section in OF_USER)
+        quoting = {line for line in lines if any(sentence in line.casefold() for sentence in refusals)}
+        return "\n".join([line for line in text.split("\n") if without_bullet(line) not in quoting])
+
+    @property
+    def has_our_headings(self) -> bool:
+        """Whether the previous summary has headings of ours, other than that of notes."""
+        return bool(headed_sections(self.previous_summary or "") - {Section.NOTES})
+
+    # -- a conversation, piece by piece
+
+    @staticmethod
+    def find_questions(message_at: Callable[[int], Message], at: int) -> range:
+        """Return the places of the messages with the questions that a short reply of the user answers; empty if it is none."""
+        found = read_reply(message_at, at)
+        return range(found[0] if found else at, at)
+
+    @property
+    def earlier_words(self) -> UserWords:
+        """The user's constraints of which only the previous summary tells, if the list lacks older messages."""
+        return UserWords(tuple(item.text for item in items_under(self.earlier, Section.CONSTRAINTS)), ())
+
+    def read_words(self, message: Message) -> UserWords:
+        """Return the words that a summary must keep of a message of the user."""
+        media = (f"{MEDIA_LEFT_OUT}{name_media(part)}]" for part in message.parts if isinstance(part, Media))
+        return UserWords(tuple(self._list_limits(request_texts([message]))), tuple(media))
+
+    def add_failures(self, known: object, older: Iterable[Message] | None) -> Failures:
+        """Return the failures after more calls: those of older messages, or of these messages if there are none.
+
+        Args:
+            known: The failures so far, as an earlier call returned them; None the first time.
+        """
+        before = known if isinstance(known, Failures) else Failures()
+        return before.add(self.steps if older is None else read_steps(read_calls(older)))
+
+    # -- facts by class
+
+    def list_by_class(
+        self, message_at: Callable[[int], Message], users: Sequence[int]
+    ) -> Mapping[str, Collection[str]]:
+        """Return the facts of the messages by class, as a loss counts them.
+
+        Args:
+            message_at: Returns any message of the conversation: a question may be in none of these.
+            users: The places of the user's messages among these.
+        """
+        texts = [request_texts([message_at(at)]) for at in users]
+        replies = (read_reply(message_at, at) for at in users)
+        return {
+            "answer": dict.fromkeys(found[1].text for found in replies if found),
+            "constraint": dict.fromkeys(limit for requests in texts for limit in self._list_limits(requests)),
+            "request": dict.fromkeys(text for requests in texts for text in requests),
+            **read_classes(self.messages),
+        }
+
+    def find_test(self) -> Callable[[str], bool]:
+        """Return a test whether the messages have a fact, word for word, anywhere."""
+        return find_test(self.messages)
+
+    def find_tests(self) -> Mapping[str, Callable[[str], bool]]:
+        """Return tests, by class, for facts that count as kept only in some places."""
+        return find_tests(self.messages)
+
+    def _list_limits(self, requests: Sequence[str]) -> list[str]:
+        return [item.text for item in constraint_items(requests, (), self._find_limits)]
+
     @cached_property
     def _replies(self) -> Sequence[Reply]:
         """The user's short replies, with the questions that they answer."""
@@ -207,7 +371,8 @@ class Findings:
         asked = items_under(self.earlier, Section.STATE) or items_under(self.earlier, Section.ASSISTANT_FACTS)
         if asked and messages and messages[0].role == "user":
             messages.insert(0, Message(role="assistant", parts=(Text(asked[-1].text),)))
-        return find_replies(messages)
+        found = (read_reply(messages.__getitem__, at) for at in range(len(messages)))
+        return [each[1] for each in found if each]
 
     @cached_property
     def _said(self) -> Sequence[Message]:
@@ -217,11 +382,6 @@ class Findings:
     def _shown(self) -> Sequence[str]:
         """The requests of the user that stay."""
         return request_texts([message for message in self.kept if not is_summary_message(message)])
-
-
-def items_under(items: Iterable[Item], *sections: Section) -> list[Item]:
-    """Return the items of these sections."""
-    return [item for item in items if item.section in sections]
 
 
 def _prepare(message: Message) -> Message:

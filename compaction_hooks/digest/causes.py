@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from compaction_hooks.digest.outline import Item, Section
+from compaction_hooks.digest.statements import is_prose, spoken_sentences
+from compaction_hooks.digest.text import quote, size, without_code, without_pasted
+from compaction_hooks.digest.told import find_terms
 from compaction_hooks.messages import Message
-from compaction_hooks.summary.extractive.outline import Item, Section
-from compaction_hooks.summary.extractive.statements import is_prose, spoken_sentences
-from compaction_hooks.summary.extractive.text import quote, size, without_code, without_pasted
-from compaction_hooks.summary.extractive.told import find_terms
 
 CAUSE_CHARS, LEAST_CHARS = 240, 20
 """The most characters of a cause, and the least: few recorded ones are longer, and "It is because of that." says nothing."""
