@@ -5,7 +5,7 @@
     formats  files  harness  history  native  overflow  reasoning  stores  validity
     tokens  repair  telling
     triggers  view  tiktoken_estimator
-    digest  dress
+    dress  digest
     events  recall  summary
     strategies  runtime
     settings

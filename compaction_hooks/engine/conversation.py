@@ -63,6 +63,7 @@ class Conversation(Generic[M]):
         estimator: Sizes them, and learns the sizes of media.
         running: The compaction under way, or None.
         newest_view: The view last sent; before the first one that of the list given to `load`, or None.
+        listed: The list last read.
         views: The newest view.
         called_at: When the last call began, in monotonic seconds.
         summary_usage: The cost of all summaries: those made here, whatever became of them, and those of other records.
@@ -94,6 +95,7 @@ class Conversation(Generic[M]):
         """Begin with nothing known of the conversation."""
         self.queue = queue
         self.history: History[M] | None = None
+        self.listed: list[M] = []
         self.records = Records()
         self.sizes = Sizes()
         self.cooldown = Cooldown()
@@ -295,7 +297,7 @@ class Conversation(Generic[M]):
             history = self.history = self.reader.verify(history, messages, start)
             record = self.records.find_active(history)
 
-        history.log.hosts[:] = messages  # a host may replace a message by an equal one: the present ones are its own
+        self.listed = messages
         self.records.active_id = record.id if record else None
         return history, record
 
@@ -375,7 +377,8 @@ class Conversation(Generic[M]):
         """Return the pins of a message; none of reasoning alone, whose digest would be that of all reasoning of the list."""
         self.detect_format([message])
         history = self.history
-        hosts = history.hosts() if history else []
+        # Of the list itself: the history may have an equal message that the host has replaced since.
+        hosts = self.listed[: history.host_count] if history else []
         place = next((index for index, host in enumerate(hosts) if host is message), None)
 
         pieces = self.format.read(message)

@@ -63,23 +63,25 @@ def learn(conversation: Conversation[M], call: Call[M], *, is_request: bool = Fa
     is_bound = conversation.reasoning.binds(model, conversation.format, settings.sealed_reasoning)
     view = _make_view(conversation, settings, history, record, model, issuer, is_bound=is_bound)
 
+    budget = budget_for(call)
+    if budget is None:
+        shared.windows.warn_once(model)
+
     reading = Reading(
         messages=messages,
         history=history,
         record=record,
         view=view,
         key=_name_view(history, record, view, model, system + tools),
+        budget=budget,
         system_tokens=system,
         tools_tokens=tools,
         issuer=issuer,
         binds_reasoning=is_bound,
         is_changed=is_mended or not view.is_identity or history.has_summary,
     )
-    budget = budget_for(call)
-    if budget is None:
-        shared.windows.warn_once(model)
     # Before the size is taken: an answer in the list may carry the count of this very view.
-    learn_from_embedded_usage(conversation, call, reading, _oldest_run(reading), budget)
+    learn_from_embedded_usage(conversation, call, reading, _oldest_run(reading))
     return reading
 
 
@@ -93,7 +95,6 @@ def look(conversation: Conversation[M], call: Call[M], reading: Reading[M]) -> S
         reading=reading,
         tokens=measure_view(calibration, key, counted),
         most_tokens=measure_view(calibration, key, counted, least_ratio=1.0),
-        budget=budget_for(call),
         format=conversation.format,
         estimator=conversation.estimator,
         calibration=calibration,
@@ -139,15 +140,16 @@ def _make_view(
     format, views = conversation.format, conversation.views
     start = conversation.find_native_start(history, model)
     large = conversation.find_large(history, record, settings)
-    request = Request(format, conversation.estimator.estimate_message_tokens, start, issuer=issuer)
+    estimate = conversation.estimator.estimate_message_tokens
     if not is_bound:
         seen_runs = record.seen_runs if record is not None else 0
         unread = find_unread(history, min(seen_runs, history.run_count), model, format.provider)
-        return views.view_for(history, record, large, request._replace(unread=unread))
+        return views.view_for(history, record, large, Request(format, estimate, start, unread=unread, issuer=issuer))
 
     shown = record.as_shown_to(issuer, history.run_count) if record else None
     stale = spare_open_turn(conversation.reasoning.stale_runs(history, shown), history, model)
-    view = views.view_for(history, record, large, request._replace(stale=stale))
+    request = Request(format, estimate, start, stale, issuer=issuer)
+    view = views.view_for(history, record, large, request)
     if views.unpinned.end <= stale.end:
         return view
 

@@ -180,7 +180,7 @@ def find_calibration(conversation: Conversation[M], shared: SharedState, model: 
 
 
 def learn_from_embedded_usage(
-    conversation: Conversation[M], call: Call[M], reading: Reading[M], oldest_run: int, budget: Budget | None
+    conversation: Conversation[M], call: Call[M], reading: Reading[M], oldest_run: int
 ) -> None:
     """Learn from the newest usage that an assistant message carries, if it measured the present view.
 
@@ -189,7 +189,7 @@ def learn_from_embedded_usage(
     Args:
         oldest_run: A count made before this run measured a larger view than the present one.
     """
-    history, key = reading.history, reading.key
+    history, key, budget = reading.history, reading.key, reading.budget
     last_answer = next(history.counted_answers(), None)
     if last_answer is None or last_answer <= _last_known_piece(conversation, key):
         return

@@ -68,6 +68,7 @@ class Reading(NamedTuple, Generic[M]):
         record: The newest record that is true of the history, or None.
         view: That record applied, as the request shows it.
         key: The identity of the view, with its estimate before calibration.
+        budget: The budget of the model's window, or None while the window is unknown.
         system_tokens, tools_tokens: Estimates of the system prompt and of the tools that are not in the list.
         issuer: The API and the model whose native items the view may have; None: no items.
         binds_reasoning: Whether the model refuses reasoning that it made after other messages.
@@ -79,6 +80,7 @@ class Reading(NamedTuple, Generic[M]):
     record: CompactionRecord | None
     view: View[M]
     key: ViewKey
+    budget: Budget | None
     system_tokens: int
     tools_tokens: int
     issuer: Issuer | None
@@ -99,7 +101,6 @@ class Snapshot(NamedTuple, Generic[M]):
         reading: The list, the active record and the view.
         tokens: Size of the view in tokens of the model: the provider's count, plus an estimate of newer messages.
         most_tokens: The same with the newer messages at no less than their estimate: a ratio below 1 was learned from other texts.
-        budget: The budget of the model's window, or None while the window is unknown.
         cached_tokens: Tokens of the view that the provider read from its cache in the last call, or None if it reported none.
         seconds_since_last_call: Seconds since the last call began, or None if unknown.
         estimator: Sizes texts and messages, before calibration.
@@ -115,7 +116,6 @@ class Snapshot(NamedTuple, Generic[M]):
     reading: Reading[M]
     tokens: int
     most_tokens: int
-    budget: Budget | None
     format: Format[M]
     estimator: TokenEstimator
     calibration: Calibration
@@ -157,6 +157,11 @@ class Snapshot(NamedTuple, Generic[M]):
     def key(self) -> ViewKey:
         """The identity of the view, with its estimate before calibration."""
         return self.reading.key
+
+    @property
+    def budget(self) -> Budget | None:
+        """The budget of the model's window, or None while the window is unknown."""
+        return self.reading.budget
 
     @property
     def binds_reasoning(self) -> bool:
