@@ -114,15 +114,17 @@ def test_functions_run_in_the_order_of_the_page(
     steps = re.findall(r"^( *)([\w.]+)\(.*?\) +([\w/.]+)", section(heading), re.MULTILINE)
     assert len(steps) == count
 
-    found = iter(runs[heading])
+    places: list[int] = []
     above: list[str] = []
-    for indent, called, place in steps:
+    for indent, called, file in steps:
         name = called.rpartition(".")[2]
-        around = next((outer for run, file, outer in found if run == name and file.startswith(place)), None)
-        assert around is not None, (called, place)
+        found = (at for at, (run, where, _) in enumerate(runs[heading]) if run == name and where.startswith(file))
+        places.append(next(found, -1))
         above[len(indent) // 2 :] = [name]
         # In a compaction the driver calls what is planned and written in a thread.
-        assert heading == "One compaction" or {*above[:-1]} <= around, (called, above)
+        assert heading == "One compaction" or {*above[:-1]} <= runs[heading][places[-1]][2], (called, above)
+    assert -1 not in places
+    assert places == sorted(places)
 
 
 # -- the code's names
