@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from functools import partial
+from typing import Protocol
 
 from compaction_hooks.digest.outline import (
     LEFT_OUT,
@@ -63,23 +64,72 @@ TRIES, STEP, SLACK = 12, 0.9, 1.4
 the part that the first of `select` has, which counts more than an estimator."""
 
 
-def complete(
-    text: str,
-    facts: Facts,
-    allowance: int,
-    *,
-    size: Size,
-    measure: Size,
-    find_limits: Callable[[int, int], tuple[int | None, int]],
-    words: Mapping[int | None, UserWords],
-    find_handle: Callable[[int], str],
-    find_failures: Callable[[], object],
-    is_by_rule: bool,
-    has_our_headings: bool,
-    has_form: bool,
-    identifier_tokens: int | None,
-    tags: str,
-) -> str:
+class WrittenSummary(Protocol):
+    """A summary that someone wrote.
+
+    Attributes:
+        is_by_rule: Whether code chose it.
+        has_our_headings: Whether it was asked for with our headings, or has some of them.
+        has_form: Whether the host gave the form.
+    """
+
+    @property
+    def text(self) -> str: ...
+    @property
+    def is_by_rule(self) -> bool: ...
+    @property
+    def has_our_headings(self) -> bool: ...
+    @property
+    def has_form(self) -> bool: ...
+
+
+class Room(Protocol):
+    """The place of a summary in a view, and what the conversation tells beyond the messages that it covers.
+
+    Attributes:
+        allowance: The most tokens of the summary alone.
+        identifier_tokens: The most tokens of identifiers that are added; None: all that is left, or a few in a form of its own.
+        tags: The file lists that follow it.
+    """
+
+    @property
+    def allowance(self) -> int: ...
+    @property
+    def identifier_tokens(self) -> int | None: ...
+    @property
+    def tags(self) -> str: ...
+
+    def size(self, text: str, /) -> int:
+        """Return the tokens of a summary alone."""
+        ...
+
+    def message_size(self, text: str, /) -> int:
+        """Return the tokens of the message with a summary."""
+        ...
+
+    def find_limits(self, message_tokens: int, heading_tokens: int, /) -> tuple[int | None, int]:
+        """Return the most tokens of that message with words of the user, None without a limit, and with all other facts.
+
+        Args:
+            message_tokens: Size of the message as it is.
+            heading_tokens: Size of the shortest addition.
+        """
+        ...
+
+    def find_words(self) -> Mapping[int | None, UserWords]:
+        """Return the user's words, by piece, oldest first; None: those that only the summary before has."""
+        ...
+
+    def find_handle(self, piece: int, /) -> str:
+        """Return the handle by which the recall tool shows a piece; empty without the tool."""
+        ...
+
+    def find_failures(self) -> object:
+        """Return the failures of all covered calls, as `Facts.add_failures` does. It takes long, and most summaries report none."""
+        ...
+
+
+def complete(written: WrittenSummary, facts: Facts, room: Room) -> str:
     """Return a summary with the facts that it lacks, word for word, as far as there is room.
 
     They are, in this order: words of the user, or lines that name them; lines that name the user's images and documents; failures
@@ -88,45 +138,35 @@ def complete(
 
     Args:
         facts: Those of the messages that the summary covers.
-        allowance: The most tokens of the summary alone.
-        size: Returns the size of a summary alone.
-        measure: Returns the size of the message with a summary.
-        find_limits: Returns the most tokens of that message with words of the user, None without a limit, and with all other facts;
-            given its present size, and the size of a heading.
-        words: The user's words, by piece, oldest first; None: those that only the summary before has.
-        find_handle: Returns the handle by which the recall tool shows a piece; empty without the tool.
-        find_failures: Returns the failures of all covered calls, as `Facts.add_failures` does. Most summaries report none, and
-            finding them takes long.
-        is_by_rule: Whether code chose it.
-        has_our_headings: Whether it was asked for with our headings, or has some of them.
-        has_form: Whether the host gave the form.
-        identifier_tokens: The most tokens of identifiers that are added; None: all that is left, or a few in a form of its own.
-        tags: The file lists that follow it.
     """
+    text, words = written.text, room.find_words()
     constraints = {limit: piece for piece, spoken in words.items() for limit in spoken.constraints}
     media = _lacking(text, _left_out(facts, words), Section.USER_FACTS)
-    if is_by_rule and not media and not _lacking(text, constraints, Section.CONSTRAINTS):
+    if written.is_by_rule and not media and not _lacking(text, constraints, Section.CONSTRAINTS):
         return text
 
-    repair = _Repair(text, measure, size, allowance)
-    most_of_words, most = find_limits(repair.tokens, HEADING_TOKENS)
+    repair = _Repair(text, room.message_size, room.size, room.allowance)
+    most_of_words, most = room.find_limits(repair.tokens, HEADING_TOKENS)
 
     repair.most = most_of_words
-    _add_constraints(repair, constraints, find_handle)
-    repair.add(lambda room: newest_fitting(media, room, size))
-    if is_by_rule:
+    _add_constraints(repair, constraints, room.find_handle)
+    repair.add(lambda tokens: newest_fitting(media, tokens, room.size))
+    if written.is_by_rule:
         return repair.text
 
     repair.most = most
-    corrected = [*refused_items(facts.calls), *_correct_failures(text, facts, find_failures)]
-    repair.add(lambda room: newest_fitting(corrected, min(room, CORRECTIONS_TOKENS), size))
+    corrected = [*refused_items(facts.calls), *_correct_failures(text, facts, room.find_failures)]
+    repair.add(lambda tokens: newest_fitting(corrected, min(tokens, CORRECTIONS_TOKENS), room.size))
 
-    sections = _choose_sections(text, identifier_tokens) if has_our_headings else set[Section]()
-    if identifier_tokens is None and not has_our_headings:
+    sections: Set[Section] = set()
+    identifier_tokens = room.identifier_tokens
+    if written.has_our_headings:
+        sections = _choose_sections(text, identifier_tokens)
+    elif identifier_tokens is None:
         identifier_tokens = IDENTIFIER_TOKENS
     if sections or identifier_tokens != 0:
-        listed = Section.USER_FACTS if facts.is_chat and not has_form else Section.IDENTIFIERS
-        _fill(repair, facts, tags, sections - {listed}, listed, identifier_tokens)
+        listed = Section.USER_FACTS if facts.is_chat and not written.has_form else Section.IDENTIFIERS
+        _fill(repair, facts, room.tags, sections - {listed}, listed, identifier_tokens)
     return repair.text
 
 

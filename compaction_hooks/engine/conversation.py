@@ -233,14 +233,12 @@ class Conversation(Generic[M]):
 
     def remember_sent(self, snapshot: Snapshot[M]) -> LastSent[M]:
         """Return the view of a snapshot, and remember it, to compare it with the provider's count."""
-        last, start = self.last_sent, snapshot.view.start
-        known = last.snapshot.view.start if last is not None else None
-        if start is not None and start.left_out and (known is None or known.left_out != start.left_out):
-            logger.warning("session %s: a summary that only another provider or model can read is left out", self.id)
+        view, to_send = snapshot.view, snapshot.to_send
+        if view.start is not None and view.start.left_out:
+            self._warn_of_left_out(view.start)
 
         self.sizes.drop_other_lists(snapshot.key)
-        to_send = snapshot.to_send
-        is_stored_alike = snapshot.view.items is None and not snapshot.joins_rows
+        is_stored_alike = view.items is None and not snapshot.joins_rows
         sent = self.newest_view = LastSent(snapshot, to_send, to_send if is_stored_alike else snapshot.to_store)
 
         record = snapshot.shown_record
@@ -249,6 +247,12 @@ class Conversation(Generic[M]):
         if snapshot.model is not None:
             self.sizes.models.setdefault(snapshot.model, ModelCounts())
         return sent
+
+    def _warn_of_left_out(self, start: Beginning) -> None:
+        """Log that a request cannot send summaries of the list, unless the view before lacked them too."""
+        last = self.last_sent.snapshot.view.start if self.last_sent is not None else None
+        if last is None or last.left_out != start.left_out:
+            logger.warning("session %s: a summary that only another provider or model can read is left out", self.id)
 
     def _keep_note(self, note: CompactionRecord | None) -> None:
         """Keep a note of stale reasoning here, and queue it for the store."""

@@ -92,7 +92,8 @@ class Views(Generic[M]):
         if dressed is None or not dressed.is_of(history, dressed_of):
             earlier = dressed.view if dressed is not None and dressed.log is history.log else None
             view = dress(plain.view, history, record, request, earlier)
-            is_settled = max(request.stale.end, request.unread.end) < history.run_count  # those runs may still grow
+            # While one of these runs is the last, it may get more messages.
+            is_settled = max(request.stale.end, request.unread.end) < history.run_count
             dressed = self._dressed = _Made(view, history.log, dressed_of, history.piece_count, is_settled)
             self.unpinned = find_unpinned_runs(history, view)
         return dressed.view

@@ -1,6 +1,6 @@
 """Keep the recent messages; a summary of the older ones, or an extract by rule, takes their place.
 
-The facts that a summary lacks or contradicts are put back by `repair_summary`.
+The facts that a summary lacks or contradicts are put back, in the room that it has (`complete`).
 """
 
 from __future__ import annotations
@@ -11,14 +11,15 @@ from functools import partial
 from typing import Protocol, runtime_checkable
 
 from compaction_hooks import arguments
+from compaction_hooks.digest import complete
 from compaction_hooks.messages import M, Value
 from compaction_hooks.strategies.candidate import Candidate, Goal, next_record, with_reductions
-from compaction_hooks.strategies.repair_summary import repair_summary
 from compaction_hooks.strategies.summary_plan import (
     Summarized,
     SummaryPlan,
     plan_summary,
 )
+from compaction_hooks.strategies.summary_room import SummaryRoom
 from compaction_hooks.tokens.budget import SMALL_SUMMARY_TOKENS
 from compaction_hooks.view.parts import OF_A_REQUEST
 from compaction_hooks.view.snapshot import Snapshot
@@ -97,7 +98,9 @@ def summary_candidate(
         handles=plan.handles,
         is_short=plan.allowance < SMALL_SUMMARY_TOKENS,
     )
-    text = repair_summary(snapshot, goal, plan, summary, render) if summary.native is None else summary.text
+    text = summary.text
+    if summary.native is None:
+        text = complete(summary, plan.facts, SummaryRoom(snapshot, goal, plan, render))
 
     draft = next_record(snapshot, goal)
     record = replace(

@@ -206,7 +206,7 @@ class View(Generic[M]):
         """The provider's own items in place of that text, or None."""
         return next((each.items for each in self.references if isinstance(each, Made) and each.items is not None), None)
 
-    @property
+    @cached_property
     def dressed(self) -> Dressed:
         """What dressers did to it."""
         return Dressed(self.stale, self.items is not None, self.start)

@@ -1,0 +1,113 @@
+"""The room that a summary has in a view, for `complete`: its sizes and limits there, and all that the conversation says so far."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Generic
+
+from compaction_hooks.history.history import UserWords
+from compaction_hooks.messages import M
+from compaction_hooks.strategies.candidate import Goal
+from compaction_hooks.strategies.reduce_parts import most_gain
+from compaction_hooks.strategies.summary_plan import SummaryPlan, find_head_summary
+from compaction_hooks.view.parts import find_handle
+from compaction_hooks.view.snapshot import Snapshot
+
+FILLED_RATIO = 0.5
+"""The most that a summary may have with what is filled in, next to the size of the one before, as a part of the other messages
+that it replaces: else nothing is gained."""
+
+
+@dataclass(frozen=True)
+class SummaryRoom(Generic[M]):
+    """The room of a plan's summary in the view that it makes.
+
+    Attributes:
+        show: Returns the text of a summary's message.
+    """
+
+    snapshot: Snapshot[M]
+    goal: Goal[M]
+    plan: SummaryPlan
+    show: Callable[[str], str]
+
+    @property
+    def allowance(self) -> int:
+        """The most tokens of the summary alone."""
+        return self.plan.allowance
+
+    @property
+    def identifier_tokens(self) -> int | None:
+        """The most tokens of identifiers that are added; None: all that is left, or a few in a form of its own."""
+        return self.plan.identifier_tokens
+
+    @property
+    def tags(self) -> str:
+        """The file lists that follow it."""
+        return self.plan.tags
+
+    def size(self, text: str, /) -> int:
+        """Return the tokens of a summary alone."""
+        return self.snapshot.estimator.estimate_tokens(text)
+
+    def message_size(self, text: str, /) -> int:
+        """Return the tokens of the message with a summary."""
+        return self.snapshot.text_tokens(self.show(text))
+
+    def find_limits(self, message_tokens: int, heading_tokens: int, /) -> tuple[int | None, int]:
+        """Return the most tokens of that message with words of the user, None without a limit, and with all other facts."""
+        snapshot = self.snapshot
+        start = snapshot.history.run_start(self.plan.cut)
+        kept = snapshot.history.tokens(start)
+        most = snapshot.room(self.goal.budget.target) - snapshot.tokens_above(start) - kept
+
+        excess = message_tokens + heading_tokens - most
+        if 0 < excess <= kept:  # the kept messages are shortened next
+            most += most_gain(snapshot, self.goal, self.plan.cut)
+        # Next to a system prompt larger than the target, the user's words have the room that any summary has.
+        most_of_words = None if excess > kept else most
+
+        earlier_tokens = snapshot.text_tokens(self.show(self.plan.previous_summary or ""))  # its facts should stay
+        replaced = snapshot.estimated - snapshot.tokens_above(start) - kept
+        filled = earlier_tokens + int((replaced - earlier_tokens) * FILLED_RATIO)
+        return most_of_words, min(most, max(filled, message_tokens))
+
+    def find_words(self) -> Mapping[int | None, UserWords]:
+        """Return the user's words before the cut, oldest first, by piece; those in messages that stay are in view.
+
+        Each piece is read once.
+        """
+        snapshot, plan, history = self.snapshot, self.plan, self.snapshot.history
+        start = history.run_start(plan.cut)
+        first, known = history.log.user_words
+        read = {i: plan.facts.read_words(history.piece(i).message) for i in history.pieces_of_user(start, first)}
+        known = {**known, **{index: words for index, words in read.items() if any(words)}}
+        history.log.user_words = max(first, start), known
+
+        found: dict[int | None, UserWords] = {}
+        if history.runs_before_list or snapshot.readable_native is not None or find_head_summary(history) is not None:
+            # The list lacks older messages: their words are in the earlier summary, among those of its writer.
+            found[None] = plan.facts.earlier_words
+        return found | {index: words for index, words in known.items() if index < start and index not in plan.pinned}
+
+    def find_handle(self, piece: int, /) -> str:
+        """Return the handle by which the recall tool shows a piece; empty without the tool."""
+        return find_handle(self.snapshot.history, piece) if self.snapshot.has_recall else ""
+
+    def find_failures(self) -> object:
+        """Return the failures of all calls before the cut. They are kept, and the next compaction goes on from there."""
+        plan, history = self.plan, self.snapshot.history
+        run, known = history.log.failures
+        if known is None or run > plan.cut or not history.is_boundary(run):  # a rewind, or a late result
+            run, known = history.runs_before_list, None
+
+        older = None
+        if run != self.snapshot.covered_runs:
+            first = history.run_start(run) if run > history.runs_before_list else 0
+            pieces = history.pieces(first, history.run_start(plan.cut))  # no call is open at a cut
+            older = (piece.message for piece in pieces)
+
+        known = plan.facts.add_failures(known, older)
+        history.log.failures = plan.cut, known
+        return known
