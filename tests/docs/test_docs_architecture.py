@@ -217,7 +217,9 @@ def _changed(function: ast.AST) -> Iterator[ast.Attribute]:
 
 
 def test_every_name_of_the_page_is_in_the_code() -> None:
-    known = set().union(*NAMES.values()) | {part for name in MODULES for part in name.split(".")}
+    known = {name for names in NAMES.values() for name in names} | {
+        part for name in MODULES for part in name.split(".")
+    }
     prose = re.sub(r"```.*?```", "", TEXT, flags=re.DOTALL)
     words = {word for text in quoted(prose) for word in re.findall(r"^[\w./]+(?=(?:\(.*\))?$)", text)}
     assert len(words) > 100
