@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Generic
 
@@ -10,7 +10,7 @@ from compaction_hooks.history.history import UserWords
 from compaction_hooks.messages import M
 from compaction_hooks.strategies.candidate import Goal
 from compaction_hooks.strategies.reduce_parts import most_gain
-from compaction_hooks.strategies.summary_plan import SummaryPlan, find_head_summary
+from compaction_hooks.strategies.summary_plan import SummaryFrame, SummaryPlan, find_head_summary
 from compaction_hooks.view.parts import find_handle
 from compaction_hooks.view.snapshot import Snapshot
 
@@ -24,13 +24,13 @@ class SummaryRoom(Generic[M]):
     """The room of a plan's summary in the view that it makes.
 
     Attributes:
-        show: Returns the text of a summary's message.
+        frame: All that is around the summary: the plan's, with what is known of the summary.
     """
 
     snapshot: Snapshot[M]
     goal: Goal[M]
     plan: SummaryPlan
-    show: Callable[[str], str]
+    frame: SummaryFrame
 
     @property
     def allowance(self) -> int:
@@ -45,7 +45,7 @@ class SummaryRoom(Generic[M]):
     @property
     def tags(self) -> str:
         """The file lists that follow it."""
-        return self.plan.tags
+        return self.frame.tags
 
     def size(self, text: str, /) -> int:
         """Return the tokens of a summary alone."""
@@ -53,7 +53,7 @@ class SummaryRoom(Generic[M]):
 
     def message_size(self, text: str, /) -> int:
         """Return the tokens of the message with a summary."""
-        return self.snapshot.text_tokens(self.show(text))
+        return self.frame.size(self.snapshot, text)
 
     def find_limits(self, message_tokens: int, heading_tokens: int, /) -> tuple[int | None, int]:
         """Return the most tokens of that message with words of the user, None without a limit, and with all other facts."""
@@ -68,7 +68,7 @@ class SummaryRoom(Generic[M]):
         # Next to a system prompt larger than the target, the user's words have the room that any summary has.
         most_of_words = None if excess > kept else most
 
-        earlier_tokens = snapshot.text_tokens(self.show(self.plan.previous_summary or ""))  # its facts should stay
+        earlier_tokens = self.frame.size(snapshot, self.plan.previous_summary or "")  # its facts should stay
         replaced = snapshot.estimated - snapshot.tokens_above(start) - kept
         filled = earlier_tokens + int((replaced - earlier_tokens) * FILLED_RATIO)
         return most_of_words, min(most, max(filled, message_tokens))
