@@ -179,12 +179,10 @@ def plan_summary(snapshot: Snapshot[M], goal: Goal[M]) -> SummaryPlan | None:
     facts = _gather_facts(snapshot, unread, previous, pinned, start)
     calls = (facts if readable is None else read_facts(covered.values())).host_calls
     touched = find_touched_files(calls)
-    known = FileOperations(read=record.read_files, modified=record.modified_files) if record else FileOperations()
-    files = merge(merge(known, goal.host_files), touched)
-    frame = frame._replace(
-        tags=file_tags(files, max_chars=int(cut.allowance * FILE_TAGS_RATIO * TAG_CHARS_PER_TOKEN)),
-        handles=_name_parts(snapshot, calls, range(covered_runs, cut.run), pinned, room=cut.allowance * HANDLES_RATIO),
-    )
+    files = merge(_find_known_files(snapshot, goal), touched)
+    tags = file_tags(files, max_chars=int(cut.allowance * FILE_TAGS_RATIO * TAG_CHARS_PER_TOKEN))
+    handles = _name_parts(snapshot, calls, range(covered_runs, cut.run), pinned, room=cut.allowance * HANDLES_RATIO)
+    frame = frame._replace(tags=tags, handles=handles)
 
     return SummaryPlan(
         cut=cut.run,
@@ -243,6 +241,13 @@ def _gather_facts(
     return read_facts(
         unread.values(), previous, tuple([message for message in kept if message.role != "system"]), is_stored=True
     )
+
+
+def _find_known_files(snapshot: Snapshot[M], goal: Goal[M]) -> FileOperations:
+    """Return the files of the active record, and those that the host keeps track of."""
+    record = snapshot.record
+    known = FileOperations(read=record.read_files, modified=record.modified_files) if record else FileOperations()
+    return merge(known, goal.host_files)
 
 
 def _name_parts(
