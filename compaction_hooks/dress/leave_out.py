@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from compaction_hooks.dress.request import Request
 from compaction_hooks.history import History
-from compaction_hooks.messages import Format, M, Message, NativeSummary, Part, can, is_blank
+from compaction_hooks.messages import M, Message, NativeSummary, Part, can, is_blank
 from compaction_hooks.reasoning import has_reasoning, is_reasoning
 from compaction_hooks.view.reasoning import NOT_STALE, size_of
 from compaction_hooks.view.record import StaleRuns
@@ -19,14 +20,13 @@ from compaction_hooks.view.references import Kept, Reference, View
 from compaction_hooks.view.view_of import Keeper
 
 
-def leave_out(
-    view: View[M], history: History[M], format: Format[M], estimate: Callable[[Message], int], stale: StaleRuns
-) -> View[M]:
-    """Return the view without the reasoning of these runs, and without the summaries of the list that the request cannot send."""
+def leave_out(view: View[M], request: Request[M]) -> View[M]:
+    """Return the view without stale reasoning, and without the summaries of the list that the request cannot send."""
+    history, estimate, stale = request.history, request.estimate, request.stale
     natives = frozenset(view.start.left_out) if view.start is not None else frozenset[int]()
     if stale == NOT_STALE and not natives:
         return view
-    pieces, unties = _find_pieces(history, stale), can(format, "untie")
+    pieces, unties = _find_pieces(history, stale), can(request.format, "untie")
 
     def is_stale(index: int, message: Message) -> bool:
         return index in pieces and ((unties and message.role == "assistant") or has_reasoning(message))

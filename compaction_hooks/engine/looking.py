@@ -118,8 +118,18 @@ def _dress_new(
 ) -> View[M]:
     """Return the view of a record made now, as the request of a reading shows it."""
     unread = reading.find_unread(format.provider)
-    request = Request(format, estimate, reading.view.start, stale, unread, reading.issuer)
-    return dress(view, reading.history, record, request, earlier=reading.view)
+    request = Request(
+        reading.history,
+        record,
+        format,
+        estimate,
+        reading.view.start,
+        stale,
+        unread,
+        reading.issuer,
+        earlier=reading.view,
+    )
+    return dress(view, request)
 
 
 def _make_view(
@@ -144,18 +154,19 @@ def _make_view(
     if not is_bound:
         seen_runs = record.seen_runs if record is not None else 0
         unread = find_unread(history, min(seen_runs, history.run_count), model, format.provider)
-        return views.view_for(history, record, large, Request(format, estimate, start, unread=unread, issuer=issuer))
+        request = Request(history, record, format, estimate, start, unread=unread, issuer=issuer)
+        return views.view_for(request, large)
 
     shown = record.as_shown_to(issuer, history.run_count) if record else None
     stale = spare_open_turn(conversation.reasoning.stale_runs(history, shown), history, model)
-    request = Request(format, estimate, start, stale, issuer=issuer)
-    view = views.view_for(history, record, large, request)
+    request = Request(history, record, format, estimate, start, stale, issuer=issuer)
+    view = views.view_for(request, large)
     if views.unpinned.end <= stale.end:
         return view
 
     conversation.reasoning.add_unpinned(views.unpinned)
     stale = spare_open_turn(conversation.reasoning.stale_runs(history, shown), history, model)
-    return views.view_for(history, record, large, request._replace(stale=stale))
+    return views.view_for(request._replace(stale=stale), large)
 
 
 def _name_view(

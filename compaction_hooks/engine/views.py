@@ -75,10 +75,9 @@ class Views(Generic[M]):
         """Whether no view was made yet."""
         return self._dressed is None
 
-    def view_for(
-        self, history: History[M], record: CompactionRecord | None, large: Large, request: Request[M]
-    ) -> View[M]:
-        """Return the view of a history under a record that is true of it, as a request shows it."""
+    def view_for(self, request: Request[M], large: Large) -> View[M]:
+        """Return the view of a record that is true of its history, as a request shows it."""
+        history, record = request.history, request.record
         self.large, made_of = large, _made_of(history, record, large)
         plain = self._plain
         if plain is None or not plain.is_of(history, made_of):
@@ -91,7 +90,7 @@ class Views(Generic[M]):
         dressed = self._dressed
         if dressed is None or not dressed.is_of(history, dressed_of):
             earlier = dressed.view if dressed is not None and dressed.log is history.log else None
-            view = dress(plain.view, history, record, request, earlier)
+            view = dress(plain.view, request._replace(earlier=earlier))
             # While one of these runs is the last, it may get more messages.
             is_settled = max(request.stale.end, request.unread.end) < history.run_count
             dressed = self._dressed = _Made(view, history.log, dressed_of, history.piece_count, is_settled)
