@@ -147,15 +147,18 @@ def _make_view(
         return views.view_for(history, record, large, Request(format, estimate, start, unread=unread, issuer=issuer))
 
     shown = record.as_shown_to(issuer, history.run_count) if record else None
-    stale = spare_open_turn(conversation.reasoning.stale_runs(history, shown), history, model)
-    request = Request(format, estimate, start, stale, issuer=issuer)
+
+    def find_stale() -> StaleRuns:
+        return spare_open_turn(conversation.reasoning.stale_runs(history, shown), history, model)
+
+    request = Request(format, estimate, start, find_stale(), issuer=issuer)
     view = views.view_for(history, record, large, request)
-    if views.unpinned.end <= stale.end:
+    if views.unpinned.end <= request.stale.end:
         return view
 
+    # Only the view tells which older requests it shortens or leaves out: the answers to these are stale too.
     conversation.reasoning.add_unpinned(views.unpinned)
-    stale = spare_open_turn(conversation.reasoning.stale_runs(history, shown), history, model)
-    return views.view_for(history, record, large, request._replace(stale=stale))
+    return views.view_for(history, record, large, request._replace(stale=find_stale()))
 
 
 def _name_view(
@@ -199,14 +202,16 @@ def _measure_fixed(conversation: Conversation[M], call: Call[M]) -> tuple[int, i
     text takes ten times as long.
     """
     known, sizes, has_changed = conversation.sizes.fixed, [0, 0], False
+
     for place, value in enumerate((call.system, call.tools)):
         if value and not are_equal(value, known[place].copy):
             text = _as_text(value)
             digest = text_digest(text)
             if digest != known[place].digest:
-                has_changed |= bool(known[place].digest)
+                has_changed |= known[place].digest != ""  # the first one is no change
                 known[place] = FixedPart(copy_value(value), digest, conversation.estimator.estimate_tokens(text))
         sizes[place] = known[place].tokens if value else 0
+
     return sizes[0], sizes[1], has_changed
 
 
