@@ -18,6 +18,7 @@ from compaction_hooks.view.references import Kept, View
 def ignore(view: View[M], history: History[M], estimate: Callable[[Message], int], unread: UnreadReasoning) -> View[M]:
     """Return the view with the estimate of what the provider ignores in it."""
     start, tokens = view.start, 0
+    # A summary behind the cut is one that messages may be sent before: `begin` left them there.
     if start is not None and start.is_newer and start.is_sent and start.piece >= view.cut:
         tokens = _weigh_before(view, history, start.piece)
     elif view.summary is not None:

@@ -23,7 +23,7 @@ def show_items(
     if items is None or summary is None or summary.text != rendered:
         return view
 
-    made = Made("", _count(items, format, estimate), items=items, only="request")
+    made = Made("", _estimate_items(items, format, estimate), items=items, only="request")
     stored = replace(summary, only="store")
     references = [stored if each is summary else each for each in view.references]
     place = 0 if format.provider == items.issuer.provider else references.index(stored)
@@ -31,7 +31,7 @@ def show_items(
     return view.change(references=tuple(references))
 
 
-def _count(items: NativeItems, format: Format[M], estimate: Callable[[Message], int]) -> int:
+def _estimate_items(items: NativeItems, format: Format[M], estimate: Callable[[Message], int]) -> int:
     """Return the tokens of the items; next to the provider's summary they may have messages that the provider kept."""
     read = (piece for message in format.native(items.items) for piece in format.read(message))
     kept = (piece for piece in read if not any(isinstance(part, NativeSummary) for part in piece.parts))
