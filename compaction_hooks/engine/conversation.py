@@ -228,7 +228,7 @@ class Conversation(Generic[M]):
         """Learn the true sizes of media, in tokens before calibration; all messages are measured again."""
         for media, tokens in sizes:
             self.estimator.learn(media, tokens)
-        self.history, self.views = None, Views()
+        self.history, self.views = None, Views[M]()
         self.sizes.baseline = self.sizes.last_checked = None
 
     def remember_sent(self, snapshot: Snapshot[M]) -> LastSent[M]:

@@ -157,9 +157,9 @@ class Engine(Generic[M]):
         last, budget = self.conversation.newest_snapshot, self.last_budget()
         model = last.key.model if last else None
         settings = self.shared.find_settings(model or self.shared.model)
-        return learn_and_look(
-            self.conversation, Call(history.hosts(), settings, self.shared, model, budget.window if budget else None)
-        )
+        window = budget.window if budget else None
+        call = Call(history.hosts(), settings, self.shared, model=model, context_window=window)
+        return learn_and_look(self.conversation, call)
 
     def save_in_this_thread(self) -> None:
         """Write the queued changes, unless the store belongs to the event loop that runs in this thread."""
