@@ -49,22 +49,24 @@ def begin(view: View[M], request: Request[M]) -> View[M]:
 def _find_head(
     history: History[M], view: View[M], record: CompactionRecord | None, start: Beginning
 ) -> tuple[Head | None, Sequence[int]]:
-    """Return the beginning of a view, and the pieces of the provider's own summary in front of it; None: that of the record.
+    """Return another beginning than the record's, and the pieces of the provider's own summary in front; None: the record's stays.
 
     Args:
         record: The record next to whose summary one stays; None: next to none.
     """
-    if not start.is_newer:
+    if not start.is_newer:  # ours covers it
         if record is None or not start.always_stays or start.piece >= view.cut:
             return None, ()
         return Head(view.cut, record.rendered, record.pins), (start.piece,)
 
     if not start.is_sent:
         return Head(start.piece, _render(start), start.pins), ()
+
     message = history.piece(start.piece).message
-    if not native_of(message).is_first or not start.piece:
+    if not native_of(message).is_first or not start.piece:  # messages may be sent before it, or there are none
         return None, ()
 
+    # The message with the summary stays, and if it calls tools, their results.
     end = max(whole_step(history, start.piece)) + 1 if message.calls else start.piece + 1
     kept = [index for index in range(start.piece, end) if history.piece(index).message.role != "system"]
     return Head(end, pins=start.pins), kept

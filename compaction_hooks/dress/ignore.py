@@ -17,6 +17,7 @@ from compaction_hooks.view.references import Kept, View
 def ignore(view: View[M], request: Request[M]) -> View[M]:
     """Return the view with the estimate of what the provider ignores in it."""
     history, start, tokens = request.history, view.start, 0
+    # A summary behind the cut is one that messages may be sent before: `begin` left them there.
     if start is not None and start.is_newer and start.is_sent and start.piece >= view.cut:
         tokens = _weigh_before(view, history, start.piece)
     elif view.summary is not None:

@@ -41,5 +41,6 @@ def _find_covered(view: View[M], history: History[M], earlier: View[M] | None) -
         known = earlier.summary.mark if earlier.summary is not None else None
         marked = [] if known is None else [known]
 
-    end, shown = history.host_of(view.cut), {each.host for each in view.kept if each.pieces[0] < view.cut}
-    yield from (host for host in chain(reversed(range(start, end)), marked) if host not in shown)
+    end = history.host_of(view.cut)
+    staying = {each.host for each in view.kept if each.pieces[0] < view.cut}
+    yield from (host for host in chain(reversed(range(start, end)), marked) if host not in staying)

@@ -22,7 +22,7 @@ def show_items(view: View[M], request: Request[M]) -> View[M]:
     if record is None or items is None or summary is None or summary.text != record.rendered:
         return view
 
-    made = Made("", _count(items, request.format, request.estimate), items=items, only="request")
+    made = Made("", _estimate_items(items, request.format, request.estimate), items=items, only="request")
     stored = replace(summary, only="store")
     references = [stored if each is summary else each for each in view.references]
     place = 0 if request.format.provider == items.issuer.provider else references.index(stored)
@@ -30,7 +30,7 @@ def show_items(view: View[M], request: Request[M]) -> View[M]:
     return view.change(references=tuple(references))
 
 
-def _count(items: NativeItems, format: Format[M], estimate: Callable[[Message], int]) -> int:
+def _estimate_items(items: NativeItems, format: Format[M], estimate: Callable[[Message], int]) -> int:
     """Return the tokens of the items; next to the provider's summary they may have messages that the provider kept."""
     read = (piece for message in format.native(items.items) for piece in format.read(message))
     kept = (piece for piece in read if not any(isinstance(part, NativeSummary) for part in piece.parts))

@@ -241,9 +241,8 @@ class Conversation(Generic[M]):
         is_stored_alike = view.items is None and not snapshot.joins_rows
         sent = self.newest_view = LastSent(snapshot, to_send, to_send if is_stored_alike else snapshot.to_store)
 
-        record = snapshot.shown_record
-        notes = self.records.find_reasoning()
-        self._keep_note(self.reasoning.record_sent(snapshot.history, record, notes))
+        reading, notes = snapshot.reading, self.records.find_reasoning()
+        self._keep_note(self.reasoning.record_sent(reading.history, reading.shown_record, notes))
         if snapshot.model is not None:
             self.sizes.models.setdefault(snapshot.model, ModelCounts())
         return sent
