@@ -146,6 +146,7 @@ def quote_call(call: ToolCall) -> str:
     ]
     line = " ".join(f"{call.name}({', '.join(values)})".split())
     quoted = neutralize(line[:QUOTED_CALL_CHARS])
+    # Escaping may lengthen the line, and what is shorter than the line was cut, or has lost invisible characters.
     return quoted if len(line) <= len(quoted) <= QUOTED_CALL_CHARS else quoted[: QUOTED_CALL_CHARS - 1] + "…"
 
 

@@ -66,6 +66,7 @@ def situation(
         messages=[*messages],
         history=history,
         record=record,
+        shown_record=record,
         view=view_of(history, record, flat.estimate_message_tokens),
         key=ViewKey(history.log, history.piece_count, None, 0, None),
         budget=None,
