@@ -46,7 +46,7 @@ class LossFigures(NamedTuple):
     Attributes:
         kept: Facts that the view still shows, word for word.
         recallable: Facts that it does not show, and the list has: recall reads them again.
-        lost: Facts of an earlier summary whose messages the list no longer has.
+        lost: Facts that the list has only from an earlier view, and recall cannot read again.
     """
 
     kept: int
@@ -71,7 +71,7 @@ def find_facts(messages: Sequence[M], *, format: MessageFormat[M] | None = None)
     touched = find_touched_files(read_calls(read))
 
     facts: Mapping[str, Iterable[str]] = {
-        **read_words_of_user(history, range(history.host_count)),
+        **read_words_of_user(history, history.pieces_of_user(history.piece_count)),
         **read_facts(read),
         "file": (*touched.modified, *touched.read),
     }
@@ -98,9 +98,8 @@ def read_facts(messages: Sequence[Message]) -> Mapping[str, Collection[str]]:
     }
 
 
-def read_words_of_user(history: History[M], hosts: Container[int]) -> Mapping[str, Collection[str]]:
-    """Return the user's constraints, requests, and short replies with their questions, in these host messages."""
-    users = [at for at in history.pieces_of_user(history.piece_count) if history.piece(at).host in hosts]
+def read_words_of_user(history: History[M], users: Sequence[int]) -> Mapping[str, Collection[str]]:
+    """Return the user's constraints, requests, and short replies with their questions, in these pieces of the user."""
     texts = [request_texts([history.piece(at).message]) for at in users]
     replies = (read_reply(lambda place: history.piece(place).message, at) for at in users)
     return {
@@ -146,7 +145,7 @@ def _read_started(calls: Iterable[ToolCall], results: Iterable[ToolResult]) -> I
 # -- the figures
 
 WORDS_OF_USER = ("answer", "constraint", "request")
-"""The classes of facts that are the user's own words: the list has them always."""
+"""The classes of facts that are the user's own words."""
 
 
 def loss_of(
@@ -158,7 +157,7 @@ def loss_of(
     those of `find_facts` in the messages that the view does not show whole, and the files touched so far, if there is a summary.
     A fact is kept if the view has it word for word: the user's words in a message of the user, such as the summary's; a file
     there or in a tool call; any other fact anywhere. If the list begins with a view that the host stored, facts that only its
-    summary and its shortened results tell are lost if this view lacks them.
+    summary and its shortened parts tell are lost if this view lacks them.
 
     Every text is read from end to end, in the calling thread: 0.1 to 0.2 s of processor time for a million characters, 1.6 s for a
     recorded list of 10,000 messages. Nothing is kept for the next time.
@@ -180,37 +179,58 @@ def loss_of(
     whole = {id(history.host(host)) for host in view.own} | {*map(id, history.hosts(view.tail_start))}
     hidden = {host for host, message in enumerate(history.hosts()) if id(message) not in whole}
 
+    users = [at for at in history.pieces_of_user(history.piece_count) if history.piece(at).host in hidden]
+
     facts: Mapping[str, Collection[str]] = {
-        **read_words_of_user(history, hidden),
+        **read_words_of_user(history, users),
         **read_facts([piece.message for piece in history.pieces() if piece.host in hidden]),
         "file": dict.fromkeys((*record.modified_files, *record.read_files) if record.rendered else ()),
     }
 
     is_shown, special = _find_test(texts_of(sent)), _find_tests(sent)
-    own = _read_own(history)
-    is_own = _find_test(texts_of(own)) if own is not None else None
+    is_own = _find_own(history, hidden, users)
 
     figures: dict[str, LossFigures] = {}
     for kind, values in facts.items():
         is_kept = special.get(kind, is_shown)
         missing = [fact for fact in values if not is_kept(fact)]
-        lost = 0
-        if is_own is not None and kind not in WORDS_OF_USER:
-            lost = sum(not is_own(fact) for fact in missing)
+        lost = sum(not is_own(kind, fact) for fact in missing)
         if values:
             figures[kind] = LossFigures(len(values) - len(missing), len(missing) - lost, lost)
     return figures
 
 
-def _read_own(history: History[M]) -> list[Message] | None:
-    """Return a list without the parts that it has from an earlier view; None if it has none."""
-    runs = {run for _, run, _, _ in history.own_texts.originals}
-    products = {id(part.content) for part in list_parts(history, runs) if is_own_text(history, part)}
-    head = history.summary_piece
+def _find_own(history: History[M], hidden: Container[int], users: Sequence[int]) -> Callable[[str, str], bool]:
+    """Return a test whether a list has a fact of a class in more than the parts that it has from an earlier view.
+
+    Args:
+        hidden: The host messages that the view does not show whole.
+        users: The pieces of the user in these.
+    """
+    products, head = _find_products(history, hidden), history.summary_piece
     if head is None and not products:
-        return None
+        return lambda *_: True
+
     messages = [piece.message for index, piece in enumerate(history.pieces()) if index != head]
-    return [replace(each, parts=tuple([part for part in each.parts if id(part) not in products])) for each in messages]
+    own = [replace(each, parts=tuple([part for part in each.parts if id(part) not in products])) for each in messages]
+    whole = [at for at in users if products.isdisjoint(map(id, history.piece(at).message.parts))]
+
+    is_there, words = _find_test(texts_of(own)), read_words_of_user(history, whole)
+    return lambda kind, fact: fact in words[kind] if kind in words else is_there(fact)
+
+
+def _find_products(history: History[M], hidden: Container[int]) -> set[int]:
+    """Return the identities of the parts that a list has only in our shortened form.
+
+    Without texts of a run that recall reads, with all that was said in a row, since one of them is whole.
+    """
+    products = set[int]()
+    for run in {run for _, run, *_ in history.own_texts.originals}:
+        parts = [*list_parts(history, [run])]
+        own = {id(part.content) for part in parts if is_own_text(history, part)}
+        texts = {id(part.content) for part in parts if part.kind == "text" and history.piece(part.piece).host in hidden}
+        products |= own if texts <= own else own - texts
+    return products
 
 
 def _find_test(texts: Iterable[str]) -> Callable[[str], bool]:
