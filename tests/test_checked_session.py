@@ -86,7 +86,7 @@ def test_a_history_that_was_broken_before_is_no_breach() -> None:
 ASK: list[dict[str, Any]] = [{"role": "user", "content": "Read a."}]
 THOUGHT = [{"type": "thinking", "thinking": "hm", "signature": "x"}, {"type": "redacted_thinking", "data": "y"}]
 READ = {"type": "tool_use", "id": "a", "name": "read", "input": {}}
-TOLD = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "a", "content": "ok"}]}
+TOLD: dict[str, Any] = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "a", "content": "ok"}]}
 ITEMS: list[dict[str, Any]] = [
     *ASK,
     {"type": "reasoning", "id": "rs_1", "summary": []},
@@ -171,6 +171,38 @@ def test_a_signature_that_gemini_needs_is_reported_as_missing() -> None:
         check_view(
             messages, [request, {"role": "model", "parts": [call]}, result], format=GeminiFormat(), model="gemini-3-pro"
         )
+
+
+# -- words around a result
+
+OLDER, NOW = "Older words, which may be shortened.", "And now, which may not?"
+
+
+@folded(
+    "said, promise",
+    {
+        "word for word": ([OLDER, NOW], None),
+        "older words shortened": (["[9 characters left out]", NOW], None),
+        "older words left out": ([NOW], None),
+        "the request shortened": ([OLDER, "[9 characters left out]"], "current request"),
+        "made up words": (["Made up.", NOW], "same objects"),
+        "more words": ([OLDER, NOW, "Made up."], "same objects"),
+    },
+)
+def test_words_on_both_sides_of_a_result_are_read_as_one_piece_without_it(
+    said: list[str], promise: Promise | None
+) -> None:
+    def words(*texts: str) -> list[Any]:
+        return [{"type": "text", "text": text} for text in texts]
+
+    answers: list[Any] = [{"role": "assistant", "content": [{**READ, "id": "b"}]}]
+    answers.append({"role": "user", "content": [{**TOLD["content"][0], "tool_use_id": "b"}]})
+    asked = {"role": "user", "content": [*words(OLDER), *TOLD["content"], *words(NOW)]}
+    messages = [*claude()[:2], asked, *answers]
+    view = [SUMMARY, {"role": "user", "content": words(*said)}, *answers]
+    with pytest.raises(BrokenPromise) if promise else nullcontext() as caught:
+        check_view(messages, view, format=AnthropicFormat(), summaries=[TEXT])
+    assert (caught.value.promise if caught else None) == promise
 
 
 # -- a session that lies

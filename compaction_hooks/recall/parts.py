@@ -85,14 +85,15 @@ def list_covered(history: History[M], view: View[M]) -> Iterator[CoveredPart]:
     reduced = by_name(view.reductions)
     yield from _read_head(history, view)
 
-    for run in sorted({*range(history.runs_before_list, covered_runs), *(run for _, run, _ in reduced)}):
+    for run in sorted({*range(history.runs_before_list, covered_runs), *(run for _, run, *_ in reduced)}):
         hidden = {piece for piece in history.run_pieces(run) if piece < view.cut}.difference(view.pinned)
         handles = RunHandles(history, run)
         parts: dict[str, CoveredPart] = {}
 
         for part in list_parts(history, [run]):
-            is_reduced = part.name in reduced
-            if (part.piece in hidden or is_reduced) and not is_own_text(history, part):
+            is_hidden = part.piece in hidden
+            is_reduced = not is_hidden and part.name in reduced
+            if (is_hidden or is_reduced) and not is_own_text(history, part):
                 covered = _read_part(history, part, handles.find(part), is_shortened=is_reduced)
                 if covered.text:
                     parts.setdefault(covered.handle, covered)
@@ -145,9 +146,9 @@ def is_own_text(history: History[M], part: Reducible) -> bool:
     """Return whether the list has only our shortened form of a part."""
     if part.kind == "media":
         return False
-    digest = part.digest
+    name = part.name
     # The same digest: only the escapes of JSON were shortened, and nothing is left out.
-    return history.own_texts.originals.get((*part.name, digest), digest) != digest
+    return history.own_texts.originals.get(name, name[-1]) != name[-1]
 
 
 def _read_blocks(history: History[M], handles: RunHandles, hidden: Set[int]) -> Iterator[CoveredPart]:

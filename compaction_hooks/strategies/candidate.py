@@ -258,12 +258,11 @@ def _parent_summary(snapshot: Snapshot[M]) -> ParentSummary | None:
     head, origin = history.summary_piece, history.origin
     kept = [item for item in snapshot.reductions if item.kind != "media"]
 
-    if (
-        head is None or origin is None
-    ):  # the host may have stored a view without a summary, in which results were cleared
+    if head is None or origin is None:
+        # The host may have stored a view without a summary, in which results were cleared.
         parts = list_parts(history, {item.run for item in kept})
-        listed = {(*part.name, part.digest) for part in parts}
-        kept = [item for item in kept if (*item.name, item.shown_digest) in listed]
+        listed = {part.name for part in parts}
+        kept = [item for item in kept if item.shown_name in listed]
         head, origin = None, Origin(0, "", ())
     name = "" if head is None else text_digest(history.piece(head).message.text)
 

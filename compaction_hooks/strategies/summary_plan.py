@@ -342,6 +342,6 @@ def find_head_summary(history: History[M]) -> int | None:
 def _reduced_results(snapshot: Snapshot[M]) -> list[tuple[str, str]]:
     """Return the tool of the newest results that the active view shows smaller, and the text in their place."""
     reduced = by_name(item for item in snapshot.view.reductions if item.kind == "result")
-    runs = sorted(run for _, run, _ in reduced)[-MAX_LISTED:]
+    runs = sorted(run for _, run, *_ in reduced)[-MAX_LISTED:]
     parts = list_parts(snapshot.history, {*runs}, RESULTS)
     return [(part.tool, reduced[part.name].apply(part.text)) for part in parts if part.name in reduced]

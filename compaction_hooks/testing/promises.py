@@ -12,6 +12,7 @@ from compaction_hooks.messages import (
     Media,
     NativeSummary,
     Part,
+    Role,
     Text,
     Thinking,
     ToolCall,
@@ -175,7 +176,8 @@ class _Comparison(Generic[M]):
         if not any(message is self.messages[place] for message in self.view):
             is_alone = len(self.format.read(self.messages[place])) == 1
             demand(not is_alone, "current request", "is not in the view as the object it was")
-            demand(any(request in pieces for pieces in shown), "current request", "is not in the view word for word")
+            is_shown = any(_has_in_row(pieces, request) for pieces in shown)
+            demand(is_shown, "current request", "is not in the view word for word")
 
     def _check_kept(
         self, host: Sequence[Sequence[Message]], shown: Sequence[Sequence[Message]], request: tuple[int, int] | None
@@ -212,7 +214,7 @@ class _Comparison(Generic[M]):
     ) -> None:
         """Check the messages before the newest ones: system messages, then one summary, then pins in their order.
 
-        An older message of the current request may be shortened.
+        Older messages and pieces of the current request may be shortened.
         """
         places: dict[int, list[int]] = {}
         for place, message in enumerate(self.messages):
@@ -229,8 +231,9 @@ class _Comparison(Generic[M]):
                 found = next((p for p in range(after + 1, len(host)) if _is_part(pieces, host[p])), None)
             text = pieces[0].text if len(pieces) == 1 else ""
             if found is None and request is not None and text not in self.summaries:
-                older = range(after + 1, request[0])
-                found = next((p for p in older if _is_reduced_part(pieces, host[p])), None)
+                asked = {request[0]: request[1]}
+                older = range(after + 1, request[0] + 1)
+                found = next((p for p in older if _is_reduced_part(pieces, host[p], asked.get(p))), None)
 
             if is_system:
                 demand(found is not None, "system messages", "one of them is in another order")
@@ -261,7 +264,7 @@ def _is_copy_of(shown: Sequence[Message], original: Sequence[Message], asked: in
     if len(shown) < len(original):
         return _is_part(shown, original)
     return len(shown) == len(original) and all(
-        _is_reduced(one, other, number == asked)
+        _is_reduced(_parts([one]), _parts([other]), number == asked)
         for number, (one, other) in enumerate(zip(shown, original, strict=True))
     )
 
@@ -270,32 +273,42 @@ def _flat(pieces: Sequence[Sequence[Message]]) -> list[Message]:
     return [piece for several in pieces for piece in several]
 
 
+def _parts(pieces: Sequence[Message]) -> list[tuple[Role, Part]]:
+    """Return the parts with their speakers: neighboring pieces of one speaker may be read as one."""
+    return [(piece.role, part) for piece in pieces for part in piece.parts]
+
+
+def _has_in_row(pieces: Sequence[Message], piece: Message) -> bool:
+    there, wanted = _parts(pieces), _parts([piece])
+    return any(there[at : at + len(wanted)] == wanted for at in range(len(there)))
+
+
 def _says_something(message: Message) -> bool:
     return any(not isinstance(part, Thinking) and part != Text("") for part in message.parts)
 
 
 def _is_part(some: Sequence[Message], whole: Sequence[Message]) -> bool:
-    """Whether `some` is a proper part of `whole`, part by part, word for word, in the same order.
-
-    Neighboring pieces of one speaker may be read as one.
-    """
-    wanted = [(piece.role, part) for piece in some for part in piece.parts]
-    there = [(piece.role, part) for piece in whole for part in piece.parts]
+    """Whether `some` is a proper part of `whole`, part by part, word for word, in the same order."""
+    wanted, there = _parts(some), _parts(whole)
     rest = iter(there)
     return 0 < len(wanted) < len(there) and all(part in rest for part in wanted)
 
 
-def _is_reduced_part(some: Sequence[Message], whole: Sequence[Message]) -> bool:
-    """Whether `some` are pieces of `whole`, in the same order, with shorter parts."""
-    rest = iter(whole)
-    return all(any(_is_reduced(one, other, False) for other in rest) for one in some)
+def _is_reduced_part(some: Sequence[Message], whole: Sequence[Message], asked: int | None) -> bool:
+    """Whether `some` are pieces of `whole`, in the same order, with shorter parts; `asked` is as in `_is_copy_of`."""
+    shown, ends = _parts(some), {0}  # the parts that some of the pieces so far explain
+    for number, piece in enumerate(whole):
+        size = len(piece.parts)
+        ends |= {end + size for end in ends if _is_reduced(shown[end : end + size], _parts([piece]), number == asked)}
+    return len(shown) in ends
 
 
-def _is_reduced(shown: Message, original: Message, is_request: bool) -> bool:
-    if shown.role != original.role or len(shown.parts) != len(original.parts):
-        return False
-    may_shorten = original.role in ("user", "assistant") and not (is_request and original.role == "user")
-    return all(_is_shorter(one, other, may_shorten) for one, other in zip(shown.parts, original.parts, strict=True))
+def _is_reduced(shown: Sequence[tuple[Role, Part]], original: Sequence[tuple[Role, Part]], is_request: bool) -> bool:
+    return len(shown) == len(original) and all(
+        role == of_role
+        and _is_shorter(one, other, role in ("user", "assistant") and not (is_request and role == "user"))
+        for (role, one), (of_role, other) in zip(shown, original, strict=True)
+    )
 
 
 def _is_shorter(shown: Part, original: Part, may_shorten: bool) -> bool:

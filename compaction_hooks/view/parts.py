@@ -28,8 +28,8 @@ from compaction_hooks.view.texts import (
 
 PartKind: TypeAlias = Literal["result", "arguments", "text", "media"]
 Estimate: TypeAlias = Callable[[Message], int]
-PartName: TypeAlias = tuple[PartKind, int, int]
-"""The kind, run and ordinal of a part."""
+PartName: TypeAlias = tuple[PartKind, int, int, str]
+"""The kind, run, ordinal and digest of a part: without the digest, two results of one call would have one name."""
 RESULTS: Final[tuple[PartKind, ...]] = ("result",)
 OF_TOOLS: Final[tuple[PartKind, ...]] = ("result", "arguments")
 TEXTS: Final[tuple[PartKind, ...]] = ("text",)
@@ -70,7 +70,12 @@ class Reduction(NamedTuple):
     @property
     def name(self) -> PartName:
         """The name of its part."""
-        return self[:3]
+        return self[:4]
+
+    @property
+    def shown_name(self) -> PartName:
+        """The name that its part has in a list that was stored with the text in its place."""
+        return *self[:3], self.shown_digest
 
     def apply(self, text: str) -> str:
         """Return the text in the place of `text`."""
@@ -111,7 +116,7 @@ class Reducible(NamedTuple):
     @property
     def name(self) -> PartName:
         """The name of the part in its conversation."""
-        return self[:3]
+        return *self[:3], self.digest
 
     @property
     def tool(self) -> str:
@@ -132,13 +137,13 @@ class Reducible(NamedTuple):
             if self.kind == "result" and not (head_chars or tail_chars):
                 source = quote_call(self.call) if self.call else self.tool
 
-        digest = self.digest
-        made = Reduction(*self.name, digest, digest, head_chars, tail_chars, handle, source)
+        name = self.name
+        made = Reduction(*name, name[-1], head_chars, tail_chars, handle, source)
         return made if self.kind == "media" else made._replace(shown_digest=_digest(self.kind, made.apply(self.text)))
 
 
 def by_name(reductions: Iterable[Reduction]) -> dict[PartName, Reduction]:
-    """Return the reductions by kind, run and ordinal; the last of several for one part."""
+    """Return the reductions by the names of their parts; the last of several for one part."""
     return {item.name: item for item in reductions}
 
 
@@ -296,9 +301,9 @@ class RunHandles:
         taken: dict[str, str] = {}
 
         for part in list_parts(history, [run]):
-            digest = words_digest if part.kind == "text" else part.digest
+            name = (*part[:3], words_digest) if part.kind == "text" else part.name
             # A part that the list has in our shortened form keeps the handle of its original.
-            digest = history.own_texts.originals.get((*part.name, digest), digest)
+            digest = history.own_texts.originals.get(name, name[-1])
             handles[part.kind, part.piece, part.part] = make_handle(part.kind, run, digest, taken)
         return handles, taken
 
@@ -333,9 +338,11 @@ def find_reduced(
         and all(wanted.get(item.name) == item and item.kind not in OF_A_REQUEST for item in reductions.values())
     }
 
-    names = wanted.keys() - {item.name for reductions in found.values() for item in reductions.values()}
+    known = [item for reductions in found.values() for item in reductions.values()]
+    last = max((item.run for item in known), default=0)  # it may have grown by an equal result of the same call
+    names = wanted.keys() - {item.name for item in known if item.run < last}
     new: dict[int, dict[PartAddress, Reduction]] = {}
-    for part in list_parts(history, {run for _, run, _ in names}):
+    for part in list_parts(history, {run for _, run, *_ in names}):
         reduction = wanted.get(part.name)
         # After a rewind the current request may be one that was shortened while a later one was current.
         is_of_request = part.kind in OF_A_REQUEST
@@ -346,7 +353,7 @@ def find_reduced(
         piece = history.piece(part.piece)
         address = piece.number, part.part
         # The reduction of a result comes before that of its media: it has dropped them already.
-        if part.digest == reduction.digest and address not in new.get(piece.host, ()):
+        if address not in new.get(piece.host, ()):
             new.setdefault(piece.host, {})[address] = reduction
     return {**found, **new}
 

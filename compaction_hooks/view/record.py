@@ -341,7 +341,7 @@ def collect_own_texts(records: Iterable[CompactionRecord], onto: OwnTexts | None
         if base is not None and base.text_digest:
             origins.setdefault(base.text_digest, Origin(base.runs, base.digest, base.pins))
         for item in (*record.reductions, *(base.reductions if base else ())):
-            originals[item.kind, item.run, item.ordinal, item.shown_digest] = item.digest
+            originals[item.shown_name] = item.digest
 
     return OwnTexts(origins, originals)
 

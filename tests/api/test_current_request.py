@@ -131,12 +131,19 @@ def test_an_answer_or_a_tool_call_ends_the_request() -> None:
         assert how_shown(view, 3_000) == [""]
 
 
-def test_a_message_of_results_and_words_keeps_its_words_alone() -> None:
+@pytest.mark.parametrize(
+    ("before", "later"),
+    [([], [4_000, 4_000]), ([12_000], [4_000, 4_000]), ([12_000], [])],
+    ids=["after", "on both sides", "on both sides, the newest"],
+)
+def test_a_message_of_results_and_words_keeps_its_words_alone(before: list[int], later: list[int]) -> None:
     format = AnthropicFormat()
     used: Any = {"type": "tool_use", "id": "a", "name": "read", "input": {}}
     result = {"type": "tool_result", "tool_use_id": "a", "content": prose(300)}
-    said = [{"type": "text", "text": asked(0, 8_000)}]
-    later = [{"role": "user", "content": asked(n, 4_000)} for n in (1, 2)]
+    sizes = [*before, 300 if before else 8_000, *later]
+    said = [asked(number, size) for number, size in enumerate(sizes)]
+    words = [{"type": "text", "text": text} for text in said[: len(before) + 1]]
+    rest = [{"role": "user", "content": text} for text in said[len(words) :]]
     plain = [{"role": message["role"], "content": message["content"]} for message in talk(20)]
     newer = [
         {"role": "assistant", "content": [{**used, "id": "b"}]},
@@ -145,18 +152,20 @@ def test_a_message_of_results_and_words_keeps_its_words_alone() -> None:
     messages: list[Any] = [
         *plain,
         {"role": "assistant", "content": [used]},
-        {"role": "user", "content": [result, *said]},
+        {"role": "user", "content": [*words[:-1], result, words[-1]]},
     ]
-    messages += [*later, *newer]
+    messages += [*rest, *newer]
     events: list[CompactionEvent] = []
     hooks = CompactionController[Any](context_window=WINDOW, settings=SETTINGS, format=format, on_event=events.append)
     view = hooks.transform_context_sync(messages)
     summaries = [event.record.rendered for event in events if isinstance(event, CompactionFinished)]
     check_view(messages, view, format=format, summaries=summaries)
-    assert view[2:4] == later
-    (shown,) = view[1]["content"]
-    assert shown["text"].startswith("Request 0: ")
-    assert shown["text"].endswith("This was request 0.")
+    assert view[2:-2] == rest
+    first, *others = view[1]["content"]
+    assert first["text"] != said[0]
+    assert first["text"].startswith("Request 0: ")
+    assert first["text"].endswith("This was request 0.")
+    assert others == words[1:]
 
 
 @pytest.mark.parametrize("count", [3, 40])

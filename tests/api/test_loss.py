@@ -13,6 +13,7 @@ from compaction_hooks import CompactionRecord, CompactionSettings
 from compaction_hooks.events import CompactionEvent, CompactionFinished
 from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat
 from compaction_hooks.recall import LossFigures, diff, find_facts, loss_of
+from compaction_hooks.strategies import ShortenParts
 from compaction_hooks.testing import as_anthropic
 from tests.conversations import (
     Chat,
@@ -94,6 +95,23 @@ def test_facts_of_a_summary_whose_messages_are_gone_are_lost() -> None:
     stored = session.compact_sync([*OPENING, user("Go on."), *steps(12, 200)], keep_recent_tokens=600).messages
     loss = compact(session, [*stored, *steps(12, 200, first=20)])
     assert loss["id"] == (0, 0, 1)
+
+
+@pytest.mark.parametrize("between", [[], [{**assistant("I beg"), "stop_reason": "error"}]], ids=["in a row", "apart"])
+def test_shortened_words_of_a_stored_view_are_lost_if_recall_cannot_read_them(between: list[Any]) -> None:
+    first, *others = (user(f"Request {number}: {prose(300)}") for number in range(12))
+    asked = [first, *between, *others]
+    shortening = controller(16_384, settings=CompactionSettings(strategies=[ShortenParts()])).session("thread")
+    shortening.transform_context_sync(asked)
+    stored = shortening.recover_sync(RuntimeError("prompt is too long: 16500 tokens > 16384 maximum"), asked)
+    session = controller(16_384, summarizer=Scripted("- nothing")).session("thread")
+    session.import_records(shortening.export_records())
+    assert [message for message in stored if message not in asked] == [stored[0]]
+    messages = [*stored, assistant("Yes."), user("Go on."), *steps(12, 200)]
+    loss = compact(session, messages)["request"]
+    listed = sum("Request 0" in part.text for part in session.covered(messages))
+    assert loss == (0, 11 + listed, 1 - listed)
+    assert listed == (not between)  # what was said in a row is one part
 
 
 def test_a_whole_list_loses_nothing_however_often_it_is_compacted() -> None:

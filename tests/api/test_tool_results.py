@@ -1,5 +1,6 @@
 """`clear_tool_results`, `tool_rules`: old results are cleared first; `max_result_tokens`: a large one is shortened at once."""
 
+import copy
 import json
 from typing import Any
 
@@ -8,7 +9,7 @@ import pytest
 from compaction_hooks import CompactionController, CompactionSettings, SummaryRequest, project
 from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat
 from compaction_hooks.stores import MemoryStore
-from compaction_hooks.strategies import ClearToolResults
+from compaction_hooks.strategies import ClearToolResults, ShortenParts
 from compaction_hooks.testing import as_anthropic, check_view
 from compaction_hooks.tokens import CharacterEstimator
 from tests.conversations import (
@@ -129,11 +130,32 @@ def test_no_prefix_changes_later_and_each_process_shows_the_same() -> None:
     messages = [*MESSAGES]
     views = [hooks.transform_context_sync(messages)]
     for n in range(4):
-        messages = [*messages, *steps(1, 200, first=n), assistant(None, call(f"l{n}")), tool(f"l{n}", LARGE)]
-        views.append(hooks.transform_context_sync(messages))
-        assert views[-1][: len(views[-2])] == views[-2]
-        assert made().transform_context_sync(messages) == views[-1]
+        step = [*steps(1, 200, first=n), assistant(None, call(f"l{n}")), tool(f"l{n}", LARGE)]
+        for new in (step, [{**step[-1]}]):  # some hosts list a result twice
+            messages = [*messages, *new]
+            views.append(hooks.transform_context_sync(messages))
+            assert views[-1][: len(views[-2])] == views[-2]
+            assert made().transform_context_sync(messages) == views[-1]
     assert texts(views[-1]).count("TX-48213") == 0
+
+
+@pytest.mark.parametrize(
+    ("window", "settings"),
+    [
+        (200_000, CompactionSettings(max_result_tokens=1_000)),
+        (8_192, CompactionSettings(strategies=[ShortenParts()])),
+        (8_192, CompactionSettings(strategies=[ClearToolResults(protect_tokens=0)])),
+    ],
+)
+def test_two_results_of_one_call_are_both_shown_smaller(window: int, settings: CompactionSettings) -> None:
+    results = [f"{number} {LARGE}" for number in range(2)]
+    messages = [*OPENING, *(tool("n", text) for text in results), *steps(1, 200)]
+    session = controller(window, settings=settings).session("thread")
+    view = session.transform_context_sync(messages)
+    assert len(view) == len(messages)
+    assert max(len(message["content"] or "") for message in view) < len(LARGE) / 2
+    assert [part.text for part in session.covered(messages) if part.is_shortened] == results
+    assert session.transform_context_sync(copy.deepcopy(view)) == view
 
 
 def test_a_stored_view_is_shown_as_it_is() -> None:
