@@ -9,6 +9,7 @@ import pytest
 
 from compaction_hooks import (
     CompactionController,
+    CompactionFinished,
     CompactionSkipped,
     CompactionStarted,
     ContextOverflowError,
@@ -280,6 +281,27 @@ def test_the_host_is_asked_once_for_a_compaction_that_is_made_again() -> None:
     record = summarizing(editing, host_files=listed).compact_sync(messages).record
     assert record is not None
     assert [path for path in record.read_files if path.endswith(".md")] == asked == ["0.md"]
+
+
+def test_a_list_changed_by_the_function_that_is_asked_is_summarized_as_it_is_then() -> None:
+    """Nothing was paid for yet: there is one summary, without an event of a skipped one, and no result is cleared as it was."""
+    events: list[CompactionEvent] = []
+    asked = Numbered()
+    messages, writable = mutable()
+    messages += talk(16)
+
+    def listed() -> FileOperations:
+        writable[3]["content"] = "edited meanwhile"
+        messages.append(user("Go on."))
+        return FileOperations(read=("a.md",))
+
+    hooks = controller(summarizer=asked, events=events, host_files=listed)
+    view = hooks.transform_context_sync(messages)
+    (record,) = hooks.history()
+    assert [type(event) for event in events] == [CompactionStarted, CompactionFinished]
+    assert "edited meanwhile" in asked.requests[0].transcript
+    assert (len(asked.requests), "a.md" in record.read_files, view[-1]) == (1, True, messages[-1])
+    assert texts(elsewhere(hooks, messages)) == texts(view)
 
 
 def test_a_history_changed_while_its_second_summary_is_written_does_not_get_that_one() -> None:
