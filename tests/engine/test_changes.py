@@ -205,13 +205,17 @@ def test_a_request_in_view_that_was_changed_in_place_is_read_again_by_each_compa
     assert texts(elsewhere(hooks, messages)) == texts(hooks.transform_context_sync(messages))
 
 
-def test_a_result_changed_while_a_compaction_is_announced_is_not_cleared_as_it_was() -> None:
+@pytest.mark.parametrize(
+    "more", [pytest.param([], id="the same list"), pytest.param([user("Go on.")], id="a longer list")]
+)
+def test_a_result_changed_while_a_compaction_is_announced_is_not_cleared_as_it_was(more: list[Chat]) -> None:
     """A handler of the event may take time, in which the host changes its messages; no summarizer is called."""
     messages, writable = mutable()
 
     def editing(event: CompactionEvent) -> None:
         if isinstance(event, CompactionStarted):
             writable[3]["content"] = "something else entirely"
+            messages.extend(more)
 
     hooks = CompactionController(context_window=8_192, summarizer=Numbered(), on_event=editing)
     view = hooks.transform_context_sync(messages)
