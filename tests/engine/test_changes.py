@@ -347,7 +347,7 @@ METHODS: dict[str, Callable[[Controller, list[Chat]], list[Chat]]] = {
 
 
 def rewinding(messages: list[Chat], moment: str, kept: int, *more: Chat) -> tuple[Controller, Numbered]:
-    """Return a controller at whose event or summary the host goes back in this list, once, and its summarizer."""
+    """Return a controller at whose event, summary or question the host goes back in this list, once, and its summarizer."""
     asked = Numbered()
     left = [moment]
 
@@ -360,19 +360,25 @@ def rewinding(messages: list[Chat], moment: str, kept: int, *more: Chat) -> tupl
         rewind("summary")
         return asked(request)
 
+    def listed() -> FileOperations:
+        rewind("question")
+        return FileOperations()
+
     events: list[Any] = [lambda event: rewind(type(event).__name__)]
-    hooks = CompactionController(context_window=8_192, summarizer=summarize, on_event=events, settings=PLAIN)
+    hooks = CompactionController(
+        context_window=8_192, summarizer=summarize, on_event=events, settings=PLAIN, host_files=listed
+    )
     return hooks, asked
 
 
-@pytest.mark.parametrize("moment", ["CompactionStarted", "summary", "CompactionFinished"])
+@pytest.mark.parametrize("moment", ["CompactionStarted", "question", "summary", "CompactionFinished"])
 @pytest.mark.parametrize("method", METHODS)
 def test_a_list_that_gets_shorter_while_it_is_compacted_keeps_its_summary(method: str, moment: str) -> None:
     messages, late = [*one_task(), user("Now the printer.")], user("No: the lexer.")
     gone = messages[-2:]
     hooks, asked = rewinding(messages, moment, -2, late)
     view = METHODS[method](hooks, messages)
-    assert (messages[-1] is late) == (view[-1] is late) == (method != "preview" or moment == "summary")
+    assert (messages[-1] is late) == (view[-1] is late) == (method != "preview" or moment in ("question", "summary"))
     assert not [message for message in gone if message in view and message not in messages]
     assert "summary number 1" in texts(view)
     assert len(asked.requests) == 1
