@@ -75,8 +75,8 @@ class Value:
     def __eq__(self, other: object) -> bool:
         if other.__class__ is not self.__class__:
             return NotImplemented
-        compared = _read_compared(cast("Any", self.__class__))
-        return compared(self) == compared(other)
+        read = _read_compared(cast("Any", self.__class__))
+        return read(self) == read(other)
 
     def __hash__(self) -> int:
         return hash(_read_compared(cast("Any", self.__class__))(self))

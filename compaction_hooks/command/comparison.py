@@ -240,10 +240,15 @@ def _choose_columns(names: Sequence[str], rows: Sequence[Mapping[str, str]], wid
 
 
 def _setting_cells(batch: Batch, number: int, outcome: Outcome) -> dict[str, str]:
+    """Return the cells of a setting's row, by heading; the trigger only if it is the same in all sessions.
+
+    Args:
+        number: Index of the setting.
+    """
     totals = outcome.totals
     triggers = {done.replays[number].trigger for done in batch.done}
     return {
-        "\ntrigger": short(min(triggers)) if len(triggers) == 1 else "",
+        "\ntrigger": short(*triggers) if len(triggers) == 1 else "",
         "compac-\ntions": f"{totals.compactions:,}",
         "over\nwindow": f"{totals.overflows_without:,}",
         "still\nover": f"{totals.unfit_calls:,}" if totals.unfit_calls else "",

@@ -76,6 +76,7 @@ def build_settings(windows: str, triggers: str, keeps: str, reserve: str) -> lis
     """
     reserved = parse_number("--reserve", reserve) if reserve else _DEFAULTS.reserve_tokens
     given = {"window": _split(windows), "trigger": _split(triggers), "keep": _split(keeps)}
+    # A setting is named by the options that differ; if none does, by its window.
     compared = [option for option, texts in given.items() if len(texts) > 1] or ["window"]
     return [_setting(dict(zip(given, texts, strict=True)), reserved, compared) for texts in product(*given.values())]
 

@@ -187,10 +187,11 @@ def _describe_used_later(compactions: Sequence[ReplayedCompaction]) -> str:
 
 
 def _describe_constraints(replay: Replay) -> str:
+    """Return how many of the user's constraints stayed, and the first of those that were lost."""
     totals = replay.totals
     lost = list(dict.fromkeys(text for each in replay.compactions for text in each.lost_constraints))
     words = f"of {totals.constraints} constraints in compacted messages, {totals.constraints - len(lost)} stay in every view"
-    return clean(f"{words}{_list_some(lost)}" if lost else words)
+    return clean(f"{words}{_list_some(lost)}")
 
 
 def _list_some(lost: Sequence[str]) -> str:

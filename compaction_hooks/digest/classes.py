@@ -49,18 +49,19 @@ def read_classes(messages: Sequence[Message]) -> Mapping[str, Collection[str]]:
     }
 
 
-def find_test(messages: Iterable[Message]) -> Callable[[str], bool]:
-    """Return a test whether the texts of messages have a fact.
+def make_test(messages: Iterable[Message]) -> Callable[[str], bool]:
+    """Return a test whether the texts of messages have a fact; a part of a longer word is enough.
 
-    There may be thousands of facts. Most are one word, and no more than the words need be searched for these.
+    There may be thousands of facts. Most are one word, which is searched for in a list of all words, where each is once: it is
+    shorter than the text.
     """
     text = "\n".join(texts_of(messages))
     words = _read_words([text])
-    listed = "\n".join(words)
-    return lambda fact: fact in words or fact in (listed if _WORD.fullmatch(fact) else text)
+    each_once = "\n".join(words)
+    return lambda fact: fact in words or fact in (each_once if _WORD.fullmatch(fact) else text)
 
 
-def find_tests(messages: Sequence[Message]) -> Mapping[str, Callable[[str], bool]]:
+def make_tests(messages: Sequence[Message]) -> Mapping[str, Callable[[str], bool]]:
     """Return tests, by class, whether messages have the user's words in one of the user, and a file there or in a call."""
     text = "\n".join(texts_of(message for message in messages if message.role == "user"))
     lines = {line.removeprefix("- ") for line in text.splitlines()}

@@ -148,7 +148,7 @@ def complete(written: WrittenSummary, facts: Facts, room: Room) -> str:
     repair = _Repair(text, room.message_size, room.size, room.allowance)
     most_of_words, most = room.find_limits(repair.tokens, HEADING_TOKENS)
 
-    repair.most = most_of_words
+    repair.most = most_of_words  # none, or no smaller one than that of the other facts
     _add_constraints(repair, constraints, room.find_handle)
     repair.add(lambda tokens: newest_fitting(media, tokens, room.size))
     if written.is_by_rule:
@@ -158,15 +158,7 @@ def complete(written: WrittenSummary, facts: Facts, room: Room) -> str:
     corrected = [*refused_items(facts.calls), *_correct_failures(text, facts, room.find_failures)]
     repair.add(lambda tokens: newest_fitting(corrected, min(tokens, CORRECTIONS_TOKENS), room.size))
 
-    sections: Set[Section] = set()
-    identifier_tokens = room.identifier_tokens
-    if written.has_our_headings:
-        sections = _choose_sections(text, identifier_tokens)
-    elif identifier_tokens is None:
-        identifier_tokens = IDENTIFIER_TOKENS
-    if sections or identifier_tokens != 0:
-        listed = Section.USER_FACTS if facts.is_chat and not written.has_form else Section.IDENTIFIERS
-        _fill(repair, facts, room.tags, sections - {listed}, listed, identifier_tokens)
+    _fill(repair, written, facts, room)
     return repair.text
 
 
@@ -248,7 +240,26 @@ def _choose_sections(text: str, identifier_tokens: int | None) -> Set[Section]:
     return sections
 
 
-def _fill(repair: _Repair, facts: Facts, tags: str, sections: Set[Section], listed: Section, most: int | None) -> None:
+def _fill(repair: _Repair, written: WrittenSummary, facts: Facts, room: Room) -> None:
+    """Fill the sections that our prompt asked for, and add the identifiers most likely needed next.
+
+    A text without our headings gets only these. In a conversation without tools, the user's facts take their place.
+    """
+    sections: Set[Section] = set()
+    identifier_tokens = room.identifier_tokens
+    if written.has_our_headings:
+        sections = _choose_sections(written.text, identifier_tokens)
+    elif identifier_tokens is None:
+        identifier_tokens = IDENTIFIER_TOKENS
+
+    if sections or identifier_tokens != 0:
+        listed = Section.USER_FACTS if facts.is_chat and not written.has_form else Section.IDENTIFIERS
+        _add_items(repair, facts, room.tags, sections - {listed}, listed, identifier_tokens)
+
+
+def _add_items(
+    repair: _Repair, facts: Facts, tags: str, sections: Set[Section], listed: Section, most: int | None
+) -> None:
     """Add the items of the default summary that a text lacks, as far as there is room.
 
     Args:

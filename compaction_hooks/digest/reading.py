@@ -8,7 +8,7 @@ from functools import cache, cached_property, partial
 from operator import is_
 
 from compaction_hooks.digest.causes import cause_items
-from compaction_hooks.digest.classes import find_test, find_tests, read_classes
+from compaction_hooks.digest.classes import make_test, make_tests, read_classes
 from compaction_hooks.digest.identifiers import collect_mentions, find_names, identifier_items
 from compaction_hooks.digest.outline import (
     OF_USER,
@@ -262,8 +262,8 @@ class Facts:
 
     # -- the words of a model
 
-    def name(self, identifiers_tokens: int, max_tokens: int, size: Size) -> str:
-        """Return the facts that a model's summary should have word for word, under its headings; empty if there are none.
+    def list_for_prompt(self, identifiers_tokens: int, max_tokens: int, size: Size) -> str:
+        """Return the facts that a prompt asks a model to keep word for word, under their headings; empty if there are none.
 
         Args:
             identifiers_tokens: The most tokens of identifiers.
@@ -272,7 +272,7 @@ class Facts:
         """
         identifiers = items_under(self.items if identifiers_tokens else (), Section.IDENTIFIERS)
         most = int(max_tokens * NAMED_RATIO)
-        known = {item.text for item in self.earlier}
+        known = {item.text for item in self.earlier}  # the prompt has the previous summary too
 
         items = [
             *newest_fitting([item for item in self.constraints if item.text not in known], most, size),
@@ -352,13 +352,13 @@ class Facts:
             **read_classes(self.messages),
         }
 
-    def find_test(self) -> Callable[[str], bool]:
+    def make_test(self) -> Callable[[str], bool]:
         """Return a test whether the messages have a fact, word for word, anywhere."""
-        return find_test(self.messages)
+        return make_test(self.messages)
 
-    def find_tests(self) -> Mapping[str, Callable[[str], bool]]:
+    def make_tests(self) -> Mapping[str, Callable[[str], bool]]:
         """Return tests, by class, for facts that count as kept only in some places."""
-        return find_tests(self.messages)
+        return make_tests(self.messages)
 
     def _list_limits(self, requests: Sequence[str]) -> list[str]:
         return [item.text for item in constraint_items(requests, (), self._find_limits)]

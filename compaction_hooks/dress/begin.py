@@ -8,12 +8,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from compaction_hooks.dress.listed_summaries import native_of
+from compaction_hooks.dress.request import Request
 from compaction_hooks.history import History
-from compaction_hooks.messages import Format, M, Message
+from compaction_hooks.messages import M
 from compaction_hooks.view.head import Head, covered_pieces, whole_step
 from compaction_hooks.view.record import CompactionRecord
 from compaction_hooks.view.references import Beginning, View
@@ -27,32 +28,20 @@ MISSING: Final = (
 """The words in place of a sealed summary that the request cannot send, and whose messages the list has not."""
 
 
-def begin(
-    view: View[M],
-    history: History[M],
-    record: CompactionRecord | None,
-    start: Beginning | None,
-    format: Format[M],
-    estimate: Callable[[Message], int],
-    *,
-    has_items: bool,
-) -> View[M]:
-    """Return the view that begins at a summary of the provider's own, if the list has one.
-
-    Args:
-        has_items: Whether the provider's own items take the place of the record's summary.
-    """
+def begin(view: View[M], request: Request[M]) -> View[M]:
+    """Return the view that begins at a summary of the provider's own, if the list has one."""
+    history, record, start = request.history, request.record, request.start
     if start is None:
         return view
     covered = max(covered_pieces(history, record.covered_runs if record else 0), history.summary_piece or 0)
     start = start._replace(is_newer=start.piece >= covered)
-    head, front = _find_head(history, view, None if has_items else record, start)
+    head, front = _find_head(history, view, None if request.items else record, start)
     if head is None:
         return view.change(start=start)
 
     known = {each.host: each for each in view.kept}
     reduced = {host: each.reductions for host, each in known.items() if each.reductions}
-    keeper = Keeper(history, estimate, reduced, known, format)
+    keeper = Keeper(history, request.estimate, reduced, known, request.format)
     pinned = find_pinned(history, head, front)
     return assemble(keeper, head, pinned, view, front, is_first=start.is_sealed).change(start=start)
 
@@ -60,22 +49,24 @@ def begin(
 def _find_head(
     history: History[M], view: View[M], record: CompactionRecord | None, start: Beginning
 ) -> tuple[Head | None, Sequence[int]]:
-    """Return the beginning of a view, and the pieces of the provider's own summary in front of it; None: that of the record.
+    """Return another beginning than the record's, and the pieces of the provider's own summary in front; None: the record's stays.
 
     Args:
         record: The record next to whose summary one stays; None: next to none.
     """
-    if not start.is_newer:
+    if not start.is_newer:  # ours covers it
         if record is None or not start.always_stays or start.piece >= view.cut:
             return None, ()
         return Head(view.cut, record.rendered, record.pins), (start.piece,)
 
     if not start.is_sent:
         return Head(start.piece, _render(start), start.pins), ()
+
     message = history.piece(start.piece).message
-    if not native_of(message).is_first or not start.piece:
+    if not native_of(message).is_first or not start.piece:  # messages may be sent before it, or there are none
         return None, ()
 
+    # The message with the summary stays, and if it calls tools, their results.
     end = max(whole_step(history, start.piece)) + 1 if message.calls else start.piece + 1
     kept = [index for index in range(start.piece, end) if history.piece(index).message.role != "system"]
     return Head(end, pins=start.pins), kept

@@ -6,22 +6,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import chain
 
+from compaction_hooks.dress.request import Request
 from compaction_hooks.history import History
-from compaction_hooks.messages import M, Message
-from compaction_hooks.view.reasoning import UnreadReasoning
+from compaction_hooks.messages import M
 from compaction_hooks.view.references import Kept, View
 
 
-def ignore(view: View[M], history: History[M], estimate: Callable[[Message], int], unread: UnreadReasoning) -> View[M]:
+def ignore(view: View[M], request: Request[M]) -> View[M]:
     """Return the view with the estimate of what the provider ignores in it."""
-    start, tokens = view.start, 0
+    history, start, tokens = request.history, view.start, 0
+    # A summary behind the cut is one that messages may be sent before: `begin` left them there.
     if start is not None and start.is_newer and start.is_sent and start.piece >= view.cut:
         tokens = _weigh_before(view, history, start.piece)
     elif view.summary is not None:
-        tokens = unread.weigh(history, chain(view.pinned, range(view.cut, history.piece_count)), estimate)
+        shown = chain(view.pinned, range(view.cut, history.piece_count))
+        tokens = request.unread.weigh(history, shown, request.estimate)
     return view.change(ignored_tokens=tokens) if tokens else view
 
 

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from compaction_hooks.dress.request import Request
 from compaction_hooks.history import History
-from compaction_hooks.messages import Format, M, Message, NativeSummary, Part, can, is_blank
+from compaction_hooks.messages import M, Message, NativeSummary, Part, can, is_blank
 from compaction_hooks.reasoning import has_reasoning, is_reasoning
 from compaction_hooks.view.reasoning import NOT_STALE, size_of
 from compaction_hooks.view.record import StaleRuns
@@ -19,33 +20,34 @@ from compaction_hooks.view.references import Kept, Reference, View
 from compaction_hooks.view.view_of import Keeper
 
 
-def leave_out(
-    view: View[M], history: History[M], format: Format[M], estimate: Callable[[Message], int], stale: StaleRuns
-) -> View[M]:
-    """Return the view without the reasoning of these runs, and without the summaries of the list that the request cannot send."""
+def leave_out(view: View[M], request: Request[M]) -> View[M]:
+    """Return the view without stale reasoning, and without the summaries of the list that the request cannot send."""
+    history, estimate, stale = request.history, request.estimate, request.stale
     natives = frozenset(view.start.left_out) if view.start is not None else frozenset[int]()
     if stale == NOT_STALE and not natives:
         return view
-    pieces, unties = _find_pieces(history, stale), can(format, "untie")
+    pieces, unties = _find_pieces(history, stale), can(request.format, "untie")
 
+    # A message without reasoning may be tied to that of a message before it.
     def is_stale(index: int, message: Message) -> bool:
         return index in pieces and ((unties and message.role == "assistant") or has_reasoning(message))
 
+    # The tail, which is the host's list as it is, begins behind the last message that loses something.
     first = history.first_piece(view.tail_start)
-    later = [*range(max(pieces.start, first), pieces.stop), *(index for index in natives if index >= first)]
-    changed = [index for index in later if index in natives or is_stale(index, history.piece(index).message)]
+    in_tail = [*range(max(pieces.start, first), pieces.stop), *(index for index in natives if index >= first)]
+    changed = [index for index in in_tail if index in natives or is_stale(index, history.piece(index).message)]
     tail_start = max([view.tail_start, *(history.piece(index).host + 1 for index in changed)])
-    longer = Keeper(history, estimate, {}, {}).keep(range(first, history.first_piece(tail_start)))
+    of_tail = Keeper(history, estimate, {}, {}).keep(range(first, history.first_piece(tail_start)))
 
     references: list[Reference] = []
-    for each in (*view.references, *longer):
-        bare: Reference | None = each
+    for each in (*view.references, *of_tail):
+        left: Reference | None = each
         if isinstance(each, Kept):
             loses = any(map(is_stale, each.pieces, each.shown))
             if loses or not natives.isdisjoint(each.pieces):
-                bare = _without(each, natives, estimate, loses_reasoning=loses)
-        if bare is not None:
-            references.append(bare)
+                left = _without(each, natives, estimate, loses_reasoning=loses)
+        if left is not None:
+            references.append(left)
     return view.change(references=tuple(references), tail_start=tail_start, stale=stale)
 
 
@@ -78,7 +80,7 @@ def _without(
 
 
 def _find_pieces(history: History[M], stale: StaleRuns) -> range:
-    """Return the pieces of these runs; those before the first run go with it."""
+    """Return the pieces of these runs. Pieces before the first run of the list belong to that."""
     first, end = stale
     start = history.run_start(first) if first > history.runs_before_list else 0
     return range(start, history.run_start(max(end, history.runs_before_list)) if end else 0)

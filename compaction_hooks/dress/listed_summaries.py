@@ -20,7 +20,7 @@ from compaction_hooks.view.record import NATIVE_MARK, UNKNOWN_RUN, CompactionRec
 from compaction_hooks.view.references import NOWHERE, Beginning
 
 _FAMILY = "Claude"
-"""The families of models that take a readable summary of the provider's own: only Anthropic makes such."""
+"""The names of families that take a readable summary of the provider's own begin so: only Anthropic makes such."""
 
 
 def native_of(message: Message) -> NativeSummary:
@@ -44,32 +44,43 @@ def find_start(
         return None
 
     sent = [*filter(may_send, natives)]
-    start = [piece for piece in sent or natives if sent or not _is_whole(history, piece, natives)][-1:]
     left_out = tuple(piece for piece in natives if piece not in sent)
-    if not start:
+    starts = sent or [piece for piece in natives if not _is_whole(history, piece, natives)]
+    if not starts:
         return Beginning(NOWHERE, is_sent=False, left_out=left_out)
 
-    (piece,), item = start, native_of(history.piece(start[0]).message)
-    pins = _pins(history, piece, is_sent=bool(sent)) if item.sealed else ()
-    covered = history.piece(piece).host
-    return Beginning(piece, bool(sent), bool(item.sealed), item.content, left_out, covered, pins)
+    newest = starts[-1]
+    item = native_of(history.piece(newest).message)
+    return Beginning(
+        newest,
+        is_sent=bool(sent),
+        is_sealed=bool(item.sealed),
+        text=item.content,
+        left_out=left_out,
+        covered=history.piece(newest).host,
+        pins=_pin_words(history, newest, is_sent=bool(sent)) if item.sealed else (),
+    )
 
 
-def _pins(history: History[Any], piece: int, *, is_sent: bool) -> tuple[Pin, ...]:
-    """Return pins of the user's messages before a sealed summary: of the request that it came with an answer to, or of all."""
+def _pin_words(history: History[Any], piece: int, *, is_sent: bool) -> tuple[Pin, ...]:
+    """Return pins of the user's messages before a sealed summary: if it is sent, of the request that is being answered there.
+
+    If it is not, of all: nothing else tells what it covers.
+    """
     pieces = history.pieces_of_user(piece)
-    if is_sent:
+    if is_sent:  # with a request right behind it, the one before was answered
         pieces = [] if history.request_after(piece) == piece + 1 else pieces[-1:]
     return tuple(Pin(max(history.run_of(index), 0), message_digest(history.piece(index).message)) for index in pieces)
 
 
 def _is_whole(history: History[Any], piece: int, natives: Sequence[int]) -> bool:
-    """Return whether the list has the messages that a summary covers, or our own summary of them.
+    """Return whether the list has the messages that a sealed summary covers, or our own summary of them.
 
-    Before a sealed one that is an answer: hosts that drop messages keep at most the user's words.
+    A readable one is taken for their only copy: its text can be shown.
     """
     if piece < (history.summary_piece or 0):
         return True
+    # Hosts that drop messages keep at most the user's words: an answer before it shows that nothing was dropped.
     answers = takewhile(lambda index: index < piece, history.log.answers)
     return bool(native_of(history.piece(piece).message).sealed) and any(index not in natives for index in answers)
 

@@ -10,21 +10,18 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import chain
 
+from compaction_hooks.dress.request import Request
 from compaction_hooks.history import History
-from compaction_hooks.messages import Format, M
+from compaction_hooks.messages import M
 from compaction_hooks.view.references import View
 
 
-def move_mark(view: View[M], history: History[M], format: Format[M], earlier: View[M] | None) -> View[M]:
-    """Return the view with the newest mark of the covered messages at its summary.
-
-    Args:
-        earlier: Another view of this history, or of one that it grew from, whose mark is known.
-    """
-    summary = view.summary
+def move_mark(view: View[M], request: Request[M]) -> View[M]:
+    """Return the view with the newest mark of the covered messages at its summary."""
+    summary, history, format = view.summary, request.history, request.format
     if summary is None:
         return view
-    hosts = _find_covered(view, history, earlier)
+    hosts = _find_covered(view, history, request.earlier)
     marked = next((host for host in hosts if format.cache_mark(history.host(host)) is not None), None)
     if marked is None:
         return view
@@ -44,5 +41,6 @@ def _find_covered(view: View[M], history: History[M], earlier: View[M] | None) -
         known = earlier.summary.mark if earlier.summary is not None else None
         marked = [] if known is None else [known]
 
-    end, shown = history.host_of(view.cut), {each.host for each in view.kept if each.pieces[0] < view.cut}
-    yield from (host for host in chain(reversed(range(start, end)), marked) if host not in shown)
+    end = history.host_of(view.cut)
+    staying = {each.host for each in view.kept if each.pieces[0] < view.cut}
+    yield from (host for host in chain(reversed(range(start, end)), marked) if host not in staying)

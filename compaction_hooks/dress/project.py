@@ -93,8 +93,8 @@ def make_view(
     Args:
         large: As in `view_of`.
     """
-    request = Request(format, _weigh_nothing, start, stale)
-    return dress(view_of(history, record, _weigh_nothing, large=large), history, record, request)
+    request = Request(history, record, format, _weigh_nothing, start, stale)
+    return dress(view_of(history, record, _weigh_nothing, large=large), request)
 
 
 def _weigh_nothing(_: Message) -> int:

@@ -10,28 +10,27 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from compaction_hooks.dress.request import Request
 from compaction_hooks.messages import Format, M, Message, NativeSummary
 from compaction_hooks.native import NativeItems
 from compaction_hooks.view.references import Made, View
 
 
-def show_items(
-    view: View[M], format: Format[M], estimate: Callable[[Message], int], items: NativeItems | None, rendered: str
-) -> View[M]:
-    """Return the view with these items in place of the summary with this text."""
-    summary = view.summary
-    if items is None or summary is None or summary.text != rendered:
+def show_items(view: View[M], request: Request[M]) -> View[M]:
+    """Return the view with the items of the record in place of its summary."""
+    record, items, summary = request.record, request.items, view.summary
+    if record is None or items is None or summary is None or summary.text != record.rendered:
         return view
 
-    made = Made("", _count(items, format, estimate), items=items, only="request")
+    made = Made("", _estimate_items(items, request.format, request.estimate), items=items, only="request")
     stored = replace(summary, only="store")
     references = [stored if each is summary else each for each in view.references]
-    place = 0 if format.provider == items.issuer.provider else references.index(stored)
+    place = 0 if request.format.provider == items.issuer.provider else references.index(stored)
     references.insert(place, made)
     return view.change(references=tuple(references))
 
 
-def _count(items: NativeItems, format: Format[M], estimate: Callable[[Message], int]) -> int:
+def _estimate_items(items: NativeItems, format: Format[M], estimate: Callable[[Message], int]) -> int:
     """Return the tokens of the items; next to the provider's summary they may have messages that the provider kept."""
     read = (piece for message in format.native(items.items) for piece in format.read(message))
     kept = (piece for piece in read if not any(isinstance(part, NativeSummary) for part in piece.parts))

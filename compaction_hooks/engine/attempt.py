@@ -99,12 +99,9 @@ class Attempt(Generic[M]):
         """
         postponed: list[Candidate[M]] = []
         goal = self._goal(start)
-        if self._order.previewed is not None:
-            record = replace(self._order.previewed, seen_runs=self._snapshot.history.run_count)
-            taken: Candidate[M] = Candidate(snapshot=self._snapshot, record=record)
-            if self._evaluate(taken):
-                self._spent = record.usage
-                return (yield from self._commit(taken, start))
+        adopted = self._adopt(self._order.previewed) if self._order.previewed is not None else None
+        if adopted is not None:
+            return (yield from self._commit(adopted, start))
         if self._order.only_media:
             return (yield from self._drop_media(goal, start))
 
@@ -143,6 +140,19 @@ class Attempt(Generic[M]):
         if best is not None:
             return (yield from self._commit(best, start))
         return (yield from self._last_resort(goal, start))
+
+    def _adopt(self, record: CompactionRecord) -> Candidate[M] | None:
+        """Return the candidate of a record made earlier, if it still follows the active one and gives a good view."""
+        history, active = self._snapshot.history, self._snapshot.record
+        if record.parent != (active.id if active else None) or not is_true(history, record):
+            return None
+        candidate: Candidate[M] = Candidate(
+            snapshot=self._snapshot, record=replace(record, seen_runs=history.run_count)
+        )
+        if not self._evaluate(candidate):
+            return None
+        self._spent = record.usage
+        return candidate
 
     def _goal(self, start: Instant) -> Goal[M]:
         return Goal(

@@ -20,7 +20,6 @@ from compaction_hooks.runtime.effects import Emit, Flow, Instant, IsAborted, Now
 from compaction_hooks.tokens.budget import Budget
 from compaction_hooks.view import CompactionReason
 from compaction_hooks.view.snapshot import Snapshot
-from compaction_hooks.view.view_of import is_true
 
 _END: dict[CompactionOutcome, Outcome] = {
     CompactionOutcome.COMPACTED: "settled",
@@ -55,9 +54,6 @@ def compact(conversation: Conversation[M], call: Call[M], order: Order) -> Flow[
         outcome = CompactionOutcome.COMPACTED if is_shared else CompactionOutcome.NOTHING_TO_COMPACT
         return _report_unchanged(conversation, snapshot, outcome, order)
 
-    previewed, active_id = order.previewed, snapshot.record.id if snapshot.record else None
-    if previewed is not None and not (is_true(snapshot.history, previewed) and previewed.parent == active_id):
-        order = order._replace(previewed=None)
     _, result = yield from run_compaction(conversation, call, order)
     return result
 

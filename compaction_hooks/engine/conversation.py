@@ -228,7 +228,7 @@ class Conversation(Generic[M]):
         """Learn the true sizes of media, in tokens before calibration; all messages are measured again."""
         for media, tokens in sizes:
             self.estimator.learn(media, tokens)
-        self.history, self.views = None, Views()
+        self.history, self.views = None, Views[M]()
         self.sizes.baseline = self.sizes.last_checked = None
 
     def remember_sent(self, snapshot: Snapshot[M]) -> LastSent[M]:
@@ -241,9 +241,8 @@ class Conversation(Generic[M]):
         is_stored_alike = view.items is None and not snapshot.joins_rows
         sent = self.newest_view = LastSent(snapshot, to_send, to_send if is_stored_alike else snapshot.to_store)
 
-        record = snapshot.shown_record
-        notes = self.records.find_reasoning()
-        self._keep_note(self.reasoning.record_sent(snapshot.history, record, notes))
+        reading, notes = snapshot.reading, self.records.find_reasoning()
+        self._keep_note(self.reasoning.record_sent(reading.history, reading.shown_record, notes))
         if snapshot.model is not None:
             self.sizes.models.setdefault(snapshot.model, ModelCounts())
         return sent

@@ -90,15 +90,19 @@ class Engine(Generic[M]):
             ]
 
     def import_records(self, records: Iterable[CompactionRecord]) -> int:
-        """Add records, and queue them for the store; return the number of new ones."""
+        """Add records, and queue them for the store; return the number of new ones.
+
+        A note of undone records is not stored itself: the records that it names are removed from the store.
+        """
         conversation = self.conversation
         with conversation.lock:
             new = conversation.add_records(records)
 
             for record in new:
                 for record_id in record.takes_back:
-                    if record_id.endswith(NATIVE_MARK):  # refused items: their record stays in the store
-                        conversation.queue.save(undo_note([record_id], 0, 0))
+                    if record_id.endswith(NATIVE_MARK):
+                        # Only the native items of a record were refused: the record stays, with a note, which has no cooldown.
+                        conversation.queue.save(undo_note([record_id], cooldown_tokens=0, cooldown_window=0))
                     else:
                         conversation.queue.remove(record_id)
                 if not record.takes_back:
@@ -131,7 +135,7 @@ class Engine(Generic[M]):
             if (
                 history is not None
                 and history.has_summary  # without a record: of a process whose store this one does not have
-                and (record is None or self._snapshot_of(history).view.is_identity)
+                and (record is None or self._look_again(history).view.is_identity)
             ):
                 logger.warning(
                     "session %s: undo does nothing: the list is a stored result, it begins with the summary and lacks the "
@@ -146,21 +150,21 @@ class Engine(Generic[M]):
 
             budget, tokens = self.last_budget(), record.tokens_before
             if history is not None:  # the list without the record may have grown since
-                snapshot = self._snapshot_of(history)
+                snapshot = self._look_again(history)
                 tokens, budget = snapshot.tokens, snapshot.budget
             until = int(tokens * (1 + UNDO_GROWTH_RATIO))
             conversation.cooldown.pause = Pause(until, UNDONE, budget.window if budget else 0)
         self.save_in_this_thread()
         return record
 
-    def _snapshot_of(self, history: History[M]) -> Snapshot[M]:
-        """Return a snapshot of a list as it was read, for the model of the view last sent."""
+    def _look_again(self, history: History[M]) -> Snapshot[M]:
+        """Read the list of a history again, for the model of the view last sent, and return its snapshot."""
         last, budget = self.conversation.newest_snapshot, self.last_budget()
         model = last.key.model if last else None
         settings = self.shared.find_settings(model or self.shared.model)
-        return learn_and_look(
-            self.conversation, Call(history.hosts(), settings, self.shared, model, budget.window if budget else None)
-        )
+        window = budget.window if budget else None
+        call = Call(history.hosts(), settings, self.shared, model=model, context_window=window)
+        return learn_and_look(self.conversation, call)
 
     def save_in_this_thread(self) -> None:
         """Write the queued changes, unless the store belongs to the event loop that runs in this thread."""

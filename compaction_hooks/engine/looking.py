@@ -58,10 +58,11 @@ def learn(conversation: Conversation[M], call: Call[M], *, is_request: bool = Fa
     conversation.reasoning.compare_list(history, is_other_prefix=has_changed)
 
     issuer = _find_issuer(conversation, call, model)
+    shown = record.as_shown_to(issuer, history.run_count) if record else None
     if is_request:
-        conversation.reasoning.expect_answer(history, record.as_shown_to(issuer, history.run_count) if record else None)
+        conversation.reasoning.expect_answer(history, shown)
     is_bound = conversation.reasoning.binds(model, conversation.format, settings.sealed_reasoning)
-    view = _make_view(conversation, settings, history, record, model, issuer, is_bound=is_bound)
+    view = _make_view(conversation, settings, history, record, shown, model, issuer, is_bound=is_bound)
 
     budget = budget_for(call)
     if budget is None:
@@ -71,6 +72,7 @@ def learn(conversation: Conversation[M], call: Call[M], *, is_request: bool = Fa
         messages=messages,
         history=history,
         record=record,
+        shown_record=shown,
         view=view,
         key=_name_view(history, record, view, model, system + tools),
         budget=budget,
@@ -118,8 +120,18 @@ def _dress_new(
 ) -> View[M]:
     """Return the view of a record made now, as the request of a reading shows it."""
     unread = reading.find_unread(format.provider)
-    request = Request(format, estimate, reading.view.start, stale, unread, reading.issuer)
-    return dress(view, reading.history, record, request, earlier=reading.view)
+    request = Request(
+        reading.history,
+        record,
+        format,
+        estimate,
+        reading.view.start,
+        stale,
+        unread,
+        reading.issuer,
+        earlier=reading.view,
+    )
+    return dress(view, request)
 
 
 def _make_view(
@@ -127,6 +139,7 @@ def _make_view(
     settings: CompactionSettings,
     history: History[M],
     record: CompactionRecord | None,
+    shown: CompactionRecord | None,
     model: str | None,
     issuer: Issuer | None,
     *,
@@ -135,6 +148,7 @@ def _make_view(
     """Make the view of the active record, as a request to this model shows it.
 
     Args:
+        shown: The record as the record of this very view.
         is_bound: Whether the view leaves out stale reasoning.
     """
     format, views = conversation.format, conversation.views
@@ -144,18 +158,20 @@ def _make_view(
     if not is_bound:
         seen_runs = record.seen_runs if record is not None else 0
         unread = find_unread(history, min(seen_runs, history.run_count), model, format.provider)
-        return views.view_for(history, record, large, Request(format, estimate, start, unread=unread, issuer=issuer))
+        request = Request(history, record, format, estimate, start, unread=unread, issuer=issuer)
+        return views.view_for(request, large)
 
-    shown = record.as_shown_to(issuer, history.run_count) if record else None
-    stale = spare_open_turn(conversation.reasoning.stale_runs(history, shown), history, model)
-    request = Request(format, estimate, start, stale, issuer=issuer)
-    view = views.view_for(history, record, large, request)
-    if views.unpinned.end <= stale.end:
+    def find_stale() -> StaleRuns:
+        return spare_open_turn(conversation.reasoning.stale_runs(history, shown), history, model)
+
+    request = Request(history, record, format, estimate, start, find_stale(), issuer=issuer)
+    view = views.view_for(request, large)
+    if views.unpinned.end <= request.stale.end:
         return view
 
+    # Only the view tells which older requests it shortens or leaves out: the answers to these are stale too.
     conversation.reasoning.add_unpinned(views.unpinned)
-    stale = spare_open_turn(conversation.reasoning.stale_runs(history, shown), history, model)
-    return views.view_for(history, record, large, request._replace(stale=stale))
+    return views.view_for(request._replace(stale=find_stale()), large)
 
 
 def _name_view(
@@ -199,14 +215,16 @@ def _measure_fixed(conversation: Conversation[M], call: Call[M]) -> tuple[int, i
     text takes ten times as long.
     """
     known, sizes, has_changed = conversation.sizes.fixed, [0, 0], False
+
     for place, value in enumerate((call.system, call.tools)):
         if value and not are_equal(value, known[place].copy):
             text = _as_text(value)
             digest = text_digest(text)
             if digest != known[place].digest:
-                has_changed |= bool(known[place].digest)
+                has_changed |= known[place].digest != ""  # the first one is no change
                 known[place] = FixedPart(copy_value(value), digest, conversation.estimator.estimate_tokens(text))
         sizes[place] = known[place].tokens if value else 0
+
     return sizes[0], sizes[1], has_changed
 
 

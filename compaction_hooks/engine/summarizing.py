@@ -64,7 +64,9 @@ def summarize(
     done = 0
     identifier_tokens = IDENTIFIER_TOKENS if plan.identifier_tokens is None else plan.identifier_tokens
     # The same in all parts.
-    name = cache(partial(plan.facts.name, identifier_tokens, plan.allowance, snapshot.estimator.estimate_tokens))
+    name = cache(
+        partial(plan.facts.list_for_prompt, identifier_tokens, plan.allowance, snapshot.estimator.estimate_tokens)
+    )
     for _ in range(MAX_PARTS):
         if done == len(messages) or not left:
             break

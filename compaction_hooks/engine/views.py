@@ -52,8 +52,8 @@ class _Made(NamedTuple, Generic[M]):
 
     def is_of(self, history: History[M], made_of: object) -> bool:
         """Whether it is the view of this history, made of the same."""
-        is_grown = self.log is history.log and (self.is_settled or self.piece_count == history.piece_count)
-        return is_grown and self.made_of == made_of
+        is_same_list = self.log is history.log and (self.is_settled or self.piece_count == history.piece_count)
+        return is_same_list and self.made_of == made_of
 
 
 class Views(Generic[M]):
@@ -75,40 +75,43 @@ class Views(Generic[M]):
         """Whether no view was made yet."""
         return self._dressed is None
 
-    def view_for(
-        self, history: History[M], record: CompactionRecord | None, large: Large, request: Request[M]
-    ) -> View[M]:
-        """Return the view of a history under a record that is true of it, as a request shows it."""
-        self.large, made_of = large, _made_of(history, record, large)
-        plain = self._plain
-        if plain is None or not plain.is_of(history, made_of):
-            earlier = plain.view if plain is not None and plain.log is history.log else None
-            view = view_of(history, record, request.estimate, earlier, large.reductions, request.format)
-            plain = self._keep_plain(history, record, view)
+    def view_for(self, request: Request[M], large: Large) -> View[M]:
+        """Return the view of a record that is true of its history, as a request shows it."""
+        history, record = request.history, request.record
+        self.large = large
+        plain = self._find_plain(request)
 
-        shown = record.as_shown_to(request.issuer, 0).id if record else None
-        dressed_of = plain.view, shown, request.start, request.stale, request.unread
+        # The id tells whether native items are shown, and does not depend on the runs.
+        shown_id = record.as_shown_to(request.issuer, 0).id if record else None
+        dressed_of = plain, shown_id, request.start, request.stale, request.unread
         dressed = self._dressed
         if dressed is None or not dressed.is_of(history, dressed_of):
             earlier = dressed.view if dressed is not None and dressed.log is history.log else None
-            view = dress(plain.view, history, record, request, earlier)
+            view = dress(plain, request._replace(earlier=earlier))
             # While one of these runs is the last, it may get more messages.
             is_settled = max(request.stale.end, request.unread.end) < history.run_count
             dressed = self._dressed = _Made(view, history.log, dressed_of, history.piece_count, is_settled)
             self.unpinned = find_unpinned_runs(history, view)
         return dressed.view
 
-    def keep(self, history: History[M], record: CompactionRecord, view: View[M]) -> None:
-        """Keep the plain view of a new record: it is the next one."""
-        self._keep_plain(history, record, view)
+    def _find_plain(self, request: Request[M]) -> View[M]:
+        """Return the plain view, made again if it is not the one of this history and record."""
+        history, record, known = request.history, request.record, self._plain
+        if known is not None and known.is_of(history, _made_of(history, record, self.large)):
+            return known.view
 
-    def _keep_plain(self, history: History[M], record: CompactionRecord | None, view: View[M]) -> _Made[M]:
-        # A list that ends before a reduced part was cut off, and may grow again.
+        earlier = known.view if known is not None and known.log is history.log else None
+        view = view_of(history, record, request.estimate, earlier, self.large.reductions, request.format)
+        self.keep(history, record, view)
+        return view
+
+    def keep(self, history: History[M], record: CompactionRecord | None, view: View[M]) -> None:
+        """Keep a plain view: the next call most likely asks for it."""
+        # A rewind may have cut off a part that is reduced: a list that grows again may have it again.
         reductions = (*self.large.reductions, *(record.reductions if record else ()))
         is_settled = all(item.run < history.run_count - 1 for item in reductions)
         made_of = _made_of(history, record, self.large)
         self._plain = _Made(view, history.log, made_of, history.piece_count, is_settled)
-        return self._plain
 
     def find_large(
         self,

@@ -157,7 +157,7 @@ def _judge_all(error: object, given: Evidence, own: tuple[str | re.Pattern[str],
 
         verdict = _Verdict(evidence, own)
         if verdict.kind is not None:
-            yield verdict.info(verdict.kind)
+            yield verdict.describe(verdict.kind)
         if verdict.is_vetoed:
             evidence.wrapped.clear()
 
@@ -204,13 +204,14 @@ class _Verdict:
             return None
         return next((kind for kind in (*_OTHER_KINDS, _OVERFLOW) if kind in code_kinds), None)
 
-    def info(self, kind: OverflowKind) -> OverflowInfo:
-        """Return the verdict with the fullest amounts of all texts."""
+    def describe(self, kind: OverflowKind) -> OverflowInfo:
+        """Return the overflow of this kind, with the amounts of the text that names most of them."""
         if kind == "too_large" and self._is_about_bytes():
             sizes = [find_byte_limit(text) for text in self.evidence.texts]
             return OverflowInfo(
                 kind=kind, is_bytes=True, limit_bytes=min((size for size in sizes if size), default=None)
             )
+
         if kind != _OVERFLOW or not self.texts:
             return OverflowInfo(kind=kind)
 

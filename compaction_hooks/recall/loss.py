@@ -87,9 +87,9 @@ def loss_of(
     }
 
     shown = facts(view.messages(history))
-    is_shown, special = shown.find_test(), shown.find_tests()
+    is_shown, special = shown.make_test(), shown.make_tests()
     own = _read_own(history)
-    is_own = facts(own).find_test() if own is not None else None
+    is_own = facts(own).make_test() if own is not None else None
 
     figures: dict[str, LossFigures] = {}
     for kind, values in listed.items():

@@ -111,7 +111,7 @@ def find_prices(model: str | None) -> Prices | None:
         rates = found.get_prices(datetime.now(UTC))
         # A few entries, such as those of models that are no longer served, have no price of a token.
         if rates.input_mtok is not None and rates.output_mtok is not None:
-            return Prices(model=found.id, rules=_rules_of(found.id), dollars=_counter(rates))
+            return Prices(model=found.id, rules=_rules_of(found.id), dollars=_make_dollars(rates))
 
     return None
 
@@ -128,14 +128,16 @@ def _rules_of(model: str) -> CacheRules:
     return _OTHERS
 
 
-def _counter(rates: ModelPrice) -> Callable[[Bill], float]:
-    """Return a function for the price of one request; it is dearer as a whole if long requests are."""
+def _make_dollars(rates: ModelPrice) -> Callable[[Bill], float]:
+    """Return a function that prices one request in dollars; genai-prices knows if a long one is dearer as a whole."""
     from genai_prices import Usage
 
     def dollars(bill: Bill) -> float:
         whole = bill.read + bill.written + bill.plain + bill.asked
         if not whole + bill.output + bill.summaries:
             return 0.0
+
+        # What is cached costs as the rest of the input if the model has no price of its own for it.
         usage = Usage(
             input_tokens=whole,
             cache_read_tokens=bill.read if rates.cache_read_mtok is not None else 0,

@@ -14,7 +14,6 @@ from compaction_hooks.strategies.candidate import Goal, list_whole
 from compaction_hooks.strategies.requests import SHORTENED_RATIO, ShortRequests, shorten_requests
 from compaction_hooks.tokens.budget import MINIMUM_GROWTH_RATIO, SUMMARY_LARGE_STEP_RATIO
 from compaction_hooks.view.snapshot import Snapshot
-from compaction_hooks.view.texts import render_summary
 
 logger = logging.getLogger("compaction_hooks")
 
@@ -66,19 +65,19 @@ class Cut(NamedTuple):
         return self.place.run
 
 
-def choose_cut(snapshot: Snapshot[M], goal: Goal[M]) -> Cut | None:
+def choose_cut(snapshot: Snapshot[M], goal: Goal[M], frame_tokens: int) -> Cut | None:
     """Choose the first run to keep, and the room of the summary next to it; None if nothing can be summarized.
 
     The summary has its full allowance if that fits under the trigger next to the parts that cannot shrink. If those alone exceed
     the trigger, it has a share of the room up to the window: the next steps need the other tokens.
+
+    Args:
+        frame_tokens: The size of the summary's message without the summary, before calibration.
     """
     history, budget = snapshot.history, goal.budget
     full = int(budget.summary / snapshot.ratio)
-    wrapper = snapshot.text_tokens(
-        render_summary("", file_tags="", continuation=True, covered=0, unseen=0, has_recall=snapshot.has_recall)
-    )
-    target, trigger = snapshot.room(budget.target) - wrapper, snapshot.room(budget.trigger)
-    taken = wrapper + int(full * (1 + RENDERING_RATIO))
+    target, trigger = snapshot.room(budget.target) - frame_tokens, snapshot.room(budget.trigger)
+    taken = frame_tokens + int(full * (1 + RENDERING_RATIO))
     grown = int(budget.trigger / (1 + MINIMUM_GROWTH_RATIO))  # a larger view would be compacted again at once
     room, most = (snapshot.room(size) - taken for size in (budget.target, grown))
     place = _choose_place(snapshot, int(goal.keep_tokens / snapshot.ratio), room, most)
@@ -87,7 +86,7 @@ def choose_cut(snapshot: Snapshot[M], goal: Goal[M]) -> Cut | None:
     run = place.run
 
     spare = trigger - place.tokens
-    if spare < full + wrapper:  # otherwise there is room without shrinking any part
+    if spare < full + frame_tokens:  # otherwise there is room without shrinking any part
         spare += sum(part.tokens for part in list_whole(snapshot, run))
         if spare < MINIMUM_SUMMARY_TOKENS:
             spare = int((spare + snapshot.room(budget.window) - trigger) * CRAMPED_RATIO)
@@ -99,8 +98,8 @@ def choose_cut(snapshot: Snapshot[M], goal: Goal[M]) -> Cut | None:
         follows_another = (
             history.runs_before_list < snapshot.covered_runs and run - snapshot.covered_runs <= LARGE_STEP_RUNS
         )
-        spare = min(spare, (share if follows_another else left) + wrapper)
-    allowance = min(full, max(spare - wrapper, MINIMUM_SUMMARY_TOKENS))
+        spare = min(spare, (share if follows_another else left) + frame_tokens)
+    allowance = min(full, max(spare - frame_tokens, MINIMUM_SUMMARY_TOKENS))
     logger.debug("the cut is before run %d of %d: at most %d tokens of summary", run, history.run_count, allowance)
     return Cut(place, allowance, place.tokens <= room)
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Protocol, runtime_checkable
 
 from compaction_hooks import arguments
@@ -23,7 +22,7 @@ from compaction_hooks.strategies.summary_room import SummaryRoom
 from compaction_hooks.tokens.budget import SMALL_SUMMARY_TOKENS
 from compaction_hooks.view.parts import OF_A_REQUEST
 from compaction_hooks.view.snapshot import Snapshot
-from compaction_hooks.view.texts import PROMPT_VERSION, render_summary
+from compaction_hooks.view.texts import PROMPT_VERSION
 
 
 @runtime_checkable
@@ -88,19 +87,15 @@ def summary_candidate(
     assert covered_digest is not None  # a cut lies between runs of this history
     unseen = plan.host_count(summary.unseen) + (snapshot.record.unseen_message_count if snapshot.record else 0)
 
-    render = partial(
-        render_summary,
-        file_tags=plan.tags,
-        continuation=add_continuation and not plan.ends_with_user,
+    frame = plan.frame._replace(
         covered=plan.host_messages,
         unseen=unseen,
-        has_recall=snapshot.has_recall,
-        handles=plan.handles,
+        continuation=add_continuation and not plan.ends_with_user,
         is_short=plan.allowance < SMALL_SUMMARY_TOKENS,
     )
     text = summary.text
     if summary.native is None:
-        text = complete(summary, plan.facts, SummaryRoom(snapshot, goal, plan, render))
+        text = complete(summary, plan.facts, SummaryRoom(snapshot, goal, plan, frame))
 
     draft = next_record(snapshot, goal)
     record = replace(
@@ -108,7 +103,7 @@ def summary_candidate(
         prompt_version=PROMPT_VERSION,
         summary=text,
         previous_summary=plan.previous_summary,
-        rendered=render(text),
+        rendered=frame.render(text),
         compacted_message_count=plan.host_messages,
         unseen_message_count=unseen,
         covered_runs=plan.cut,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from compaction_hooks.digest import Facts
 from compaction_hooks.digest import facts as read_facts
@@ -19,7 +20,7 @@ from compaction_hooks.view.head import pin_pieces
 from compaction_hooks.view.parts import OF_TOOLS, RESULTS, Reduction, by_name, list_parts
 from compaction_hooks.view.record import Pin
 from compaction_hooks.view.snapshot import Snapshot
-from compaction_hooks.view.texts import RECALL_TOOL, parse_summary, quote_call
+from compaction_hooks.view.texts import RECALL_TOOL, parse_summary, quote_call, render_summary
 
 FILE_TAGS_RATIO = 0.2
 """The part of a summary's allowance that the file lists may take."""
@@ -31,6 +32,49 @@ MOST_NAMED = 3
 """The most failed results, and the most files, whose handles a summary names."""
 MOST_SEARCHED = 100
 """The most calls among which they are searched: the newest."""
+
+
+class SummaryFrame(NamedTuple):
+    """All that is around a summary in its message; no other value tells its form and its size.
+
+    Attributes:
+        has_recall: Whether the recall tool is named. Known before the cut, as the sentences are: the cut leaves room for them.
+        tags: The file lists that follow the summary. Known after the cut, as the handles are: both take of its allowance.
+        handles: The line that names the handles of the last failed results and files, for the recall tool; or "".
+        covered: Host messages that it covers. Known with the summary, as all that follows here.
+        unseen: The part of these that no summarizer read.
+        continuation: Whether the message ends with a line that tells the model to go on.
+        is_short: Whether its sentences are short ones.
+    """
+
+    has_recall: bool
+    tags: str = ""
+    handles: str = ""
+    covered: int = 0
+    unseen: int = 0
+    continuation: bool = True
+    is_short: bool = False
+
+    def render(self, summary: str) -> str:
+        """Return the text of the message with a summary."""
+        return render_summary(
+            summary,
+            file_tags=self.tags,
+            continuation=self.continuation,
+            covered=self.covered,
+            unseen=self.unseen,
+            has_recall=self.has_recall,
+            more=(self.handles,),
+            is_short=self.is_short,
+        )
+
+    def size(self, snapshot: Snapshot[M], summary: str = "") -> int:
+        """Return the tokens of the message with a summary, before calibration."""
+        return snapshot.text_tokens(self.render(summary))
+
+    def size_after_cut(self, snapshot: Snapshot[M]) -> int:
+        """Return the tokens of the texts that depend on the cut, before calibration."""
+        return sum(snapshot.text_tokens(text) for text in (self.tags, self.handles) if text)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -49,8 +93,7 @@ class SummaryPlan(Value):
         hosts: The host message of each of `messages`.
         previous_summary: The summary to update, with the words of refusals that it may carry on; or None.
         allowance: The most estimated tokens of the summary, before calibration.
-        tags: The file lists that follow it.
-        handles: The line that names the handles of the last failed results and files, for the recall tool; or "".
+        frame: All that is around it in its message.
         files: Files read and modified so far.
         digest: The actions in the newly covered messages, as plain JSON.
         host_messages: Host messages covered in all.
@@ -69,8 +112,7 @@ class SummaryPlan(Value):
     hosts: tuple[int, ...]
     previous_summary: str | None
     allowance: int
-    tags: str
-    handles: str
+    frame: SummaryFrame
     files: FileOperations
     digest: Mapping[str, object]
     host_messages: int
@@ -111,7 +153,8 @@ class Summarized(Value):
 
 def plan_summary(snapshot: Snapshot[M], goal: Goal[M]) -> SummaryPlan | None:
     """Choose the cut and gather the messages before it; None if none of them may be left out."""
-    cut = choose_cut(snapshot, goal)
+    frame = SummaryFrame(has_recall=snapshot.has_recall)
+    cut = choose_cut(snapshot, goal, frame.size(snapshot))
     if cut is None:
         return None
 
@@ -136,10 +179,10 @@ def plan_summary(snapshot: Snapshot[M], goal: Goal[M]) -> SummaryPlan | None:
     facts = _gather_facts(snapshot, unread, previous, pinned, start)
     calls = (facts if readable is None else read_facts(covered.values())).host_calls
     touched = find_touched_files(calls)
-    known = FileOperations(read=record.read_files, modified=record.modified_files) if record else FileOperations()
-    files = merge(merge(known, goal.host_files), touched)
+    files = merge(_find_known_files(snapshot, goal), touched)
     tags = file_tags(files, max_chars=int(cut.allowance * FILE_TAGS_RATIO * TAG_CHARS_PER_TOKEN))
     handles = _name_parts(snapshot, calls, range(covered_runs, cut.run), pinned, room=cut.allowance * HANDLES_RATIO)
+    frame = frame._replace(tags=tags, handles=handles)
 
     return SummaryPlan(
         cut=cut.run,
@@ -152,9 +195,8 @@ def plan_summary(snapshot: Snapshot[M], goal: Goal[M]) -> SummaryPlan | None:
         facts=facts,
         hosts=tuple(history.piece(i).host for i in unread),
         previous_summary=facts.previous_summary,
-        allowance=cut.allowance - sum(snapshot.text_tokens(text) for text in (tags, handles) if text),
-        tags=tags,
-        handles=handles,
+        allowance=cut.allowance - frame.size_after_cut(snapshot),
+        frame=frame,
         files=files,
         digest=digest([*covered.values()], calls, touched.modified, _reduced_results(snapshot)),
         host_messages=_count_host_messages(snapshot, first, start),
@@ -199,6 +241,13 @@ def _gather_facts(
     return read_facts(
         unread.values(), previous, tuple([message for message in kept if message.role != "system"]), is_stored=True
     )
+
+
+def _find_known_files(snapshot: Snapshot[M], goal: Goal[M]) -> FileOperations:
+    """Return the files of the active record, and those that the host keeps track of."""
+    record = snapshot.record
+    known = FileOperations(read=record.read_files, modified=record.modified_files) if record else FileOperations()
+    return merge(known, goal.host_files)
 
 
 def _name_parts(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Generic
 
@@ -10,7 +10,7 @@ from compaction_hooks.history.history import UserWords
 from compaction_hooks.messages import M
 from compaction_hooks.strategies.candidate import Goal
 from compaction_hooks.strategies.reduce_parts import most_gain
-from compaction_hooks.strategies.summary_plan import SummaryPlan, find_head_summary
+from compaction_hooks.strategies.summary_plan import SummaryFrame, SummaryPlan, find_head_summary
 from compaction_hooks.view.parts import find_handle
 from compaction_hooks.view.snapshot import Snapshot
 
@@ -24,13 +24,13 @@ class SummaryRoom(Generic[M]):
     """The room of a plan's summary in the view that it makes.
 
     Attributes:
-        show: Returns the text of a summary's message.
+        frame: All that is around the summary: the plan's, with what is known of the summary.
     """
 
     snapshot: Snapshot[M]
     goal: Goal[M]
     plan: SummaryPlan
-    show: Callable[[str], str]
+    frame: SummaryFrame
 
     @property
     def allowance(self) -> int:
@@ -45,7 +45,7 @@ class SummaryRoom(Generic[M]):
     @property
     def tags(self) -> str:
         """The file lists that follow it."""
-        return self.plan.tags
+        return self.frame.tags
 
     def size(self, text: str, /) -> int:
         """Return the tokens of a summary alone."""
@@ -53,36 +53,39 @@ class SummaryRoom(Generic[M]):
 
     def message_size(self, text: str, /) -> int:
         """Return the tokens of the message with a summary."""
-        return self.snapshot.text_tokens(self.show(text))
+        return self.frame.size(self.snapshot, text)
 
     def find_limits(self, message_tokens: int, heading_tokens: int, /) -> tuple[int | None, int]:
         """Return the most tokens of that message with words of the user, None without a limit, and with all other facts."""
         snapshot = self.snapshot
         start = snapshot.history.run_start(self.plan.cut)
         kept = snapshot.history.tokens(start)
-        most = snapshot.room(self.goal.budget.target) - snapshot.tokens_above(start) - kept
+        staying = snapshot.tokens_above(start) + kept
 
+        # The view is to meet the target: the message has what the others leave of it.
+        most = snapshot.room(self.goal.budget.target) - staying
         excess = message_tokens + heading_tokens - most
         if 0 < excess <= kept:  # the kept messages are shortened next
             most += most_gain(snapshot, self.goal, self.plan.cut)
         # Next to a system prompt larger than the target, the user's words have the room that any summary has.
         most_of_words = None if excess > kept else most
 
-        earlier_tokens = snapshot.text_tokens(self.show(self.plan.previous_summary or ""))  # its facts should stay
-        replaced = snapshot.estimated - snapshot.tokens_above(start) - kept
+        # Other facts fill it only so far that the compaction still gains: those of the summary before should stay.
+        earlier_tokens = self.frame.size(snapshot, self.plan.previous_summary or "")
+        replaced = snapshot.estimated - staying
         filled = earlier_tokens + int((replaced - earlier_tokens) * FILLED_RATIO)
         return most_of_words, min(most, max(filled, message_tokens))
 
     def find_words(self) -> Mapping[int | None, UserWords]:
-        """Return the user's words before the cut, oldest first, by piece; those in messages that stay are in view.
+        """Return the user's words before the cut, oldest first, by piece, without those in messages that stay.
 
         Each piece is read once.
         """
         snapshot, plan, history = self.snapshot, self.plan, self.snapshot.history
         start = history.run_start(plan.cut)
         first, known = history.log.user_words
-        read = {i: plan.facts.read_words(history.piece(i).message) for i in history.pieces_of_user(start, first)}
-        known = {**known, **{index: words for index, words in read.items() if any(words)}}
+        new = {i: plan.facts.read_words(history.piece(i).message) for i in history.pieces_of_user(start, first)}
+        known = {**known, **{index: words for index, words in new.items() if any(words)}}
         history.log.user_words = max(first, start), known
 
         found: dict[int | None, UserWords] = {}
@@ -102,7 +105,7 @@ class SummaryRoom(Generic[M]):
         if known is None or run > plan.cut or not history.is_boundary(run):  # a rewind, or a late result
             run, known = history.runs_before_list, None
 
-        older = None
+        older = None  # then the plan's own messages are all that come after the known ones
         if run != self.snapshot.covered_runs:
             first = history.run_start(run) if run > history.runs_before_list else 0
             pieces = history.pieces(first, history.run_start(plan.cut))  # no call is open at a cut

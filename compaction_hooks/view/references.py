@@ -86,7 +86,7 @@ class Made:
 
     @property
     def messages(self) -> Iterator[Message]:
-        """How it reads; no one reads a provider's items."""
+        """How it reads; a provider's items are read by the provider alone."""
         if self.items is None:
             yield Message(role="user", parts=(Text(self.text),))
 
@@ -98,7 +98,8 @@ class Beginning(NamedTuple):
     """A summary in the host's list that is the provider's own, at which a view begins.
 
     Attributes:
-        piece: Index of the piece that holds it; `NOWHERE` if the request sends none, and the list has the messages that they cover.
+        piece: Index of the piece that holds it; `NOWHERE` if the request sends none of the list's summaries, and the list has the
+            messages that they cover.
         is_sent: Whether the request sends it; otherwise its text takes its place.
         is_sealed: Whether only its issuer can read it.
         text: Its text, which the next summary of ours updates; "" if it is sealed.
@@ -119,7 +120,7 @@ class Beginning(NamedTuple):
 
     @property
     def always_stays(self) -> bool:
-        """Whether every later view has it too, since no one else can read it."""
+        """Whether every later view has it too, since only its issuer can read it."""
         return self.is_sent and self.is_sealed
 
 
@@ -140,18 +141,32 @@ class Dressed(NamedTuple):
         return self.shows_items or (self.start is not None and self.start.is_sent)
 
 
+class WrittenBeginning(NamedTuple, Generic[M]):
+    """The messages of a view's references, and what they were made of.
+
+    Attributes:
+        view: That view.
+        own: The host's own objects among the messages.
+        mark: The cache mark of the summary, or None.
+    """
+
+    view: View[M]
+    own: list[M]
+    mark: object | None
+    messages: list[M]
+
+
 class Written(Generic[M]):
-    """What `write` made, so that each reference is written once: the copies, and the last beginnings of a view.
+    """The messages that `write` made, so that each reference is written once.
 
     Attributes:
         copies: The messages by reference, as long as a view has the reference.
-        beginnings: For a request and for a store, a view, the host's objects and the cache mark that its beginning was made of, and
-            the messages.
+        beginnings: The beginnings that were written last: of a list to send (False), and of a list for a store (True).
     """
 
     def __init__(self) -> None:
         self.copies: WeakKeyDictionary[Reference, M] = WeakKeyDictionary()
-        self.beginnings: dict[bool, tuple[object, list[M], object, list[M]]] = {}
+        self.beginnings: dict[bool, WrittenBeginning[M]] = {}
 
 
 @dataclass(frozen=True, eq=False)
@@ -228,7 +243,7 @@ class View(Generic[M]):
 
     @cached_property
     def reduced(self) -> Mapping[int, Message]:
-        """By index, how the pieces read that it shows smaller."""
+        """By index, how the pieces read of the host messages in which a part is shown smaller."""
         smaller = (each for each in self.kept if each.reductions)
         return {piece: message for each in smaller for piece, message in zip(each.pieces, each.shown, strict=True)}
 
@@ -243,13 +258,13 @@ class View(Generic[M]):
         return self.beginning_tokens + history.tokens(history.first_piece(self.tail_start))
 
     def pieces(self, history: History[M]) -> Iterator[tuple[int, Message]]:
-        """Yield the pieces of host messages in it, by index, as they read with the reductions."""
+        """Yield the pieces of host messages in it, by index, as they read with the reductions, and still with what is left out."""
         for each in self.kept:
             yield from zip(each.pieces, each.shown, strict=True)
         first = history.first_piece(self.tail_start)
         yield from enumerate((piece.message for piece in history.pieces(first)), first)
 
     def messages(self, history: History[M]) -> list[Message]:
-        """Return how it reads; what a format unties may read otherwise."""
+        """Return how it reads, without what is left out; what a format unties may read otherwise."""
         shown = [message for each in self.references for message in each.messages]
         return shown + [piece.message for piece in history.pieces(history.first_piece(self.tail_start))]

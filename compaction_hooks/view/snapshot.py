@@ -66,6 +66,7 @@ class Reading(NamedTuple, Generic[M]):
     Attributes:
         messages: The list of the call, or the copy of it; with `repair`, the repaired list.
         record: The newest record that is true of the history, or None.
+        shown_record: The same as the record of this very view: it may have another one, with or without native items.
         view: That record applied, as the request shows it.
         key: The identity of the view, with its estimate before calibration.
         budget: The budget of the model's window, or None while the window is unknown.
@@ -78,6 +79,7 @@ class Reading(NamedTuple, Generic[M]):
     messages: list[M]
     history: History[M]
     record: CompactionRecord | None
+    shown_record: CompactionRecord | None
     view: View[M]
     key: ViewKey
     budget: Budget | None
@@ -207,11 +209,6 @@ class Snapshot(NamedTuple, Generic[M]):
         given, copied = self.frozen or (self.messages, self.messages)
         listed = given if self.messages is copied else self.messages
         return self.format.merge(listed) if joins_rows else listed
-
-    @property
-    def shown_record(self) -> CompactionRecord | None:
-        """The active record as the record of this very view: it may have another one, with or without native items."""
-        return self.record.as_shown_to(self.reading.issuer, self.history.run_count) if self.record else None
 
     @property
     def window(self) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from typing import Final, cast
 
 from compaction_hooks.files.operations import call_arguments
@@ -73,7 +74,7 @@ def render_summary(
     covered: int,
     unseen: int,
     has_recall: bool = False,
-    handles: str = "",
+    more: Sequence[str] = (),
     is_short: bool = False,
 ) -> str:
     """Return the text of a summary's message.
@@ -85,7 +86,7 @@ def render_summary(
         covered: Host messages that it covers.
         unseen: The part of these that no summarizer read; mentioned if above zero.
         has_recall: Whether to say that the recall tool reads them again.
-        handles: A line that names some of their parts for it, appended as it is.
+        more: Further texts behind it, appended as they are; those that are empty are left out.
         is_short: Whether the sentences around the summary are short ones.
     """
     excerpts = f"; of {unseen:,} of them only excerpts, not shown to the summarizer" if unseen else ""
@@ -98,7 +99,7 @@ def render_summary(
         count,
         file_tags,
         recall if has_recall else "",
-        handles,
+        *more,
         go_on if continuation else "",
     )
     return "\n\n".join(filter(None, blocks))
@@ -145,6 +146,7 @@ def quote_call(call: ToolCall) -> str:
     ]
     line = " ".join(f"{call.name}({', '.join(values)})".split())
     quoted = neutralize(line[:QUOTED_CALL_CHARS])
+    # Escaping may lengthen the line, and what is shorter than the line was cut, or has lost invisible characters.
     return quoted if len(line) <= len(quoted) <= QUOTED_CALL_CHARS else quoted[: QUOTED_CALL_CHARS - 1] + "…"
 
 

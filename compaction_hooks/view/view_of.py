@@ -49,11 +49,13 @@ def view_of(
         return View()
 
     cut = covered_pieces(history, record.covered_runs) if record else 0
+    # Without a cut the list has the summary and the pins at its own head already, if there are any.
     head = Head(cut, record.rendered, record.pins) if record and cut else Head()
     pinned = find_pinned(history, head)
+
     known = {each.host: each for each in earlier.kept} if earlier else dict[int, Kept]()
-    shown = {host: each.reductions for host, each in known.items() if each.reductions}
-    reduced = find_reduced(history, by_name((*large, *reductions)), cut, pinned, shown)
+    reduced_earlier = {host: each.reductions for host, each in known.items() if each.reductions}
+    reduced = find_reduced(history, by_name((*large, *reductions)), cut, pinned, reduced_earlier)
 
     keeper = Keeper(history, estimate, reduced, known, format)
     return assemble(keeper, head, pinned, earlier)
@@ -82,16 +84,19 @@ def assemble(
         references += keeper._replace(reduced={}).keep([*front, *systems] if is_first else [*systems, *front])
         if rendered:
             references.append(_make_summary(rendered, keeper.estimate, earlier))
-        references += keeper.of_requests().keep(pinned)
+        references += keeper.for_pins().keep(pinned)
 
+    # The tail begins behind the message that the cut divides, if it does, and behind all that are shown smaller.
     first = history.host_of(cut)
-    is_partial = cut < history.piece_count and history.first_piece(first) != cut
-    tail_start = max([first + is_partial, *(host + 1 for host in keeper.reduced)])
+    is_divided = cut < history.piece_count and history.first_piece(first) != cut
+    first_whole = first + 1 if is_divided else first
+    tail_start = max([first_whole, *(host + 1 for host in keeper.reduced)])
     references += keeper.keep(range(cut, history.first_piece(tail_start)))
     return View(tuple(references), tail_start, cut, written=earlier.written if earlier else Written())
 
 
 def _make_summary(rendered: str, estimate: Callable[[Message], int], earlier: View[Any] | None) -> Made:
+    """Return the reference to a summary: that of the earlier view, if it has the same text and no dresser changed it."""
     known = earlier.summary if earlier else None
     if known is not None and (known.text, known.mark, known.only) == (rendered, None, ""):
         return known
@@ -99,7 +104,11 @@ def _make_summary(rendered: str, estimate: Callable[[Message], int], earlier: Vi
 
 
 def find_pinned(history: History[M], head: Head, front: Sequence[int] = ()) -> list[int]:
-    """Return the pieces of pins; after a rewind the current request may lie before the cut."""
+    """Return the pieces before the cut that stay: pins, and the current request, which may lie there after a rewind.
+
+    Args:
+        front: Pieces that stay in front in any case.
+    """
     requests = {index for index in (history.request,) if index is not None and index < head.cut}
     return sorted({*pin_pieces(history, head.pins, head.cut), *requests} - {*front})
 
@@ -120,8 +129,8 @@ class Keeper(NamedTuple, Generic[M]):
     known: Mapping[int, Kept]
     format: Format[M] | None = None
 
-    def of_requests(self) -> Keeper[M]:
-        """Return one that reduces texts and media only, as of pins."""
+    def for_pins(self) -> Keeper[M]:
+        """Return the keeper for messages before the cut: there only texts and media are shown smaller, no results or arguments."""
         reduced = {
             host: {address: item for address, item in reductions.items() if item.kind in OF_A_REQUEST}
             for host, reductions in self.reduced.items()
@@ -132,8 +141,9 @@ class Keeper(NamedTuple, Generic[M]):
         """Yield references to the messages of these pieces, with only these pieces."""
         for host, group in groupby(pieces, key=lambda index: self.history.piece(index).host):
             chosen = tuple(group)
-            first, asked = self.history.first_piece(host), self.reduced.get(host, {})
-            reductions = {address: item for address, item in asked.items() if first + address[0] in chosen}
+            first, of_message = self.history.first_piece(host), self.reduced.get(host, {})
+            reductions = {address: item for address, item in of_message.items() if first + address[0] in chosen}
+
             old = self.known.get(host)
             if old is not None and old.pieces == chosen and old.reductions == reductions and not _is_dressed(old):
                 yield old
@@ -167,9 +177,9 @@ def read_reduced(
 ) -> Sequence[Message]:
     """Return how the pieces of a host message read with these parts shown smaller."""
     shown = [history.piece(index).message for index in history.host_pieces(host)]
-    for number, place in reductions:
+    for (number, place), reduction in reductions.items():
         parts = [*shown[number].parts]
-        parts[place] = reduce_part(parts[place], reductions[number, place])
+        parts[place] = reduce_part(parts[place], reduction)
         shown[number] = replace(shown[number], parts=tuple(parts))
 
     if format is None or all(item.kind != "arguments" for item in reductions.values()):
@@ -182,30 +192,33 @@ def read_reduced(
 def view_until(
     view: View[M], history: History[M], end: int, estimate: Callable[[Message], int], format: Format[M]
 ) -> View[M]:
-    """Return the part of a view before a piece behind its cut; of the message with that piece, the pieces before it."""
-    first = history.first_piece(view.tail_start)
+    """Return the part of a view before piece `end`, which is behind its cut. A message that `end` divides is kept up to there."""
     whole = [each for each in view.references if isinstance(each, Made) or each.pieces[-1] < end]
     divided = (each for each in view.kept if each.pieces[0] < end <= each.pieces[-1])
-    rest = [*(index for each in divided for index in each.pieces if index < end), *range(first, end)]
+    of_divided = (index for each in divided for index in each.pieces if index < end)
+    of_tail = range(history.first_piece(view.tail_start), end)
 
     reduced = {each.host: each.reductions for each in view.kept if each.reductions}
-    references = (*whole, *Keeper(history, estimate, reduced, {}, format).keep(rest))
+    keeper = Keeper(history, estimate, reduced, {}, format)
+    references = (*whole, *keeper.keep([*of_divided, *of_tail]))
     return view.change(references=references, tail_start=history.host_count)
 
 
 def find_unpinned_runs(history: History[Any], view: View[Any]) -> StaleRuns:
-    """Return the runs from requests that a view shows less than when they were current, to the next ones.
+    """Return the runs from each request that a view shortens or leaves out, to the next request.
 
-    Most are older than the record. After a rewind the answers there are to a view with the request in full.
+    The model made the answers there behind the request in full. A record tells it of the runs before the record, which most are;
+    those made after a rewind are newer.
     """
     kinds = {each.host: {item.kind for item in each.reductions.values()} for each in view.kept if each.reductions}
     shorter = [host for host, shown in kinds.items() if not shown.isdisjoint(OF_A_REQUEST)]
     requests = [history.request_before(history.first_piece(host + 1)) for host in shorter]
 
-    covered = history.request_before(view.cut)
-    if covered not in view.pinned:
-        requests.append(covered)
+    last_before_cut = history.request_before(view.cut)
+    if last_before_cut not in view.pinned:
+        requests.append(last_before_cut)
 
+    # A request without a later one is current still, and shown in full.
     spans = [(request, history.request_after(request)) for request in requests if request is not None]
     runs = [(history.run_of(request), history.run_of(later)) for request, later in spans if later is not None]
     return StaleRuns(min(first for first, _ in runs), max(end for _, end in runs)) if runs else NOT_STALE

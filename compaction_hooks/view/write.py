@@ -13,7 +13,7 @@ from operator import is_
 
 from compaction_hooks.messages import Format, M
 from compaction_hooks.view.parts import text_of
-from compaction_hooks.view.references import Kept, View
+from compaction_hooks.view.references import Kept, View, WrittenBeginning
 
 
 def write(
@@ -27,23 +27,27 @@ def write(
     """
     own, mark = [*map(messages.__getitem__, view.own)], _find_mark(view, messages, format)
     known = view.written.beginnings.get(for_store)
-    if known is None or known[0] is not view or known[2] != mark or not all(map(is_, known[1], own)):
-        beginning = _write_beginning(view, messages, format, mark, "request" if for_store else "store")
-        known = view.written.beginnings[for_store] = view, own, mark, beginning
-    written = [*known[3], *messages[view.tail_start :]]
+    if known is None or known.view is not view or known.mark != mark or not all(map(is_, known.own, own)):
+        beginning = _write_beginning(view, messages, format, mark, for_store=for_store)
+        known = view.written.beginnings[for_store] = WrittenBeginning(view, own, mark, beginning)
+
+    written = [*known.messages, *messages[view.tail_start :]]
     return format.merge(written) if joins_rows else written
 
 
 def _write_beginning(
-    view: View[M], messages: Sequence[M], format: Format[M], mark: object | None, left_out: str
+    view: View[M], messages: Sequence[M], format: Format[M], mark: object | None, *, for_store: bool
 ) -> list[M]:
+    other_list = "request" if for_store else "store"
     written: list[M] = []
     for each in view.references:
         if isinstance(each, Kept):
             written.append(write_kept(each, view, messages, format))
-        elif each.items is not None and each.only != left_out:
+        elif each.only == other_list:
+            continue
+        elif each.items is not None:
             written += format.native(deepcopy(each.items.items))
-        elif each.only != left_out:
+        else:
             if each not in view.written.copies:
                 view.written.copies[each] = format.summary(each.text)
             summary = view.written.copies[each]

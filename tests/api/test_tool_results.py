@@ -149,11 +149,12 @@ def test_the_first_summary_of_a_stored_view_with_cleared_results_needs_no_earlie
     cleared = session.record
     assert cleared is not None
     assert cleared.rendered == ""
-    while session.record == cleared:
+    while (record := session.record) == cleared:
         messages = [*messages, *steps(1, 400, first=len(messages))]
         view = session.transform_context_sync(messages)
-    assert view[1]["content"] == session.record.rendered
-    assert project(messages, session.record) == view
+    assert record is not None
+    assert view[1]["content"] == record.rendered
+    assert project(messages, record) == view
 
 
 def test_the_tool_reads_what_is_left_out_and_the_marker_names_its_handle() -> None:

@@ -66,6 +66,7 @@ def situation(
         messages=[*messages],
         history=history,
         record=record,
+        shown_record=record,
         view=view_of(history, record, flat.estimate_message_tokens),
         key=ViewKey(history.log, history.piece_count, None, 0, None),
         budget=None,
@@ -197,15 +198,15 @@ def test_files_of_earlier_summaries_stay_and_take_their_part_of_the_allowance() 
     found = plan([*messages, *steps(6, first=7)], records=[record])
     assert "src/module_0.py" in found.files.read
     assert "src/module_6.py" in found.files.modified
-    assert "src/module_6.py" in found.tags
-    assert found.allowance == 1_000 - len(found.tags)
+    assert "src/module_6.py" in found.frame.tags
+    assert found.allowance == 1_000 - len(found.frame.tags)
 
 
 def test_the_file_lists_take_a_fifth_of_the_allowance_at_most() -> None:
     messages = [user("go"), *steps(60), *talk(4)]
     found = plan(messages)
-    assert 400 < len(found.tags) <= 500
-    assert len(plan(messages, summary=200).tags) <= 100
+    assert 400 < len(found.frame.tags) <= 500
+    assert len(plan(messages, summary=200).frame.tags) <= 100
 
 
 def long_step(number: int) -> list[Chat]:

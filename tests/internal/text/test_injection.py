@@ -118,7 +118,9 @@ def request(
         request_tokens=request_tokens,
         estimate=TOKENS,
         kept_messages=tuple(messages),
-        name_facts=lambda: "- a fact\n" + facts(messages, previous_summary, tuple(messages)).name(300, 1_500, TOKENS),
+        name_facts=lambda: (
+            "- a fact\n" + facts(messages, previous_summary, tuple(messages)).list_for_prompt(300, 1_500, TOKENS)
+        ),
     )
 
 
