@@ -4,6 +4,8 @@
 2. What a summarizer answered is paid for and counted, whatever becomes of it; a failure counts for the breaker.
 3. A preview commits nothing, and its failures close no breaker: it works on a copy of the cooldown.
 4. If the host changed what is covered meanwhile, nothing is committed (`is_outdated`), and the attempt is made again.
+5. The host's functions are asked once, before the first summary is planned. If the host changed its list meanwhile, the attempt
+   begins anew: nothing was paid for yet.
 """
 
 from __future__ import annotations
@@ -25,16 +27,15 @@ from compaction_hooks.engine.result import CompactionOutcome, CompactionResult
 from compaction_hooks.engine.sizes import MOST_REFUSALS, LastSent
 from compaction_hooks.engine.summarizing import SummaryFailed, add_text, summarize
 from compaction_hooks.errors import ContextOverflowError
-from compaction_hooks.events import CompactionFailed, CompactionFinished, CompactionSkipped
+from compaction_hooks.events import CompactionEvent, CompactionFailed, CompactionFinished, CompactionSkipped
 from compaction_hooks.foreign import describe_error
 from compaction_hooks.messages import M, Usage
-from compaction_hooks.runtime.effects import Aborted, Emit, Flow, Instant, Now, Work
+from compaction_hooks.runtime.effects import Aborted, AskHost, Emit, Flow, Instant, Now, Work
 from compaction_hooks.strategies import AnyStrategy, Candidate, Goal, ShortenParts, SummaryStrategy
 from compaction_hooks.strategies.candidate import broken_rule, largest_fixed_part, rejection
 from compaction_hooks.strategies.last_resort import last_resort
 from compaction_hooks.strategies.reduce_parts import DropMedia
 from compaction_hooks.strategies.summary_plan import Summarized, SummaryPlan
-from compaction_hooks.telling import Told
 from compaction_hooks.tokens.budget import MINIMUM_GROWTH_RATIO, Budget
 from compaction_hooks.view import CompactionReason
 from compaction_hooks.view.head import covered_pieces
@@ -60,21 +61,30 @@ class Attempt(Generic[M]):
         self._queue = conversation.queue
         self._cooldown = copy(conversation.cooldown) if order.is_preview else conversation.cooldown
         self._call = call
-        self._snapshot = snapshot
-        self._keep_tokens = order.keep_tokens(snapshot, budget)
-        self._budget = budget.with_keep(self._keep_tokens).with_target(order.due.target_tokens if order.due else None)
         self._order = order
+        self._window_budget = budget
+        self._begin(snapshot)
 
         self._has_waited = False
         self._fallback_reason = ""
         self._spent: Usage | None = None
         self._summary: str | None = None
-        self._rejected: list[tuple[Candidate[M], str]] = []
-        self._passing: list[Candidate[M]] = []
+        self.told = order.told
+        """What the host told, also for the attempt that repeats this one; None: it was not asked."""
         self.last_sent: LastSent[M] | None = None
         """The view for the caller of `run` to send, set when it ends."""
         self.is_outdated = False
         """Whether the host changed the history meanwhile, so that the new record does not make the view fit."""
+
+    def _begin(self, snapshot: Snapshot[M]) -> None:
+        """Begin with a list, without candidates."""
+        self._snapshot = snapshot
+        self._keep_tokens = self._order.keep_tokens(snapshot, self._window_budget)
+        target = self._order.due.target_tokens if self._order.due else None
+        self._budget = self._window_budget.with_keep(self._keep_tokens).with_target(target)
+
+        self._rejected: list[tuple[Candidate[M], str]] = []
+        self._passing: list[Candidate[M]] = []
 
     def run(self, start: Instant) -> Flow[CompactionResult[M]]:
         """Try the strategies in turn; accept the first candidate that reaches the target, else the best valid one.
@@ -151,7 +161,6 @@ class Attempt(Generic[M]):
             keep_tokens=self._keep_tokens,
             at=start.utc.strftime("%Y-%m-%dT%H:%M:%SZ"),
             tool_rules=self._call.settings.tool_rules,
-            told=self.told,
             limit_bytes=self._order.limit_bytes,
         )
 
@@ -166,11 +175,6 @@ class Attempt(Generic[M]):
         if candidate is None or broken_rule(self._snapshot, candidate) is not None:
             return (yield from self._skip(start, CompactionOutcome.NOTHING_TO_COMPACT, "no media to leave out"))
         return (yield from self._commit(candidate, start))
-
-    @property
-    def told(self) -> Told:
-        """What the host told, also for the attempt that repeats this one."""
-        return self._order.told or Told()
 
     @property
     def _is_manual(self) -> bool:
@@ -194,6 +198,11 @@ class Attempt(Generic[M]):
     ) -> Flow[Candidate[M] | CompactionResult[M] | None]:
         """Request the summary for a strategy; return its candidate, or the result that ends the attempt."""
         self._has_waited = True
+        told_goal = yield from self._ask_host(goal)
+        if told_goal is None:
+            return (yield from self.run(start))
+        goal = told_goal
+
         plan: SummaryPlan | None = yield Work(partial(strategy.propose, self._snapshot, goal))
         if plan is None:
             return None
@@ -228,6 +237,25 @@ class Attempt(Generic[M]):
         # To repair a summary, all messages may be read.
         made = yield Work(partial(strategy.from_summary, self._snapshot, goal, plan, answer))
         return self._without_large_items(made)
+
+    def _ask_host(self, goal: Goal[M]) -> Flow[Goal[M] | None]:
+        """Return the goal with the answers of the host's functions; None if the list is another one now: begin anew."""
+        conversation = self._conversation
+        if self.told is None:
+            asked = (self._call.shared.tellers, conversation.tellers)
+            if not any(tellers.has_any for tellers in asked):
+                return goal
+            failures: list[CompactionEvent]
+            self.told, failures = yield AskHost(asked, conversation.id)
+            for event in failures:
+                logger.warning("%s", event)
+                if not self._order.is_preview:
+                    yield Emit(event)
+
+            if not (conversation.check_shown(self._snapshot) and self._snapshot.is_current):
+                self._begin(self._take_snapshot())
+                return None
+        return replace(goal, told=self.told)
 
     def _without_large_items(self, candidate: Candidate[M] | None) -> Candidate[M] | None:
         """Return a candidate without its native items if these make it too large."""

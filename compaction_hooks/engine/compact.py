@@ -7,8 +7,6 @@
 
 from __future__ import annotations
 
-import logging
-
 from compaction_hooks.engine.attempt import Attempt
 from compaction_hooks.engine.call import Call, Order
 from compaction_hooks.engine.conversation import Conversation
@@ -19,12 +17,9 @@ from compaction_hooks.errors import ContextOverflowError
 from compaction_hooks.events import CompactionStarted
 from compaction_hooks.messages import M
 from compaction_hooks.runtime.effects import Emit, Flow, Instant, IsAborted, Now, Outcome, RunningCompaction, Wait
-from compaction_hooks.telling import Told
 from compaction_hooks.tokens.budget import Budget
 from compaction_hooks.view import CompactionReason
 from compaction_hooks.view.snapshot import Snapshot
-
-logger = logging.getLogger("compaction_hooks")
 
 _END: dict[CompactionOutcome, Outcome] = {
     CompactionOutcome.COMPACTED: "settled",
@@ -89,8 +84,6 @@ def _run_attempt(
         start: Instant = yield Now()
         if not order.is_preview:
             yield Emit(_build_started_event(conversation.id, snapshot, order))
-        if order.told is None:
-            order = order._replace(told=(yield from _ask_host(conversation, call, order)))
         # Read again only now: the event handlers may have taken time, in which the host wrote into its messages.
         attempt = new_attempt(conversation, call, snapshot, budget, order)
         result = yield from attempt.run(start)
@@ -105,23 +98,11 @@ def _run_attempt(
     return attempt, result
 
 
-def _ask_host(conversation: Conversation[M], call: Call[M], order: Order) -> Flow[Told]:
-    """Return the answers of the host's functions, those of the controller first; report the functions that failed."""
-    told = Told()
-    for tellers in (call.shared.tellers, conversation.tellers):
-        told, failures = tellers.ask(told, conversation.id)
-        for event in failures:
-            logger.warning("%s", event)
-            if not order.is_preview:
-                yield Emit(event)
-    return told
-
-
 def new_attempt(
     conversation: Conversation[M], call: Call[M], snapshot: Snapshot[M], budget: Budget, order: Order
 ) -> Attempt[M]:
     """Return an attempt to compact that has not begun; the messages of the view are read again for changes in place."""
-    if not (snapshot.is_current and conversation.check_shown(snapshot)):
+    if not (conversation.check_shown(snapshot) and snapshot.is_current):  # a list that grew may be edited too
         snapshot = learn_and_look(conversation, call).freeze(call.messages)
     return Attempt(conversation, call, snapshot, budget, order)
 

@@ -21,6 +21,7 @@ from compaction_hooks.errors import ConfigurationError, RecordError
 from compaction_hooks.events import EventHandler
 from compaction_hooks.foreign import describe_error
 from compaction_hooks.runtime.effects import (
+    AskHost,
     AskStore,
     AskSummarizer,
     Effect,
@@ -40,6 +41,7 @@ from compaction_hooks.runtime.effects import (
 )
 from compaction_hooks.runtime.guarded_call import GuardedCall, in_thread, is_async, run_to_completion, until_done
 from compaction_hooks.runtime.guards import Signal, guard_stream, guard_stream_sync, system_clock
+from compaction_hooks.runtime.tellers import ask_all
 from compaction_hooks.stores import RecordStore
 from compaction_hooks.summary.extractive import ExtractiveSummarizer
 from compaction_hooks.summary.request import Summarizer
@@ -184,6 +186,8 @@ class Driver:
             case AskSummarizer(request=request, seconds=seconds):
                 summarize, signal = self._choose_summarizer(context), context.signal
                 return await self._summaries.call(summarize, request, seconds=seconds, signal=signal, is_sync=is_sync)
+            case AskHost(tellers=tellers, session_id=session_id):
+                return ask_all(tellers, session_id)
             case Wait(running=running):
                 return await self._wait(running, context.signal, is_sync)
             case Emit(event=event):

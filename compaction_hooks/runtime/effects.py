@@ -10,6 +10,7 @@ from typing import Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
 from compaction_hooks.events import CompactionEvent
 from compaction_hooks.messages import M
+from compaction_hooks.runtime.tellers import Tellers
 from compaction_hooks.summary.request import SummaryRequest
 
 T = TypeVar("T")
@@ -45,6 +46,17 @@ class AskSummarizer(NamedTuple):
 
     request: SummaryRequest
     seconds: float
+
+
+class AskHost(NamedTuple):
+    """Calls the host's functions that tell what a summary needs; answered by their `Told`, and an event for each that failed.
+
+    Attributes:
+        tellers: The functions of the controller, then those of the conversation.
+    """
+
+    tellers: tuple[Tellers, ...]
+    session_id: str
 
 
 class RunningCompaction:
@@ -110,7 +122,7 @@ class Aborted:
     """The answer of an effect that the caller's signal ended."""
 
 
-Effect: TypeAlias = Work | Now | IsAborted | AskSummarizer | Wait | AskStore | Emit | Send[Any]
+Effect: TypeAlias = Work | Now | IsAborted | AskSummarizer | AskHost | Wait | AskStore | Emit | Send[Any]
 
 Flow: TypeAlias = Generator[Effect, Any, T]
 """A computation that yields effects and returns a `T`. The answer's type depends on the effect, so it is not typed here."""

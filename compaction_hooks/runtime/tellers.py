@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 from typing import NamedTuple, cast
 
@@ -21,6 +21,11 @@ class Tellers(NamedTuple):
 
     files: Callable[[], FileOperations] | None = None
 
+    @property
+    def has_any(self) -> bool:
+        """Whether the host has such a function."""
+        return any(function is not None for function in self)
+
     def ask(self, told: Told, session_id: str) -> tuple[Told, list[CompactionEvent]]:
         """Return the answers so far with those of these functions, and an event for each function that failed."""
         failures: list[CompactionEvent] = []
@@ -30,6 +35,15 @@ class Tellers(NamedTuple):
             except Exception as error:  # noqa: BLE001 - a host's function may raise anything
                 failures.append(HostFilesFailed(session_id=session_id, error=describe_error(error)))
         return told, failures
+
+
+def ask_all(all_tellers: Sequence[Tellers], session_id: str) -> tuple[Told, list[CompactionEvent]]:
+    """Return the answers of all these functions together, and an event for each function that failed."""
+    told, failures = Told(), list[CompactionEvent]()
+    for tellers in all_tellers:
+        told, failed = tellers.ask(told, session_id)
+        failures += failed
+    return told, failures
 
 
 def _read_files(files: Callable[[], FileOperations]) -> FileOperations:

@@ -86,7 +86,8 @@ class CompactionController(ConversationMethods[M]):
             function runs in a thread with the caller's context variables; a handler that needs the event loop is a coroutine
             function.
         estimator: Sizes texts and messages; the default counts characters by class.
-        host_files: Returns the files that the host itself keeps track of; they are added to those found in tool calls.
+        host_files: Returns the files that the host itself keeps track of; they are added to those found in tool calls. It is asked
+            once for a compaction, before a summary.
         clock: Returns the time, for tests. It must not fail, and its monotonic seconds must not go back.
 
     Raises:

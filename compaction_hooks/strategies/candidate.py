@@ -113,7 +113,7 @@ class Goal(Value, Generic[M]):
         start: The last candidate of the strategies before this one; None: the active view.
         may_send_start: Whether that candidate may be sent as it is.
         tool_rules: By tool name, the rule for its results.
-        told: The answers of the host's functions.
+        told: The answers of the host's functions, for the plan of a summary: for no other strategy the host is asked.
         limit_bytes: The provider's limit in bytes, if it refused a request for its bytes and named the limit.
     """
 

@@ -1,9 +1,10 @@
 """`controller.session(id, host_files=...)`, `controller.close(id)`: conversations, and the files that the host tracks for each."""
 
+from compaction_hooks import CompactionOutcome
 from compaction_hooks.events import CompactionEvent
 from compaction_hooks.files import FileOperations
 from compaction_hooks.formats import AnthropicFormat
-from tests.conversations import Controller, Scripted, above_threshold, controller, talk
+from tests.conversations import Controller, Scripted, above_threshold, controller, one_task, talk, texts
 
 
 def files_of(hooks: Controller, name: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -29,6 +30,26 @@ def test_a_list_that_fails_leaves_the_other_one() -> None:
     hooks.session("a", host_files=broken)
     assert files_of(hooks, "a") == (("all.md",), ())
     assert [*map(str, events)][1:2] == ["a: the host's files could not be read: OSError: no such project"]
+
+
+def test_the_host_is_asked_when_a_summary_is_made_and_not_before() -> None:
+    asked: list[str] = []
+
+    def listed() -> FileOperations:
+        asked.append("asked")
+        return FileOperations()
+
+    hooks = controller(summarizer=Scripted(), host_files=listed)
+    cleared = hooks.session("clears").transform_context_sync(one_task())
+    assert (len(hooks.session("clears").history()), "cleared" in texts(cleared), asked) == (1, True, [])
+
+    session, messages = hooks.session("summarizes"), talk(20)
+    preview = session.preview_sync(messages, keep_recent_tokens=300)
+    assert asked == ["asked"]
+    adopted = session.compact_sync(messages, keep_recent_tokens=300, preview=preview)
+    assert (adopted.outcome, asked) == (CompactionOutcome.COMPACTED, ["asked"])
+    session.compact_sync([*messages, *talk(20, first=20)], keep_recent_tokens=300)
+    assert asked == ["asked"] * 2
 
 
 def test_a_conversations_files_are_known_in_each_of_its_formats() -> None:

@@ -12,6 +12,7 @@ from types import FrameType
 import pytest
 
 from compaction_hooks import CompactionController
+from compaction_hooks.files import FileOperations
 from tests.test_architecture import MODULES, ROW_OF, imported_rooms
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -94,7 +95,10 @@ def trace(call: Callable[[], object]) -> list[tuple[str, str, set[str]]]:
 @pytest.fixture(scope="module")
 def runs() -> dict[str, list[tuple[str, str, set[str]]]]:
     """A call that compacts, by a summarizer, and the quiet call after it."""
-    session = CompactionController(context_window=8_000, summarizer=lambda _: "## Goal\n- go on").session("traced")
+    hooks = CompactionController(
+        context_window=8_000, summarizer=lambda _: "## Goal\n- go on", host_files=FileOperations
+    )
+    session = hooks.session("traced")
     words = "Name each part, and what it is for. " * 100
     turns = [
         [{"role": "user", "content": f"{turn}: {words}"}, {"role": "assistant", "content": "Done."}]

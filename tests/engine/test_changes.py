@@ -9,6 +9,7 @@ import pytest
 
 from compaction_hooks import (
     CompactionController,
+    CompactionFinished,
     CompactionSkipped,
     CompactionStarted,
     ContextOverflowError,
@@ -204,13 +205,17 @@ def test_a_request_in_view_that_was_changed_in_place_is_read_again_by_each_compa
     assert texts(elsewhere(hooks, messages)) == texts(hooks.transform_context_sync(messages))
 
 
-def test_a_result_changed_while_a_compaction_is_announced_is_not_cleared_as_it_was() -> None:
+@pytest.mark.parametrize(
+    "more", [pytest.param([], id="the same list"), pytest.param([user("Go on.")], id="a longer list")]
+)
+def test_a_result_changed_while_a_compaction_is_announced_is_not_cleared_as_it_was(more: list[Chat]) -> None:
     """A handler of the event may take time, in which the host changes its messages; no summarizer is called."""
     messages, writable = mutable()
 
     def editing(event: CompactionEvent) -> None:
         if isinstance(event, CompactionStarted):
             writable[3]["content"] = "something else entirely"
+            messages.extend(more)
 
     hooks = CompactionController(context_window=8_192, summarizer=Numbered(), on_event=editing)
     view = hooks.transform_context_sync(messages)
@@ -282,6 +287,27 @@ def test_the_host_is_asked_once_for_a_compaction_that_is_made_again() -> None:
     assert [path for path in record.read_files if path.endswith(".md")] == asked == ["0.md"]
 
 
+def test_a_list_changed_by_the_function_that_is_asked_is_summarized_as_it_is_then() -> None:
+    """Nothing was paid for yet: there is one summary, without an event of a skipped one, and no result is cleared as it was."""
+    events: list[CompactionEvent] = []
+    asked = Numbered()
+    messages, writable = mutable()
+    messages += talk(16)
+
+    def listed() -> FileOperations:
+        writable[3]["content"] = "edited meanwhile"
+        messages.append(user("Go on."))
+        return FileOperations(read=("a.md",))
+
+    hooks = controller(summarizer=asked, events=events, host_files=listed)
+    view = hooks.transform_context_sync(messages)
+    (record,) = hooks.history()
+    assert [type(event) for event in events] == [CompactionStarted, CompactionFinished]
+    assert "edited meanwhile" in asked.requests[0].transcript
+    assert (len(asked.requests), "a.md" in record.read_files, view[-1]) == (1, True, messages[-1])
+    assert texts(elsewhere(hooks, messages)) == texts(view)
+
+
 def test_a_history_changed_while_its_second_summary_is_written_does_not_get_that_one() -> None:
     messages, writable = mutable()
     asked = Numbered()
@@ -321,7 +347,7 @@ METHODS: dict[str, Callable[[Controller, list[Chat]], list[Chat]]] = {
 
 
 def rewinding(messages: list[Chat], moment: str, kept: int, *more: Chat) -> tuple[Controller, Numbered]:
-    """Return a controller at whose event or summary the host goes back in this list, once, and its summarizer."""
+    """Return a controller at whose event, summary or question the host goes back in this list, once, and its summarizer."""
     asked = Numbered()
     left = [moment]
 
@@ -334,19 +360,25 @@ def rewinding(messages: list[Chat], moment: str, kept: int, *more: Chat) -> tupl
         rewind("summary")
         return asked(request)
 
+    def listed() -> FileOperations:
+        rewind("question")
+        return FileOperations()
+
     events: list[Any] = [lambda event: rewind(type(event).__name__)]
-    hooks = CompactionController(context_window=8_192, summarizer=summarize, on_event=events, settings=PLAIN)
+    hooks = CompactionController(
+        context_window=8_192, summarizer=summarize, on_event=events, settings=PLAIN, host_files=listed
+    )
     return hooks, asked
 
 
-@pytest.mark.parametrize("moment", ["CompactionStarted", "summary", "CompactionFinished"])
+@pytest.mark.parametrize("moment", ["CompactionStarted", "question", "summary", "CompactionFinished"])
 @pytest.mark.parametrize("method", METHODS)
 def test_a_list_that_gets_shorter_while_it_is_compacted_keeps_its_summary(method: str, moment: str) -> None:
     messages, late = [*one_task(), user("Now the printer.")], user("No: the lexer.")
     gone = messages[-2:]
     hooks, asked = rewinding(messages, moment, -2, late)
     view = METHODS[method](hooks, messages)
-    assert (messages[-1] is late) == (view[-1] is late) == (method != "preview" or moment == "summary")
+    assert (messages[-1] is late) == (view[-1] is late) == (method != "preview" or moment in ("question", "summary"))
     assert not [message for message in gone if message in view and message not in messages]
     assert "summary number 1" in texts(view)
     assert len(asked.requests) == 1

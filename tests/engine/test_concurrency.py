@@ -4,7 +4,10 @@ import asyncio
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
+import pytest
+
 from compaction_hooks import CompactionOutcome, SummaryRequest
+from compaction_hooks.files import FileOperations
 from tests.conversations import Chat, Scripted, Waiting, above_threshold, controller, steps, texts, user
 
 
@@ -108,6 +111,24 @@ def test_a_thread_that_may_give_up_waits_as_long_as_it_does_not() -> None:
         assert "- shared" in texts(hooks.transform_context_sync(messages, Watched()))
         assert "- shared" in texts(leader.result(10))
     assert len(requests) == 1
+
+
+@pytest.mark.parametrize("side", ["async", "sync"])
+def test_a_function_that_is_asked_may_wait_for_another_thread_that_uses_the_conversation(side: str) -> None:
+    """The host is asked outside the lock: a thread that looks at the conversation, or undoes, does not wait for the answer."""
+    looked: list[object] = []
+
+    def listed() -> FileOperations:
+        with ThreadPoolExecutor(1) as pool:
+            looked.append(pool.submit(hooks.state).result(10).compaction_count)
+            looked.append(pool.submit(hooks.undo).result(10))
+        return FileOperations(read=("a.md",))
+
+    hooks, messages = controller(8_192, summarizer=Scripted("- done"), host_files=listed), above_threshold()
+    is_sync = side == "sync"
+    view = hooks.transform_context_sync(messages) if is_sync else asyncio.run(hooks.transform_context(messages))
+    assert "- done" in texts(view)
+    assert looked == [0, None]
 
 
 async def test_conversations_do_not_mix() -> None:
