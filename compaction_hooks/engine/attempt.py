@@ -17,28 +17,27 @@ from dataclasses import replace
 from functools import partial
 from typing import Generic
 
-from compaction_hooks.engine.call import Call, Order
+from compaction_hooks.engine.call import Call, Order, find_budget
 from compaction_hooks.engine.conversation import Conversation
 from compaction_hooks.engine.cooldown import Breaker, Pause, UnfitList
+from compaction_hooks.engine.endings import finished_event, may_shorten, unfit_error
 from compaction_hooks.engine.looking import learn_and_look
 from compaction_hooks.engine.persistence import reload, write
 from compaction_hooks.engine.records import warn_if_paid_again
 from compaction_hooks.engine.result import CompactionOutcome, CompactionResult
 from compaction_hooks.engine.sizes import MOST_REFUSALS, LastSent
 from compaction_hooks.engine.summarizing import SummaryFailed, add_text, summarize
-from compaction_hooks.errors import ContextOverflowError
-from compaction_hooks.events import CompactionEvent, CompactionFailed, CompactionFinished, CompactionSkipped
+from compaction_hooks.events import CompactionEvent, CompactionFailed, CompactionSkipped
 from compaction_hooks.foreign import describe_error
 from compaction_hooks.messages import M, Usage
 from compaction_hooks.runtime.effects import Aborted, AskHost, Emit, Flow, Instant, Now, Work
-from compaction_hooks.strategies import AnyStrategy, Candidate, Goal, ShortenParts, SummaryStrategy
-from compaction_hooks.strategies.candidate import broken_rule, largest_fixed_part, rejection
+from compaction_hooks.strategies import AnyStrategy, Candidate, Goal, SummaryStrategy
+from compaction_hooks.strategies.candidate import broken_rule, rejection
 from compaction_hooks.strategies.last_resort import last_resort
 from compaction_hooks.strategies.reduce_parts import DropMedia
 from compaction_hooks.strategies.summary_plan import Summarized, SummaryPlan
 from compaction_hooks.tokens.budget import MINIMUM_GROWTH_RATIO, Budget
 from compaction_hooks.view import CompactionReason
-from compaction_hooks.view.head import covered_pieces
 from compaction_hooks.view.record import CompactionRecord
 from compaction_hooks.view.snapshot import Snapshot
 from compaction_hooks.view.view_of import is_true
@@ -54,7 +53,6 @@ class Attempt(Generic[M]):
         conversation: Conversation[M],
         call: Call[M],
         snapshot: Snapshot[M],
-        budget: Budget,
         order: Order,
     ) -> None:
         self._conversation = conversation
@@ -62,7 +60,6 @@ class Attempt(Generic[M]):
         self._cooldown = copy(conversation.cooldown) if order.is_preview else conversation.cooldown
         self._call = call
         self._order = order
-        self._window_budget = budget
         self._begin(snapshot)
 
         self._has_waited = False
@@ -79,10 +76,16 @@ class Attempt(Generic[M]):
     def _begin(self, snapshot: Snapshot[M]) -> None:
         """Begin with a list, without candidates."""
         self._snapshot = snapshot
-        self._keep_tokens = self._order.keep_tokens(snapshot, self._window_budget)
-        target = self._order.due.target_tokens if self._order.due else None
-        self._budget = self._window_budget.with_keep(self._keep_tokens).with_target(target)
-
+        order, budget = self._order, find_budget(self._call, snapshot)
+        keep = order.keep_tokens(snapshot, budget)
+        self._aim: Goal[M] = Goal(
+            reason=order.reason,
+            budget=budget.with_keep(keep).with_target(order.due.target_tokens if order.due else None),
+            keep_tokens=keep,
+            at="",
+            tool_rules=self._call.settings.tool_rules,
+            limit_bytes=order.limit_bytes,
+        )
         self._rejected: list[tuple[Candidate[M], str]] = []
         self._passing: list[Candidate[M]] = []
 
@@ -98,7 +101,7 @@ class Attempt(Generic[M]):
             ContextOverflowError: nothing makes it fit, and the order says it must.
         """
         postponed: list[Candidate[M]] = []
-        goal = self._goal(start)
+        goal = replace(self._aim, at=start.utc.strftime("%Y-%m-%dT%H:%M:%SZ"))
         adopted = self._adopt(self._order.previewed) if self._order.previewed is not None else None
         if adopted is not None:
             return (yield from self._commit(adopted, start))
@@ -154,15 +157,10 @@ class Attempt(Generic[M]):
         self._spent = record.usage
         return candidate
 
-    def _goal(self, start: Instant) -> Goal[M]:
-        return Goal(
-            reason=self._order.reason,
-            budget=self._budget,
-            keep_tokens=self._keep_tokens,
-            at=start.utc.strftime("%Y-%m-%dT%H:%M:%SZ"),
-            tool_rules=self._call.settings.tool_rules,
-            limit_bytes=self._order.limit_bytes,
-        )
+    @property
+    def _budget(self) -> Budget:
+        """The budget of the model's window, with what the order asks to keep and to reach."""
+        return self._aim.budget
 
     def _strategies_to_try(self) -> Sequence[AnyStrategy]:
         """Return the strategies to try. A host that compacts by hand wants a summary, so strategies before it are skipped."""
@@ -344,7 +342,16 @@ class Attempt(Generic[M]):
             return (yield from self._skip_outdated(start))
 
         end: Instant = yield Now()
-        event = self._build_finished_event(record, snapshot, end.seconds_since(start))
+        event = finished_event(
+            conversation.id,
+            self._order.reason,
+            self._snapshot,
+            snapshot,
+            record,
+            seconds=end.seconds_since(start),
+            usage=self._spent,
+            fallback_reason=self._fallback_reason,
+        )
         logger.info("%s", event)
         yield Emit(event)
         if not snapshot.is_current:
@@ -403,7 +410,9 @@ class Attempt(Generic[M]):
                     return (yield from self._commit(candidate, start))
             if not self._snapshot.fits_window or self._order.reason is CompactionReason.OVERFLOW:
                 self._cooldown.unfit_list = UnfitList(self._snapshot.history.log, until, window)
-                return (yield from self._fail(start, self.overflow_error()))
+                tried = (candidate.tokens for candidate, _ in self._rejected)
+                error = unfit_error(self._snapshot, self._call.settings, window, tried)
+                return (yield from self._fail(start, error))
 
         self._cooldown.pause = Pause(until, "no gain", window)
         if not why:
@@ -414,35 +423,10 @@ class Attempt(Generic[M]):
         """Yield the rejected candidates, the best first; then, if a strategy shortens, the candidates of forced shortening."""
         rejected = sorted((candidate for candidate, _ in self._rejected), key=self._rank)
         yield from rejected
-        for start in (rejected or (None,)) if self._may_shorten else ():
+        for start in (rejected or (None,)) if may_shorten(self._call.settings) else ():
             for candidate in last_resort(self._snapshot, replace(goal, start=start)):
                 self._rejected.append((candidate, ""))  # the error tells the reason
                 yield candidate
-
-    @property
-    def _may_shorten(self) -> bool:
-        return any(isinstance(strategy, ShortenParts) for strategy in self._call.settings.effective_strategies)
-
-    def overflow_error(self) -> ContextOverflowError:
-        """Return the error that names the part of the view that cannot shrink."""
-        part, size = largest_fixed_part(self._snapshot)
-        smallest = min([self._snapshot.tokens, *(candidate.tokens for candidate, _ in self._rejected)])
-        window = self._budget.window
-        noun = "the prefix outside the list (system prompt, tools)" if part == "hidden prefix" else f"the {part}"
-        why = f", of which {noun} takes about {min(size, smallest):,}"
-        fix = f"shorten {noun}"
-        if size <= window and not self._may_shorten:
-            part = "strategies"
-            why = " after all strategies"
-            fix = "add ShortenParts() to the strategies"
-
-        return ContextOverflowError(
-            f"the conversation cannot be made to fit {window:,} tokens: the smallest valid request has about "
-            f"{smallest:,}{why}; {fix} or use a model with a larger window",
-            tokens=smallest,
-            window=window,
-            part=part,
-        )
 
     # -- results and events
 
@@ -477,32 +461,6 @@ class Attempt(Generic[M]):
             tokens_before=before,
             tokens_after=record.tokens_after if record else before,
         )
-
-    def _build_finished_event(self, record: CompactionRecord, after: Snapshot[M], seconds: float) -> CompactionFinished:
-        return CompactionFinished(
-            session_id=self._conversation.id,
-            reason=self._order.reason,
-            tokens_before=self._snapshot.tokens,
-            tokens_after=record.tokens_after,
-            messages_before=self._snapshot.message_count,
-            messages_after=after.message_count,
-            compacted_messages=record.compacted_message_count,
-            unseen_messages=record.unseen_message_count,
-            summary_messages=1 if record.rendered else 0,
-            duration_seconds=seconds,
-            usage=self._spent,
-            used_fallback=bool(self._fallback_reason),
-            fallback_reason=self._fallback_reason,
-            native_summaries=self._count_natives(after),
-            left_out=sum(item.kind == "media" for item in after.view.reductions),
-            record=record,
-        )
-
-    def _count_natives(self, after: Snapshot[M]) -> int:
-        """Return how many summaries of the provider's own are newly covered."""
-        runs = [each.record.covered_runs if each.record else 0 for each in (self._snapshot, after)]
-        first, end = (covered_pieces(after.history, covered) for covered in runs)
-        return sum(first <= piece < end for piece in after.history.natives())
 
     def _fail(self, start: Instant, cause: BaseException) -> Flow[CompactionResult[M]]:
         """Hand out the view unchanged, with an event that says whether it is too large.

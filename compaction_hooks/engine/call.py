@@ -136,3 +136,8 @@ def budget_for(call: Call[M]) -> Budget | None:
     return settings.budget(
         max(window.tokens, SMALLEST_WINDOW), is_input_only=window.is_input_only, max_output_tokens=requested
     )
+
+
+def find_budget(call: Call[M], snapshot: Snapshot[M]) -> Budget:
+    """Return the budget of the model's window, or of a window as large as the context if the window is unknown."""
+    return snapshot.budget or call.shared.find_settings(snapshot.model).budget(max(snapshot.tokens, 1))

@@ -17,7 +17,6 @@ from compaction_hooks.errors import ContextOverflowError
 from compaction_hooks.events import CompactionStarted
 from compaction_hooks.messages import M
 from compaction_hooks.runtime.effects import Emit, Flow, Instant, IsAborted, Now, Outcome, RunningCompaction, Wait
-from compaction_hooks.tokens.budget import Budget
 from compaction_hooks.view import CompactionReason
 from compaction_hooks.view.snapshot import Snapshot
 
@@ -76,7 +75,6 @@ def _run_attempt(
     """Run one attempt; other callers of this conversation wait for it."""
     conversation.drop_missing()
     snapshot = learn_and_look(conversation, call).freeze(call.messages)
-    budget = find_budget(call, snapshot)
 
     running = conversation.running = RunningCompaction(conversation.id)
     end: Outcome = "aborted"
@@ -85,7 +83,7 @@ def _run_attempt(
         if not order.is_preview:
             yield Emit(_build_started_event(conversation.id, snapshot, order))
         # Read again only now: the event handlers may have taken time, in which the host wrote into its messages.
-        attempt = new_attempt(conversation, call, snapshot, budget, order)
+        attempt = new_attempt(conversation, call, snapshot, order)
         result = yield from attempt.run(start)
         end = _END.get(result.outcome, "failed")
     except ContextOverflowError:
@@ -98,18 +96,11 @@ def _run_attempt(
     return attempt, result
 
 
-def new_attempt(
-    conversation: Conversation[M], call: Call[M], snapshot: Snapshot[M], budget: Budget, order: Order
-) -> Attempt[M]:
+def new_attempt(conversation: Conversation[M], call: Call[M], snapshot: Snapshot[M], order: Order) -> Attempt[M]:
     """Return an attempt to compact that has not begun; the messages of the view are read again for changes in place."""
     if not (conversation.check_shown(snapshot) and snapshot.is_current):  # a list that grew may be edited too
         snapshot = learn_and_look(conversation, call).freeze(call.messages)
-    return Attempt(conversation, call, snapshot, budget, order)
-
-
-def find_budget(call: Call[M], snapshot: Snapshot[M]) -> Budget:
-    """Return the budget of the model's window, or of a window as large as the context if the window is unknown."""
-    return snapshot.budget or call.shared.find_settings(snapshot.model).budget(max(snapshot.tokens, 1))
+    return Attempt(conversation, call, snapshot, order)
 
 
 def _report_unchanged(

@@ -335,9 +335,13 @@ class Conversation(Generic[M]):
 
         A result that was shown shortened stays so, though pinned, until the next compaction: the provider has cached the view.
         """
+        if settings.max_result_tokens is None:
+            return Large()
         pins = frozenset(self.records.find_settled_pins(record))
         estimate = self.estimator.estimate_message_tokens
-        return self.views.find_large(history, pins, settings, estimate, has_recall=self.has_recall)
+        return self.views.find_large(
+            history, pins, settings.max_result_tokens, settings.tool_rules, estimate, has_recall=self.has_recall
+        )
 
     def find_native_start(self, history: History[M], model: str | None) -> Beginning | None:
         """Return the provider's own summary at which the view of a request begins, or None."""

@@ -12,9 +12,10 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import cast
 
-from compaction_hooks.engine.call import Call, Order
-from compaction_hooks.engine.compact import find_budget, new_attempt, run_compaction, wait_for_others
+from compaction_hooks.engine.call import Call, Order, find_budget
+from compaction_hooks.engine.compact import run_compaction, wait_for_others
 from compaction_hooks.engine.conversation import Conversation
+from compaction_hooks.engine.endings import unfit_error
 from compaction_hooks.engine.looking import learn_and_look
 from compaction_hooks.engine.measuring import learn_from_answer, learn_from_overflow, report_usage
 from compaction_hooks.engine.persistence import flush, sync_store
@@ -81,11 +82,8 @@ def handle_answer(
     if info is None:
         raise second.error
     learn_from_overflow(conversation, call.shared, call, learn_and_look(conversation, call), sent.snapshot, info)
-    snapshot = learn_and_look(conversation, call).freeze(call.messages)
-    order = Order(reason=CompactionReason.OVERFLOW)
-    raise new_attempt(
-        conversation, call, snapshot, find_budget(call, snapshot), order
-    ).overflow_error() from second.error
+    snapshot = learn_and_look(conversation, call)
+    raise unfit_error(snapshot, call.settings, find_budget(call, snapshot).window) from second.error
 
 
 def recover(conversation: Conversation[M], call: Call[M], error: BaseException) -> Flow[LastSent[M]]:

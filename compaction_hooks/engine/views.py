@@ -7,14 +7,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Set
+from collections.abc import Callable, Mapping, Set
 from typing import Generic, NamedTuple
 
 from compaction_hooks.dress import Request, dress
 from compaction_hooks.history import History
 from compaction_hooks.history.history import Log
 from compaction_hooks.messages import M, Message
-from compaction_hooks.settings import CompactionSettings
+from compaction_hooks.view import ToolRule
 from compaction_hooks.view.parts import Reduction, shorten_large_results
 from compaction_hooks.view.reasoning import NOT_STALE
 from compaction_hooks.view.record import CompactionRecord
@@ -117,20 +117,20 @@ class Views(Generic[M]):
         self,
         history: History[M],
         pins: Set[str],
-        settings: CompactionSettings,
+        most_tokens: int,
+        rules: Mapping[str, ToolRule],
         estimate: Callable[[Message], int],
         *,
         has_recall: bool,
     ) -> Large:
-        """Return the reductions of the results that are too large for any view, as the settings say.
+        """Return the reductions of the results that are too large for any view.
 
         Args:
             pins: The digests of the messages that stay whole.
+            most_tokens: The most tokens of a result, by estimate before calibration.
+            rules: By tool name, the rule for its results.
         """
-        if settings.max_result_tokens is None:
-            return Large()
-
-        made_for = (history.log, settings.max_result_tokens, has_recall, pins)
+        made_for = (history.log, most_tokens, has_recall, pins)
         known = self.large
         if known.made_for != made_for or known.piece_count > history.piece_count:
             known = Large()
@@ -138,9 +138,9 @@ class Views(Generic[M]):
         new = shorten_large_results(
             history,
             known.piece_count,
-            settings.max_result_tokens,
+            most_tokens,
             estimate,
-            rules=settings.tool_rules,
+            rules=rules,
             pins=pins,
             has_recall=has_recall,
         )
