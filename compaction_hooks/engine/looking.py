@@ -29,7 +29,7 @@ from compaction_hooks.native import Issuer
 from compaction_hooks.runtime.effects import Emit, Flow
 from compaction_hooks.settings import CompactionSettings
 from compaction_hooks.validity import needs_merging
-from compaction_hooks.view.reasoning import find_unread, spare_open_turn
+from compaction_hooks.view.reasoning import find_unread
 from compaction_hooks.view.record import CompactionRecord, StaleRuns
 from compaction_hooks.view.references import View
 from compaction_hooks.view.snapshot import Reading, Snapshot, ViewKey
@@ -161,17 +161,16 @@ def _make_view(
         request = Request(history, record, format, estimate, start, unread=unread, issuer=issuer)
         return views.view_for(request, large)
 
-    def find_stale() -> StaleRuns:
-        return spare_open_turn(conversation.reasoning.stale_runs(history, shown), history, model)
-
-    request = Request(history, record, format, estimate, start, find_stale(), issuer=issuer)
+    stale = conversation.reasoning.runs_to_leave_out(history, shown, model)
+    request = Request(history, record, format, estimate, start, stale, issuer=issuer)
     view = views.view_for(request, large)
     if views.unpinned.end <= request.stale.end:
         return view
 
     # Only the view tells which older requests it shortens or leaves out: the answers to these are stale too.
     conversation.reasoning.add_unpinned(views.unpinned)
-    return views.view_for(request._replace(stale=find_stale()), large)
+    stale = conversation.reasoning.runs_to_leave_out(history, shown, model)
+    return views.view_for(request._replace(stale=stale), large)
 
 
 def _name_view(

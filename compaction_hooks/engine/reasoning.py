@@ -18,8 +18,10 @@ from compaction_hooks.history import History
 from compaction_hooks.messages import Format, M, Message, Part, can
 from compaction_hooks.reasoning import binds_reasoning, find_family, is_reasoning
 from compaction_hooks.view import SealedReasoning
-from compaction_hooks.view.reasoning import ALL_RUNS, NOT_STALE, newest_reasoning, stale_runs_of
+from compaction_hooks.view.parts import OF_A_REQUEST
+from compaction_hooks.view.reasoning import ALL_RUNS, NOT_STALE, newest_reasoning, spare_open_turn, stale_runs_of
 from compaction_hooks.view.record import NATIVE_MARK, CompactionRecord, StaleRuns, other_view, reasoning_note
+from compaction_hooks.view.references import View
 
 
 class ReasoningState:
@@ -80,6 +82,10 @@ class ReasoningState:
         # What the record tells is known since its view was first sent.
         end = self.until if is_shown else max(self.until, stale_runs_of(record).end)
         return StaleRuns(0, end if end <= count + 1 else count)  # longer: the host went back since
+
+    def runs_to_leave_out(self, history: History[M], record: CompactionRecord | None, model: str | None) -> StaleRuns:
+        """Return the stale runs whose reasoning the view of a record leaves out for a model."""
+        return spare_open_turn(self.stale_runs(history, record), history, model)
 
     def _is_another(self, record: CompactionRecord | None, run_count: int) -> bool:
         """Return whether reasoning so far was surely made behind another view than a record's, which was not sent last."""
@@ -199,3 +205,23 @@ def _is_same(old: Message, new: Message) -> bool:
 
 def _without_reasoning(message: Message) -> list[Part]:
     return [part for part in message.parts if not is_reasoning(part)]
+
+
+def find_unpinned_runs(history: History[Any], view: View[Any]) -> StaleRuns:
+    """Return the runs from each request that a view shortens or leaves out, to the next request.
+
+    The model made the answers there behind the request in full. A record tells it of the runs before the record, which most are;
+    those made after a rewind are newer.
+    """
+    kinds = {each.host: {item.kind for item in each.reductions.values()} for each in view.kept if each.reductions}
+    shorter = [host for host, shown in kinds.items() if not shown.isdisjoint(OF_A_REQUEST)]
+    requests = [history.request_before(history.first_piece(host + 1)) for host in shorter]
+
+    last_before_cut = history.request_before(view.cut)
+    if last_before_cut not in view.pinned:
+        requests.append(last_before_cut)
+
+    # A request without a later one is current still, and shown in full.
+    spans = [(request, history.request_after(request)) for request in requests if request is not None]
+    runs = [(history.run_of(request), history.run_of(later)) for request, later in spans if later is not None]
+    return StaleRuns(min(first for first, _ in runs), max(end for _, end in runs)) if runs else NOT_STALE

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Set
 from typing import Generic, NamedTuple
 
 from compaction_hooks.dress import Request, dress
+from compaction_hooks.engine.reasoning import find_unpinned_runs
 from compaction_hooks.history import History
 from compaction_hooks.history.history import Log
 from compaction_hooks.messages import M, Message
@@ -19,7 +20,7 @@ from compaction_hooks.view.parts import Reduction, shorten_large_results
 from compaction_hooks.view.reasoning import NOT_STALE
 from compaction_hooks.view.record import CompactionRecord
 from compaction_hooks.view.references import View
-from compaction_hooks.view.view_of import find_unpinned_runs, view_of
+from compaction_hooks.view.view_of import view_of
 
 
 class Large(NamedTuple):

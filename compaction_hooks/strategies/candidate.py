@@ -26,7 +26,7 @@ from compaction_hooks.view.parts import (
     list_parts,
     measure,
 )
-from compaction_hooks.view.reasoning import NOT_STALE, newest_reasoning, spare_open_turn
+from compaction_hooks.view.reasoning import newest_reasoning
 from compaction_hooks.view.record import CompactionRecord, ParentSummary, StaleRuns, record_id
 from compaction_hooks.view.references import View
 from compaction_hooks.view.snapshot import Snapshot
@@ -54,11 +54,9 @@ class Candidate(Generic[M]):
     def stale(self) -> StaleRuns:
         """The runs whose reasoning its view leaves out: no others than before if only messages behind all reasoning change."""
         now = self.snapshot
-        if not now.binds_reasoning:
-            return NOT_STALE
-        if self.costs_no_reasoning:
+        if now.binds_reasoning and self.costs_no_reasoning:
             return now.view.stale
-        return spare_open_turn(StaleRuns(0, now.history.run_count), now.history, now.model)
+        return now.reading.find_stale()
 
     @cached_property
     def costs_no_reasoning(self) -> bool:

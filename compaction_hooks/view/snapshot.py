@@ -18,7 +18,7 @@ from compaction_hooks.tokens.estimator import TokenEstimator
 from compaction_hooks.tokens.windows import Prices, find_prices
 from compaction_hooks.view.head import whole_step
 from compaction_hooks.view.parts import Reduction
-from compaction_hooks.view.reasoning import ALL_READ, UnreadReasoning, find_unread, spare_open_turn
+from compaction_hooks.view.reasoning import ALL_READ, NOT_STALE, UnreadReasoning, find_unread, spare_open_turn
 from compaction_hooks.view.record import CompactionRecord, StaleRuns
 from compaction_hooks.view.references import Beginning, Dressed, Kept, View
 from compaction_hooks.view.texts import parse_summary
@@ -88,6 +88,12 @@ class Reading(NamedTuple, Generic[M]):
     issuer: Issuer | None
     binds_reasoning: bool
     is_changed: bool
+
+    def find_stale(self) -> StaleRuns:
+        """Return the runs whose reasoning a compaction made now leaves out of the view."""
+        if not self.binds_reasoning:
+            return NOT_STALE
+        return spare_open_turn(StaleRuns(0, self.history.run_count), self.history, self.key.model)
 
     def find_unread(self, provider: Provider | None) -> UnreadReasoning:
         """Return the reasoning that a compaction made now leaves in the view, and the provider ignores there."""
@@ -371,10 +377,8 @@ class Snapshot(NamedTuple, Generic[M]):
         Without reasoning that the view leaves out or the provider ignores there. Each piece is read once.
         """
         history, estimate = self.history, self.estimator.estimate_message_tokens
-        weightless = self.reading.find_unread(self.format.provider)
-        if self.binds_reasoning:
-            stale = spare_open_turn(StaleRuns(0, history.run_count), history, self.model)
-            weightless = UnreadReasoning(0, stale.end)
+        stale = self.reading.find_stale()
+        weightless = UnreadReasoning(0, stale.end) if stale.end else self.reading.find_unread(self.format.provider)
         ignored = [0]  # from the piece after the last on, and from each one before
 
         def tokens(start: int) -> int:

@@ -15,8 +15,7 @@ from compaction_hooks.history import History
 from compaction_hooks.messages import Format, M, Message, PartAddress, Text
 from compaction_hooks.view.head import Head, covered_pieces, pin_pieces
 from compaction_hooks.view.parts import OF_A_REQUEST, Reduction, by_name, find_reduced, reduce_part, text_of
-from compaction_hooks.view.reasoning import NOT_STALE
-from compaction_hooks.view.record import CompactionRecord, StaleRuns
+from compaction_hooks.view.record import CompactionRecord
 from compaction_hooks.view.references import Kept, Made, Reference, View, Written
 
 
@@ -202,23 +201,3 @@ def view_until(
     keeper = Keeper(history, estimate, reduced, {}, format)
     references = (*whole, *keeper.keep([*of_divided, *of_tail]))
     return view.change(references=references, tail_start=history.host_count)
-
-
-def find_unpinned_runs(history: History[Any], view: View[Any]) -> StaleRuns:
-    """Return the runs from each request that a view shortens or leaves out, to the next request.
-
-    The model made the answers there behind the request in full. A record tells it of the runs before the record, which most are;
-    those made after a rewind are newer.
-    """
-    kinds = {each.host: {item.kind for item in each.reductions.values()} for each in view.kept if each.reductions}
-    shorter = [host for host, shown in kinds.items() if not shown.isdisjoint(OF_A_REQUEST)]
-    requests = [history.request_before(history.first_piece(host + 1)) for host in shorter]
-
-    last_before_cut = history.request_before(view.cut)
-    if last_before_cut not in view.pinned:
-        requests.append(last_before_cut)
-
-    # A request without a later one is current still, and shown in full.
-    spans = [(request, history.request_after(request)) for request in requests if request is not None]
-    runs = [(history.run_of(request), history.run_of(later)) for request, later in spans if later is not None]
-    return StaleRuns(min(first for first, _ in runs), max(end for _, end in runs)) if runs else NOT_STALE

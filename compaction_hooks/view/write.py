@@ -28,8 +28,9 @@ def write(
     own, mark = [*map(messages.__getitem__, view.own)], _find_mark(view, messages, format)
     known = view.written.beginnings.get(for_store)
     if known is None or known.view is not view or known.mark != mark or not all(map(is_, known.own, own)):
-        beginning = _write_beginning(view, messages, format, mark, for_store=for_store)
-        known = view.written.beginnings[for_store] = WrittenBeginning(view, own, mark, beginning)
+        known = view.written.beginnings[for_store] = WrittenBeginning(
+            view, own, mark, _write_beginning(view, messages, format, mark, for_store=for_store)
+        )
 
     written = [*known.messages, *messages[view.tail_start :]]
     return format.merge(written) if joins_rows else written
