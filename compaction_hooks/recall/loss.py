@@ -121,7 +121,7 @@ def _find_own(history: History[M], hidden: Container[int], users: Sequence[int])
     """
     products, head = _find_products(history, hidden), history.summary_piece
     if head is None and not products:
-        return lambda *_: True
+        return lambda kind, fact: True
 
     messages = [piece.message for index, piece in enumerate(history.pieces()) if index != head]
     own = [replace(each, parts=tuple([part for part in each.parts if id(part) not in products])) for each in messages]
