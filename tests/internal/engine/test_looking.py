@@ -36,14 +36,13 @@ def state_of(value: object, seen: set[int]) -> object:
     ids=["nothing covered", "compacted", "with reasoning that the model binds"],
 )
 def test_a_look_changes_no_attribute_of_a_conversation(messages: list[Chat], model: str | None) -> None:
-    hooks = controller(16_384, summarizer=Scripted())
     options: Any = {"model": model} if model else {}
-    worker = hooks.session("a")
+    worker = controller(16_384, summarizer=Scripted()).session("a")
     for end in range(2, len(messages), 7):
         worker.transform_context_sync(messages[:end], **options)
 
-    # One that nobody has looked at yet: a write that repeats an earlier one would not be seen.
-    fresh = hooks.session("b")
+    # One of a controller that has looked at none yet: a write that repeats an earlier one would not be seen.
+    fresh = controller(16_384, summarizer=Scripted()).session("b")
     fresh.import_records(worker.export_records())
     conversation, shared = fresh.engine.conversation, fresh.engine.shared
     call = Call([*messages, user(prose(30))], shared.find_settings(model), shared, model=model)
