@@ -300,7 +300,7 @@ class Conversation(Generic[M]):
             history = self.history = self.reader.verify(history, messages, start)
             record = self.records.find_active(history)
 
-        self.listed = messages
+        self.listed = [*messages]  # the host may change its list before it pins a message
         self.records.active_id = record.id if record else None
         return history, record
 
@@ -327,7 +327,7 @@ class Conversation(Generic[M]):
         history = self.reader.verify(snapshot.history, snapshot.messages, start, end)
         if history is snapshot.history:
             return True  # another caller may have read more meanwhile: that reading stays
-        self.history = history
+        self.history, self.listed = history, [*snapshot.messages]
         return False
 
     def find_large(self, history: History[M], record: CompactionRecord | None, settings: CompactionSettings) -> Large:
@@ -385,12 +385,13 @@ class Conversation(Generic[M]):
         self.detect_format([message])
         history = self.history
         # Of the list itself: the history may have an equal message that the host has replaced since.
-        hosts = self.listed[: history.host_count] if history else []
+        hosts = self.listed if history else []
         place = next((index for index, host in enumerate(hosts) if host is message), None)
+        known = [] if history is None or place is None else [*map(history.run_of, history.host_pieces(place))]
 
         pieces = self.format.read(message)
-        unknown = [UNKNOWN_RUN] * len(pieces)
-        runs = unknown if history is None or place is None else map(history.run_of, history.host_pieces(place))
+        # One that the host has added a part to since is known by its content alone.
+        runs = known if len(known) == len(pieces) else [UNKNOWN_RUN] * len(pieces)
 
         return [
             Pin(run=run, digest=message_digest(piece), is_users=True)
