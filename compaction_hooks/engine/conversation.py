@@ -63,7 +63,6 @@ class Conversation(Generic[M]):
         estimator: Sizes them, and learns the sizes of media.
         running: The compaction under way, or None.
         newest_view: The view last sent; before the first one that of the list given to `load`, or None.
-        listed: The list last read.
         views: The newest view.
         called_at: When the last call began, in monotonic seconds.
         summary_usage: The cost of all summaries: those made here, whatever became of them, and those of other records.
@@ -95,7 +94,6 @@ class Conversation(Generic[M]):
         """Begin with nothing known of the conversation."""
         self.queue = queue
         self.history: History[M] | None = None
-        self.listed: list[M] = []
         self.records = Records()
         self.sizes = Sizes()
         self.cooldown = Cooldown()
@@ -300,7 +298,6 @@ class Conversation(Generic[M]):
             history = self.history = self.reader.verify(history, messages, start)
             record = self.records.find_active(history)
 
-        self.listed = [*messages]  # the host may change its list before it pins a message
         self.records.active_id = record.id if record else None
         return history, record
 
@@ -327,7 +324,7 @@ class Conversation(Generic[M]):
         history = self.reader.verify(snapshot.history, snapshot.messages, start, end)
         if history is snapshot.history:
             return True  # another caller may have read more meanwhile: that reading stays
-        self.history, self.listed = history, [*snapshot.messages]
+        self.history = history
         return False
 
     def find_large(self, history: History[M], record: CompactionRecord | None, settings: CompactionSettings) -> Large:
@@ -384,8 +381,7 @@ class Conversation(Generic[M]):
         """Return the pins of a message; none of reasoning alone, whose digest would be that of all reasoning of the list."""
         self.detect_format([message])
         history = self.history
-        # Of the list itself: the history may have an equal message that the host has replaced since.
-        hosts = self.listed if history else []
+        hosts = history.hosts() if history else []
         place = next((index for index, host in enumerate(hosts) if host is message), None)
         known = [] if history is None or place is None else [*map(history.run_of, history.host_pieces(place))]
 
