@@ -63,7 +63,6 @@ class Conversation(Generic[M]):
         estimator: Sizes them, and learns the sizes of media.
         running: The compaction under way, or None.
         newest_view: The view last sent; before the first one that of the list given to `load`, or None.
-        listed: The list last read.
         views: The newest view.
         called_at: When the last call began, in monotonic seconds.
         summary_usage: The cost of all summaries: those made here, whatever became of them, and those of other records.
@@ -95,7 +94,6 @@ class Conversation(Generic[M]):
         """Begin with nothing known of the conversation."""
         self.queue = queue
         self.history: History[M] | None = None
-        self.listed: list[M] = []
         self.records = Records()
         self.sizes = Sizes()
         self.cooldown = Cooldown()
@@ -300,7 +298,6 @@ class Conversation(Generic[M]):
             history = self.history = self.reader.verify(history, messages, start)
             record = self.records.find_active(history)
 
-        self.listed = messages
         self.records.active_id = record.id if record else None
         return history, record
 
@@ -384,13 +381,13 @@ class Conversation(Generic[M]):
         """Return the pins of a message; none of reasoning alone, whose digest would be that of all reasoning of the list."""
         self.detect_format([message])
         history = self.history
-        # Of the list itself: the history may have an equal message that the host has replaced since.
-        hosts = self.listed[: history.host_count] if history else []
+        hosts = history.hosts() if history else []
         place = next((index for index, host in enumerate(hosts) if host is message), None)
+        known = [] if history is None or place is None else [*map(history.run_of, history.host_pieces(place))]
 
         pieces = self.format.read(message)
-        unknown = [UNKNOWN_RUN] * len(pieces)
-        runs = unknown if history is None or place is None else map(history.run_of, history.host_pieces(place))
+        # One that the host has added a part to since is known by its content alone.
+        runs = known if len(known) == len(pieces) else [UNKNOWN_RUN] * len(pieces)
 
         return [
             Pin(run=run, digest=message_digest(piece), is_users=True)

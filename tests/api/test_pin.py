@@ -281,3 +281,22 @@ def test_a_stored_view_with_a_pinned_answer_and_its_reasoning_is_read_as_the_ful
     whole = [*messages, *more]
     assert project(whole, of_stored, format=OpenAIResponsesFormat())[1:4] == messages[5:8]
     assert session.transform_context_sync(whole) == session.transform_context_sync([*stored, *more])
+
+
+def test_a_message_is_pinned_as_the_list_of_the_call_had_it_though_the_list_was_changed_since() -> None:
+    """Its run is that of the call's list, not that of whatever is at its place meanwhile; a changed message has none."""
+    hooks: CompactionController[Any] = CompactionController(context_window=8_192, format=AnthropicFormat())
+    asked = {"type": "tool_use", "id": "a", "name": "read", "input": {}}
+    found: dict[str, Any] = {
+        "role": "user",
+        "content": [{"type": "tool_result", "tool_use_id": "a", "content": "found"}],
+    }
+    messages: list[Any] = [user("Go."), {"role": "assistant", "content": [asked]}, found, assistant("Done.")]
+    found["content"] += [{"type": "text", "text": "Go on."}]
+    hooks.transform_context_sync(messages)
+
+    messages.insert(0, system())
+    hooks.pin(found)
+    found["content"].pop()
+    hooks.pin(found)
+    assert [pin.run for record in hooks.session("default").records for pin in record.pins] == [2, 2, -1]

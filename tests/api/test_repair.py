@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from copy import deepcopy
 from typing import Any
 
 import pytest
@@ -112,3 +113,17 @@ def test_after_a_switch_to_deepseek_tool_calls_have_the_reasoning_that_it_asks_f
     assert [message for message in view if "reasoning_content" in message and not message.get("tool_calls")] == []
     assert hooks.transform_context_sync(messages, model="gpt-5") == first
     assert "reasoning_content" not in str(messages[:-4])
+
+
+def test_a_repaired_list_has_the_hosts_present_objects() -> None:
+    """Equal messages may have taken the place of former ones, as in a list that is loaded in parts."""
+    hooks = controller(settings=CompactionSettings(repair=True))
+    messages = [user("Go."), assistant("Going."), user("Go on."), assistant("Gone."), user("More.")]
+    hooks.transform_context_sync(messages)
+    messages[1:4] = deepcopy(messages[1:4])
+    hooks.transform_context_sync(messages)
+
+    messages += [assistant("Reading.", call("a")), user("And?")]
+    view = hooks.transform_context_sync(messages)
+    assert [any(one is message for one in view) for message in messages] == [True] * 7
+    assert len(view) == 8
