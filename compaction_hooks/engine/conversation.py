@@ -263,15 +263,15 @@ class Conversation(Generic[M]):
     def repair(self, messages: list[M], model: str | None) -> list[M]:
         """Return a list with its broken parts repaired for a model; the very list if it is valid.
 
-        A repaired message is the same object as last time if it is equal, so that only new messages are read again.
+        A message that is repaired is the same object as last time if it is equal, so that only new messages are read again.
         """
         result = repaired(messages, self.format, model=model)
         known = self.history
         if result is not messages and known is not None:
+            given = {*map(id, messages)}
             for place, message in enumerate(result[: known.host_count]):
-                old = known.host(place)
-                if message is not old and are_equal(old, message):
-                    result[place] = old
+                if id(message) not in given and are_equal(known.host(place), message):
+                    result[place] = known.host(place)
         return result
 
     def find_current(self) -> CompactionRecord | None:
@@ -381,8 +381,7 @@ class Conversation(Generic[M]):
         """Return the pins of a message; none of reasoning alone, whose digest would be that of all reasoning of the list."""
         self.detect_format([message])
         history = self.history
-        hosts = history.hosts() if history else []
-        place = next((index for index, host in enumerate(hosts) if host is message), None)
+        place = self._find_place(history, message) if history else None
         known = [] if history is None or place is None else [*map(history.run_of, history.host_pieces(place))]
 
         pieces = self.format.read(message)
@@ -394,6 +393,15 @@ class Conversation(Generic[M]):
             for piece, run in zip(pieces, runs, strict=True)
             if piece.role != "system" and has_atoms(piece)
         ]
+
+    def _find_place(self, history: History[M], message: M) -> int | None:
+        """Return the index of a message in the list last read, by its object; None if it is not there."""
+        last = self.newest_snapshot
+        hosts = enumerate(history.hosts())
+        present = enumerate(last.messages[: history.host_count]) if last is not None else ()
+        # The history may have an equal object that the host has replaced since; and its list may be another one by now.
+        replaced = (place for place, host in present if host is message and are_equal(history.host(place), host))
+        return next((place for place, host in hosts if host is message), next(replaced, None))
 
 
 def first_uncovered(history: History[M], record: CompactionRecord) -> int:

@@ -2,13 +2,14 @@
 
 1. A view is made again when what it was made of changes, or while the list ends before all that it changes; its references are used
    again.
-2. The current request is a part of it: after a rewind another one may be current, and a new process would favor that one.
+2. After a rewind the current request may be one that the view would not show, or show smaller, if it were not current. Then the view
+   is made again with the next message, as a new process makes it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Set
-from typing import Generic, NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Set
+from typing import Any, Generic, NamedTuple
 
 from compaction_hooks.dress import Request, dress
 from compaction_hooks.engine.reasoning import find_unpinned_runs
@@ -16,7 +17,7 @@ from compaction_hooks.history import History
 from compaction_hooks.history.history import Log
 from compaction_hooks.messages import M, Message
 from compaction_hooks.view import ToolRule
-from compaction_hooks.view.parts import Reduction, shorten_large_results
+from compaction_hooks.view.parts import OF_A_REQUEST, Reduction, shorten_large_results
 from compaction_hooks.view.reasoning import NOT_STALE
 from compaction_hooks.view.record import CompactionRecord
 from compaction_hooks.view.references import View
@@ -98,7 +99,7 @@ class Views(Generic[M]):
     def _find_plain(self, request: Request[M]) -> View[M]:
         """Return the plain view, made again if it is not the one of this history and record."""
         history, record, known = request.history, request.record, self._plain
-        if known is not None and known.is_of(history, _made_of(history, record, self.large)):
+        if known is not None and known.is_of(history, _made_of(record, self.large)):
             return known.view
 
         earlier = known.view if known is not None and known.log is history.log else None
@@ -110,8 +111,9 @@ class Views(Generic[M]):
         """Keep a plain view: the next call most likely asks for it."""
         # A rewind may have cut off a part that is reduced: a list that grows again may have it again.
         reductions = (*self.large.reductions, *(record.reductions if record else ()))
-        is_settled = all(item.run < history.run_count - 1 for item in reductions)
-        made_of = _made_of(history, record, self.large)
+        is_complete = all(item.run < history.run_count - 1 for item in reductions)
+        is_settled = is_complete and not _favors_request(history, view, reductions)
+        made_of = _made_of(record, self.large)
         self._plain = _Made(view, history.log, made_of, history.piece_count, is_settled)
 
     def find_large(
@@ -148,5 +150,14 @@ class Views(Generic[M]):
         return Large(made_for, (*known.reductions, *new), history.piece_count)
 
 
-def _made_of(history: History[M], record: CompactionRecord | None, large: Large) -> object:
-    return record.id if record else None, large.reductions, history.request
+def _made_of(record: CompactionRecord | None, large: Large) -> object:
+    return record.id if record else None, large.reductions
+
+
+def _favors_request(history: History[Any], view: View[Any], reductions: Iterable[Reduction]) -> bool:
+    """Whether a view shows the current request, or shows it in full, only because it is current."""
+    request = history.request
+    if request is None:
+        return False
+    run = history.run_of(request)
+    return request < view.cut or any(item.kind in OF_A_REQUEST and item.run == run for item in reductions)

@@ -55,7 +55,6 @@ class HistoryReader(Generic[M]):
         listed: list[M] = cast("list[M]", messages) if type(messages) is list else list(messages)
         is_longest = len(log.hosts) == count
         if is_longest and log.is_prefix_of(listed) and self._are_unchanged(previous, listed, previous.watched_from):
-            log.hosts[:] = listed[:count]  # the host's present objects, which may be equal ones
             is_same = len(listed) == count and own_texts is previous.own_texts
             return previous if is_same else self._extend(log, listed, count, own_texts)
 
