@@ -40,8 +40,7 @@ def begin(view: View[M], request: Request[M]) -> View[M]:
         return view.change(start=start)
 
     known = {each.host: each for each in view.kept}
-    reduced = {host: each.reductions for host, each in known.items() if each.reductions}
-    keeper = Keeper(history, request.estimate, reduced, known, request.format)
+    keeper = Keeper(history, request.estimate, view.reduced_hosts, known, request.format)
     pinned = find_pinned(history, head, front)
     return assemble(keeper, head, pinned, view, front, is_first=start.is_sealed).change(start=start)
 
