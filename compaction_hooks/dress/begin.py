@@ -1,8 +1,9 @@
 """The provider's own summary in the host's list: the view of a request that may send it begins there.
 
 1. One that is newer than ours takes the place of ours, and what is before it is left out.
-2. A sealed one that ours covers stays in front: it may hold what no one else can read. Not next to items that were made of it.
-3. If the request cannot send the newest one, its text takes its place; in place of a sealed one stand the user's words, and a
+2. A sealed one that ours covers stays in front: it may hold facts that only its issuer can read. Not next to items that were made
+   of it.
+3. If the request cannot send the newest one, its text takes its place; in place of a sealed one are the user's words, and a
    sentence that the rest is missing.
 """
 

@@ -36,7 +36,7 @@ class Large(NamedTuple):
     piece_count: int = 0
 
 
-class _Made(NamedTuple, Generic[M]):
+class _KnownView(NamedTuple, Generic[M]):
     """A view, and what it was made of.
 
     Attributes:
@@ -68,8 +68,8 @@ class Views(Generic[M]):
     def __init__(self) -> None:
         self.large = Large()
         self.unpinned = NOT_STALE
-        self._plain: _Made[M] | None = None
-        self._dressed: _Made[M] | None = None
+        self._plain: _KnownView[M] | None = None
+        self._dressed: _KnownView[M] | None = None
 
     @property
     def is_empty(self) -> bool:
@@ -91,7 +91,7 @@ class Views(Generic[M]):
             view = dress(plain, request._replace(earlier=earlier))
             # While one of these runs is the last, it may get more messages.
             is_settled = max(request.stale.end, request.unread.end) < history.run_count
-            dressed = self._dressed = _Made(view, history.log, dressed_of, history.piece_count, is_settled)
+            dressed = self._dressed = _KnownView(view, history.log, dressed_of, history.piece_count, is_settled)
             self.unpinned = find_unpinned_runs(history, view)
         return dressed.view
 
@@ -112,7 +112,7 @@ class Views(Generic[M]):
         reductions = (*self.large.reductions, *(record.reductions if record else ()))
         is_settled = all(item.run < history.run_count - 1 for item in reductions)
         made_of = _made_of(history, record, self.large)
-        self._plain = _Made(view, history.log, made_of, history.piece_count, is_settled)
+        self._plain = _KnownView(view, history.log, made_of, history.piece_count, is_settled)
 
     def find_large(
         self,
