@@ -171,6 +171,14 @@ def test_items_larger_than_the_room_give_way_to_the_text() -> None:
     assert (finished.used_fallback, finished.fallback_reason) == (True, "the provider's own summary is too large")
 
 
+def test_a_client_that_writes_into_the_items_sent_changes_no_record() -> None:
+    hooks = controller(Native())
+    view = hooks.transform_context_sync(conversation())
+    view[0]["content"][0]["cache_control"] = {"type": "ephemeral"}
+    assert hooks.session("default").record.native.items == (BLOCK,)
+    assert "cache_control" not in BLOCK
+
+
 def test_items_survive_the_record_as_json_and_damaged_ones_are_not_shown() -> None:
     record, _ = compacted()
     fields = record.to_dict()

@@ -204,6 +204,15 @@ def test_a_request_that_was_sent_twice_is_kept_once() -> None:
     assert any(message is messages[7] for message in view)
 
 
+def test_a_message_that_the_host_replaced_by_an_equal_one_is_the_present_object() -> None:
+    messages = [system("Be careful."), *talk(3), user("once more"), *steps(12)]
+    hooks = CompactionController[Chat](context_window=8_192, summarizer=Scripted("- so far"), settings=PLAIN)
+    hooks.compact_sync(messages, keep_recent_tokens=500)
+    assert hooks.transform_context_sync(messages)[0] is messages[0]
+    replaced = [dict(messages[0]), *messages[1:]]
+    assert hooks.transform_context_sync(replaced)[0] is replaced[0]
+
+
 class Exchange:
     """Reads a question with its answer from one message."""
 
