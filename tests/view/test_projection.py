@@ -213,6 +213,16 @@ def test_a_message_that_the_host_replaced_by_an_equal_one_is_the_present_object(
     assert hooks.transform_context_sync(replaced)[0] is replaced[0]
 
 
+def test_a_result_that_was_cut_off_and_comes_again_is_cleared_as_before() -> None:
+    messages = [user("go"), *steps(30, result_tokens=400)]
+    hooks = controller(16_384, summarizer=Scripted())
+    view = hooks.transform_context_sync(messages)
+    cleared = [place for place, message in enumerate(view) if message is not messages[place]]
+    assert len(cleared) > 5
+    hooks.transform_context_sync(messages[: cleared[-1] - 2])
+    assert hooks.transform_context_sync(messages) == view
+
+
 class Exchange:
     """Reads a question with its answer from one message."""
 
