@@ -277,7 +277,7 @@ def test_answers_to_a_long_request_in_full_lose_their_reasoning_when_the_user_sa
 
 def test_a_long_request_behind_all_reasoning_is_shortened_without_its_cost() -> None:
     thoughts = {"type": "thinking", "thinking": "Hm.", "signature": "sealed"}
-    said = [
+    said: list[dict[str, Any]] = [
         {"role": "user", "content": "Begin."},
         {"role": "assistant", "content": [thoughts, {"type": "text", "text": "Done."}]},
         {"role": "user", "content": "word " * 9_000},
