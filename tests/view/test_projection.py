@@ -223,6 +223,29 @@ def test_a_result_that_was_cut_off_and_comes_again_is_cleared_as_before() -> Non
     assert hooks.transform_context_sync(messages) == view
 
 
+def test_a_request_before_the_cut_is_shown_when_a_rewind_makes_it_current_again() -> None:
+    messages = [user("Read all."), *steps(12), user("Now sum up."), *steps(1, first=12)]
+    hooks = controller(16_384, summarizer=Scripted())
+    record = hooks.compact_sync(messages, keep_recent_tokens=1_200).record
+    assert record is not None
+    assert messages[0] not in hooks.transform_context_sync(messages)
+    rewound = messages[:-3]
+    view = hooks.transform_context_sync(rewound)
+    assert view == project(rewound, record)
+    assert any(message is messages[0] for message in view)
+
+
+def test_a_cleared_result_is_shown_cleared_though_it_is_too_large_for_any_view() -> None:
+    messages = [user("go"), *steps(24, result_tokens=700)]
+    settings = CompactionSettings(max_result_tokens=500)
+    hooks, later = (controller(16_384, summarizer=Scripted(), settings=settings) for _ in range(2))
+    view = hooks.transform_context_sync(messages)
+    record = CompactionRecord.from_dict(hooks.session("default").export_records()[-1])
+    assert not record.rendered
+    later.session("default").import_records([record.to_dict()])
+    assert view == project(messages, record) == later.transform_context_sync(messages)
+
+
 class Exchange:
     """Reads a question with its answer from one message."""
 
