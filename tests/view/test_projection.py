@@ -237,8 +237,10 @@ def test_a_request_before_the_cut_is_shown_when_a_rewind_makes_it_current_again(
 
 def test_a_cleared_result_is_shown_cleared_though_it_is_too_large_for_any_view() -> None:
     messages = [user("go"), *steps(24, result_tokens=700)]
-    settings = CompactionSettings(max_result_tokens=500)
-    hooks, later = (controller(16_384, summarizer=Scripted(), settings=settings) for _ in range(2))
+    hooks, later = (
+        controller(16_384, settings=CompactionSettings(max_result_tokens=500, auto_compact=is_automatic))
+        for is_automatic in (True, False)
+    )
     view = hooks.transform_context_sync(messages)
     record = CompactionRecord.from_dict(hooks.session("default").export_records()[-1])
     assert not record.rendered
