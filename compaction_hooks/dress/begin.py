@@ -1,8 +1,9 @@
 """The provider's own summary in the host's list: the view of a request that may send it begins there.
 
 1. One that is newer than ours takes the place of ours, and what is before it is left out.
-2. A sealed one that ours covers stays in front: it may hold what no one else can read. Not next to items that were made of it.
-3. If the request cannot send the newest one, its text takes its place; in place of a sealed one stand the user's words, and a
+2. A sealed one that ours covers stays in front: it may hold facts that only its issuer can read. Not next to items that were made
+   of it.
+3. If the request cannot send the newest one, its text takes its place; in place of a sealed one are the user's words, and a
    sentence that the rest is missing.
 """
 
@@ -40,8 +41,7 @@ def begin(view: View[M], request: Request[M]) -> View[M]:
         return view.change(start=start)
 
     known = {each.host: each for each in view.kept}
-    reduced = {host: each.reductions for host, each in known.items() if each.reductions}
-    keeper = Keeper(history, request.estimate, reduced, known, request.format)
+    keeper = Keeper(history, request.estimate, view.reduced_hosts, known, request.format)
     pinned = find_pinned(history, head, front)
     return assemble(keeper, head, pinned, view, front, is_first=start.is_sealed).change(start=start)
 

@@ -1,4 +1,4 @@
-"""The provider's own items: a request to their issuer has them in place of the summary that we keep beside them.
+"""The provider's own items: a request to their issuer has them in place of the summary that we keep next to them.
 
 1. The summary stays in the list for a store, so that every store and provider can read it.
 2. They are sent as they came. Where the host's messages are the provider's own, they are the first; else behind the system prompt,

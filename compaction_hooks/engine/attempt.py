@@ -341,12 +341,19 @@ class Attempt(Generic[M]):
             self._snapshot = snapshot
             return (yield from self._skip_outdated(start))
 
+        yield from self._report_finished(snapshot, record, start)
+        if not snapshot.is_current:
+            view = self._hand_out(snapshot, is_by_hand=self._is_manual)
+        return self._build_result(view, CompactionOutcome.COMPACTED, record)
+
+    def _report_finished(self, after: Snapshot[M], record: CompactionRecord, start: Instant) -> Flow[None]:
+        """Emit the event of a compaction whose record is active."""
         end: Instant = yield Now()
         event = finished_event(
-            conversation.id,
+            self._conversation.id,
             self._order.reason,
             self._snapshot,
-            snapshot,
+            after,
             record,
             seconds=end.seconds_since(start),
             usage=self._spent,
@@ -354,9 +361,6 @@ class Attempt(Generic[M]):
         )
         logger.info("%s", event)
         yield Emit(event)
-        if not snapshot.is_current:
-            view = self._hand_out(snapshot, is_by_hand=self._is_manual)
-        return self._build_result(view, CompactionOutcome.COMPACTED, record)
 
     def _preview(self, candidate: Candidate[M], record: CompactionRecord, start: Instant) -> Flow[CompactionResult[M]]:
         """Return the view that a record would give to the list as it is now."""

@@ -16,7 +16,7 @@ from typing import Any, Final, Literal
 
 from compaction_hooks.history import History
 from compaction_hooks.messages import Format, M, Message, Part, can
-from compaction_hooks.reasoning import binds_reasoning, find_family, is_reasoning
+from compaction_hooks.reasoning import binds_reasoning, find_family, has_reasoning, is_reasoning
 from compaction_hooks.view import SealedReasoning
 from compaction_hooks.view.parts import OF_A_REQUEST
 from compaction_hooks.view.reasoning import ALL_RUNS, NOT_STALE, newest_reasoning, spare_open_turn, stale_runs_of
@@ -208,7 +208,7 @@ def _without_reasoning(message: Message) -> list[Part]:
 
 
 def find_unpinned_runs(history: History[Any], view: View[Any]) -> StaleRuns:
-    """Return the runs from each request that a view shortens or leaves out, to the next request.
+    """Return the runs from each request that a view shortens or leaves out, to the next request, if there is reasoning in them.
 
     The model made the answers there behind the request in full. A record tells it of the runs before the record, which most are;
     those made after a rewind are newer.
@@ -223,5 +223,9 @@ def find_unpinned_runs(history: History[Any], view: View[Any]) -> StaleRuns:
 
     # A request without a later one is current still, and shown in full.
     spans = [(request, history.request_after(request)) for request in requests if request is not None]
-    runs = [(history.run_of(request), history.run_of(later)) for request, later in spans if later is not None]
+    runs = [
+        (history.run_of(request), history.run_of(later))
+        for request, later in spans
+        if later is not None and any(has_reasoning(piece.message) for piece in history.pieces(request, later))
+    ]
     return StaleRuns(min(first for first, _ in runs), max(end for _, end in runs)) if runs else NOT_STALE

@@ -137,10 +137,14 @@ def _drop_refused(
     The owner of what was refused notes it, and the call is made again. A sentence that fits both is about the items too: the same
     rotated key sealed the reasoning.
     """
+    may_refuse_items = is_native_refusal(error)
+    refuses_reasoning = call.settings.sealed_reasoning != "keep" and is_reasoning_refusal(error)
+    if not may_refuse_items and not refuses_reasoning:
+        return None
+
     sent = refused.snapshot if refused else learn_and_look(conversation, call)
     before = refused.to_store if refused else sent.to_store
-    refuses_items = is_native_refusal(error) and sent.key.dressed.shows_native
-    refuses_reasoning = call.settings.sealed_reasoning != "keep" and is_reasoning_refusal(error)
+    refuses_items = may_refuse_items and sent.key.dressed.shows_native
     if not refuses_items and not refuses_reasoning:
         return None
 

@@ -64,14 +64,16 @@ def summarize(
     done = 0
     identifier_tokens = IDENTIFIER_TOKENS if plan.identifier_tokens is None else plan.identifier_tokens
     # The same in all parts.
-    name = cache(
+    name_facts = cache(
         partial(plan.facts.list_for_prompt, identifier_tokens, plan.allowance, snapshot.estimator.estimate_tokens)
     )
     for _ in range(MAX_PARTS):
         if done == len(messages) or not left:
             break
         start: Instant = yield Now()
-        request = _build_request(snapshot, budget, call, plan, last.text, focus, done, start.monotonic + left, name)
+        request = _build_request(
+            snapshot, budget, call, plan, last.text, focus, done, start.monotonic + left, name_facts
+        )
         answer = yield from _ask(snapshot, request, left, session_id)
         if isinstance(answer, Aborted):
             return answer
@@ -121,7 +123,7 @@ def _build_request(
     focus: str | None,
     done: int,
     deadline: float,
-    name: Callable[[], str],
+    name_facts: Callable[[], str],
 ) -> LazyRequest:
     """Return the request for the messages of a plan from `done` on."""
     kind: SummaryKind = "update" if text else "history"
@@ -138,7 +140,7 @@ def _build_request(
         deadline=deadline,
         form=call.settings.summary_prompt,
         kept_messages=plan.kept,
-        name_facts=name,
+        name_facts=name_facts,
         find_live=lambda: LiveCall(
             messages=snapshot.write_before(plan.cut),
             provider=snapshot.format.provider,

@@ -2,8 +2,8 @@
 
 1. A view is made again when what it was made of changes, or while the list ends before all that it changes; its references are used
    again.
-2. After a rewind the current request may be one that the view would not show, or show smaller, if it were not current. Then the view
-   is made again with the next message, as a new process makes it.
+2. After a rewind the current request may be one that the view would not show, or show smaller, if it were not current. Then the
+   view is made again with the next message, as a new process makes it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Large(NamedTuple):
     piece_count: int = 0
 
 
-class _Made(NamedTuple, Generic[M]):
+class _KnownView(NamedTuple, Generic[M]):
     """A view, and what it was made of.
 
     Attributes:
@@ -69,8 +69,8 @@ class Views(Generic[M]):
     def __init__(self) -> None:
         self.large = Large()
         self.unpinned = NOT_STALE
-        self._plain: _Made[M] | None = None
-        self._dressed: _Made[M] | None = None
+        self._plain: _KnownView[M] | None = None
+        self._dressed: _KnownView[M] | None = None
 
     @property
     def is_empty(self) -> bool:
@@ -92,7 +92,7 @@ class Views(Generic[M]):
             view = dress(plain, request._replace(earlier=earlier))
             # While one of these runs is the last, it may get more messages.
             is_settled = max(request.stale.end, request.unread.end) < history.run_count
-            dressed = self._dressed = _Made(view, history.log, dressed_of, history.piece_count, is_settled)
+            dressed = self._dressed = _KnownView(view, history.log, dressed_of, history.piece_count, is_settled)
             self.unpinned = find_unpinned_runs(history, view)
         return dressed.view
 
@@ -114,7 +114,7 @@ class Views(Generic[M]):
         is_complete = all(item.run < history.run_count - 1 for item in reductions)
         is_settled = is_complete and not _favors_request(history, view, reductions)
         made_of = _made_of(record, self.large)
-        self._plain = _Made(view, history.log, made_of, history.piece_count, is_settled)
+        self._plain = _KnownView(view, history.log, made_of, history.piece_count, is_settled)
 
     def find_large(
         self,

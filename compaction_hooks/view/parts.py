@@ -355,7 +355,7 @@ def find_reduced(
         # The reduction of a result comes before that of its media: it has dropped them already.
         if address not in new.get(piece.host, ()):
             new.setdefault(piece.host, {})[address] = reduction
-    return {**found, **new}
+    return {host: {**found.get(host, {}), **new.get(host, {})} for host in found | new}
 
 
 def shorten_large_results(

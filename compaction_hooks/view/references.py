@@ -242,6 +242,15 @@ class View(Generic[M]):
         return tuple(item for each in self.kept for item in each.reductions.values())
 
     @cached_property
+    def reduced_hosts(self) -> Mapping[int, Mapping[PartAddress, Reduction]]:
+        """By index of the host message, and by address in it, the reductions that the view shows; it may show a message twice."""
+        found: dict[int, dict[PartAddress, Reduction]] = {}
+        for each in self.kept:
+            if each.reductions:
+                found.setdefault(each.host, {}).update(each.reductions)
+        return found
+
+    @cached_property
     def reduced(self) -> Mapping[int, Message]:
         """By index, how the pieces read of the host messages in which a part is shown smaller."""
         smaller = (each for each in self.kept if each.reductions)

@@ -53,7 +53,7 @@ def view_of(
     pinned = find_pinned(history, head)
 
     known = {each.host: each for each in earlier.kept} if earlier else dict[int, Kept]()
-    reduced_earlier = {host: each.reductions for host, each in known.items() if each.reductions}
+    reduced_earlier = earlier.reduced_hosts if earlier else {}
     reduced = find_reduced(history, by_name((*large, *reductions)), cut, pinned, reduced_earlier)
 
     keeper = Keeper(history, estimate, reduced, known, format)
@@ -197,7 +197,6 @@ def view_until(
     of_divided = (index for each in divided for index in each.pieces if index < end)
     of_tail = range(history.first_piece(view.tail_start), end)
 
-    reduced = {each.host: each.reductions for each in view.kept if each.reductions}
-    keeper = Keeper(history, estimate, reduced, {}, format)
+    keeper = Keeper(history, estimate, view.reduced_hosts, {}, format)
     references = (*whole, *keeper.keep([*of_divided, *of_tail]))
     return view.change(references=references, tail_start=history.host_count)

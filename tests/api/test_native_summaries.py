@@ -171,6 +171,35 @@ def test_items_larger_than_the_room_give_way_to_the_text() -> None:
     assert (finished.used_fallback, finished.fallback_reason) == (True, "the provider's own summary is too large")
 
 
+def test_a_client_that_writes_into_the_items_sent_changes_no_record() -> None:
+    hooks = controller(Native())
+    view = hooks.transform_context_sync(conversation())
+    view[0]["content"][0]["cache_control"] = {"type": "ephemeral"}
+    record = hooks.session("default").record
+    assert record is not None
+    assert record.native is not None
+    assert record.native.items == (BLOCK,)
+    assert "cache_control" not in BLOCK
+
+
+def test_new_items_come_first_and_take_the_place_of_a_sealed_summary_of_the_list() -> None:
+    def item(key: str) -> dict[str, Any]:
+        return {"type": "compaction", "id": f"cmp_{key}", "encrypted_content": "gAAA" * 40 + key}
+
+    class Items(Native):
+        def __call__(self, request: SummaryRequest) -> Summary:
+            answer = super().__call__(request)
+            assert answer.native is not None
+            return replace(answer, native=answer.native._replace(items=(item("new"),)))
+
+    system = {"role": "system", "content": "Be careful."}
+    api = Issuer("openai_responses", "https://api.openai.com/v1")
+    hooks = controller(Items(api), model="gpt-5.5", format=OpenAIResponsesFormat())
+    view = hooks.transform_context_sync([system, item("old"), *conversation()])
+    assert view[:2] == [item("new"), system]
+    assert item("old") not in view
+
+
 def test_items_survive_the_record_as_json_and_damaged_ones_are_not_shown() -> None:
     record, _ = compacted()
     fields = record.to_dict()

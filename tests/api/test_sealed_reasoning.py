@@ -275,6 +275,31 @@ def test_answers_to_a_long_request_in_full_lose_their_reasoning_when_the_user_sa
     assert run.signer.refusals == []
 
 
+def test_a_long_request_behind_all_reasoning_is_shortened_without_its_cost() -> None:
+    thoughts = {"type": "thinking", "thinking": "Hm.", "signature": "sealed"}
+    said: list[dict[str, Any]] = [
+        {"role": "user", "content": "Begin."},
+        {"role": "assistant", "content": [thoughts, {"type": "text", "text": "Done."}]},
+        {"role": "user", "content": "word " * 9_000},
+        {"role": "assistant", "content": "I see."},
+        {"role": "user", "content": "Go on."},
+    ]
+    settings = CompactionSettings(strategies=[ShortenParts()])
+
+    def begin() -> Any:
+        return CompactionController(
+            context_window=8_192, model="claude-sonnet-5-5", format=AnthropicFormat(), settings=settings
+        ).session("s")
+
+    first, later = begin(), begin()
+    grown = [*said, {"role": "assistant", "content": "More."}, {"role": "user", "content": "Go on."}]
+    views = [first.transform_context_sync(said), first.transform_context_sync(grown)]
+    later.import_records(first.export_records())
+    for view in (*views, later.transform_context_sync(grown)):
+        assert view[1] is said[1]
+        assert len(view[2]["content"]) < len(said[2]["content"])
+
+
 def test_the_store_keeps_one_note_of_what_is_left_out() -> None:
     run = Run(3)
     for _ in range(2):

@@ -100,7 +100,9 @@ def test_a_host_that_moves_its_mark_on_never_sends_one_more_than_it_has(form: An
     """Anthropic takes four; a host that keeps count of its own would be refused."""
     hooks, same = hook(form), conversation(4)
     assert len(marks(hooks.compact_sync(same, keep_recent_tokens=450).messages)) == 1
+    assert len(marks(hooks.transform_context_sync(same))) == 1
     del same[4]["content"][0]["cache_control"]
+    assert marks(hooks.transform_context_sync(same)) == []
     moved = [*conversation(), list_texts("user", "Next.", SHORT)]
     for messages in ([*same, moved[-1]], moved, [*moved, list_texts("assistant", "Yes.")], copy.deepcopy(moved)):
         assert len(marks(hooks.transform_context_sync(messages))) == 1

@@ -204,6 +204,50 @@ def test_a_request_that_was_sent_twice_is_kept_once() -> None:
     assert any(message is messages[7] for message in view)
 
 
+def test_a_message_that_the_host_replaced_by_an_equal_one_is_the_present_object() -> None:
+    messages = [system("Be careful."), *talk(3), user("once more"), *steps(12)]
+    hooks = CompactionController[Chat](context_window=8_192, summarizer=Scripted("- so far"), settings=PLAIN)
+    hooks.compact_sync(messages, keep_recent_tokens=500)
+    assert hooks.transform_context_sync(messages)[0] is messages[0]
+    replaced = [dict(messages[0]), *messages[1:]]
+    assert hooks.transform_context_sync(replaced)[0] is replaced[0]
+
+
+def test_a_result_that_was_cut_off_and_comes_again_is_cleared_as_before() -> None:
+    messages = [user("go"), *steps(30, result_tokens=400)]
+    hooks = controller(16_384, summarizer=Scripted())
+    view = hooks.transform_context_sync(messages)
+    cleared = [place for place, message in enumerate(view) if message is not messages[place]]
+    assert len(cleared) > 5
+    hooks.transform_context_sync(messages[: cleared[-1] - 2])
+    assert hooks.transform_context_sync(messages) == view
+
+
+def test_a_request_before_the_cut_is_shown_when_a_rewind_makes_it_current_again() -> None:
+    messages = [user("Read all."), *steps(12), user("Now sum up."), *steps(1, first=12)]
+    hooks = controller(16_384, summarizer=Scripted())
+    record = hooks.compact_sync(messages, keep_recent_tokens=1_200).record
+    assert record is not None
+    assert messages[0] not in hooks.transform_context_sync(messages)
+    rewound = messages[:-3]
+    view = hooks.transform_context_sync(rewound)
+    assert view == project(rewound, record)
+    assert any(message is messages[0] for message in view)
+
+
+def test_a_cleared_result_is_shown_cleared_though_it_is_too_large_for_any_view() -> None:
+    messages = [user("go"), *steps(24, result_tokens=700)]
+    hooks, later = (
+        controller(16_384, settings=CompactionSettings(max_result_tokens=500, auto_compact=is_automatic))
+        for is_automatic in (True, False)
+    )
+    view = hooks.transform_context_sync(messages)
+    record = CompactionRecord.from_dict(hooks.session("default").export_records()[-1])
+    assert not record.rendered
+    later.session("default").import_records([record.to_dict()])
+    assert view == project(messages, record) == later.transform_context_sync(messages)
+
+
 class Exchange:
     """Reads a question with its answer from one message."""
 

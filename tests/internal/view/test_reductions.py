@@ -7,7 +7,7 @@ import pytest
 
 from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.history import History, HistoryReader, OwnTexts
-from compaction_hooks.messages import Message, ToolResult
+from compaction_hooks.messages import Message, PartAddress, Text, ToolCall, ToolResult, as_format
 from compaction_hooks.strategies.reduce_parts import choose_shortened, results_to_clear
 from compaction_hooks.text.shortening import shorten
 from compaction_hooks.view import ToolRule
@@ -167,3 +167,42 @@ def test_shortened_arguments_are_still_a_json_object(arguments: str) -> None:
     assert isinstance(shown, dict)
     assert shown.get("n", 3) == 3
     assert len(small) < len(arguments) / 2
+
+
+class StepFormat:
+    """Reads a tool call with its result from one message."""
+
+    name = "steps"
+
+    def read(self, message: Chat, /) -> Sequence[Message]:
+        if "said" in message:
+            return [Message(role="user", parts=(Text(message["said"]),))]
+        call = ToolCall(message["id"], "grep", message["arguments"])
+        result = ToolResult(message["id"], message["result"], "grep")
+        return [Message(role="assistant", parts=(call,)), Message(role="tool", parts=(result,))]
+
+    def summary(self, text: str, /) -> Chat:
+        return {"said": text}
+
+    def take(self, message: Chat, pieces: Sequence[int], /) -> Chat:
+        raise AssertionError("no message is divided")
+
+    def rewrite(self, message: Chat, texts: Mapping[PartAddress, str], /) -> Chat:
+        names = {(0, 0): "arguments", (1, 0): "result"}
+        return {**message, **{names[address]: text for address, text in texts.items()}}
+
+
+def test_a_message_of_several_runs_keeps_its_reductions_when_another_part_is_reduced() -> None:
+    form = as_format(StepFormat())
+    steps = [{"id": str(n), "arguments": f'{{"pattern": "{n * 5_000}"}}', "result": "line " * 999} for n in range(1, 4)]
+    read = HistoryReader(form, size, "[S]").read([{"said": "go"}, *steps], OwnTexts())
+    parts = [*list_parts(read, range(read.run_count), OF_TOOLS)]
+
+    cleared = [part.reduction() for part in parts if part.kind == "result"]
+    before = view_of(read, None, size, large=cleared, format=form)
+    first_call = next(part.reduction(5, 5) for part in parts if part.kind == "arguments")
+    after, anew = (
+        view_of(read, None, size, earlier, large=[*cleared, first_call], format=form) for earlier in (before, None)
+    )
+    assert after.messages(read) == anew.messages(read)
+    assert len(after.reductions) == 4

@@ -6,9 +6,13 @@ from dataclasses import replace
 from operator import is_
 
 from compaction_hooks import CompactionRecord
+from compaction_hooks.dress import Request, dress
 from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat
 from compaction_hooks.history import HistoryReader, OwnTexts
+from compaction_hooks.native import Issuer, NativeItems
 from compaction_hooks.tokens import CharacterEstimator
+from compaction_hooks.view.parts import RESULTS, list_parts
+from compaction_hooks.view.record import StaleRuns
 from compaction_hooks.view.texts import SUMMARY_MARKER
 from compaction_hooks.view.view_of import view_of
 from compaction_hooks.view.write import write
@@ -52,3 +56,35 @@ def test_a_copy_of_another_reduction_is_made_anew() -> None:
     assert all(map(is_, write(same, messages, chat), before))
     shown = write(other, messages, chat)
     assert shown == write(view_of(history, shortened, estimate), messages, chat) != before
+
+
+def test_a_view_made_from_a_dressed_one_is_as_if_made_anew() -> None:
+    """A model that binds reasoning, a provider's items and a host's cache marks change the view of one request only."""
+    issuer = Issuer("anthropic", "https://api.anthropic.com", "claude")
+    mark = {"type": "text", "text": prose(200), "cache_control": {"type": "ephemeral"}}
+    messages: list[Chat] = [user("go"), {"role": "assistant", "content": [mark]}, user("on")]
+    for n in range(12):
+        thought = {"type": "thinking", "thinking": f"thought {n}", "signature": "sealed"}
+        call = {"type": "tool_use", "id": f"{n}", "name": "read", "input": {"n": n}}
+        result = {"type": "tool_result", "tool_use_id": f"{n}", "content": f"{n}: {prose(400)}"}
+        messages += [{"role": "assistant", "content": [thought, call]}, {"role": "user", "content": [result]}]
+    format, estimate = AnthropicFormat(), CharacterEstimator().estimate_message_tokens
+    session = controller(100_000, summarizer=Scripted()).session("a", format)
+    made = session.compact_sync(messages, keep_recent_tokens=2_500).record
+    assert made is not None
+
+    history = HistoryReader(format, estimate, SUMMARY_MARKER).read(messages, OwnTexts())
+    parts = list_parts(history, range(made.covered_runs, history.run_count - 4), RESULTS)
+    items = NativeItems(issuer, ({"type": "compaction", "content": "-"},))
+    record = replace(made, native=items, reductions=tuple(part.reduction() for part in parts))
+    stale = StaleRuns(0, history.run_count - 2)
+
+    fresh = view_of(history, record, estimate)
+    before = write(fresh, messages, format)
+    for request in (
+        Request(history, record, format, estimate, issuer=issuer),
+        Request(history, record, format, estimate, stale=stale),
+    ):
+        dressed = dress(fresh, request)
+        assert write(dressed, messages, format) != before
+        assert write(view_of(history, record, estimate, dressed), messages, format) == before
