@@ -53,7 +53,7 @@ def view_of(
     pinned = find_pinned(history, head)
 
     known = {each.host: each for each in earlier.kept} if earlier else dict[int, Kept]()
-    reduced_earlier = earlier.reduced_hosts if earlier else {}
+    reduced_earlier: Mapping[int, Mapping[PartAddress, Reduction]] = earlier.reduced_hosts if earlier else {}
     reduced = find_reduced(history, by_name((*large, *reductions)), cut, pinned, reduced_earlier)
 
     keeper = Keeper(history, estimate, reduced, known, format)
