@@ -319,7 +319,7 @@ class Attempt(Generic[M]):
         conversation.records.add_own(made)
         if conversation.reasoning.pending != "refused":
             conversation.reasoning.pending = "answer" if self._may_get_answer else ""
-        conversation.views.keep(candidate.snapshot.history, made, candidate.plain)
+        conversation.views.keep_candidate(candidate.snapshot.history, made, candidate.plain, candidate.view)
         if not self._has_waited:  # every message was read again, and no other code ran since
             conversation.records.active_id = made.id
         until = int(made.tokens_after * (1 + MINIMUM_GROWTH_RATIO))

@@ -104,10 +104,15 @@ class Views(Generic[M]):
 
         earlier = known.view if known is not None and known.log is history.log else None
         view = view_of(history, record, request.estimate, earlier, self.large.reductions, request.format)
-        self.keep(history, record, view)
+        self._keep(history, record, view)
         return view
 
-    def keep(self, history: History[M], record: CompactionRecord | None, view: View[M]) -> None:
+    def keep_candidate(self, history: History[M], record: CompactionRecord, plain: View[M], dressed: View[M]) -> None:
+        """Keep the views of a new record: the plain one is the next one, and the dressed one knows the covered cache mark."""
+        self._keep(history, record, plain)
+        self._dressed = _KnownView(dressed, history.log, None, history.piece_count, is_settled=False)
+
+    def _keep(self, history: History[M], record: CompactionRecord | None, view: View[M]) -> None:
         """Keep a plain view: the next call most likely asks for it."""
         # A rewind may have cut off a part that is reduced: a list that grows again may have it again.
         reductions = (*self.large.reductions, *(record.reductions if record else ()))
