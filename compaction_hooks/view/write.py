@@ -1,7 +1,7 @@
 """`write` makes the messages of a view, of the list of the call. Nothing else makes host messages for a request.
 
 1. A message that is shown as it is, is the host's own object of this very list, not an equal one of before.
-2. A reference to a host message that is written twice is the same copy; so is the summary, as long as its cache mark is the same.
+2. A reference to a host message that is written twice is the same copy; so is the summary, but for a marked copy of it.
 3. Joining user messages in a row is the last step: sizes are those of the messages apart.
 """
 
