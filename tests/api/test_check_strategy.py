@@ -44,6 +44,11 @@ def clear_half(snapshot: Snapshot[Any], goal: Goal[Any]) -> Candidate[Any] | Non
     return shrink(snapshot, goal, [part.reduction() for part in parts[: len(parts) // 2]])
 
 
+def read_the_former_name(snapshot: Snapshot[Any], goal: Goal[Any]) -> Any:
+    made = clear_half(snapshot, goal)
+    return made.projection if made else None
+
+
 def without_lineage(snapshot: Snapshot[Any], goal: Goal[Any]) -> Any:
     made = clear_half(snapshot, goal)
     return replace(made, record=replace(made.record, parent="another")) if made else None
@@ -71,6 +76,7 @@ def every_other_time() -> Propose:
 BROKEN: list[tuple[Propose, str]] = [
     (lambda snapshot, goal: 1 / 0, r"propose\(\) must not raise, but raised ZeroDivisionError"),
     (lambda snapshot, goal: snapshot.projection, r"raised AttributeError.*has a new name: `snapshot\.view`"),
+    (read_the_former_name, r"raised AttributeError.*has a new name: `candidate\.view`"),
     (lambda snapshot, goal: snapshot.messages, r"propose\(\) must answer Candidate\(\.\.\.\) or None, not \["),
     (write_into_messages, r"propose\(\) must change nothing"),
     (every_other_time(), r"propose\(\) must answer"),

@@ -130,3 +130,19 @@ def test_a_message_that_is_pinned_after_its_mark_moved_takes_the_mark_back(form:
     hooks.pin(messages[0])
     grown = [*messages, *conversation()]
     assert marks(hooks.compact_sync(grown, keep_recent_tokens=450).messages) == [(1, HOUR)]
+
+
+def test_a_compaction_looks_for_the_mark_of_each_covered_message_once() -> None:
+    """A list without marks is searched to its beginning, and a long list has thousands of messages there."""
+    looked: list[int] = []
+
+    class Counted(AnthropicFormat):
+        def cache_mark(self, message: Any, /) -> object | None:
+            looked.append(id(message))
+            return super().cache_mark(message)
+
+    messages = conversation()
+    session = hook(Counted()).session("thread")
+    session.compact_sync(messages, keep_recent_tokens=450)
+    session.transform_context_sync(messages)
+    assert len(looked) == len({*looked}) > 4
