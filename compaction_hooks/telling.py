@@ -12,9 +12,16 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
 from compaction_hooks.messages import Value
+from compaction_hooks.text.escaping import neutralize, remove_noise
+from compaction_hooks.text.shortening import shorten_to
 from compaction_hooks.view import CompactionReason
 
 __all__ = ["Advice", "AdviceFunction", "Carried", "CarryFunction", "CarryRequest", "CompactionPlan"]
+
+FACTS_TOKENS = 500
+"""The most tokens of all facts of the host in one summary, with their heading."""
+FACTS_HEADING = "## Told by the application"
+"""The heading above them: the words are not the user's."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -102,3 +109,19 @@ class Told(NamedTuple):
     carried: tuple[Carried, ...] = ()
     keeps_last: bool = True
     facts: tuple[str, ...] = ()
+
+    def write_facts(self, size: Callable[[str], int]) -> str:
+        """Return the section of a summary with the facts, each on one line, shortened in its middle; empty without facts.
+
+        It stands at the end of the summary, whoever wrote that, and later summaries read it as a part of the one before.
+
+        Args:
+            size: Returns the tokens of a text.
+        """
+        lines = filter(None, (" ".join(remove_noise(fact).split()) for fact in self.facts))
+        text = shorten_to("\n".join(lines), FACTS_TOKENS, lambda text: size(_under_heading(text)))
+        return _under_heading(text) if text else ""
+
+
+def _under_heading(lines: str) -> str:
+    return neutralize("\n".join([FACTS_HEADING, *(f"- {line}" for line in lines.splitlines() if line)]))
