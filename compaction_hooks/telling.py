@@ -64,9 +64,12 @@ class CompactionPlan(Value):
     Attributes:
         reason: The occasion.
         tokens_before: Size of the view in tokens.
-        tokens_after: Its size behind the compaction, by estimate, with the largest summary allowed.
-        compacted_messages: Messages of the host that the summary will cover; 0 without a summary.
-        steps: What will be done, in order: names of the strategies.
+        tokens_after: Its size behind the compaction, by estimate, with the largest summary allowed; without texts that `carry` and
+            facts that `before_compact` add. A provider's own summary may be larger.
+        compacted_messages: Messages of the host that the summary will cover, those of the summary before too; 0 without a summary.
+        steps: What will be done: "clear results" (lines take the place of old tool results), "summarize" (a summary takes the place
+            of older messages), "drop oldest" (an extract by rule does; no summarizer is asked), "shorten parts" (long texts lose
+            their middle), "leave out media". Empty if nothing would change.
     """
 
     reason: CompactionReason
@@ -81,9 +84,11 @@ class Advice(Value):
     """What the host says to a compaction that is about to be made.
 
     Attributes:
-        veto: Why it shall not be made now; None: it may.
-        focus: The subject that the summary should pay attention to, as `compact(focus=...)`.
-        facts: Facts that the summary shall have as the host's, 500 tokens of them at most.
+        veto: Why it shall not be made now; None or "": it may be. It holds until the user's next message: no call compacts
+            at the threshold, and the function is not asked again. Above the input limit and after an overflow it does not count.
+            Of a compaction by hand it is the outcome, and holds for no other one.
+        focus: The subject that the summary should pay attention to, as `compact(focus=...)`, which goes before it.
+        facts: Facts that the summary shall have as the host's, a line for each, 500 tokens of them at most.
     """
 
     veto: str | None = None

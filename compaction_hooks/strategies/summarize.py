@@ -94,7 +94,7 @@ def summary_candidate(
         is_short=plan.allowance < SMALL_SUMMARY_TOKENS,
     )
     text = summary.text
-    if summary.native is None:
+    if summary.native is None and not summary.is_placeholder:
         text = complete(summary, plan.facts, SummaryRoom(snapshot, goal, plan, frame))
 
     draft = next_record(snapshot, goal)

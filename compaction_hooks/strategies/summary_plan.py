@@ -149,6 +149,7 @@ class Summarized(Value):
         is_by_rule: Whether all of it, or its last part, was chosen by code.
         has_our_headings: Whether it was asked for with our headings, or has some of them.
         has_form: Whether it was asked for in a form that the host gave.
+        is_placeholder: Whether it only shows the size that the summary may have.
     """
 
     text: str
@@ -160,6 +161,7 @@ class Summarized(Value):
     is_by_rule: bool = False
     has_our_headings: bool = False
     has_form: bool = False
+    is_placeholder: bool = False
 
 
 def plan_summary(snapshot: Snapshot[M], goal: Goal[M]) -> SummaryPlan | None:
