@@ -258,21 +258,20 @@ class Attempt(Generic[M]):
 
     def _ask_advice(self, start: Instant) -> Flow[CompactionResult[M] | None]:
         """Ask the host before a compaction that would change the view; return the result of a veto, or None."""
-        asking = self._begin_asking()
+        asked_at, asking = self._snapshot, self._begin_asking()
         if self.advice is None and any(tellers.before_compact for tellers in asking.all_tellers):
             self._has_waited = True
             plan: CompactionPlan | None = yield Work(partial(self.make_plan, start))
             if plan is None:
                 return None
-            asked_at = self._snapshot
             self.advice, failures = yield from ask_advice(asking, plan)
-            if self.advice.veto and not self._is_manual:
-                self._cooldown.hold_veto(asked_at)
             yield from self._report_failures(failures)
             self._begins_anew()
 
         if self.advice is None or not self.advice.veto or self._is_overruled:
             return None
+        if not self._is_manual:
+            self._cooldown.hold_veto(asked_at)
         return (yield from self._skip(start, CompactionOutcome.VETOED, f"vetoed: {self.advice.veto}"))
 
     def _report_failures(self, failures: Sequence[CompactionEvent]) -> Flow[None]:
@@ -291,8 +290,8 @@ class Attempt(Generic[M]):
     @property
     def _is_overruled(self) -> bool:
         """Whether a veto does not count: the view was refused, or is so large that it would be. One by hand may be put off."""
-        is_above = self._snapshot.tokens > self._snapshot.input_limit and not self._is_manual
-        return self._order.reason is CompactionReason.OVERFLOW or is_above
+        is_too_large = self._snapshot.exceeds_input_limit and not self._is_manual
+        return is_too_large or self._order.reason is CompactionReason.OVERFLOW
 
     @property
     def _focus(self) -> str | None:

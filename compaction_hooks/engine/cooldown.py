@@ -104,7 +104,7 @@ class Cooldown:
 
     def is_vetoed(self, snapshot: Snapshot[M]) -> bool:
         """Whether a veto still holds for a view that is due."""
-        return snapshot.tokens <= snapshot.input_limit and self.veto == _name_request(snapshot)
+        return not snapshot.exceeds_input_limit and self.veto == _name_request(snapshot)
 
 
 def _name_request(snapshot: Snapshot[M]) -> tuple[int, str]:

@@ -227,6 +227,11 @@ class Snapshot(NamedTuple, Generic[M]):
         return self.budget.input_limit if self.budget is not None else 0
 
     @property
+    def exceeds_input_limit(self) -> bool:
+        """Whether the view is larger than that; False while the window is unknown."""
+        return self.budget is not None and self.tokens > self.budget.input_limit
+
+    @property
     def model(self) -> str | None:
         """The name of the call's model, or None."""
         return self.key.model

@@ -244,6 +244,15 @@ def test_a_veto_does_not_hold_above_the_input_limit() -> None:
     assert len(host.plans) == 2
 
 
+def test_a_veto_that_did_not_count_does_not_hold() -> None:
+    host, events = Host(VETO), list[CompactionEvent]()
+    hooks = controller(summarizer=Scripted(), events=events, settings=PLAIN, before_compact=host)
+    large = [*above_threshold(), user("go on"), *steps(6, 300)]
+    assert len(hooks.transform_context_sync(large)) < len(large)
+    hooks.transform_context_sync([*large, *steps(10, 300, first=40)])
+    assert (len(host.plans), whys(events)) == (2, ["vetoed: a deploy is running"])
+
+
 @folded("path", {path.__name__: path for path in (overflow, recovery, silent_overflow, answer_cut_short, media)})
 def test_after_an_overflow_a_veto_is_overruled(path: Path) -> None:
     events = list[CompactionEvent]()
