@@ -21,7 +21,7 @@ from typing import Generic
 from compaction_hooks.engine.call import Call, Order, find_budget
 from compaction_hooks.engine.choice import Choice
 from compaction_hooks.engine.conversation import Conversation
-from compaction_hooks.engine.cooldown import Breaker, Pause, UnfitList
+from compaction_hooks.engine.cooldown import Breaker, Pause, UnfitList, name_request
 from compaction_hooks.engine.endings import finished_event, may_shorten, unfit_error
 from compaction_hooks.engine.looking import learn_and_look
 from compaction_hooks.engine.persistence import reload, write
@@ -271,7 +271,7 @@ class Attempt(Generic[M]):
         if self.advice is None or not self.advice.veto or self._is_overruled:
             return None
         if not self._is_manual:
-            self._cooldown.hold_veto(asked_at)
+            self._cooldown.veto = name_request(asked_at)
         return (yield from self._skip(start, CompactionOutcome.VETOED, f"vetoed: {self.advice.veto}"))
 
     def _report_failures(self, failures: Sequence[CompactionEvent]) -> Flow[None]:

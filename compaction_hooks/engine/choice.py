@@ -1,4 +1,8 @@
-"""The choice among the candidates of one attempt to compact: those that may be sent, the best one, and those of the last resort."""
+"""The choice among the candidates of one attempt to compact: those that may be sent, the best one, and those of the last resort.
+
+1. It changes nothing but itself: each attempt, and each plan of one, has its own.
+2. A candidate that may be sent and reaches the target ends the search; else the best is the one that covers most.
+"""
 
 from __future__ import annotations
 

@@ -9,6 +9,7 @@ import itertools
 import threading
 from bisect import bisect_right
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -101,7 +102,7 @@ IMAGES: dict[str, Any] = {
     "gemini": {"inlineData": {"mimeType": "image/png", "data": DATA}},
     "bedrock_converse": {"image": {"format": "png", "source": {"bytes": b"png" * 500}}},
 }
-Path = Callable[[CompactionController[Any], list[Any], Dialect], object]
+Way = Callable[[CompactionController[Any], list[Any], Dialect], object]
 
 
 def threshold(hooks: CompactionController[Any], messages: list[Any], dialect: Dialect) -> None:
@@ -169,7 +170,7 @@ def clearing(hooks: CompactionController[Any], messages: list[Any], dialect: Dia
 
 
 WORK = [user("Port the parser."), *steps(21, 300)]
-PATHS: dict[Path, tuple[CompactionReason, list[Chat], tuple[str, ...]]] = {
+PATHS: dict[Way, tuple[CompactionReason, list[Chat], tuple[str, ...]]] = {
     threshold: (CompactionReason.THRESHOLD, [*HOT, user("go on")], ("summarize",)),
     overflow: (CompactionReason.OVERFLOW, [*HOT, user("go on")], ("summarize",)),
     recovery: (CompactionReason.OVERFLOW, [*HOT, user("go on")], ("summarize",)),
@@ -183,7 +184,7 @@ PATHS: dict[Path, tuple[CompactionReason, list[Chat], tuple[str, ...]]] = {
 
 
 @crossed(path=PATHS, format=[dialect.format.name for dialect in DIALECTS])
-def test_every_path_asks_once_and_the_plan_is_no_smaller_than_what_is_done(path: Path, format: str) -> None:
+def test_every_path_asks_once_and_the_plan_is_no_smaller_than_what_is_done(path: Way, format: str) -> None:
     dialect = next(each for each in DIALECTS if each.format.name == format)
     host, events = Host(), list[CompactionEvent]()
     reason, chat, steps_done = PATHS[path]
@@ -254,7 +255,7 @@ def test_a_veto_that_did_not_count_does_not_hold() -> None:
 
 
 @folded("path", {path.__name__: path for path in (overflow, recovery, silent_overflow, answer_cut_short, media)})
-def test_after_an_overflow_a_veto_is_overruled(path: Path) -> None:
+def test_after_an_overflow_a_veto_is_overruled(path: Way) -> None:
     events = list[CompactionEvent]()
     hooks = controller(events=events, settings=PLAIN, summarizer=Scripted(), before_compact=Host(VETO))
     chat = [piece for message in PATHS[path][1] for piece in OpenAIChatFormat().read(message)]
@@ -554,3 +555,11 @@ def test_the_steps_of_a_plan_are_those_of_the_compaction() -> None:
     assert shortened.steps == ("summarize", "shorten parts")
     dropping = controller(8_192, summarizer=never, settings=CompactionSettings(strategies=[DropOldest()]))
     assert dropping.preview_sync(above_threshold(), plan_only=True).steps == ("drop oldest",)
+
+
+def test_the_program_of_the_page_adds_its_facts() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "before-compact.md").read_text(encoding="utf-8")
+    names: dict[str, Any] = {}
+    exec(page.split("```python\n")[1].split("```")[0], names)
+    record = names["hooks"].compact_sync(above_threshold()).record
+    assert "- branch release is protected" in record.summary
