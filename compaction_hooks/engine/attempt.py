@@ -232,7 +232,7 @@ class Attempt(Generic[M]):
         self._record_answer(answer, start)
         if isinstance(answer, SummaryFailed):
             return (yield from self._fail(start, answer.error)) if self._choice.can_wait else None
-        self._choice.summary = answer.text
+        self._choice.prefer(answer.text)
         # To repair a summary, all messages may be read.
         made = yield Work(partial(strategy.from_summary, self._snapshot, goal, plan, answer))
         return self._without_large_items(made)

@@ -92,7 +92,8 @@ def _search(
             )
             if plan is not None and candidate is not None:
                 steps[candidate.record.rendered] = "summarize" if plan.needs_model else "drop oldest"
-                choice.summary = candidate.record.summary if plan.needs_model else choice.summary
+                if plan.needs_model:
+                    choice.prefer(candidate.record.summary)
                 largest = max(largest, candidate.tokens)
         else:
             candidate = strategy.propose(snapshot, choice.goal)
