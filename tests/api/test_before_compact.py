@@ -419,13 +419,14 @@ REFUSED = pytest.raises(ConfigurationError, match=r"call compact\(\) when the co
 
 @pytest.mark.parametrize("calls_async", [False, True], ids=["sync call", "async call"])
 @pytest.mark.parametrize("asks_async", [False, True], ids=["sync function", "async function"])
-async def test_a_call_from_within_waits_for_nothing(calls_async: bool, asks_async: bool) -> None:
+@pytest.mark.parametrize("which", ["before_compact", "carry"])
+async def test_a_call_from_within_waits_for_nothing(calls_async: bool, asks_async: bool, which: str) -> None:
     hooks = controller(summarizer=Numbered(), settings=PLAIN)
     seen: dict[str, Any] = {}
     messages = above_threshold()
     error = TooLongError()
 
-    def ask(plan: CompactionPlan) -> None:
+    def ask(asked: object) -> None:
         session = hooks.session("a")
         seen["view"] = session.transform_context_sync(messages)
         seen["plan"] = session.preview_sync(messages, plan_only=True)
@@ -438,7 +439,7 @@ async def test_a_call_from_within_waits_for_nothing(calls_async: bool, asks_asyn
             session.recover_sync(error, messages)
         seen["end"] = True
 
-    async def ask_async(plan: CompactionPlan) -> None:
+    async def ask_async(asked: object) -> None:
         session = hooks.session("a")
         seen["view"] = await session.transform_context(messages)
         seen["plan"] = await session.preview(messages, plan_only=True)
@@ -451,7 +452,8 @@ async def test_a_call_from_within_waits_for_nothing(calls_async: bool, asks_asyn
             await session.recover(error, messages)
         seen["end"] = True
 
-    session = hooks.session("a", before_compact=ask_async if asks_async else ask)
+    function: Any = ask_async if asks_async else ask
+    session = hooks.session("a", **{which: function})
     view = await session.transform_context(messages) if calls_async else session.transform_context_sync(messages)
     assert seen.keys() == {"view", "plan", "other", "end"}, seen
     assert seen["view"] is messages
@@ -463,19 +465,23 @@ async def test_a_call_from_within_waits_for_nothing(calls_async: bool, asks_asyn
 # -- repeated, shared, planned
 
 
-async def test_two_callers_share_one_question() -> None:
-    host, summarizer = Host(), Waiting()
+@pytest.mark.parametrize("is_by_hand", [False, True], ids=["transform_context", "compact"])
+async def test_callers_at_the_same_time_share_one_question(is_by_hand: bool) -> None:
+    host, summarizer, messages = Host(), Waiting(), above_threshold()
     hooks = controller(summarizer=summarizer, settings=PLAIN, before_compact=host.later)
-    messages = above_threshold()
-    calls = [asyncio.ensure_future(hooks.transform_context(messages)) for _ in range(3)]
+
+    async def one() -> list[Chat]:
+        return (await hooks.compact(messages)).messages if is_by_hand else await hooks.transform_context(messages)
+
+    calls = [asyncio.ensure_future(one()) for _ in range(3)]
     await summarizer.started.wait()
     summarizer.release.set()
     views = await asyncio.gather(*calls)
     assert (len(host.plans), len(summarizer.requests)) == (1, 1)
-    assert len({len(view) for view in views}) == 1
+    assert {len(view) for view in views} < {*range(len(messages))}
 
 
-async def test_two_callers_share_one_veto() -> None:
+async def test_callers_at_the_same_time_share_one_veto() -> None:
     host, events = Host(VETO), list[CompactionEvent]()
     hooks = controller(summarizer=never, settings=PLAIN, events=events, before_compact=host.later)
     messages = above_threshold()
