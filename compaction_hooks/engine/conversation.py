@@ -337,7 +337,7 @@ class Conversation(Generic[M]):
         pins = frozenset(self.records.find_settled_pins(record))
         estimate = self.estimator.estimate_message_tokens
         return self.views.find_large(
-            history, pins, settings.max_result_tokens, settings.tool_rules, estimate, has_recall=self.has_recall
+            history, pins, settings.max_result_tokens, settings.result_rules, estimate, has_recall=self.has_recall
         )
 
     def find_native_start(self, history: History[M], model: str | None) -> Beginning | None:

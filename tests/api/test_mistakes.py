@@ -98,7 +98,7 @@ CORE = {
     "CompactionSettings(0.8)": "by position: write keep_recent_ratio=0.8 or trigger_ratio=0.8 or summary_timeout_seconds=0.8",
     "CompactionSettings(threshold=0.8)": "did you mean trigger_ratio or trigger_tokens?",
     "CompactionSettings(context_window=8_000)": "did you mean CompactionController(context_window=8000)?",
-    "hooks.session('a', None, print)": "session takes 2 arguments by position: write host_files=...",
+    "hooks.session('a', None, print)": "session takes 2 arguments by position: write before_compact=...",
     "hooks.transform_context_sync(messages, threshold=0.8)": "did you mean trigger_ratio or trigger_tokens?",
     "hooks.transform_context_sync(messages, reserve_tokens=9)": "did you mean CompactionSettings(reserve_tokens=9)?",
     "importlib.import_module('compaction_hooks').SQLiteStore": "from compaction_hooks.stores import SQLiteStore",

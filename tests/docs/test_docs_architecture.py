@@ -12,7 +12,6 @@ from types import FrameType
 import pytest
 
 from compaction_hooks import CompactionController
-from compaction_hooks.files import FileOperations
 from tests.test_architecture import MODULES, ROW_OF, imported_rooms
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -95,9 +94,7 @@ def trace(call: Callable[[], object]) -> list[tuple[str, str, set[str]]]:
 @pytest.fixture(scope="module")
 def runs() -> dict[str, list[tuple[str, str, set[str]]]]:
     """A call that compacts, by a summarizer, and the quiet call after it."""
-    hooks = CompactionController(
-        context_window=8_000, summarizer=lambda _: "## Goal\n- go on", host_files=FileOperations
-    )
+    hooks = CompactionController(context_window=8_000, summarizer=lambda _: "## Goal\n- go on", carry=lambda _: None)
     session = hooks.session("traced")
     words = "Name each part, and what it is for. " * 100
     turns = [
