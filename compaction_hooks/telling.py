@@ -98,9 +98,9 @@ class Advice(Value):
     facts: Sequence[str] = ()
 
 
-CarryFunction: TypeAlias = Callable[[CarryRequest], "Iterable[Carried] | Awaitable[Iterable[Carried] | None] | None"]
+CarryFunction: TypeAlias = Callable[[CarryRequest], Iterable[Carried] | Awaitable[Iterable[Carried] | None] | None]
 """A function for `carry=`, sync or async."""
-AdviceFunction: TypeAlias = Callable[[CompactionPlan], "Advice | Awaitable[Advice | None] | None"]
+AdviceFunction: TypeAlias = Callable[[CompactionPlan], Advice | Awaitable[Advice | None] | None]
 """A function for `before_compact=`, sync or async."""
 
 
