@@ -85,7 +85,7 @@ class Views(Generic[M]):
 
         # The id tells whether native items are shown, and does not depend on the runs.
         shown_id = record.as_shown_to(request.issuer, 0).id if record else None
-        dressed_of = plain, shown_id, request.start, request.stale, request.unread
+        dressed_of = plain, shown_id, request.start, request.stale, request.unread, request.behind
         dressed = self._dressed
         if dressed is None or not dressed.is_of(history, dressed_of):
             earlier = dressed.view if dressed is not None and dressed.log is history.log else None
