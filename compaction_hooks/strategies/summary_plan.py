@@ -296,15 +296,16 @@ def _render_carried(snapshot: Snapshot[M], goal: Goal[M], runs: range, pinned: S
     results: list[Block] = []
     if told.kept_tools:
         for part in list_parts(history, runs, RESULTS, has_recall=snapshot.has_recall):
-            is_kept = part.tool in told.kept_tools and part.piece not in pinned and isinstance(part.content, ToolResult)
-            if is_kept and part.call is not None and not is_failure(part.content):
+            result, call = part.content, part.call
+            if part.tool not in told.kept_tools or part.piece in pinned or call is None:
+                continue
+            if isinstance(result, ToolResult) and not is_failure(result):
                 handle = part.handles.find(part) if part.handles else ""
-                results.append(result_block(_name_call(part.call), part.text, handle))
+                results.append(result_block(_name_call(call), part.text, handle))
 
     last = record.rendered if record else ""
-    if (
-        not last and history.has_summary and (head := find_head_summary(history)) is not None
-    ):  # of a record that is unknown here
+    head = find_head_summary(history) if history.has_summary and not last else None
+    if head is not None:  # the summary of a record that is unknown here
         last = history.piece(head).message.text
     most = int(goal.budget.target * CARRIED_RATIO / snapshot.ratio)
     return told.render_carried(last, results, most, snapshot.estimator.estimate_tokens)
@@ -313,11 +314,8 @@ def _render_carried(snapshot: Snapshot[M], goal: Goal[M], runs: range, pinned: S
 def _name_call(call: ToolCall) -> str:
     """Return a call in one line, with a digest of its arguments if the line has not all of them."""
     quoted = quote_call(call)
-    return (
-        f"{quoted} {text_digest(canonical_arguments(call.arguments))[:HANDLE_DIGITS]}"
-        if quoted.endswith("…")
-        else quoted
-    )
+    all_of_it = text_digest(canonical_arguments(call.arguments))[:HANDLE_DIGITS]
+    return f"{quoted} {all_of_it}" if quoted.endswith("…") else quoted
 
 
 def _read_after(native: int, covered: Mapping[int, Message]) -> dict[int, Message]:

@@ -95,7 +95,7 @@ CORE = {
     "CompactionController(128_000)": "by position: write context_window=128000",
     "CompactionController(CompactionSettings())": "by position: write settings=...",
     "CompactionController(messages)": "takes no argument by position: it takes before_compact, carry, clock,",
-    "CompactionSettings(0.95)": "by position: write trigger_ratio=0.95 or summary_timeout_seconds=0.95 or host_timeout_seconds=0.95",
+    "CompactionSettings(0.95)": "write trigger_ratio=0.95 or summary_timeout_seconds=0.95 or host_timeout_seconds=0.95",
     "CompactionSettings(threshold=0.8)": "did you mean trigger_ratio or trigger_tokens?",
     "CompactionSettings(context_window=8_000)": "did you mean CompactionController(context_window=8000)?",
     "hooks.session('a', None, print)": "session takes 2 arguments by position: write carry=... or before_compact=...",
