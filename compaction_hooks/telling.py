@@ -16,12 +16,14 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from compaction_hooks.messages import Value
 from compaction_hooks.text.escaping import neutralize
 from compaction_hooks.view import CompactionReason
-from compaction_hooks.view.texts import HEAD_RATIO, MINIMUM_KEPT_CHARS, SUMMARY_MARKER, shorten_text
+from compaction_hooks.view.texts import HEAD_RATIO, SUMMARY_MARKER, shorten_text
 
 __all__ = ["Advice", "AdviceFunction", "Carried", "CarryFunction", "CarryRequest", "CompactionPlan"]
 
 CARRIED_RATIO: Final = 0.15
 """The most that all carried texts take of the target: with the summary, at most a quarter, more than half is left for messages."""
+LEAST_CARRIED_CHARS: Final = 200
+"""A text of which less would be left is left out: it has room for a heading and a last line."""
 MOST_CHARS_PER_TOKEN: Final = 40
 """No text has more: of a longer one, only so much is looked at."""
 _BLOCK: Final = re.compile(
@@ -188,7 +190,7 @@ class Block(NamedTuple):
             if tokens <= room:
                 return shown
             kept = min(kept - 1, int(kept * room / tokens))
-            if kept < MINIMUM_KEPT_CHARS:
+            if kept < LEAST_CARRIED_CHARS:
                 break
         return ""
 
