@@ -37,7 +37,7 @@ from compaction_hooks.runtime.effects import Aborted, Emit, Flow, Instant, Now, 
 from compaction_hooks.runtime.tellers import Asking, ask_advice, ask_carry
 from compaction_hooks.strategies import AnyStrategy, Candidate, Goal, SummaryStrategy
 from compaction_hooks.strategies.summary_plan import Summarized, SummaryPlan
-from compaction_hooks.telling import CarryRequest, CompactionPlan
+from compaction_hooks.telling import CarryRequest, CompactionPlan, Told
 from compaction_hooks.tokens.budget import MINIMUM_GROWTH_RATIO, Budget
 from compaction_hooks.view import CompactionReason
 from compaction_hooks.view.record import CompactionRecord
@@ -85,7 +85,8 @@ class Attempt(Generic[M]):
             budget=budget.with_keep(keep).with_target(order.due.target_tokens if order.due else None),
             keep_tokens=keep,
             at="",
-            tool_rules=self._call.settings.tool_rules,
+            tool_rules=self._call.settings.result_rules,
+            told=Told(kept_tools=self._call.settings.kept_tools),
             limit_bytes=order.limit_bytes,
         )
         self._choice = Choice(self._conversation.id, snapshot, self._aim)
@@ -248,9 +249,9 @@ class Attempt(Generic[M]):
                 session_id=conversation.id,
                 reason=self._order.reason,
                 model=self._snapshot.model,
-                messages=self._call.messages,
+                messages=tuple(self._call.messages),
             )
-            self.told, failures = yield from ask_carry(asking, request)
+            self.told, failures = yield from ask_carry(asking, request, goal.told)
             yield from self._report_failures(failures)
             if self._begins_anew():
                 return None

@@ -32,6 +32,7 @@ RUN_BY = {
     "docs/overflow.md": "docs/test_docs.py",
     "docs/recall.md": "docs/test_docs.py",
     "docs/replay.md": "docs/test_docs.py",
+    "docs/carry.md": "api/test_carry.py",
     "docs/sessions.md": "docs/test_docs.py",
     "docs/settings.md": "docs/test_docs_settings.py",
     "docs/stores.md": "stores/page.py",
