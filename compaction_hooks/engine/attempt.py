@@ -165,10 +165,10 @@ class Attempt(Generic[M]):
         return self._aim.budget
 
     def _strategies_to_try(self) -> Sequence[AnyStrategy]:
-        """Return the strategies to try. A host that compacts by hand wants a summary, so strategies before it are skipped."""
+        """Return the strategies to try; if there must be a summary, those before the first one are skipped."""
         strategies = self._call.settings.effective_strategies
         summaries = [place for place, strategy in enumerate(strategies) if isinstance(strategy, SummaryStrategy)]
-        return strategies[summaries[0] :] if self._is_manual and summaries else strategies
+        return strategies[summaries[0] :] if self._order.needs_summary and summaries else strategies
 
     def _drop_media(self, goal: Goal[M], start: Instant) -> Flow[CompactionResult[M]]:
         candidate = DropMedia().propose(self._snapshot, goal)

@@ -20,7 +20,7 @@ from compaction_hooks.dress.listed_summaries import find_native_start, native_na
 from compaction_hooks.engine.cooldown import Cooldown, Pause
 from compaction_hooks.engine.reasoning import ReasoningState
 from compaction_hooks.engine.records import Records, StoreQueue
-from compaction_hooks.engine.sizes import LastSent, ModelCounts, Sizes
+from compaction_hooks.engine.sizes import LastSent, ModelCounts, Sizes, UsageBaseline
 from compaction_hooks.engine.views import Large, Views
 from compaction_hooks.foreign import are_equal
 from compaction_hooks.formats import OpenAIChatFormat, format_of
@@ -135,6 +135,18 @@ class Conversation(Generic[M]):
     def newest_snapshot(self) -> Snapshot[M] | None:
         """The snapshot of the view last sent; before the first one that of the list given to `load`, or None."""
         return self.newest_view.snapshot if self.newest_view is not None else None
+
+    @property
+    def newest_count(self) -> UsageBaseline | None:
+        """The provider's own count of that view, or None."""
+        last, baseline = self.newest_snapshot, self.sizes.baseline
+        return baseline if last is not None and baseline is not None and baseline.key == last.key else None
+
+    @property
+    def newest_tokens(self) -> int | None:
+        """Size of that view in tokens: as the provider counted it, else by estimate; None without a view."""
+        last, counted = self.newest_snapshot, self.newest_count
+        return counted.input_tokens if counted is not None else last.tokens if last is not None else None
 
     @property
     def sent_runs(self) -> int:

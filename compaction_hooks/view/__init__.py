@@ -15,3 +15,8 @@ class CompactionReason(StrEnum):
     THRESHOLD = "threshold"
     OVERFLOW = "overflow"
     MANUAL = "manual"
+
+    @property
+    def is_asked_for(self) -> bool:
+        """Whether somebody asked for the compaction: no later call makes it again by itself."""
+        return self is CompactionReason.MANUAL
