@@ -16,6 +16,7 @@ import threading
 from collections.abc import Iterable, Set
 from typing import Final, Generic, cast
 
+from compaction_hooks.compact_tool import ToolOrders
 from compaction_hooks.dress.listed_summaries import find_native_start, native_name, native_of, note_issuers
 from compaction_hooks.engine.cooldown import Cooldown, Pause
 from compaction_hooks.engine.reasoning import ReasoningState
@@ -71,6 +72,7 @@ class Conversation(Generic[M]):
         server_compaction: The option of a request for which the threshold was last left to the server; None: it never was.
         has_recall: Whether the model has the recall tool.
         listing: What recall last read of the list; None before its first use.
+        tool_orders: The order of the model's tool to compact.
     """
 
     def __init__(
@@ -102,6 +104,7 @@ class Conversation(Generic[M]):
         self.views = Views[M]()
         self.summary_usage = Usage(input_tokens=0)
         self.listing: Listing[M] | None = None
+        self.tool_orders = ToolOrders()
 
     @property
     def is_blank(self) -> bool:
@@ -248,6 +251,7 @@ class Conversation(Generic[M]):
             self._warn_of_left_out(view.start)
 
         self.sizes.drop_other_lists(snapshot.key)
+        self.tool_orders.find(snapshot)  # a view under another record ends it
         is_stored_alike = view.items is None and not snapshot.joins_rows
         sent = self.newest_view = LastSent(snapshot, to_send, to_send if is_stored_alike else snapshot.to_store)
 

@@ -15,8 +15,9 @@ class CompactionReason(StrEnum):
     THRESHOLD = "threshold"
     OVERFLOW = "overflow"
     MANUAL = "manual"
+    TOOL = "tool"
 
     @property
     def is_asked_for(self) -> bool:
         """Whether somebody asked for the compaction: no later call makes it again by itself."""
-        return self is CompactionReason.MANUAL
+        return self in (CompactionReason.MANUAL, CompactionReason.TOOL)
