@@ -12,9 +12,16 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
 from compaction_hooks.messages import Value
+from compaction_hooks.text.escaping import neutralize, remove_noise
+from compaction_hooks.text.shortening import shorten_to
 from compaction_hooks.view import CompactionReason
 
 __all__ = ["Advice", "AdviceFunction", "Carried", "CarryFunction", "CarryRequest", "CompactionPlan"]
+
+FACTS_TOKENS = 500
+"""The most tokens of all facts of the host in one summary, with their heading."""
+FACTS_HEADING = "## Told by the application"
+"""The heading above them: the words are not the user's."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -57,9 +64,12 @@ class CompactionPlan(Value):
     Attributes:
         reason: The occasion.
         tokens_before: Size of the view in tokens.
-        tokens_after: Its size behind the compaction, by estimate, with the largest summary allowed.
-        compacted_messages: Messages of the host that the summary will cover; 0 without a summary.
-        steps: What will be done, in order: names of the strategies.
+        tokens_after: Its size behind the compaction, by estimate, with the largest summary allowed; without texts that `carry` and
+            facts that `before_compact` add. A provider's own summary may be larger.
+        compacted_messages: Messages of the host that the summary will cover, those of the summary before too; 0 without a summary.
+        steps: What will be done: "clear results" (lines take the place of old tool results), "summarize" (a summary takes the place
+            of older messages), "drop oldest" (an extract by rule does; no summarizer is asked), "shorten parts" (long texts lose
+            their middle), "leave out media". Empty if nothing would change.
     """
 
     reason: CompactionReason
@@ -74,9 +84,11 @@ class Advice(Value):
     """What the host says to a compaction that is about to be made.
 
     Attributes:
-        veto: Why it shall not be made now; None: it may.
-        focus: The subject that the summary should pay attention to, as `compact(focus=...)`.
-        facts: Facts that the summary shall have as the host's, 500 tokens of them at most.
+        veto: Why it shall not be made now; None or "": it may be. It holds until the user's next message: no call compacts
+            at the threshold, and the function is not asked again. Above the input limit and after an overflow it does not count.
+            Of a compaction by hand it is the outcome, and holds for no other one.
+        focus: The subject that the summary should pay attention to, as `compact(focus=...)`, which goes before it.
+        facts: Facts that the summary shall have as the host's, a line for each, 500 tokens of them at most.
     """
 
     veto: str | None = None
@@ -102,3 +114,19 @@ class Told(NamedTuple):
     carried: tuple[Carried, ...] = ()
     keeps_last: bool = True
     facts: tuple[str, ...] = ()
+
+    def write_facts(self, size: Callable[[str], int]) -> str:
+        """Return the section of a summary with the facts, each on one line, shortened in its middle; empty without facts.
+
+        It stands at the end of the summary, whoever wrote that, and later summaries read it as a part of the one before.
+
+        Args:
+            size: Returns the tokens of a text.
+        """
+        lines = filter(None, (" ".join(remove_noise(fact).split()) for fact in self.facts))
+        text = shorten_to("\n".join(lines), FACTS_TOKENS, lambda text: size(_under_heading(text)))
+        return _under_heading(text) if text else ""
+
+
+def _under_heading(lines: str) -> str:
+    return neutralize("\n".join([FACTS_HEADING, *(f"- {line}" for line in lines.splitlines() if line)]))

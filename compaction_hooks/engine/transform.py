@@ -56,6 +56,9 @@ def transform(conversation: Conversation[M], call: Call[M]) -> Flow[LastSent[M]]
             yield from _leave_to_server(conversation, snapshot, reason, call.server_compaction)
             return (yield from send_view(conversation, call, learn_and_look(conversation, call)))
 
+        if reason is CompactionReason.THRESHOLD and conversation.cooldown.is_vetoed(snapshot):
+            return (yield from send_view(conversation, call, snapshot))
+
         is_aborted: bool = yield IsAborted()
         why = "aborted" if is_aborted else ""
         if not why and reason is CompactionReason.THRESHOLD:
@@ -67,6 +70,8 @@ def transform(conversation: Conversation[M], call: Call[M]) -> Flow[LastSent[M]]
         running = conversation.running
         if running is not None and may_wait:
             end: Outcome = yield Wait(running)
+            if end == "asking":  # a function of the host that this compaction asks
+                return (yield from send_view(conversation, call, learn_and_look(conversation, call)))
             may_ask = may_ask and end != "failed"
             may_wait = running.done.done()
             continue

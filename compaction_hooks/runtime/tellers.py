@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any, Literal, NamedTuple, cast
 
 from compaction_hooks.events import CompactionEvent, HostCallFailed
 from compaction_hooks.foreign import describe_error
 from compaction_hooks.runtime.effects import AskHost, Failure, Flow, RunningCompaction, Success, T
-from compaction_hooks.telling import AdviceFunction, Carried, CarryFunction, CarryRequest, Told
+from compaction_hooks.telling import Advice, AdviceFunction, Carried, CarryFunction, CarryRequest, CompactionPlan, Told
+
+VETO_CHARS = 200
+"""The most characters of a veto in events and in the log."""
 
 
 class Tellers(NamedTuple):
@@ -75,6 +79,23 @@ def ask_carry(asking: Asking, request: CarryRequest) -> Flow[tuple[Told, list[Co
     return Told(tuple(carried.values()), keeps_last=not functions or bool(failures)), failures
 
 
+def ask_advice(asking: Asking, plan: CompactionPlan) -> Flow[tuple[Advice, list[CompactionEvent]]]:
+    """Return the advice of all functions, and an event for each one that failed: that one has none."""
+    answers: list[Advice] = []
+    failures: list[CompactionEvent] = []
+    for function in [tellers.before_compact for tellers in asking.all_tellers if tellers.before_compact is not None]:
+        answer = yield from asking.ask("before_compact", function, plan, _read_advice)
+        if isinstance(answer, HostCallFailed):
+            failures.append(answer)
+        else:
+            answers.append(answer)
+
+    vetoes = [" ".join(each.veto.split())[:VETO_CHARS] for each in answers if each.veto]
+    focuses = [each.focus for each in answers if each.focus]
+    facts = tuple(fact for each in answers for fact in each.facts)
+    return Advice(veto="; ".join(vetoes) or None, focus=focuses[-1] if focuses else None, facts=facts), failures
+
+
 def _with_answer_read(function: Callable[[Any], object], read: Callable[[object], T]) -> Callable[[Any], object]:
     async def read_later(answer: Awaitable[object]) -> T:
         return read(await answer)
@@ -106,3 +127,29 @@ def _read_carried(answer: object) -> Sequence[Carried]:
             if not isinstance(value, str):
                 raise TypeError(f"Carried.{field} is {type(value).__name__}, not text")
     return cast("Sequence[Carried]", carried)
+
+
+def _read_advice(answer: object) -> Advice:
+    """Return an answer of `before_compact`.
+
+    Raises:
+        TypeError: it is no `Advice`, or one of its fields has another type.
+    """
+    if answer is None:
+        return Advice()
+    if not isinstance(answer, Advice):
+        raise TypeError(
+            f"before_compact answered {type(answer).__name__}: return Advice(veto=..., focus=..., facts=[...]) or None"
+        )
+
+    texts: dict[str, object] = {"veto": answer.veto, "focus": answer.focus}
+    for field, value in texts.items():
+        if value is not None and not isinstance(value, str):
+            raise TypeError(f"Advice.{field} is {type(value).__name__}, neither text nor None")
+    facts: object = answer.facts
+    if not isinstance(facts, list | tuple):
+        raise TypeError(f"Advice.facts is {type(facts).__name__}: write a list of texts")
+    for fact in cast("Sequence[object]", facts):
+        if not isinstance(fact, str):
+            raise TypeError(f"Advice.facts has {type(fact).__name__} in its list, not text")
+    return replace(answer, facts=tuple(cast("Sequence[str]", facts)))

@@ -39,6 +39,7 @@ class SummaryFrame(NamedTuple):
 
     Attributes:
         has_recall: Whether the recall tool is named. Known before the cut, as the sentences are: the cut leaves room for them.
+        facts: The section at the end of the summary with the facts of the host; known before the cut too.
         tags: The file lists that follow the summary. Known after the cut, as the handles are: both take of its allowance.
         handles: The line that names the handles of the last failed results and files, for the recall tool; or "".
         covered: Host messages that it covers. Known with the summary, as all that follows here.
@@ -48,6 +49,7 @@ class SummaryFrame(NamedTuple):
     """
 
     has_recall: bool
+    facts: str = ""
     tags: str = ""
     handles: str = ""
     covered: int = 0
@@ -58,7 +60,7 @@ class SummaryFrame(NamedTuple):
     def render(self, summary: str) -> str:
         """Return the text of the message with a summary."""
         return render_summary(
-            summary,
+            self.add_facts(summary),
             file_tags=self.tags,
             continuation=self.continuation,
             covered=self.covered,
@@ -67,6 +69,15 @@ class SummaryFrame(NamedTuple):
             more=(self.handles,),
             is_short=self.is_short,
         )
+
+    def add_facts(self, summary: str) -> str:
+        """Return a summary with the facts of the host at its end, without those that it has on a line of its own."""
+        if not self.facts:
+            return summary
+        known = {*summary.splitlines()}
+        heading, *lines = self.facts.splitlines()
+        lacking = [line for line in lines if line not in known]
+        return "\n\n".join(filter(None, (summary.strip(), "\n".join((heading, *lacking))))) if lacking else summary
 
     def size(self, snapshot: Snapshot[M], summary: str = "") -> int:
         """Return the tokens of the message with a summary, before calibration."""
@@ -138,6 +149,7 @@ class Summarized(Value):
         is_by_rule: Whether all of it, or its last part, was chosen by code.
         has_our_headings: Whether it was asked for with our headings, or has some of them.
         has_form: Whether it was asked for in a form that the host gave.
+        is_placeholder: Whether it only shows the size that the summary may have.
     """
 
     text: str
@@ -149,11 +161,13 @@ class Summarized(Value):
     is_by_rule: bool = False
     has_our_headings: bool = False
     has_form: bool = False
+    is_placeholder: bool = False
 
 
 def plan_summary(snapshot: Snapshot[M], goal: Goal[M]) -> SummaryPlan | None:
     """Choose the cut and gather the messages before it; None if none of them may be left out."""
-    frame = SummaryFrame(has_recall=snapshot.has_recall)
+    facts_of_host = goal.told.write_facts(snapshot.estimator.estimate_tokens)
+    frame = SummaryFrame(has_recall=snapshot.has_recall, facts=facts_of_host)
     cut = choose_cut(snapshot, goal, frame.size(snapshot))
     if cut is None:
         return None
