@@ -96,6 +96,7 @@ class Order(NamedTuple):
         is_preview: Whether to end before the record becomes active, without events.
         previewed: The record of a preview to make active, if it still gives a good view; None: make a new one.
         due: The answer of the trigger, if a trigger asked for this.
+        sections: Sections at the end of the summary that come with the order.
         told, advice: The answers of the host; None: it was not asked yet.
     """
 
@@ -111,6 +112,7 @@ class Order(NamedTuple):
     is_preview: bool = False
     previewed: CompactionRecord | None = None
     due: Due | None = None
+    sections: tuple[str, ...] = ()
     told: Told | None = None
     advice: Advice | None = None
 

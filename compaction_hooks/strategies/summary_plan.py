@@ -39,7 +39,7 @@ class SummaryFrame(NamedTuple):
 
     Attributes:
         has_recall: Whether the recall tool is named. Known before the cut, as the sentences are: the cut leaves room for them.
-        facts: The section at the end of the summary with the facts of the host; known before the cut too.
+        sections: Sections at the end of the summary, such as the facts of the host; known before the cut too.
         tags: The file lists that follow the summary. Known after the cut, as the handles are: both take of its allowance.
         handles: The line that names the handles of the last failed results and files, for the recall tool; or "".
         covered: Host messages that it covers. Known with the summary, as all that follows here.
@@ -49,7 +49,7 @@ class SummaryFrame(NamedTuple):
     """
 
     has_recall: bool
-    facts: str = ""
+    sections: tuple[str, ...] = ()
     tags: str = ""
     handles: str = ""
     covered: int = 0
@@ -60,7 +60,7 @@ class SummaryFrame(NamedTuple):
     def render(self, summary: str) -> str:
         """Return the text of the message with a summary."""
         return render_summary(
-            self.add_facts(summary),
+            self.add_sections(summary),
             file_tags=self.tags,
             continuation=self.continuation,
             covered=self.covered,
@@ -70,14 +70,15 @@ class SummaryFrame(NamedTuple):
             is_short=self.is_short,
         )
 
-    def add_facts(self, summary: str) -> str:
-        """Return a summary with the facts of the host at its end, without those that it has on a line of its own."""
-        if not self.facts:
-            return summary
+    def add_sections(self, summary: str) -> str:
+        """Return a summary with the sections at its end, without the lines that it has already."""
         known = {*summary.splitlines()}
-        heading, *lines = self.facts.splitlines()
-        lacking = [line for line in lines if line not in known]
-        return "\n\n".join(filter(None, (summary.strip(), "\n".join((heading, *lacking))))) if lacking else summary
+        added: list[str] = []
+        for section in self.sections:
+            heading, *lines = section.splitlines()
+            lacking = [line for line in lines if line not in known]
+            added += ["\n".join((heading, *lacking))] if lacking else []
+        return "\n\n".join(filter(None, (summary.strip(), *added))) if added else summary
 
     def size(self, snapshot: Snapshot[M], summary: str = "") -> int:
         """Return the tokens of the message with a summary, before calibration."""
@@ -166,8 +167,7 @@ class Summarized(Value):
 
 def plan_summary(snapshot: Snapshot[M], goal: Goal[M]) -> SummaryPlan | None:
     """Choose the cut and gather the messages before it; None if none of them may be left out."""
-    facts_of_host = goal.told.write_facts(snapshot.estimator.estimate_tokens)
-    frame = SummaryFrame(has_recall=snapshot.has_recall, facts=facts_of_host)
+    frame = SummaryFrame(has_recall=snapshot.has_recall, sections=goal.told.sections)
     cut = choose_cut(snapshot, goal, frame.size(snapshot))
     if cut is None:
         return None
