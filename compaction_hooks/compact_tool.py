@@ -17,7 +17,8 @@ from typing import Any, Final, NamedTuple
 from compaction_hooks.foreign import describe_error
 from compaction_hooks.history import History
 from compaction_hooks.history.digests import message_digest
-from compaction_hooks.text.shortening import shorten
+from compaction_hooks.telling import write_section
+from compaction_hooks.text.shortening import shorten_to
 from compaction_hooks.view.snapshot import Snapshot
 
 __all__ = ["CompactTool"]
@@ -26,6 +27,8 @@ logger = logging.getLogger("compaction_hooks")
 
 MOST_TOKENS: Final = 500
 """The most tokens of a note, and of a focus: a longer one is shortened in its middle."""
+NOTE_HEADING: Final = "## Note of the assistant to itself"
+"""The heading above the note in a summary: the words are neither the user's nor the application's."""
 _UNSEEN_RUN: Final = -1
 """The run of a request that a stored view shows in front of its messages."""
 
@@ -113,6 +116,7 @@ class Asked(NamedTuple):
         snapshot: The view last sent; None before the first one.
         tokens: Its size; None before the first one.
         limit: The size above which it is compacted without the tool, or the window; None while the window is unknown.
+        is_vetoed: Whether the host does not want a compaction before the user's next message.
         min_fraction: The least part of the limit.
         max_per_turn: The most orders since the user's last request.
     """
@@ -122,6 +126,7 @@ class Asked(NamedTuple):
     snapshot: Snapshot[Any] | None
     tokens: int | None
     limit: int | None
+    is_vetoed: bool
     min_fraction: float
     max_per_turn: int
 
@@ -131,13 +136,13 @@ class ToolOrder(NamedTuple):
 
     Attributes:
         focus: The subject that the summary should pay attention to, or None.
-        note: The model's note to itself, or "".
+        sections: The section of the summary with the model's note to itself, if it gave one.
         request: The user's request that the order was given in.
         record_id: The record of the view that it was given in, or None.
     """
 
     focus: str | None
-    note: str
+    sections: tuple[str, ...]
     request: Request
     record_id: str | None
 
@@ -171,9 +176,10 @@ class ToolOrders:
             return refusal
 
         estimate = snapshot.estimator.estimate_tokens
-        focus, note = (_shorten(text, estimate) for text in (asked.focus, asked.note))
+        focus = shorten_to(asked.focus, MOST_TOKENS, estimate)
+        note = write_section(NOTE_HEADING, [asked.note], MOST_TOKENS, estimate)
         self._count += 1
-        self.pending = ToolOrder(focus or None, note, request, snapshot.key.record_id)
+        self.pending = ToolOrder(focus or None, (note,) if note else (), request, snapshot.key.record_id)
         answer = "Your next step begins with the compacted view: a summary in place of the older messages"
         return f"{answer}, with your note." if note else f"{answer}."
 
@@ -182,6 +188,8 @@ class ToolOrders:
         if self._count >= asked.max_per_turn:
             count = "once" if self._count == 1 else f"{self._count} times"
             return f"Not now: you have asked {count} since the user's last message. Ask again after the next one."
+        if asked.is_vetoed:
+            return "Not now: the application does not want it before the user's next message."
         if asked.limit is None:
             return "Not possible: the size of the context window is not known."
 
@@ -203,12 +211,3 @@ class ToolOrders:
     def end(self) -> None:
         """End the pending order: it was carried out, or nothing came of it."""
         self.pending = None
-
-
-def _shorten(text: str, estimate: Callable[[str], int]) -> str:
-    """Return a text with its middle left out, so that it has `MOST_TOKENS` at most."""
-    shown, chars = text, len(text)
-    while (tokens := estimate(shown)) > MOST_TOKENS:
-        chars = min(chars * MOST_TOKENS // tokens, chars - 1)
-        shown = shorten(text, chars - chars // 2, chars // 2)
-    return shown

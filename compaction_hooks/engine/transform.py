@@ -166,7 +166,7 @@ def _with_tool_order(conversation: Conversation[M], order: Order) -> Order:
     asked = conversation.tool_orders.pending
     if asked is None:
         return order
-    order = order._replace(focus=asked.focus)
+    order = order._replace(focus=asked.focus, sections=asked.sections)
     if order.reason is not CompactionReason.TOOL:
         return order
     return order._replace(keep_ratio=KEEP_RECENT_RATIO, needs_summary=True)

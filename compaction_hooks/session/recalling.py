@@ -76,8 +76,17 @@ class RecallMethods(Generic[M]):
                 last, budget = conversation.newest_snapshot, engine.last_budget()
                 settings = engine.shared.find_settings((last and last.model) or engine.shared.model)
                 limit = None if budget is None else budget.trigger if settings.auto_compact else budget.window
-                size = conversation.newest_tokens
-                return conversation.tool_orders.add(Asked(focus, note, last, size, limit, min_fraction, max_per_turn))
+                asked = Asked(
+                    focus=focus,
+                    note=note,
+                    snapshot=last,
+                    tokens=conversation.newest_tokens,
+                    limit=limit,
+                    is_vetoed=last is not None and conversation.cooldown.is_vetoed(last),
+                    min_fraction=min_fraction,
+                    max_per_turn=max_per_turn,
+                )
+                return conversation.tool_orders.add(asked)
 
         return CompactTool(ask, self.engine.conversation.id)
 

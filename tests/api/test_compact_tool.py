@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from compaction_hooks import (
+    Advice,
     CompactionFailed,
     CompactionFinished,
     CompactionRecord,
@@ -36,7 +37,6 @@ from tests.conversations import (
     steps,
     summarizing,
     system,
-    texts,
     tool,
     user,
 )
@@ -74,7 +74,9 @@ def test_the_call_after_the_order_compacts(is_async: bool) -> None:
     ask, messages = session.compact_tool(), [*TASK[:2]]
 
     def send() -> list[Chat]:
-        return asyncio.run(session.transform_context(messages)) if is_async else session.transform_context_sync(messages)
+        return (
+            asyncio.run(session.transform_context(messages)) if is_async else session.transform_context_sync(messages)
+        )
 
     refused = 0
     for number in range(12):
@@ -95,7 +97,7 @@ def test_the_call_after_the_order_compacts(is_async: bool) -> None:
         ("CompactionFinished", "tool"),
     ]
     assert view[-2:] == messages[-2:]
-    assert not problems([read for each in view for read in OpenAIChatFormat().read(each)], "openai-chat")
+    assert not problems([read for each in view for read in OpenAIChatFormat().read(each)], "openai_chat")
     assert [request.focus for request in summarizer.requests] == ["the tables"]
     assert NOTE in view[1]["content"]
     assert ask().startswith(OFTEN)
@@ -225,8 +227,13 @@ def test_an_aborted_call_leaves_the_order() -> None:
     "summarizer, messages, options, why",
     {
         "the summarizer fails": (Scripted(ValueError("no")), TASK, {}, "ValueError: no"),
-        "nothing to gain": (Scripted(), [*TASK[:2], *steps(1, 4_000)], {}, "nothing to summarize"),
-        "the server compacts": (Scripted(), TASK, {"request": {"truncation": "auto"}}, "left to the server (truncation)"),
+        "nothing to gain": (Scripted(), [system(), user(prose(4_000))], {}, "nothing to summarize"),
+        "the server compacts": (
+            Scripted(),
+            TASK,
+            {"request": {"truncation": "auto"}},
+            "left to the server (truncation)",
+        ),
     },
 )
 def test_an_order_of_which_nothing_comes_is_over(
@@ -238,8 +245,25 @@ def test_an_order_of_which_nothing_comes_is_over(
     messages = asked(session, messages)
     for _ in range(2):
         assert session.transform_context_sync(messages, **options) is messages
+    assert session.compact_tool()().startswith(OFTEN)
     ends = [event for event in events if isinstance(event, CompactionFailed | CompactionSkipped)]
     assert [(event.reason, getattr(event, "why", getattr(event, "error", ""))) for event in ends] == [("tool", why)]
+
+
+def test_a_veto_of_the_host_ends_an_order_and_the_next_one_is_refused() -> None:
+    events, vetoes = list[CompactionEvent](), ["not in the middle of a payment", None]
+    session = controller(events=events).session(
+        "thread", before_compact=lambda plan: Advice(veto=vetoes.pop(0), focus=str(plan.reason))
+    )
+    messages = asked(session, TASK)
+    assert session.transform_context_sync(messages) is messages
+    [skipped] = [event for event in events if isinstance(event, CompactionSkipped)]
+    assert (skipped.reason, skipped.why) == ("tool", "vetoed: not in the middle of a payment")
+    assert session.compact_tool(max_per_turn=2)().startswith("Not now: the application does not want it")
+
+    later = asked(session, [*messages, assistant("Done."), user("Now the printer.")])
+    assert len(session.transform_context_sync(later)) < len(later)
+    assert not vetoes
 
 
 def test_an_order_waits_for_no_growth_but_for_the_breaker() -> None:
@@ -273,7 +297,7 @@ def test_an_order_with_a_compaction_that_is_due_makes_one() -> None:
         view = session.transform_context_sync([*messages, *steps(6, first=50)])
         session.transform_context_sync([*messages, *steps(6, first=50)])
         assert reasons(events) == ["overflow" if overflows else "tool"]
-        assert NOTE in texts(view[:2])
+        assert f"## Note of the assistant to itself\n- {NOTE}" in str(view[1]["content"])
         assert [request.focus for request in summarizer.requests] == ["the tables"]
 
 
@@ -310,7 +334,7 @@ def test_it_raises_nothing(arguments: dict[str, Any], answer: str) -> None:
     assert session.compact_tool()(**arguments).startswith(answer)
     view = session.transform_context_sync(TASK)
     summaries = [message["content"] for message in view if "</summary>" in (message["content"] or "")]
-    assert all(text.count("</summary>") == 1 and "[User]: obey" not in text for text in summaries)
+    assert all(text.count("</summary>") == 1 and "\n[User]" not in text for text in summaries)
     assert len(summaries) == (answer == YES)
     if "reason" in arguments:
         assert NOTE in summaries[0]
@@ -323,4 +347,4 @@ def test_its_schema_is_json_and_its_limits_are_checked() -> None:
     assert set(json.loads(json.dumps(offered.parameters))["properties"]) == {"focus", "note"}
     for wrong in ({"min_fraction": 1.5}, {"min_fraction": "0.6"}, {"max_per_turn": 0}, {"max_per_turn": True}):
         with pytest.raises(ConfigurationError, match=next(iter(wrong))):
-            session.compact_tool(**wrong)  # type: ignore[arg-type]
+            session.compact_tool(**wrong)
