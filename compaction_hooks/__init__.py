@@ -80,6 +80,7 @@ __all__ = [
 ]
 
 _OTHER_MODULES = (
+    "compact_tool",
     "errors",
     "formats",
     "messages",
