@@ -1,7 +1,7 @@
-"""Summaries: `Summary`, `summary_prompt`, `summary_instructions`, `summary_fields`, `max_summary_tokens`, time-outs.
+"""Summaries: `Summary`, `summary_prompt`, `summary_instructions`, `summary_fields`, and the limits of them.
 
-A failing summarizer is not asked for a while: `breaker_failures`, `breaker_cooldown_seconds`;
-`tests/faults/test_summarizer_faults.py` opens and closes the breaker, and lets summarizers hang.
+These are `max_summary_tokens` and `summary_timeout_seconds`. A failing summarizer is not asked for a while: `breaker_failures`,
+`breaker_cooldown_seconds`; `tests/faults/test_summarizer_faults.py` opens and closes the breaker, and lets summarizers hang.
 """
 
 import logging
