@@ -118,7 +118,7 @@ def _accept(
         answer = yield Send(sent.view)
     if isinstance(answer, Success):
         if sent is not None:
-            conversation.totals.count(sent)
+            conversation.totals.count(sent, is_answered=True)
         yield from _note_sealed(conversation, call, answer.value)
     return answer, sent
 

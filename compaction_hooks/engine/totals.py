@@ -1,9 +1,10 @@
 """What the calls of one conversation sent in this process, and what they cost, for a status line.
 
-1. A call is a view that the host got for a request of its own, or that was sent for it and answered. A request that failed is none.
+1. A call is a view that the host got for a request of its own, or that was sent for it and answered.
 2. The newest call is open: the provider's usage of it may be reported, or be in the next list. Until then its input is the size of
    the view, and it has no output.
-3. A call adds numbers only: nothing here grows with the conversation.
+3. A view of the list of an open call without an answer takes its place: the request failed, or an adapter handed out both views.
+4. A call adds numbers only: nothing here grows with the conversation.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ class SessionTotals(Value):
     """What the calls of a session sent in this process, since it was opened, and what they and the summaries cost. Never stored.
 
     Attributes:
-        calls: Views that you got for a model call of your own, or that `call` sent. Requests known to have failed are not counted.
+        calls: Views that you got for a model call of your own, or that `call` sent and the model answered. Further views of the
+            same list, without a reported usage in between, are the same call.
         tokens_sent: Input of these calls in tokens: as the provider counted it, else the size of the view.
         tokens_without_compaction: Input that they would have had with all messages of your lists, in tokens of the same count. The
             messages that a view lacks are estimated. A list that begins with a stored summary lacks the older ones itself: they are
@@ -64,6 +66,7 @@ class _Call(NamedTuple):
     """The newest call.
 
     Attributes:
+        is_answered: Whether the model is known to have answered it.
         left_out: Tokens of the host's list that are not in the view, by estimate.
         usage: The provider's count, or None while it is not known.
         model: The model that it names, else that of the call.
@@ -71,8 +74,14 @@ class _Call(NamedTuple):
 
     sent: LastSent[Any]
     left_out: int
-    usage: Usage | None
     model: str | None
+    is_answered: bool
+    usage: Usage | None = None
+
+    def is_made_again(self, sent: LastSent[Any]) -> bool:
+        """Whether a view is for the same request."""
+        key, new = self.sent.snapshot.key, sent.snapshot.key
+        return not self.is_answered and new.log is key.log and new.piece_count == key.piece_count
 
 
 class Totals:
@@ -83,18 +92,13 @@ class Totals:
         self._usages: dict[str | None, Usage] = {}
         self._open: _Call | None = None
 
-    def count(self, sent: LastSent[Any]) -> None:
-        """Count a view that was sent, or handed out to be sent; a second time it is the same call."""
-        if self._open is not None and self._open.sent is sent:
-            return
+    def count(self, sent: LastSent[Any], *, is_answered: bool = False) -> None:
+        """Count a view that was handed out to be sent, or sent and answered."""
         snapshot = sent.snapshot
-        self._calls, self._left_out, self._usages = self._sum(snapshot.history)
+        if self._open is not None and not self._open.is_made_again(sent):
+            self._calls, self._left_out, self._usages = self._sum(snapshot.history)
         left_out = snapshot.calibration.predict_growth(snapshot.history.tokens() - snapshot.estimated)
-        self._open = _Call(sent, left_out, None, snapshot.model)
-
-    def take_back(self) -> None:
-        """Take the newest call out again: its request failed."""
-        self._open = None
+        self._open = _Call(sent, left_out, snapshot.model, is_answered)
 
     def report(self, usage: Usage, view: list[Any] | None, model: str | None) -> None:
         """Set the usage of the newest call; ignore that of another list, and one that counts nothing.
@@ -109,7 +113,7 @@ class Totals:
             and is_usable(usage)
             and (view is None or view is call.sent.view or view is call.sent.to_store)
         ):
-            self._open = call._replace(usage=usage, model=model or call.model)
+            self._open = call._replace(usage=usage, model=model or call.model, is_answered=True)
 
     def read(self, summaries: Usage, history: History[Any] | None, model: str | None) -> SessionTotals:
         """Return the totals of now.

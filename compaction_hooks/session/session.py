@@ -210,7 +210,7 @@ class ConversationMethods(RecallMethods[M]):
         arguments.check(arguments.KINDS, {"error": error})
         conversation = self.engine.conversation
         flow = recover(conversation, check_call(self.engine, messages, options), error)
-        return _hand_out(conversation, flow, has_failed=True)
+        return _hand_out(conversation, flow)
 
     # -- usage, pins, undo, state
 
@@ -321,14 +321,8 @@ class ConversationMethods(RecallMethods[M]):
             )
 
 
-def _hand_out(conversation: Conversation[M], flow: Flow[LastSent[M]], *, has_failed: bool = False) -> Flow[list[M]]:
-    """Return the view of a flow for a request of the host's own, and count it.
-
-    Args:
-        has_failed: Whether the request before failed.
-    """
-    if has_failed:
-        conversation.totals.take_back()
+def _hand_out(conversation: Conversation[M], flow: Flow[LastSent[M]]) -> Flow[list[M]]:
+    """Return the view of a flow, for a request of the host's own, and count it."""
     sent = yield from flow
     conversation.totals.count(sent)
     return sent.view

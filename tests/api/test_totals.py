@@ -142,6 +142,17 @@ def failed(hooks: Controller) -> None:
         hooks.call_sync(talk(10), Answers(KeyError("down")))
 
 
+def handed_out_and_called(hooks: Controller) -> None:
+    """As adapters do that make the view in one place and send it in another; the second list is a copy."""
+    hooks.transform_context_sync(talk(10))
+    hooks.call_sync(talk(10), Answers("yes"))
+
+
+def asked_twice(hooks: Controller) -> None:
+    hooks.call_sync(talk(10), Answers("yes"))
+    hooks.call_sync(talk(10), Answers("no"))
+
+
 def previewed(hooks: Controller) -> None:
     hooks.load_sync(talk(10))
     hooks.compact_sync(talk(10), preview=hooks.preview_sync(talk(10)))
@@ -164,6 +175,8 @@ def previewed(hooks: Controller) -> None:
                 talk(10), Answers(answer_with("model_context_window_exceeded", 7_000, 9), answer_with("stop", 3_000, 9))
             ),
         ),
+        "a view, and a call of the same list": (1, handed_out_and_called),
+        "two calls of the same list": (2, asked_twice),
         "a call that fails": (0, failed),
         "load, preview, compact, undo": (0, previewed),
     },
