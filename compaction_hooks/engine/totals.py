@@ -1,9 +1,10 @@
 """What the calls of one conversation sent in this process, and what they cost, for a status line.
 
-1. A call is a view that the host got for a request of its own, or that was sent for it and answered.
+1. A call is a view that was sent for the host and answered, or that the host got for a request of its own.
 2. The newest call is open: the provider's usage of it may be reported, or be in the next list. Until then its input is the size of
    the view, and it has no output.
-3. A view of the list of an open call without an answer takes its place: the request failed, or an adapter handed out both views.
+3. If the next list has no answer to the open call either, the new view takes its place: the request failed, the host only looked,
+   or an adapter hands out a view and sends it later.
 4. A call adds numbers only: nothing here grows with the conversation.
 """
 
@@ -25,8 +26,8 @@ class SessionTotals(Value):
     """What the calls of a session sent in this process, since it was opened, and what they and the summaries cost. Never stored.
 
     Attributes:
-        calls: Views that you got for a model call of your own, or that `call` sent and the model answered. Further views of the
-            same list, without a reported usage in between, are the same call.
+        calls: Views that `call` sent and the model answered, or that you got for a model call of your own. One without a reported
+            usage counts until a list comes that has no answer to it.
         tokens_sent: Input of these calls in tokens: as the provider counted it, else the size of the view.
         tokens_without_compaction: Input that they would have had with all messages of your lists, in tokens of the same count. The
             messages that a view lacks are estimated. A list that begins with a stored summary lacks the older ones itself: they are
@@ -78,10 +79,12 @@ class _Call(NamedTuple):
     is_answered: bool
     usage: Usage | None = None
 
-    def is_made_again(self, sent: LastSent[Any]) -> bool:
-        """Whether a view is for the same request."""
-        key, new = self.sent.snapshot.key, sent.snapshot.key
-        return not self.is_answered and new.log is key.log and new.piece_count == key.piece_count
+    def has_answer(self, history: History[Any]) -> bool:
+        """Whether the model answered it, as far as is known: another list than the one that went on tells nothing."""
+        key = self.sent.snapshot.key
+        if self.is_answered or history.log is not key.log:
+            return True
+        return any(piece.message.role == "assistant" for piece in history.pieces(key.piece_count))
 
 
 class Totals:
@@ -95,7 +98,7 @@ class Totals:
     def count(self, sent: LastSent[Any], *, is_answered: bool = False) -> None:
         """Count a view that was handed out to be sent, or sent and answered."""
         snapshot = sent.snapshot
-        if self._open is not None and not self._open.is_made_again(sent):
+        if self._open is not None and self._open.has_answer(snapshot.history):
             self._calls, self._left_out, self._usages = self._sum(snapshot.history)
         left_out = snapshot.calibration.predict_growth(snapshot.history.tokens() - snapshot.estimated)
         self._open = _Call(sent, left_out, snapshot.model, is_answered)

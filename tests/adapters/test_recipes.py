@@ -157,19 +157,32 @@ def check_loop(side: Side, writer: str) -> None:
 
 
 @needs("openai")
+def test_a_guard_blocks_a_second_reading_only_while_the_first_is_in_view(stage: Stage) -> None:
+    names = ["guide", "guide", "a", "b", "c", "guide", "guide"]
+    for name in names:
+        (stage.folder / name).write_text(f"The {name}: {prose(2_600)}", encoding="utf-8")
+    stage.side.answers.extend(Answer(f"I read {name}.", (Call("read_file", {"path": name}),)) for name in names)
+    stage.answer(1)
+    stage.run("loop_guard")
+    results = [str(request.messages[-1]["content"]) for request in stage.side.model_requests[1:]]
+    assert ["have read this file" in result for result in results] == [False, True, False, False, False, False, True]
+    assert str(stage.side.requests[-1].messages).count("The guide: ") == 1, "the guard tells what is in view"
+
+
+@needs("openai")
 def test_a_chat_is_compacted_and_the_compaction_undone(stage: Stage) -> None:
     lines = [f"Read this: {prose(700)}"] * 8
     stage.answer(9)
     printed = stage.run("chat", typed="\n".join([*lines, "/compact the API", "/undo", "Go on."])).splitlines()
     page = (ROOT / "docs" / "recipes.md").read_text(encoding="utf-8")
-    assert without_figures("\n".join(printed[2 * len(lines) :])) in without_figures(page)
+    assert without_figures("\n".join(printed[3 * len(lines) :])) in without_figures(page)
     (asked,) = (request for request in stage.side.requests if request.is_summary)
     assert "the API" in str(asked.messages)
 
 
 def without_figures(text: str) -> str:
-    """Return a text without the sizes in it, which depend on the tokenizers that are installed."""
-    return re.sub(r"[\d,]+(?= |%|;)", "", text)
+    """Return a text without the sizes and prices in it, which depend on the tokenizers and prices that are installed."""
+    return re.sub(r"(; \$[\d.]+)|[\d,]+(?= |%|;)", "", text)
 
 
 def test_the_data_of_one_user_is_deleted_and_nothing_else(stage: Stage) -> None:

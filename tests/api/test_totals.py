@@ -148,6 +148,13 @@ def handed_out_and_called(hooks: Controller) -> None:
     hooks.call_sync(talk(10), Answers("yes"))
 
 
+def looked_at(hooks: Controller) -> None:
+    """As a status line does after an undo: the next list has no answer to that view."""
+    hooks.call_sync(talk(10), Answers("yes"))
+    hooks.transform_context_sync([*talk(10), assistant("yes")])
+    hooks.call_sync([*talk(10), assistant("yes"), user("Go on.")], Answers("no"))
+
+
 def asked_twice(hooks: Controller) -> None:
     hooks.call_sync(talk(10), Answers("yes"))
     hooks.call_sync(talk(10), Answers("no"))
@@ -177,6 +184,7 @@ def previewed(hooks: Controller) -> None:
         ),
         "a view, and a call of the same list": (1, handed_out_and_called),
         "two calls of the same list": (2, asked_twice),
+        "a view between two calls": (2, looked_at),
         "a call that fails": (0, failed),
         "load, preview, compact, undo": (0, previewed),
     },
