@@ -17,7 +17,7 @@ from compaction_hooks.events import (
     CompactionSkipped,
     CompactionStarted,
     EventHandler,
-    HostFilesFailed,
+    HostCallFailed,
     PinMissing,
     StoreFailed,
 )
@@ -30,6 +30,7 @@ from compaction_hooks.settings import CompactionSettings
 from compaction_hooks.stores import RecordStore
 from compaction_hooks.summary.extractive import ExtractiveSummarizer
 from compaction_hooks.summary.request import LiveCall, Summarizer, Summary, SummaryRequest
+from compaction_hooks.telling import Advice, Carried, CarryRequest, CompactionPlan
 from compaction_hooks.tokens.estimator import TokenEstimator
 from compaction_hooks.view import CompactionReason
 from compaction_hooks.view.record import CompactionRecord
@@ -37,13 +38,17 @@ from compaction_hooks.view.record import CompactionRecord
 __version__ = "0.2.0"
 
 __all__ = [
+    "Advice",
     "CallOptions",
+    "Carried",
+    "CarryRequest",
     "CompactionController",
     "CompactionError",
     "CompactionEvent",
     "CompactionFailed",
     "CompactionFinished",
     "CompactionOutcome",
+    "CompactionPlan",
     "CompactionReason",
     "CompactionRecord",
     "CompactionResult",
@@ -56,7 +61,7 @@ __all__ = [
     "EventHandler",
     "ExtractiveSummarizer",
     "Format",
-    "HostFilesFailed",
+    "HostCallFailed",
     "LiveCall",
     "Message",
     "MessageFormat",
@@ -85,6 +90,7 @@ _OTHER_MODULES = (
     "repair",
     "stores",
     "strategies",
+    "telling",
     "tiktoken_estimator",
     "tokens",
     "triggers",

@@ -161,7 +161,8 @@ KINDS: Final[Mapping[str, Kind]] = {
         "estimate_tokens",
         "estimate_message_tokens",
     ),
-    "host_files": FUNCTION,
+    "carry": FUNCTION,
+    "before_compact": FUNCTION,
     "clock": FUNCTION,
     # of a call
     "signal": with_methods("be an event with is_set(), such as an asyncio.Event", "is_set"),

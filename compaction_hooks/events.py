@@ -24,7 +24,7 @@ __all__ = [
     "CompactionSkipped",
     "CompactionStarted",
     "EventHandler",
-    "HostFilesFailed",
+    "HostCallFailed",
     "PinMissing",
     "StoreFailed",
 ]
@@ -201,17 +201,19 @@ class PinMissing(_Event):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class HostFilesFailed(_Event):
-    """The host's function that lists files failed; the compaction goes on without its files.
+class HostCallFailed(_Event):
+    """A function of the host that a compaction asks failed, took too long or answered nonsense; the compaction goes on without it.
 
     Attributes:
+        which: The function, by the keyword that takes it.
         error: Type and text of the error.
     """
 
+    which: Literal["carry", "before_compact"]
     error: str
 
     def __str__(self) -> str:
-        return _line(self.session_id, f"the host's files could not be read: {self.error}")
+        return _line(self.session_id, f"`{self.which}` of the host failed: {self.error}")
 
 
 CompactionEvent: TypeAlias = (
@@ -221,7 +223,7 @@ CompactionEvent: TypeAlias = (
     | CompactionFailed
     | StoreFailed
     | PinMissing
-    | HostFilesFailed
+    | HostCallFailed
 )
 """Any event that a handler gets."""
 EventHandler: TypeAlias = Callable[[CompactionEvent], Awaitable[None] | None]

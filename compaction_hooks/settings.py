@@ -67,6 +67,7 @@ _KINDS = {
     "max_summary_tokens": arguments.TOKENS,
     "summarizer_window": arguments.TOKENS,
     "summary_timeout_seconds": arguments.SECONDS,
+    "host_timeout_seconds": arguments.SECONDS,
     "merge_user_messages": arguments.SWITCH,
     "add_continuation": arguments.SWITCH,
     "identifier_tokens": arguments.whole("tokens", least=0),
@@ -109,7 +110,17 @@ _SHORTHAND = {
 
 _OF_CONTROLLER = {
     name: f"CompactionController({name}=...)"
-    for name in ("model", "context_window", "summarizer", "format", "store", "on_event", "estimator", "host_files")
+    for name in (
+        "model",
+        "context_window",
+        "summarizer",
+        "format",
+        "store",
+        "on_event",
+        "estimator",
+        "carry",
+        "before_compact",
+    )
 }
 
 
@@ -153,6 +164,8 @@ class CompactionSettings(Value):
         summarizer_window: The summarizer's own context window, in tokens. None: that of the conversation's model. A larger history
             is summarized in up to four parts, and its remainder by rule.
         summary_timeout_seconds: The time after which a summarizer counts as failed; `math.inf`: never.
+        host_timeout_seconds: The time after which a function of yours that a compaction asks (`carry`, `before_compact`) counts as
+            failed.
         repair: Whether the view repairs a broken history (a tool call without a result, a result without its call). This reads the
             whole list in every call.
         merge_user_messages: Whether user messages in a row (a summary, pins and the next request among them) are sent as one, for
@@ -190,6 +203,7 @@ class CompactionSettings(Value):
     summary_instructions: str | None = None
     summarizer_window: int | None = None
     summary_timeout_seconds: float = 120.0
+    host_timeout_seconds: float = 5.0
     repair: bool = False
     merge_user_messages: bool = False
     sealed_reasoning: SealedReasoning = "auto"

@@ -3,9 +3,9 @@
     foreign  errors  interrupts
     messages  arguments  text
     formats  files  harness  history  native  overflow  reasoning  stores  validity
-    tokens  repair  telling
+    tokens  repair
     triggers  view  tiktoken_estimator
-    dress  digest
+    dress  digest  telling
     events  recall  summary
     strategies  runtime
     settings

@@ -27,15 +27,17 @@ from compaction_hooks.engine.records import warn_if_paid_again
 from compaction_hooks.engine.result import CompactionOutcome, CompactionResult
 from compaction_hooks.engine.sizes import MOST_REFUSALS, LastSent
 from compaction_hooks.engine.summarizing import SummaryFailed, add_text, summarize
-from compaction_hooks.events import CompactionEvent, CompactionFailed, CompactionSkipped
+from compaction_hooks.events import CompactionFailed, CompactionSkipped
 from compaction_hooks.foreign import describe_error
 from compaction_hooks.messages import M, Usage
-from compaction_hooks.runtime.effects import Aborted, AskHost, Emit, Flow, Instant, Now, Work
+from compaction_hooks.runtime.effects import Aborted, Emit, Flow, Instant, Now, Work
+from compaction_hooks.runtime.tellers import Asking, ask_carry
 from compaction_hooks.strategies import AnyStrategy, Candidate, Goal, SummaryStrategy
 from compaction_hooks.strategies.candidate import broken_rule, rejection
 from compaction_hooks.strategies.last_resort import last_resort
 from compaction_hooks.strategies.reduce_parts import DropMedia
 from compaction_hooks.strategies.summary_plan import Summarized, SummaryPlan
+from compaction_hooks.telling import CarryRequest
 from compaction_hooks.tokens.budget import MINIMUM_GROWTH_RATIO, Budget
 from compaction_hooks.view import CompactionReason
 from compaction_hooks.view.record import CompactionRecord
@@ -240,11 +242,16 @@ class Attempt(Generic[M]):
         """Return the goal with the answers of the host's functions; None if the list is another one now: begin anew."""
         conversation = self._conversation
         if self.told is None:
-            asked = (self._call.shared.tellers, conversation.tellers)
-            if not any(tellers.has_any for tellers in asked):
+            asking = self._begin_asking()
+            if not any(tellers.carry for tellers in asking.all_tellers):
                 return goal
-            failures: list[CompactionEvent]
-            self.told, failures = yield AskHost(asked, conversation.id)
+            request = CarryRequest(
+                session_id=conversation.id,
+                reason=self._order.reason,
+                model=self._snapshot.model,
+                messages=self._call.messages,
+            )
+            self.told, failures = yield from ask_carry(asking, request)
             for event in failures:
                 logger.warning("%s", event)
                 if not self._order.is_preview:
@@ -254,6 +261,12 @@ class Attempt(Generic[M]):
                 self._begin(self._take_snapshot())
                 return None
         return replace(goal, told=self.told)
+
+    def _begin_asking(self) -> Asking:
+        """Return what every question to the host's functions has."""
+        conversation = self._conversation
+        all_tellers = (self._call.shared.tellers, conversation.tellers)
+        return Asking(conversation.id, all_tellers, self._call.settings.host_timeout_seconds, conversation.running)
 
     def _without_large_items(self, candidate: Candidate[M] | None) -> Candidate[M] | None:
         """Return a candidate without its native items if these make it too large."""

@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
+from contextvars import ContextVar
 from functools import partial
 from typing import Any, NamedTuple, cast
 
@@ -41,7 +42,6 @@ from compaction_hooks.runtime.effects import (
 )
 from compaction_hooks.runtime.guarded_call import GuardedCall, in_thread, is_async, run_to_completion, until_done
 from compaction_hooks.runtime.guards import Signal, guard_stream, guard_stream_sync, system_clock
-from compaction_hooks.runtime.tellers import ask_all
 from compaction_hooks.stores import RecordStore
 from compaction_hooks.summary.extractive import ExtractiveSummarizer
 from compaction_hooks.summary.request import Summarizer
@@ -60,6 +60,10 @@ WAIT_SUMMARIES = 2
 """Wait for another caller's compaction as long as two summaries take: it makes a second one if the history changed."""
 HUNG_SUMMARIES = 8
 """The most hanging sync summarizers of all conversations of a controller together; each conversation leaves one at most."""
+HUNG_QUESTIONS = 8
+"""The same of the host's functions that compactions ask."""
+_ASKING: ContextVar[tuple[RunningCompaction | None, ...]] = ContextVar("compaction_hooks_asking", default=())
+"""The compactions that wait for an answer of the function of the host that runs here."""
 
 
 class Services:
@@ -71,7 +75,8 @@ class Services:
     Attributes:
         seconds: Returns the clock's monotonic seconds.
         working: The lock of the one thread that computes for async callers: several threads would starve their event loops.
-        summaries, storing: The guarded calls of the summarizers and the store: a helper that hangs, hangs for all conversations.
+        summaries, storing, asking: The guarded calls of the summarizers, the store and the host's functions that compactions ask: a
+            helper that hangs, hangs for all conversations.
         handlers: Each with its own guarded call: one that hangs does not silence the others.
     """
 
@@ -93,6 +98,7 @@ class Services:
 
         self.summaries = GuardedCall("the summarizer", most=HUNG_SUMMARIES)
         self.storing = GuardedCall("the store")
+        self.asking = GuardedCall("a function of the host", most=HUNG_QUESTIONS)
         self.working = threading.Lock()
 
 
@@ -129,6 +135,7 @@ class Driver:
         self._lock = lock
         self._summaries = GuardedCall("the summarizer", within=services.summaries)
         self._own_handler = GuardedCall("an event handler")
+        self._asking = GuardedCall("a function of the host", within=services.asking)
 
     async def run(self, flow: Flow[T], context: CallContext = NO_CONTEXT) -> T:
         """Run a flow to its end, and await the async functions of the host.
@@ -186,8 +193,12 @@ class Driver:
             case AskSummarizer(request=request, seconds=seconds):
                 summarize, signal = self._choose_summarizer(context), context.signal
                 return await self._summaries.call(summarize, request, seconds=seconds, signal=signal, is_sync=is_sync)
-            case AskHost(tellers=tellers, session_id=session_id):
-                return ask_all(tellers, session_id)
+            case AskHost(function=function, request=request, seconds=seconds, running=running):
+                before = _ASKING.set((*_ASKING.get(), running))
+                try:
+                    return await self._asking.call(function, request, seconds=seconds, is_sync=is_sync)
+                finally:
+                    _ASKING.reset(before)
             case Wait(running=running):
                 return await self._wait(running, context.signal, is_sync)
             case Emit(event=event):
@@ -212,6 +223,8 @@ class Driver:
     async def _wait(self, running: RunningCompaction, signal: Signal | None, is_sync: bool) -> Outcome:
         """Wait for another caller's compaction; not in a thread in which a loop runs: that loop may be the one that compacts."""
         most_seconds = WAIT_SUMMARIES * self._services.summary_timeout_seconds + STORE_TIMEOUT_SECONDS
+        if running in _ASKING.get():
+            return "asking"
         never_ends = not running.done.done() and running.pid != os.getpid()
         if never_ends or (is_sync and _loop_is_running_here()):
             return "failed"

@@ -10,7 +10,6 @@ from typing import Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
 from compaction_hooks.events import CompactionEvent
 from compaction_hooks.messages import M
-from compaction_hooks.runtime.tellers import Tellers
 from compaction_hooks.summary.request import SummaryRequest
 
 T = TypeVar("T")
@@ -48,17 +47,6 @@ class AskSummarizer(NamedTuple):
     seconds: float
 
 
-class AskHost(NamedTuple):
-    """Calls the host's functions that tell what a summary needs; answered by their `Told`, and an event for each that failed.
-
-    Attributes:
-        tellers: The functions of the controller, then those of the conversation.
-    """
-
-    tellers: tuple[Tellers, ...]
-    session_id: str
-
-
 class RunningCompaction:
     """A running compaction, for which other callers of the same conversation wait.
 
@@ -74,14 +62,27 @@ class RunningCompaction:
         self.pid: int | None = os.getpid()
 
 
-Outcome: TypeAlias = Literal["settled", "failed", "aborted"]
+Outcome: TypeAlias = Literal["settled", "failed", "aborted", "asking"]
+
+
+class AskHost(NamedTuple):
+    """Calls a function of the host that a compaction asks, with a timeout in seconds; answered by `Success` or `Failure`.
+
+    Attributes:
+        running: The compaction that asks: a call into its conversation from within the function waits for nothing.
+    """
+
+    function: Callable[[Any], object]
+    request: object
+    seconds: float
+    running: RunningCompaction | None
 
 
 class Wait(NamedTuple):
     """Waits for another caller's compaction; answered by its `Outcome`.
 
     "aborted" if the caller's own signal was set meanwhile; "failed" if the wait would block the loop that runs it, if it does
-    not run in this process, or if it takes too long.
+    not run in this process, or if it takes too long. "asking" if a function of the host waits that this very compaction asks.
     """
 
     running: RunningCompaction

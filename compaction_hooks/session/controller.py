@@ -21,7 +21,6 @@ from compaction_hooks.engine.engine import Engine
 from compaction_hooks.engine.persistence import ask, remove_all
 from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.events import EventHandler
-from compaction_hooks.files import FileOperations
 from compaction_hooks.messages import M, MessageFormat, as_format, can
 from compaction_hooks.runtime.drivers import Driver, Services
 from compaction_hooks.runtime.effects import Flow, Instant, Now
@@ -33,6 +32,7 @@ from compaction_hooks.settings import CompactionSettings, ModelSettings
 from compaction_hooks.stores import RecordStore
 from compaction_hooks.stores.key_value import quote_id
 from compaction_hooks.summary.request import Summarizer
+from compaction_hooks.telling import AdviceFunction, CarryFunction
 from compaction_hooks.tokens.estimator import CharacterEstimator, TokenEstimator
 from compaction_hooks.tokens.windows import Windows, find_window, unknown_window_error
 from compaction_hooks.triggers import RatioTrigger, TokensTrigger
@@ -86,8 +86,10 @@ class CompactionController(ConversationMethods[M]):
             function runs in a thread with the caller's context variables; a handler that needs the event loop is a coroutine
             function.
         estimator: Sizes texts and messages; the default counts characters by class.
-        host_files: Returns the files that the host itself keeps track of; they are added to those found in tool calls. It is asked
-            once for a compaction, before a summary.
+        carry: Returns the texts that come back behind each summary (`Carried`), sync or async; asked once for each compaction that
+            makes a summary. It has `host_timeout_seconds` of the settings; if it fails, an event says so, and the last texts stay.
+        before_compact: Is asked once before each compaction (`CompactionPlan`), sync or async, and may answer with `Advice`: a
+            veto, a focus for the summary, and facts that it shall have. If it fails, an event says so.
         clock: Returns the time, for tests. It must not fail, and its monotonic seconds must not go back.
 
     Raises:
@@ -107,7 +109,8 @@ class CompactionController(ConversationMethods[M]):
         store: RecordStore | None = None,
         on_event: EventHandler | Iterable[EventHandler] = (),
         estimator: TokenEstimator | None = None,
-        host_files: Callable[[], FileOperations] | None = None,
+        carry: CarryFunction | None = None,
+        before_compact: AdviceFunction | None = None,
         clock: Callable[[], Instant] | None = None,
     ) -> None: ...
 
@@ -123,7 +126,8 @@ class CompactionController(ConversationMethods[M]):
         store: RecordStore | None = None,
         on_event: EventHandler | Iterable[EventHandler] = (),
         estimator: TokenEstimator | None = None,
-        host_files: Callable[[], FileOperations] | None = None,
+        carry: CarryFunction | None = None,
+        before_compact: AdviceFunction | None = None,
         clock: Callable[[], Instant] | None = None,
     ) -> None: ...
 
@@ -138,7 +142,8 @@ class CompactionController(ConversationMethods[M]):
         store: RecordStore | None = None,
         on_event: EventHandler | Iterable[EventHandler] = (),
         estimator: TokenEstimator | None = None,
-        host_files: Callable[[], FileOperations] | None = None,
+        carry: CarryFunction | None = None,
+        before_compact: AdviceFunction | None = None,
         clock: Callable[[], Instant] | None = None,
     ) -> None:
         self._settings = ModelSettings(settings)
@@ -163,7 +168,7 @@ class CompactionController(ConversationMethods[M]):
             requested_outputs={},
             answer_limits={},
             calibrations={},
-            tellers=Tellers(files=host_files),
+            tellers=Tellers(carry, before_compact),
         )
         self._services = Services(
             summarizer=summarizer,
@@ -192,12 +197,22 @@ class CompactionController(ConversationMethods[M]):
 
     @overload
     def session(
-        self, id: str, format: None = None, *, host_files: Callable[[], FileOperations] | None = None
+        self,
+        id: str,
+        format: None = None,
+        *,
+        carry: CarryFunction | None = None,
+        before_compact: AdviceFunction | None = None,
     ) -> CompactionSession[M]: ...
 
     @overload
     def session(
-        self, id: str, format: MessageFormat[N], *, host_files: Callable[[], FileOperations] | None = None
+        self,
+        id: str,
+        format: MessageFormat[N],
+        *,
+        carry: CarryFunction | None = None,
+        before_compact: AdviceFunction | None = None,
     ) -> CompactionSession[N]: ...
 
     @arguments.validate(arguments.KINDS)
@@ -206,7 +221,8 @@ class CompactionController(ConversationMethods[M]):
         id: str,
         format: MessageFormat[N] | None = None,
         *,
-        host_files: Callable[[], FileOperations] | None = None,
+        carry: CarryFunction | None = None,
+        before_compact: AdviceFunction | None = None,
     ) -> CompactionSession[M] | CompactionSession[N]:
         """Return the session with this id, made on first use.
 
@@ -215,12 +231,12 @@ class CompactionController(ConversationMethods[M]):
             format: How this conversation's messages are written, if not in the controller's format. Another one than before: the
                 next list is read in this format, and records and pins stay. None: the format last used; if there is none, it is
                 detected from the first list.
-            host_files: Returns the files that the host keeps track of in this conversation; they are added to the controller's and
-                to those found in tool calls. None: the function given last.
+            carry, before_compact: Functions of this conversation, which are asked after the controller's: their text of a name and
+                their focus win. None: the function given last.
 
         Raises:
             ConfigurationError: the id is no text, the format is no `MessageFormat` or cannot merge messages as the settings
-                require, or `host_files` is no function.
+                require, or `carry` or `before_compact` is no function.
         """
         self._check_merging(format)
         with self._lock:
@@ -237,9 +253,8 @@ class CompactionController(ConversationMethods[M]):
 
         if format is not None:
             session.engine.use_format(format)
-        if host_files is not None:
-            conversation = session.engine.conversation
-            conversation.tellers = conversation.tellers._replace(files=host_files)
+        conversation = session.engine.conversation
+        conversation.tellers = conversation.tellers.with_given(Tellers(carry, before_compact))
         return session
 
     def _check_merging(self, format: MessageFormat[Any] | None) -> None:

@@ -371,7 +371,7 @@ class CompactionSession(ConversationMethods[M]):
             old.queue.state = "none"
 
         self._engine = self._make_engine()
-        self.engine.conversation.has_recall = old.has_recall
+        self.engine.conversation.has_recall, self.engine.conversation.tellers = old.has_recall, old.tellers
 
     # -- records and views, for adapters and stores of the host's own
 

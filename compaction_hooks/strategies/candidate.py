@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Generic, NoReturn, Protocol, runtime_checkable
 
-from compaction_hooks.files import FileOperations
 from compaction_hooks.history import History, Origin
 from compaction_hooks.history.digests import text_digest
 from compaction_hooks.messages import M, ToolResult, Value
@@ -124,11 +123,6 @@ class Goal(Value, Generic[M]):
     tool_rules: Mapping[str, ToolRule] = field(default_factory=dict[str, ToolRule])
     told: Told = field(default_factory=Told)
     limit_bytes: int | None = None
-
-    @property
-    def host_files(self) -> FileOperations:
-        """Files that the host itself keeps track of."""
-        return self.told.files
 
 
 @runtime_checkable

@@ -179,7 +179,7 @@ def plan_summary(snapshot: Snapshot[M], goal: Goal[M]) -> SummaryPlan | None:
     facts = _gather_facts(snapshot, unread, previous, pinned, start)
     calls = (facts if readable is None else read_facts(covered.values())).host_calls
     touched = find_touched_files(calls)
-    files = merge(_find_known_files(snapshot, goal), touched)
+    files = merge(_find_known_files(snapshot), touched)
     tags = file_tags(files, max_chars=int(cut.allowance * FILE_TAGS_RATIO * TAG_CHARS_PER_TOKEN))
     handles = _name_parts(snapshot, calls, range(covered_runs, cut.run), pinned, room=cut.allowance * HANDLES_RATIO)
     frame = frame._replace(tags=tags, handles=handles)
@@ -243,11 +243,10 @@ def _gather_facts(
     )
 
 
-def _find_known_files(snapshot: Snapshot[M], goal: Goal[M]) -> FileOperations:
-    """Return the files of the active record, and those that the host keeps track of."""
+def _find_known_files(snapshot: Snapshot[M]) -> FileOperations:
+    """Return the files of the active record."""
     record = snapshot.record
-    known = FileOperations(read=record.read_files, modified=record.modified_files) if record else FileOperations()
-    return merge(known, goal.host_files)
+    return FileOperations(read=record.read_files, modified=record.modified_files) if record else FileOperations()
 
 
 def _name_parts(

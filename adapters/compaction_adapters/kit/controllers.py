@@ -12,6 +12,7 @@ from compaction_hooks.arguments import check_names
 from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.events import EventHandler
 from compaction_hooks.stores import RecordStore
+from compaction_hooks.telling import AdviceFunction, CarryFunction
 from compaction_hooks.triggers import RatioTrigger
 
 Settings: TypeAlias = CompactionSettings | Mapping[str, CompactionSettings]
@@ -29,6 +30,8 @@ class CommonKeywords(TypedDict, total=False):
     store: RecordStore | None
     on_event: EventHandler | Sequence[EventHandler]
     estimator: TokenEstimator | None
+    carry: CarryFunction | None
+    before_compact: AdviceFunction | None
     summary_prompt: str | None
     summary_instructions: str | None
 

@@ -54,8 +54,8 @@ def status_of(event: CompactionEvent) -> Status:
             return Status("failed", "store", session, detail=f"{event.action}: {event.error}")
         case events.PinMissing():
             return Status("skipped", "pin", session, detail=f"pinned messages that are not in the list: {event.count}")
-        case events.HostFilesFailed():
-            return Status("failed", "host files", session, detail=event.error)
+        case events.HostCallFailed():
+            return Status("failed", event.which, session, detail=event.error)
 
 
 _NAMES: Final[Mapping[str, str]] = {
@@ -65,7 +65,7 @@ _NAMES: Final[Mapping[str, str]] = {
     "CompactionFailed": "failed",
     "StoreFailed": "store_failed",
     "PinMissing": "pin_missing",
-    "HostFilesFailed": "host_files_failed",
+    "HostCallFailed": "host_call_failed",
 }
 """By class of event: its name in a framework's stream."""
 
