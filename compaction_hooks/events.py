@@ -108,6 +108,8 @@ class CompactionFinished(_EndOfCompaction):
         native_summaries: Summaries of the provider's own among the newly covered messages: ours updates them, and those that only
             the provider can read stay in front of ours.
         left_out: Images, documents and sounds that the view replaces by a line with their names.
+        overruled_veto: The veto of `before_compact`, if the compaction was made all the same: after an overflow, or of a view above
+            the input limit; else "".
         record: The record. Its summary quotes the conversation; `repr` leaves it out.
     """
 
@@ -123,6 +125,7 @@ class CompactionFinished(_EndOfCompaction):
     native_summaries: int = 0
     left_out: int = 0
     fallback_reason: str = ""
+    overruled_veto: str = ""
 
     def __str__(self) -> str:
         tokens = f"{self.tokens_before:,} to {self.tokens_after:,} tokens"
@@ -134,7 +137,8 @@ class CompactionSkipped(_EndOfCompaction):
     """A compaction was due and was not made; unless the caller aborted it, the context still fits the window by estimate.
 
     Attributes:
-        why: "aborted", "nothing to summarize", "breaker open", "undone"; "the history was changed meanwhile" (it is tried again at
+        why: "aborted", "nothing to summarize", "breaker open", "undone"; "vetoed:" with the reason that `before_compact` gave (told
+            once: it holds until the user's next message); "the history was changed meanwhile" (it is tried again at
             once); "left to the server" with the option of the request that makes it compact (reported once); "no progress" while
             the context has hardly grown since the last compaction; the rejection of the best candidate: "no gain", "too large" or
             "invalid:" with the rule that it breaks; "no media to leave out" after a request that was too large in bytes.

@@ -11,7 +11,7 @@ from compaction_hooks.native import Issuer
 from compaction_hooks.runtime.tellers import Tellers
 from compaction_hooks.settings import CompactionSettings
 from compaction_hooks.strategies.cut import turns_tokens
-from compaction_hooks.telling import Told
+from compaction_hooks.telling import Advice, Told
 from compaction_hooks.tokens.budget import KEEP_RECENT_RATIO, MANUAL_KEEP_RATIO, Budget
 from compaction_hooks.tokens.calibration import Calibration
 from compaction_hooks.tokens.windows import Windows
@@ -94,7 +94,7 @@ class Order(NamedTuple):
         is_preview: Whether to end before the record becomes active, without events.
         previewed: The record of a preview to make active, if it still gives a good view; None: make a new one.
         due: The answer of the trigger, if a trigger asked for this.
-        told: The answers of the host; None: it was not asked yet.
+        told, advice: The answers of the host; None: it was not asked yet.
     """
 
     reason: CompactionReason
@@ -108,6 +108,7 @@ class Order(NamedTuple):
     previewed: CompactionRecord | None = None
     due: Due | None = None
     told: Told | None = None
+    advice: Advice | None = None
 
     def keep_tokens(self, snapshot: Snapshot[Any], budget: Budget) -> int:
         """Return the recent tokens to keep. After an overflow the context is larger than estimated: a part of it at most."""

@@ -21,6 +21,7 @@ class CompactionOutcome(StrEnum):
     NO_GAIN = "no gain"
     FAILED = "failed"
     ABORTED = "aborted"
+    VETOED = "vetoed"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

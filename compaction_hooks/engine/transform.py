@@ -50,6 +50,10 @@ def transform(conversation: Conversation[M], call: Call[M]) -> Flow[LastSent[M]]
             yield from _leave_to_server(conversation, snapshot, call.server_compaction)
             return (yield from send_view(conversation, call, learn_and_look(conversation, call)))
 
+        if reason is CompactionReason.THRESHOLD and conversation.cooldown.is_vetoed(snapshot):
+            logger.debug("session %s: the host's veto holds", conversation.id)
+            return (yield from send_view(conversation, call, snapshot))
+
         is_aborted: bool = yield IsAborted()
         why = "aborted" if is_aborted else ""
         if not why and reason is CompactionReason.THRESHOLD:
@@ -61,6 +65,8 @@ def transform(conversation: Conversation[M], call: Call[M]) -> Flow[LastSent[M]]
         running = conversation.running
         if running is not None and may_wait:
             end: Outcome = yield Wait(running)
+            if end == "asking":  # a function of the host that this compaction asks
+                return (yield from send_view(conversation, call, learn_and_look(conversation, call)))
             may_ask = may_ask and end != "failed"
             may_wait = running.done.done()
             continue
@@ -127,7 +133,7 @@ def _find_reason(
     logger.debug("session %s: %d tokens for a trigger of %d: %s", conversation.id, *sizes, answer)
 
     # A trigger decides when, not whether the answer has room.
-    if due is None and snapshot.tokens > snapshot.input_limit:
+    if due is None and snapshot.exceeds_input_limit:
         due = Due(f"above {snapshot.input_limit:,} tokens")
     return (CompactionReason.THRESHOLD if due else None), due
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
-from typing import Any, Final, Unpack, cast
+from typing import Any, Final, Literal, Unpack, cast, overload
 
 from compaction_hooks import arguments
 from compaction_hooks.engine.call import Order, SharedState
-from compaction_hooks.engine.compact import compact
+from compaction_hooks.engine.compact import compact, plan_by_hand
 from compaction_hooks.engine.conversation import Conversation
 from compaction_hooks.engine.engine import Engine, make_engine
 from compaction_hooks.engine.persistence import report
@@ -25,6 +25,7 @@ from compaction_hooks.runtime.guarded_call import is_async
 from compaction_hooks.runtime.guards import Signal
 from compaction_hooks.session.options import CallOptions, R, T, build_caller, build_order, build_send, check_call
 from compaction_hooks.session.recalling import RecallMethods
+from compaction_hooks.telling import CompactionPlan
 from compaction_hooks.tokens.estimator import TokenEstimator
 from compaction_hooks.view.record import CompactionRecord
 
@@ -151,25 +152,80 @@ class ConversationMethods(RecallMethods[M]):
             build_caller(signal, options),
         )
 
+    @overload
     async def preview(
         self,
         messages: list[T],
         keep_recent_tokens: int | None = None,
         focus: str | None = None,
         signal: Signal | None = None,
+        *,
+        plan_only: Literal[False] = False,
         **options: Unpack[CallOptions],
-    ) -> CompactionResult[T]:
+    ) -> CompactionResult[T]: ...
+
+    @overload
+    async def preview(
+        self,
+        messages: list[T],
+        keep_recent_tokens: int | None = None,
+        focus: str | None = None,
+        signal: Signal | None = None,
+        *,
+        plan_only: Literal[True],
+        **options: Unpack[CallOptions],
+    ) -> CompactionPlan: ...
+
+    async def preview(
+        self,
+        messages: list[T],
+        keep_recent_tokens: int | None = None,
+        focus: str | None = None,
+        signal: Signal | None = None,
+        *,
+        plan_only: bool = False,
+        **options: Unpack[CallOptions],
+    ) -> CompactionResult[T] | CompactionPlan:
         """Return the result that `compact` would have: its record and its view. Nothing is stored, and no event told.
 
         The views of later calls stay as they are, until `compact(messages, preview=result)`. A summary is paid for here.
 
+        Args:
+            plan_only: Whether to return only what would be done, and the size that would come of it. Then nothing is paid for, and
+                neither the summarizer nor `carry` and `before_compact` are asked. Without steps, nothing would change.
+
         Raises:
             ContextOverflowError: the list does not fit the window and cannot be made to fit.
         """
-        return await self.engine.driver.run(
-            self._compact(messages, options, build_order(keep_recent_tokens, focus, is_preview=True)),
-            build_caller(signal, options),
-        )
+        order = build_order(keep_recent_tokens, focus, is_preview=True)
+        call, caller = check_call(self.engine, messages, options), build_caller(signal, options)
+        if plan_only:
+            return await self.engine.driver.run(plan_by_hand(self.engine.conversation, call, order), caller)
+        return await self.engine.driver.run(compact(self.engine.conversation, call, order), caller)
+
+    @overload
+    def preview_sync(
+        self,
+        messages: list[T],
+        keep_recent_tokens: int | None = None,
+        focus: str | None = None,
+        signal: Signal | None = None,
+        *,
+        plan_only: Literal[False] = False,
+        **options: Unpack[CallOptions],
+    ) -> CompactionResult[T]: ...
+
+    @overload
+    def preview_sync(
+        self,
+        messages: list[T],
+        keep_recent_tokens: int | None = None,
+        focus: str | None = None,
+        signal: Signal | None = None,
+        *,
+        plan_only: Literal[True],
+        **options: Unpack[CallOptions],
+    ) -> CompactionPlan: ...
 
     def preview_sync(
         self,
@@ -177,13 +233,16 @@ class ConversationMethods(RecallMethods[M]):
         keep_recent_tokens: int | None = None,
         focus: str | None = None,
         signal: Signal | None = None,
+        *,
+        plan_only: bool = False,
         **options: Unpack[CallOptions],
-    ) -> CompactionResult[T]:
+    ) -> CompactionResult[T] | CompactionPlan:
         """As `preview`, for callers without an event loop."""
-        return self.engine.driver.run_sync(
-            self._compact(messages, options, build_order(keep_recent_tokens, focus, is_preview=True)),
-            build_caller(signal, options),
-        )
+        order = build_order(keep_recent_tokens, focus, is_preview=True)
+        call, caller = check_call(self.engine, messages, options), build_caller(signal, options)
+        if plan_only:
+            return self.engine.driver.run_sync(plan_by_hand(self.engine.conversation, call, order), caller)
+        return self.engine.driver.run_sync(compact(self.engine.conversation, call, order), caller)
 
     async def recover(
         self, error: BaseException, messages: list[T], signal: Signal | None = None, **options: Unpack[CallOptions]
