@@ -19,6 +19,7 @@ from compaction_hooks import arguments
 from compaction_hooks.engine.call import SharedState
 from compaction_hooks.engine.engine import Engine
 from compaction_hooks.engine.persistence import ask, remove_all
+from compaction_hooks.engine.pressure import notice_text
 from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.events import EventHandler
 from compaction_hooks.files import FileOperations
@@ -88,6 +89,8 @@ class CompactionController(ConversationMethods[M]):
         estimator: Sizes texts and messages; the default counts characters by class.
         host_files: Returns the files that the host itself keeps track of; they are added to those found in tool calls. It is asked
             once for a compaction, before a summary.
+        notice: Whether to tell the model, once, when the context is nearly full, that older messages will soon be replaced by a
+            summary; or the text that tells it.
         clock: Returns the time, for tests. It must not fail, and its monotonic seconds must not go back.
 
     Raises:
@@ -108,6 +111,7 @@ class CompactionController(ConversationMethods[M]):
         on_event: EventHandler | Iterable[EventHandler] = (),
         estimator: TokenEstimator | None = None,
         host_files: Callable[[], FileOperations] | None = None,
+        notice: bool | str = False,
         clock: Callable[[], Instant] | None = None,
     ) -> None: ...
 
@@ -124,6 +128,7 @@ class CompactionController(ConversationMethods[M]):
         on_event: EventHandler | Iterable[EventHandler] = (),
         estimator: TokenEstimator | None = None,
         host_files: Callable[[], FileOperations] | None = None,
+        notice: bool | str = False,
         clock: Callable[[], Instant] | None = None,
     ) -> None: ...
 
@@ -139,6 +144,7 @@ class CompactionController(ConversationMethods[M]):
         on_event: EventHandler | Iterable[EventHandler] = (),
         estimator: TokenEstimator | None = None,
         host_files: Callable[[], FileOperations] | None = None,
+        notice: bool | str = False,
         clock: Callable[[], Instant] | None = None,
     ) -> None:
         self._settings = ModelSettings(settings)
@@ -164,6 +170,7 @@ class CompactionController(ConversationMethods[M]):
             answer_limits={},
             calibrations={},
             tellers=Tellers(files=host_files),
+            notice=notice_text(notice),
         )
         self._services = Services(
             summarizer=summarizer,
@@ -192,12 +199,22 @@ class CompactionController(ConversationMethods[M]):
 
     @overload
     def session(
-        self, id: str, format: None = None, *, host_files: Callable[[], FileOperations] | None = None
+        self,
+        id: str,
+        format: None = None,
+        *,
+        host_files: Callable[[], FileOperations] | None = None,
+        notice: bool | str | None = None,
     ) -> CompactionSession[M]: ...
 
     @overload
     def session(
-        self, id: str, format: MessageFormat[N], *, host_files: Callable[[], FileOperations] | None = None
+        self,
+        id: str,
+        format: MessageFormat[N],
+        *,
+        host_files: Callable[[], FileOperations] | None = None,
+        notice: bool | str | None = None,
     ) -> CompactionSession[N]: ...
 
     @arguments.validate(arguments.KINDS)
@@ -207,6 +224,7 @@ class CompactionController(ConversationMethods[M]):
         format: MessageFormat[N] | None = None,
         *,
         host_files: Callable[[], FileOperations] | None = None,
+        notice: bool | str | None = None,
     ) -> CompactionSession[M] | CompactionSession[N]:
         """Return the session with this id, made on first use.
 
@@ -217,10 +235,11 @@ class CompactionController(ConversationMethods[M]):
                 detected from the first list.
             host_files: Returns the files that the host keeps track of in this conversation; they are added to the controller's and
                 to those found in tool calls. None: the function given last.
+            notice: As in the controller, for this conversation. None: as given last; if it was never given, that of the controller.
 
         Raises:
             ConfigurationError: the id is no text, the format is no `MessageFormat` or cannot merge messages as the settings
-                require, or `host_files` is no function.
+                require, `host_files` is no function, or `notice` is neither a bool nor a text.
         """
         self._check_merging(format)
         with self._lock:
@@ -240,6 +259,8 @@ class CompactionController(ConversationMethods[M]):
         if host_files is not None:
             conversation = session.engine.conversation
             conversation.tellers = conversation.tellers._replace(files=host_files)
+        if notice is not None:
+            session.engine.conversation.notice = notice_text(notice)
         return session
 
     def _check_merging(self, format: MessageFormat[Any] | None) -> None:

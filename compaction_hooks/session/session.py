@@ -359,6 +359,7 @@ class CompactionSession(ConversationMethods[M]):
 
         self._engine = self._make_engine()
         self.engine.conversation.has_recall = old.has_recall
+        self.engine.conversation.notice = old.notice
 
     # -- records and views, for adapters and stores of the host's own
 

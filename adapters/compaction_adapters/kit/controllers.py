@@ -30,6 +30,7 @@ class CommonKeywords(TypedDict, total=False):
     on_event: EventHandler | Sequence[EventHandler]
     estimator: TokenEstimator | None
     summary_prompt: str | None
+    notice: bool | str
 
 
 class PolicyKeywords(CommonKeywords, total=False):
