@@ -5,12 +5,13 @@
 2. The notice is behind the last run of that call, named by the content up to there: it is in each view of a list that has this
    content, until another record is active. No record, no summary and no list to store has it.
 3. It waits for a list that a user's message may follow. It does not follow the assistant, nor the results of a step that still
-   lacks one; if user messages in a row are sent as one, it joins the user's words, and no results.
+   lacks one; nor any results for Mistral, nor where it would join them, as for Bedrock, some of whose models refuse that.
 4. No other process knows it. If one has answered since, the notice goes: `learn` sees to it.
 """
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final, NamedTuple
 
 from compaction_hooks.dress import Behind
@@ -39,6 +40,11 @@ def notice_text(notice: bool | str) -> str:
     if isinstance(notice, str):
         return notice
     return NOTICE if notice else ""
+
+
+_WORDS_BEHIND_RESULTS_REFUSED: Final = re.compile(r"(mi|mini|magi|dev|code)stral|pixtral", re.IGNORECASE)
+"""Models that refuse a user's message behind results (https://github.com/NousResearch/hermes-agent/issues/20154). Some models of
+Bedrock refuse results and words in one message (https://github.com/langchain-ai/langchain-aws/issues/141)."""
 
 
 class _Notice(NamedTuple):
@@ -151,8 +157,9 @@ def _may_follow(snapshot: Snapshot[Any], text: str) -> bool:
     """Return whether a user's message with this text may follow the view (rule 3)."""
     history, format = snapshot.history, snapshot.format
     joins_rows = snapshot.joins_rows or needs_merging(format)
+    only_words = joins_rows or _WORDS_BEHIND_RESULTS_REFUSED.search(snapshot.model or "")
     last = history.piece(history.piece_count - 1) if history.piece_count else None
-    if last is None or last.side != "host" or last.message.role not in (("user",) if joins_rows else ("user", "tool")):
+    if last is None or last.side != "host" or last.message.role not in (("user",) if only_words else ("user", "tool")):
         return False
 
     run = history.run_count - 1

@@ -172,31 +172,26 @@ def test_a_list_that_went_back_is_filled_again() -> None:
 
 # -- what it waits for
 
-OPEN = [assistant(None, call("p", path="a"), call("q", path="b"))]
-WAITING: dict[str, tuple[list[Chat], dict[str, Any]]] = {
-    "a call": (OPEN, {}),
-    "a second result": ([*OPEN, tool("p", "one")], {}),
-    "the answer that goes on": ([assistant("I will")], {}),
-    "the system": ([system("A reminder.")], {}),
-    "words of the user, if rows are joined": (step(70, 10), {"settings": CompactionSettings(merge_user_messages=True)}),
+CALLS, BEHIND = [assistant(None, call("p", path="a"), call("q", path="b"))], [assistant("Done."), user("Go on.")]
+WAITING: dict[str, tuple[list[Chat], list[Chat], dict[str, Any]]] = {
+    "a call": (CALLS, [tool("p", "1"), tool("q", "2")], {}),
+    "a second result": ([*CALLS, tool("p", "1")], [tool("q", "2")], {}),
+    "the answer that goes on": ([assistant("I will")], [user("Go on.")], {}),
+    "the system": ([system("A reminder.")], [user("Go on.")], {}),
+    "Mistral": (step(70, 10), BEHIND, {"model": "mistralai/Devstral-Small-2"}),
+    "joined rows": (step(70, 10), BEHIND, {"settings": CompactionSettings(merge_user_messages=True)}),
 }
 
 
-@folded("more, keywords", WAITING)
-def test_it_waits_for_a_list_that_it_may_follow(more: list[Chat], keywords: dict[str, Any]) -> None:
+@folded("more, then, keywords", WAITING)
+def test_it_waits_for_a_list_that_it_may_follow(more: list[Chat], then: list[Chat], keywords: dict[str, Any]) -> None:
     events: list[CompactionEvent] = []
     hooks = controller(notice=WORD, events=events, **keywords)
     messages = [*NEAR, *more]
     assert hooks.transform_context_sync(messages) is messages
-    messages = [*messages, *([] if more is not OPEN else [tool("p", "1"), tool("q", "2")])]
-    messages = messages if more[-1:] != [tool("p", "one")] else [*messages, tool("q", "two")]
-    joined = "settings" in keywords
-    if more[-1]["role"] in ("system", "assistant") and more is not OPEN:
-        messages = [*messages, user("Go on.")]
-    if joined:
-        messages = [*messages, assistant("Done."), user("Go on.")]
-    view = hooks.transform_context_sync(messages)
-    assert view == ([*messages[:-1], user(f"Go on.\n\n{WORD}")] if joined else [*messages, user(WORD)])
+    messages = [*messages, *then]
+    joined = [*messages[:-1], user(f"Go on.\n\n{WORD}")]
+    assert hooks.transform_context_sync(messages) == (joined if "settings" in keywords else [*messages, user(WORD)])
     (event,) = events
     assert isinstance(event, ContextPressure)
     assert not event.is_model_told
@@ -355,7 +350,7 @@ class Agent:
 KINDS = st.sampled_from(["step"] * 6 + ["open", "answer", "said", "rewind", "edit", "undo", "compact"])
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.lists(st.tuples(KINDS, st.integers(0, 30)), min_size=20, max_size=60))
 def test_without_the_notice_a_view_is_that_of_the_record_and_it_stays_at_its_place(acts: list[tuple[str, int]]) -> None:
     agent = Agent()
