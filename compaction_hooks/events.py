@@ -23,6 +23,7 @@ __all__ = [
     "CompactionFinished",
     "CompactionSkipped",
     "CompactionStarted",
+    "ContextPressure",
     "EventHandler",
     "HostCallFailed",
     "PinMissing",
@@ -175,6 +176,27 @@ class CompactionFailed(_EndOfCompaction):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class ContextPressure(_Event):
+    """The view passed 80 % of the trigger, and no compaction is due yet; once for each filling.
+
+    Attributes:
+        tokens: Size of the view in tokens, as estimated or as the provider counted it.
+        trigger_tokens: The active threshold.
+        context_window: The model's window in tokens.
+        is_model_told: Whether the view of this very call has the notice; False if there is none, or if it has to wait.
+    """
+
+    tokens: int
+    trigger_tokens: int
+    context_window: int
+    is_model_told: bool
+
+    def __str__(self) -> str:
+        told = ", the model is told" if self.is_model_told else ""
+        return _line(self.session_id, f"{self.tokens:,} of {self.trigger_tokens:,} tokens before a compaction{told}")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class StoreFailed(_Event):
     """The store failed, or held a record that cannot be read; the agent's run goes on.
 
@@ -226,6 +248,7 @@ CompactionEvent: TypeAlias = (
     | CompactionFinished
     | CompactionSkipped
     | CompactionFailed
+    | ContextPressure
     | StoreFailed
     | PinMissing
     | HostCallFailed

@@ -35,6 +35,7 @@ class SharedState(NamedTuple):
         answer_limits: By model, the length in tokens at which an answer ended twice, with less and with more room for it.
         calibrations: By model, how the estimator differs from reported usage.
         tellers: The host's functions that every compaction asks.
+        notice: The text that tells the model before its context is cut; "" without one.
     """
 
     find_settings: Callable[[str | None], CompactionSettings]
@@ -44,6 +45,7 @@ class SharedState(NamedTuple):
     answer_limits: dict[str | None, int]
     calibrations: dict[str | None, Calibration]
     tellers: Tellers
+    notice: str
 
 
 class Call(NamedTuple, Generic[M]):

@@ -19,6 +19,7 @@ from typing import Final, Generic, cast
 from compaction_hooks.compact_tool import ToolOrders
 from compaction_hooks.dress.listed_summaries import find_native_start, native_name, native_of, note_issuers
 from compaction_hooks.engine.cooldown import Cooldown, Pause
+from compaction_hooks.engine.pressure import Pressure
 from compaction_hooks.engine.reasoning import ReasoningState
 from compaction_hooks.engine.records import Records, StoreQueue
 from compaction_hooks.engine.sizes import LastSent, ModelCounts, Sizes, UsageBaseline
@@ -40,6 +41,7 @@ from compaction_hooks.view.record import (
     UNKNOWN_RUN,
     CompactionRecord,
     Pin,
+    StaleRuns,
     undo_note,
 )
 from compaction_hooks.view.references import Beginning
@@ -70,7 +72,9 @@ class Conversation(Generic[M]):
         summary_usage, loaded_usage: The cost of the summaries made here, whatever became of them, and of those of other records.
         totals: What the calls of this process sent.
         tellers: The host's functions that each compaction of this conversation asks, after those of the controller.
+        notice: The text that tells the model before its context is cut: "" without one, None for that of the controller.
         reasoning: The models that refuse reasoning, and the run from which on reasoning is valid.
+        pressure: What was told of a nearly full context.
         server_compaction: The option of a request for which the threshold was last left to the server; None: it never was.
         has_recall: Whether the model has the recall tool.
         listing: What recall last read of the list; None before its first use.
@@ -90,6 +94,7 @@ class Conversation(Generic[M]):
         self.running: RunningCompaction | None = None
         self.called_at: float | None = None
         self.tellers = Tellers()
+        self.notice: str | None = None
         self.server_compaction: str | None = None
         self.has_recall = False
         self._begin(queue)
@@ -102,6 +107,7 @@ class Conversation(Generic[M]):
         self.sizes = Sizes()
         self.cooldown = Cooldown()
         self.reasoning = ReasoningState()
+        self.pressure = Pressure()
         self.newest_view: LastSent[M] | None = None
         self.views = Views[M]()
         self.summary_usage = self.loaded_usage = Usage(input_tokens=0)
@@ -259,10 +265,17 @@ class Conversation(Generic[M]):
         sent = self.newest_view = LastSent(snapshot, to_send, to_send if is_stored_alike else snapshot.to_store)
 
         reading, notes = snapshot.reading, self.records.find_reasoning()
-        self._keep_note(self.reasoning.record_sent(reading.history, reading.shown_record, notes))
+        first_behind, binds = self.pressure.first_run_behind(view), reading.binds_reasoning
+        note = self.reasoning.record_sent(reading.history, reading.shown_record, notes, first_behind, binds=binds)
+        self._keep_note(note)
         if snapshot.model is not None:
             self.sizes.models.setdefault(snapshot.model, ModelCounts())
         return sent
+
+    def end_notice(self) -> None:
+        """Show the notice no more, since another process that does not know it has answered; reasoning behind it is stale."""
+        if self.pressure.end_sent(self.sent_runs):
+            self.reasoning.add_unpinned(StaleRuns(0, self.sent_runs + 1))
 
     def _warn_of_left_out(self, start: Beginning) -> None:
         """Log that a request cannot send summaries of the list, unless the view before lacked them too."""

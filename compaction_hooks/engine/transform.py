@@ -17,9 +17,10 @@ from compaction_hooks.engine.compact import run_compaction
 from compaction_hooks.engine.conversation import Conversation
 from compaction_hooks.engine.looking import learn, learn_and_look, look, report_missing_pins
 from compaction_hooks.engine.persistence import flush, sync_store
+from compaction_hooks.engine.pressure import PRESSURE_RATIO
 from compaction_hooks.engine.result import CompactionOutcome
 from compaction_hooks.engine.sizes import LastSent
-from compaction_hooks.events import CompactionSkipped
+from compaction_hooks.events import CompactionSkipped, ContextPressure
 from compaction_hooks.messages import M
 from compaction_hooks.runtime.effects import Emit, Flow, IsAborted, Outcome, Wait
 from compaction_hooks.strategies.reduce_parts import view_chars
@@ -50,6 +51,7 @@ def transform(conversation: Conversation[M], call: Call[M]) -> Flow[LastSent[M]]
         if only_media:
             reason = CompactionReason.OVERFLOW
         if reason is None:
+            snapshot = yield from _tell_pressure(conversation, call, snapshot)
             return (yield from send_view(conversation, call, snapshot))
 
         if reason in _LEFT_TO_SERVER and call.server_compaction:
@@ -101,6 +103,29 @@ def send_view(conversation: Conversation[M], call: Call[M], snapshot: Snapshot[M
         if snapshot.is_current:
             return sent
         snapshot = learn_and_look(conversation, call)
+
+
+def _tell_pressure(conversation: Conversation[M], call: Call[M], snapshot: Snapshot[M]) -> Flow[Snapshot[M]]:
+    """Tell the host, and the model if the host wants it, that the context is nearly full; return the snapshot to send."""
+    budget, pressure = snapshot.budget, conversation.pressure
+    is_ours = call.settings.auto_compact and not call.server_compaction
+    if budget is None or not is_ours or snapshot.tokens <= budget.trigger * PRESSURE_RATIO:
+        return snapshot
+
+    is_new = pressure.begin_filling(snapshot)
+    text = call.shared.notice if conversation.notice is None else conversation.notice
+    is_placed = pressure.place(snapshot, text)
+    if is_new:
+        yield Emit(
+            ContextPressure(
+                session_id=conversation.id,
+                tokens=snapshot.tokens,
+                trigger_tokens=budget.trigger,
+                context_window=budget.window,
+                is_model_told=is_placed,
+            )
+        )
+    return learn_and_look(conversation, call) if is_new or is_placed else snapshot
 
 
 def _take_informed_snapshot(

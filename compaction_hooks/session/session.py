@@ -428,7 +428,8 @@ class CompactionSession(ConversationMethods[M]):
             old.queue.state = "none"
 
         self._engine = self._make_engine()
-        self.engine.conversation.has_recall, self.engine.conversation.tellers = old.has_recall, old.tellers
+        new = self.engine.conversation
+        new.has_recall, new.tellers, new.notice = old.has_recall, old.tellers, old.notice
 
     # -- records and views, for adapters and stores of the host's own
 

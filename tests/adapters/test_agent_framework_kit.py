@@ -14,7 +14,7 @@ from tests.adapters import compact_scene
 from tests.adapters.agent_framework_stage import APIS, LOCAL, WINDOW, AgentHarness, Stage, run_streamed, spoken, stored
 from tests.adapters.by_hand_rows import ID, Process, check_rows
 from tests.adapters.compact_scene import check_compact, read_leaf
-from tests.adapters.recall_scene import KNOWN, REQUEST, UNKNOWN, Reader, check_recall, read_page
+from tests.adapters.recall_scene import KNOWN, NOTICE, REQUEST, UNKNOWN, Reader, check_recall, read_page
 from tests.adapters.stage import PATTERNS, recorded_script
 from tests.cases import crossed
 from tests.data import needs_data
@@ -78,7 +78,7 @@ async def test_without_an_id_the_cure_is_named() -> None:
 async def test_an_agent_that_needs_a_covered_fact_recalls_it(
     stage: Stage, api: str, way: str, is_streamed: bool, recall: bool, argument: str
 ) -> None:
-    middleware = CompactionMiddleware(context_window=WINDOW, recall=recall)
+    middleware = CompactionMiddleware(context_window=WINDOW, recall=recall, notice=NOTICE)
     on_client: dict[str, Any] = {"middleware": [middleware]} if way == "client" else {}
     client = stage.client(api, **on_client)
     agent = Agent(

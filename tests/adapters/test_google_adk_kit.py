@@ -35,7 +35,7 @@ from tests.adapters.google_adk_stage import (
     id_of,
     text_of,
 )
-from tests.adapters.recall_scene import KNOWN, REQUEST, UNKNOWN, Reader, check_recall, read_page
+from tests.adapters.recall_scene import KNOWN, NOTICE, REQUEST, UNKNOWN, Reader, check_recall, read_page
 from tests.adapters.stage import PATTERNS, recorded_script
 from tests.cases import crossed, sampled
 from tests.conversations import prose
@@ -139,7 +139,7 @@ async def test_rows_of_a_plugin(stage: Stage, tmp_path: Path, how: str, monkeypa
 async def test_an_agent_that_needs_a_covered_fact_recalls_it(
     stage: Stage, model: str, is_streamed: bool, recall: bool, argument: str
 ) -> None:
-    plugin = CompactionPlugin(context_window=WINDOW, recall=recall)
+    plugin = CompactionPlugin(context_window=WINDOW, recall=recall, notice=NOTICE)
     llm = stage.gemini() if model == "gemini" else stage.anthropic(max_tokens=1_000)
     hosted = Hosted(agent(llm, [read_page]), plugin)
     await check_recall(stage.side(), lambda: hosted.say(REQUEST, streamed=is_streamed), recall, argument)

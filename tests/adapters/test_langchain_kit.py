@@ -23,7 +23,7 @@ from tests.adapters.by_hand_rows import Process, check_rows
 from tests.adapters.compact_scene import check_compact, read_leaf
 from tests.adapters.langchain_core_stage import WINDOW, Stage, both_ways, say, step_by_step, thread
 from tests.adapters.langchain_kit_stage import GraphHarness
-from tests.adapters.recall_scene import REQUEST, check_recall, read_page
+from tests.adapters.recall_scene import NOTICE, REQUEST, check_recall, read_page
 from tests.adapters.stage import DENIED, PATTERNS, check_denied_call, recorded_script
 from tests.conversations import prose
 from tests.data import needs_data
@@ -83,7 +83,7 @@ async def test_rows_of_a_middleware(stage: Stage, tmp_path: Path, how: str) -> N
 async def test_an_agent_that_needs_a_covered_fact_recalls_it(
     stage: Stage, api: str, how: str, saver: InMemorySaver | None, recall: bool, argument: str
 ) -> None:
-    middleware = CompactionMiddleware(context_window=WINDOW, recall=recall)
+    middleware = CompactionMiddleware(context_window=WINDOW, recall=recall, notice=NOTICE)
     agent = create_agent(getattr(stage, api)(), [read_page], middleware=[middleware], checkpointer=saver)
     await check_recall(stage.side(), lambda: say(agent, REQUEST, how, thread() if saver else None), recall, argument)
 
@@ -105,7 +105,7 @@ async def test_a_thread_that_goes_on_in_another_process_recalls(stage: Stage, ho
         middleware = [CompactionMiddleware(context_window=WINDOW, recall=True)]
         return create_agent(model, [read_page], middleware=middleware, checkpointer=saver, interrupt_before=["tools"])
 
-    await check_recall(stage.side(), lambda: step_by_step(start, REQUEST, how))
+    await check_recall(stage.side(), lambda: step_by_step(start, REQUEST, how), is_told=False)
 
 
 @tool

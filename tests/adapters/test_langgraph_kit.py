@@ -33,7 +33,7 @@ from tests.adapters.langchain_core_stage import (
 )
 from tests.adapters.langchain_kit_stage import GraphHarness
 from tests.adapters.langgraph_stage import Model, calls, chat_graph, node_of, react_agent, wrapped_graph
-from tests.adapters.recall_scene import REQUEST, check_recall, read_page
+from tests.adapters.recall_scene import NOTICE, REQUEST, check_recall, read_page
 from tests.adapters.stage import PATTERNS, recorded_script
 from tests.data import needs_data
 from tests.provider import Answer, LoopbackProvider
@@ -134,7 +134,7 @@ async def test_an_interrupted_run_goes_on_after_a_manual_compaction(stage: Stage
 async def test_an_agent_that_needs_a_covered_fact_recalls_it(
     stage: Stage, how: str, version: str, recall: bool
 ) -> None:
-    compact = CompactionNode(context_window=WINDOW, recall=recall)
+    compact = CompactionNode(context_window=WINDOW, recall=recall, notice=NOTICE)
     model = compact.wrap(stage.openai())
     agent = react_agent(model, [read_page, *compact.tools], pre_model_hook=compact, version=version)
     config = {**thread(), "recursion_limit": 200}
@@ -160,7 +160,7 @@ async def test_a_thread_that_goes_on_in_another_process_recalls(stage: Stage, ho
         saved: Any = {"checkpointer": saver, "interrupt_before": ["tools"], "version": version}
         return react_agent(compact.wrap(model), tools, pre_model_hook=compact, **saved)
 
-    await check_recall(stage.side(), lambda: step_by_step(start, REQUEST, how))
+    await check_recall(stage.side(), lambda: step_by_step(start, REQUEST, how), is_told=False)
 
 
 def test_recall_excludes_trim() -> None:

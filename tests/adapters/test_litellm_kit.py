@@ -18,7 +18,7 @@ from tests.adapters import compact_scene, litellm_stage
 from tests.adapters.by_hand_rows import ID, Process, check_rows
 from tests.adapters.compact_scene import check_compact, read_leaf
 from tests.adapters.litellm_stage import WINDOW, WITH_TOOLS, Stage, litellm, offered
-from tests.adapters.recall_scene import REQUEST, check_recall, read_page
+from tests.adapters.recall_scene import NOTICE, REQUEST, check_recall, read_page
 from tests.adapters.stage import PATTERNS, recorded_script
 from tests.cases import crossed
 from tests.conversations import system, talk, user
@@ -193,7 +193,7 @@ def run_loop(
 
 @pytest.mark.parametrize(("is_streamed", "recall"), [(False, True), (True, True), (False, False)])
 async def test_an_agent_that_needs_a_covered_fact_recalls_it(stage: Stage, is_streamed: bool, recall: bool) -> None:
-    completion = with_compaction(litellm.completion, context_window=RECALL_WINDOW, recall=recall)
+    completion = with_compaction(litellm.completion, context_window=RECALL_WINDOW, recall=recall, notice=NOTICE)
 
     async def ask() -> object:
         read = {"tools": [offered("read_page", page={"type": "integer"})], **stage.openai(), **WITH_TOOLS}

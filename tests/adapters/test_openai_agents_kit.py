@@ -18,7 +18,7 @@ from tests.adapters import compact_scene
 from tests.adapters.by_hand_rows import ID, Process, check_rows
 from tests.adapters.compact_scene import check_compact, read_leaf
 from tests.adapters.openai_agents_stage import Stage, function_tools
-from tests.adapters.recall_scene import REQUEST, check_recall, read_page
+from tests.adapters.recall_scene import NOTICE, REQUEST, check_recall, read_page
 from tests.adapters.stage import PATTERNS, WINDOW, own_event_loop, recorded_script
 from tests.cases import crossed
 from tests.data import needs_data
@@ -123,7 +123,7 @@ async def test_rows_of_a_provider(stage: Stage, tmp_path: Path, how: str) -> Non
 async def test_an_agent_that_needs_a_covered_fact_recalls_it(
     stage: Stage, way: str, recall: bool, argument: str
 ) -> None:
-    provider = CompactionModelProvider(context_window=WINDOW)
+    provider = CompactionModelProvider(context_window=WINDOW, notice=NOTICE)
     tools: list[Any] = [function_tool(read_page), *([provider.recall_tool()] if recall else [])]
     agent = Agent("reader", model=provider.wrap(stage.responses()), tools=tools)
     options: dict[str, Any] = {"run_config": provider.run_config(), "max_turns": MOST_TURNS}

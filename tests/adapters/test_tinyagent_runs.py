@@ -22,7 +22,7 @@ from compaction_hooks.testing import Script, Turn
 from tests.adapters import compact_scene
 from tests.adapters.by_hand_rows import ID, Process, awaited, check_rows
 from tests.adapters.compact_scene import check_compact, read_leaf
-from tests.adapters.recall_scene import REQUEST, check_recall, read_page
+from tests.adapters.recall_scene import NOTICE, REQUEST, check_recall, read_page
 from tests.adapters.signed_reasoning import BINDING, HIDDEN, RESULT, SETTINGS, STEPS, TURNS, Reading
 from tests.adapters.signed_reasoning import WINDOW as READING_WINDOW
 from tests.adapters.tinyagent_http import stream_http
@@ -86,7 +86,7 @@ async def test_an_agent_that_needs_a_covered_fact_recalls_it(
     provider: LoopbackProvider, request: pytest.FixtureRequest, recall: bool
 ) -> None:
     side = provider.conversation(request.node.nodeid, window=WINDOW)
-    hook = compaction_hook(context_window=WINDOW, recall=recall)
+    hook = compaction_hook(context_window=WINDOW, recall=recall, notice=NOTICE)
     agent = made_agent(hook, openai_model(provider.openai_url), request.node.nodeid, Script(turns=()), tools=())
     agent.set_tools([READ_PAGE])
 

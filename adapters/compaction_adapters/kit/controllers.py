@@ -34,6 +34,7 @@ class CommonKeywords(TypedDict, total=False):
     before_compact: AdviceFunction | None
     summary_prompt: str | None
     summary_instructions: str | None
+    notice: bool | str
 
 
 class PolicyKeywords(CommonKeywords, total=False):
