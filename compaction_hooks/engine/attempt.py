@@ -21,7 +21,7 @@ from typing import Generic
 from compaction_hooks.engine.call import Call, Order, find_budget
 from compaction_hooks.engine.choice import Choice
 from compaction_hooks.engine.conversation import Conversation
-from compaction_hooks.engine.cooldown import Breaker, Pause, UnfitList
+from compaction_hooks.engine.cooldown import Breaker, Pause, UnfitList, name_request
 from compaction_hooks.engine.endings import finished_event, may_shorten, unfit_error
 from compaction_hooks.engine.looking import learn_and_look
 from compaction_hooks.engine.persistence import reload, write
@@ -37,7 +37,7 @@ from compaction_hooks.runtime.effects import Aborted, Emit, Flow, Instant, Now, 
 from compaction_hooks.runtime.tellers import Asking, ask_advice, ask_carry
 from compaction_hooks.strategies import AnyStrategy, Candidate, Goal, SummaryStrategy
 from compaction_hooks.strategies.summary_plan import Summarized, SummaryPlan
-from compaction_hooks.telling import CarryRequest, CompactionPlan, write_facts
+from compaction_hooks.telling import CarryRequest, CompactionPlan, Told, write_facts
 from compaction_hooks.tokens.budget import MINIMUM_GROWTH_RATIO, Budget
 from compaction_hooks.view import CompactionReason
 from compaction_hooks.view.record import CompactionRecord
@@ -85,7 +85,8 @@ class Attempt(Generic[M]):
             budget=budget.with_keep(keep).with_target(order.due.target_tokens if order.due else None),
             keep_tokens=keep,
             at="",
-            tool_rules=self._call.settings.tool_rules,
+            tool_rules=self._call.settings.result_rules,
+            told=Told(kept_tools=self._call.settings.kept_tools),
             limit_bytes=order.limit_bytes,
         )
         self._choice = Choice(self._conversation.id, snapshot, self._aim)
@@ -233,7 +234,7 @@ class Attempt(Generic[M]):
         self._record_answer(answer, start)
         if isinstance(answer, SummaryFailed):
             return (yield from self._fail(start, answer.error)) if self._choice.can_wait else None
-        self._choice.summary = answer.text
+        self._choice.prefer(answer.text)
         # To repair a summary, all messages may be read.
         made = yield Work(partial(strategy.from_summary, self._snapshot, goal, plan, answer))
         return self._without_large_items(made)
@@ -249,9 +250,9 @@ class Attempt(Generic[M]):
                 session_id=conversation.id,
                 reason=self._order.reason,
                 model=self._snapshot.model,
-                messages=self._call.messages,
+                messages=tuple(self._call.messages),
             )
-            self.told, failures = yield from ask_carry(asking, request)
+            self.told, failures = yield from ask_carry(asking, request, goal.told)
             yield from self._report_failures(failures)
             if self._begins_anew():
                 return None
@@ -259,21 +260,20 @@ class Attempt(Generic[M]):
 
     def _ask_advice(self, start: Instant) -> Flow[CompactionResult[M] | None]:
         """Ask the host before a compaction that would change the view; return the result of a veto, or None."""
-        asking = self._begin_asking()
+        asked_at, asking = self._snapshot, self._begin_asking()
         if self.advice is None and any(tellers.before_compact for tellers in asking.all_tellers):
             self._has_waited = True
             plan: CompactionPlan | None = yield Work(partial(self.make_plan, start))
             if plan is None:
                 return None
-            asked_at = self._snapshot
             self.advice, failures = yield from ask_advice(asking, plan)
-            if self.advice.veto and not self._is_manual:
-                self._cooldown.hold_veto(asked_at)
             yield from self._report_failures(failures)
             self._begins_anew()
 
         if self.advice is None or not self.advice.veto or self._is_overruled:
             return None
+        if not self._is_manual:
+            self._cooldown.veto = name_request(asked_at)
         return (yield from self._skip(start, CompactionOutcome.VETOED, f"vetoed: {self.advice.veto}"))
 
     def _report_failures(self, failures: Sequence[CompactionEvent]) -> Flow[None]:
@@ -292,8 +292,8 @@ class Attempt(Generic[M]):
     @property
     def _is_overruled(self) -> bool:
         """Whether a veto does not count: the view was refused, or is so large that it would be. One by hand may be put off."""
-        is_above = self._snapshot.tokens > self._snapshot.input_limit and not self._is_manual
-        return self._order.reason is CompactionReason.OVERFLOW or is_above
+        is_too_large = self._snapshot.exceeds_input_limit and not self._is_manual
+        return is_too_large or self._order.reason is CompactionReason.OVERFLOW
 
     @property
     def _focus(self) -> str | None:

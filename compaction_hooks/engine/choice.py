@@ -1,4 +1,8 @@
-"""The choice among the candidates of one attempt to compact: those that may be sent, the best one, and those of the last resort."""
+"""The choice among the candidates of one attempt to compact: those that may be sent, the best one, and those of the last resort.
+
+1. It changes nothing but itself: each attempt, and each plan of one, has its own.
+2. A candidate that may be sent and reaches the target ends the search; else the best is the one that covers most.
+"""
 
 from __future__ import annotations
 
@@ -23,13 +27,12 @@ class Choice(Generic[M]):
     Attributes:
         goal: What the next strategy is asked for: it starts from the last candidate.
         rejected: The candidates that may not be sent, with the reasons.
-        summary: The summary of a model in one of them, or None.
     """
 
     def __init__(self, session_id: str, snapshot: Snapshot[M], goal: Goal[M]) -> None:
         self._session_id, self._snapshot, self.goal = session_id, snapshot, goal
         self.rejected: list[tuple[Candidate[M], str]] = []
-        self.summary: str | None = None
+        self._summary: str | None = None
         self._passing: list[Candidate[M]] = []
         self._postponed: list[Candidate[M]] = []
 
@@ -58,6 +61,10 @@ class Choice(Generic[M]):
         passes = self.evaluate(candidate)
         self.goal = replace(self.goal, start=candidate, may_send_start=passes)
         return passes and (candidate.tokens <= target or candidate.is_enough)
+
+    def prefer(self, summary: str) -> None:
+        """Prefer the candidates with this summary, which a model wrote."""
+        self._summary = summary
 
     def evaluate(self, candidate: Candidate[M]) -> bool:
         """Note whether a candidate may be sent, and return it."""
@@ -113,5 +120,5 @@ class Choice(Generic[M]):
         The next call needs room, so the candidate that covers most is best; then one with a model's summary; then the smallest.
         Of two with the model's summary the first is best: it shortens less.
         """
-        is_models = self.summary is not None and candidate.record.summary == self.summary
+        is_models = self._summary is not None and candidate.record.summary == self._summary
         return -candidate.record.covered_runs, not is_models, 0 if is_models else candidate.tokens

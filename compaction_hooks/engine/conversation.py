@@ -252,7 +252,7 @@ class Conversation(Generic[M]):
 
         self.sizes.drop_other_lists(snapshot.key)
         self.tool_orders.find(snapshot)  # a view under another record ends it
-        is_stored_alike = view.items is None and not snapshot.joins_rows
+        is_stored_alike = view.is_stored_alike and not snapshot.joins_rows
         sent = self.newest_view = LastSent(snapshot, to_send, to_send if is_stored_alike else snapshot.to_store)
 
         reading, notes = snapshot.reading, self.records.find_reasoning()
@@ -320,7 +320,7 @@ class Conversation(Generic[M]):
     def check_shown(self, snapshot: Snapshot[M]) -> bool:
         """Read the messages in a view again, the pins among them; return whether they are unchanged."""
         start = first_uncovered(snapshot.history, snapshot.record) if snapshot.record else 0
-        pinned = {kept.host for kept in snapshot.view.kept}
+        pinned = {kept.host for kept in snapshot.view.kept if kept.host < start}
         return all(self.verify(snapshot, host, host + 1) for host in pinned) and self.verify(snapshot, start)
 
     def check_covered(self, snapshot: Snapshot[M], count: int) -> bool:
@@ -353,7 +353,7 @@ class Conversation(Generic[M]):
         pins = frozenset(self.records.find_settled_pins(record))
         estimate = self.estimator.estimate_message_tokens
         return self.views.find_large(
-            history, pins, settings.max_result_tokens, settings.tool_rules, estimate, has_recall=self.has_recall
+            history, pins, settings.max_result_tokens, settings.result_rules, estimate, has_recall=self.has_recall
         )
 
     def find_native_start(self, history: History[M], model: str | None) -> Beginning | None:

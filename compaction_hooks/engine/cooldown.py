@@ -98,16 +98,12 @@ class Cooldown:
             return "no progress" if snapshot.tokens < settled else ""
         return pause.why if snapshot.window == pause.window and snapshot.tokens < pause.until else ""
 
-    def hold_veto(self, snapshot: Snapshot[M]) -> None:
-        """Make no threshold compaction until the user's next message."""
-        self.veto = _name_request(snapshot)
-
     def is_vetoed(self, snapshot: Snapshot[M]) -> bool:
         """Whether a veto still holds for a view that is due."""
-        return snapshot.tokens <= snapshot.input_limit and self.veto == _name_request(snapshot)
+        return not snapshot.exceeds_input_limit and self.veto == name_request(snapshot)
 
 
-def _name_request(snapshot: Snapshot[M]) -> tuple[int, str]:
+def name_request(snapshot: Snapshot[M]) -> tuple[int, str]:
     """Return the run and the digest of the user's current request: the same as long as messages are only added to its steps."""
     history = snapshot.history
     piece = history.request

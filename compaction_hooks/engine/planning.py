@@ -1,11 +1,13 @@
 """The plan of a compaction: what an attempt would do, without paying for it. Nothing is asked, stored or changed here.
 
-The strategies propose as in an attempt. Where a summary would be asked for, a text of the largest size allowed stands in its place.
+The strategies propose as in an attempt. If a summary would be asked for, a text of the largest size allowed is in its place.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Generic, NamedTuple
 
 from compaction_hooks.engine.choice import Choice
 from compaction_hooks.messages import M
@@ -15,6 +17,10 @@ from compaction_hooks.strategies.reduce_parts import DropMedia
 from compaction_hooks.strategies.summary_plan import Summarized, SummaryPlan
 from compaction_hooks.telling import CompactionPlan
 from compaction_hooks.view.snapshot import Snapshot
+
+SLACK = 0.05
+"""The part by which a summary may be larger when it is sized with its message as a whole, by samples."""
+_WORD = "word "
 
 
 def plan_compaction(
@@ -32,36 +38,70 @@ def plan_compaction(
         may_ask: Whether a summarizer may be asked.
         shortens: Whether parts may be shortened by force, in the last resort.
     """
+    search = partial(_search, session_id, snapshot, goal, strategies, may_ask=may_ask, shortens=shortens)
+    found = search(is_largest=True)
+    if found.chosen is not None:
+        # A smaller summary may spare the steps behind it.
+        limit = goal.budget.target if found.chosen.tokens <= goal.budget.target else goal.budget.trigger
+        return _describe(snapshot, goal, found.chosen, found.steps, max(found.chosen.tokens, min(found.largest, limit)))
+
+    # The largest summary gains nothing; a smaller one may.
+    smallest = search(is_largest=False)
+    if smallest.chosen is None:
+        return None
+    tokens = max(smallest.chosen.tokens, min(found.largest, goal.budget.trigger))
+    return _describe(snapshot, goal, smallest.chosen, smallest.steps, tokens)
+
+
+class _Found(NamedTuple, Generic[M]):
+    """The candidate that an attempt would make active, or None.
+
+    Attributes:
+        steps: By the text of a summary's message, the step that makes it.
+        largest: The size of the largest candidate with a summary.
+    """
+
+    chosen: Candidate[M] | None
+    steps: dict[str, str]
+    largest: int = 0
+
+
+def _search(
+    session_id: str,
+    snapshot: Snapshot[M],
+    goal: Goal[M],
+    strategies: Sequence[AnyStrategy],
+    *,
+    may_ask: bool,
+    shortens: bool,
+    is_largest: bool,
+) -> _Found[M]:
     choice = Choice(session_id, snapshot, goal)
-    summaries: dict[str, str] = {}
+    steps: dict[str, str] = {}
     largest = 0
-    chosen: Candidate[M] | None = None
     for strategy in strategies:
         candidate: Candidate[M] | None
         if isinstance(strategy, SummaryStrategy):
             plan = strategy.propose(snapshot, choice.goal)
             if plan is not None and plan.needs_model and not may_ask:
                 if choice.can_wait:
-                    return None
+                    return _Found(None, steps)
                 plan = None
-            candidate = None if plan is None else _stand_in(strategy, snapshot, choice.goal, plan)
+            candidate = (
+                None if plan is None else _stand_in(strategy, snapshot, choice.goal, plan, is_largest=is_largest)
+            )
             if plan is not None and candidate is not None:
-                summaries[candidate.record.rendered] = "summarize" if plan.needs_model else "drop oldest"
-                choice.summary = candidate.record.summary if plan.needs_model else choice.summary
+                steps[candidate.record.rendered] = "summarize" if plan.needs_model else "drop oldest"
+                if plan.needs_model:
+                    choice.prefer(candidate.record.summary)
                 largest = max(largest, candidate.tokens)
         else:
             candidate = strategy.propose(snapshot, choice.goal)
         if choice.add(candidate, type(strategy).__name__):
-            chosen = candidate
-            break
+            return _Found(candidate, steps, largest)
 
-    chosen = chosen or choice.find_best() or (None if choice.can_wait else choice.find_fitting(shortens=shortens))
-    if chosen is None:
-        return None
-    # A smaller summary may spare the steps behind it.
-    budget = goal.budget
-    limit = budget.target if chosen.tokens <= budget.target else budget.trigger
-    return _describe(snapshot, goal, chosen, summaries, max(chosen.tokens, min(largest, limit)))
+    best = choice.find_best() or (None if choice.can_wait else choice.find_fitting(shortens=shortens))
+    return _Found(best, steps, largest)
 
 
 def plan_without_media(snapshot: Snapshot[M], goal: Goal[M]) -> CompactionPlan | None:
@@ -77,17 +117,22 @@ def propose_without_media(snapshot: Snapshot[M], goal: Goal[M]) -> Candidate[M] 
 
 
 def _stand_in(
-    strategy: SummaryStrategy, snapshot: Snapshot[M], goal: Goal[M], plan: SummaryPlan
+    strategy: SummaryStrategy, snapshot: Snapshot[M], goal: Goal[M], plan: SummaryPlan, *, is_largest: bool
 ) -> Candidate[M] | None:
-    """Return the candidate of a plan with a text of the largest size allowed as its summary."""
-    text = _make_text(plan.allowance, snapshot.estimator.estimate_tokens)
+    """Return the candidate of a plan with a text as its summary that is as large as is allowed, or one word."""
+    text = _make_text(int(plan.allowance * (1 + SLACK)) if is_largest else 1, snapshot.estimator.estimate_tokens)
     written = Summarized(text, None, unseen=len(plan.messages), is_placeholder=True)
     return strategy.from_summary(snapshot, goal, plan, written)
 
 
 def _make_text(tokens: int, estimate: Callable[[str], int]) -> str:
-    text = "word " * max(tokens, 1)
-    return text[: len(text) * max(tokens, 1) // max(estimate(text), 1)]
+    """Return a text of at least so many tokens, by estimate, and hardly more."""
+    words = tokens
+    while estimate(text := _WORD * words) < tokens:  # an estimator may sample a long text
+        words += tokens // 100 + 1
+    while words > 1 and estimate(shorter := text[: len(text) * 99 // 100]) >= tokens:
+        text = shorter
+    return text
 
 
 def _describe(

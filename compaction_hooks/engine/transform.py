@@ -57,6 +57,7 @@ def transform(conversation: Conversation[M], call: Call[M]) -> Flow[LastSent[M]]
             return (yield from send_view(conversation, call, learn_and_look(conversation, call)))
 
         if reason is CompactionReason.THRESHOLD and conversation.cooldown.is_vetoed(snapshot):
+            logger.debug("session %s: the host's veto holds", conversation.id)
             return (yield from send_view(conversation, call, snapshot))
 
         is_aborted: bool = yield IsAborted()
@@ -142,7 +143,7 @@ def _find_reason(
     logger.debug("session %s: %d tokens for a trigger of %d: %s", conversation.id, *sizes, answer)
 
     # A trigger decides when, not whether the answer has room.
-    if due is None and snapshot.tokens > snapshot.input_limit:
+    if due is None and snapshot.exceeds_input_limit:
         due = Due(f"above {snapshot.input_limit:,} tokens")
     return (CompactionReason.THRESHOLD if due else None), due
 

@@ -52,7 +52,7 @@ CORE = {
     # the conversation
     "hooks.session(None)": 'id=None must be a text that names the conversation, such as "thread-1"',
     "hooks.session(5)": "id=5 must be a text",
-    "hooks.session('a', host_file=print)": "session got an unexpected argument host_file=<function print>: did you mean host",
+    "hooks.session('a', carri=print)": "session got an unexpected argument carri=<function print>: did you mean carry?",
     "hooks.close(5)": "id=5 must be a text",
     # the controller
     "CompactionController(model=5)": 'model=5 must be the name of a model, such as "gpt-5.2"',
@@ -94,11 +94,11 @@ CORE = {
     "CompactionController('gpt-5')": "CompactionController takes no argument by position: write model='gpt-5'",
     "CompactionController(128_000)": "by position: write context_window=128000",
     "CompactionController(CompactionSettings())": "by position: write settings=...",
-    "CompactionController(messages)": "takes no argument by position: it takes clock, context_window,",
-    "CompactionSettings(0.8)": "by position: write keep_recent_ratio=0.8 or trigger_ratio=0.8 or summary_timeout_seconds=0.8",
+    "CompactionController(messages)": "takes no argument by position: it takes before_compact, carry, clock,",
+    "CompactionSettings(0.95)": "write trigger_ratio=0.95 or summary_timeout_seconds=0.95 or host_timeout_seconds=0.95",
     "CompactionSettings(threshold=0.8)": "did you mean trigger_ratio or trigger_tokens?",
     "CompactionSettings(context_window=8_000)": "did you mean CompactionController(context_window=8000)?",
-    "hooks.session('a', None, print)": "session takes 2 arguments by position: write host_files=...",
+    "hooks.session('a', None, print)": "session takes 2 arguments by position: write carry=... or before_compact=...",
     "hooks.transform_context_sync(messages, threshold=0.8)": "did you mean trigger_ratio or trigger_tokens?",
     "hooks.transform_context_sync(messages, reserve_tokens=9)": "did you mean CompactionSettings(reserve_tokens=9)?",
     "importlib.import_module('compaction_hooks').SQLiteStore": "from compaction_hooks.stores import SQLiteStore",
@@ -129,7 +129,7 @@ CORE = {
     "CompactionSettings(tool_rules=['grep'])": "tool_rules=<list> must be a dict of rules by tool name",
     "CompactionSettings(tool_rules={'grep': None})": "tool_rules['grep']=None must be",
     "CompactionSettings(tool_rules={'grep': True})": "tool_rules['grep']=True must be",
-    "CompactionSettings(tool_rules={'grep': 'often'})": 'tool_rules[\'grep\']=<str> must be "never", "first"',
+    "CompactionSettings(tool_rules={'grep': 'often'})": 'tool_rules[\'grep\']=<str> must be "keep", "never", "first"',
     # one setting and another
     "CompactionSettings(keep_turns=0)": "keep_turns=0 must be a whole number of turns",
     "CompactionSettings(keep_recent_ratio=1.5)": "keep_recent_ratio=1.5 must be a part of the window",

@@ -26,12 +26,14 @@ ON_GITHUB = re.compile(rf"{re.escape(PROJECT['urls']['Homepage'])}/blob/main/([^
 """A file's full address: a package page and the site show pages from where a relative link to it leads nowhere."""
 
 RUN_BY = {
+    "docs/before-compact.md": "api/test_before_compact.py",
     "docs/check.md": "testing/test_plugin.py",
     "docs/choosing-settings.md": "docs/test_docs_settings.py",
     "docs/overflow.md": "docs/test_docs.py",
     "docs/compact-tool.md": "docs/test_docs.py",
     "docs/recall.md": "docs/test_docs.py",
     "docs/replay.md": "docs/test_docs.py",
+    "docs/carry.md": "api/test_carry.py",
     "docs/sessions.md": "docs/test_docs.py",
     "docs/settings.md": "docs/test_docs_settings.py",
     "docs/stores.md": "stores/page.py",
