@@ -86,6 +86,9 @@ _KINDS = {
         lambda value: isinstance(value, str) and bool(value.strip()) and "{messages}" not in value,
         "be a text that says how to write a summary, without {messages}: the conversation is added by itself",
     ),
+    "summary_instructions": arguments.Kind(
+        lambda value: isinstance(value, str) and bool(value.strip()), "be a text with further lines for the summarizer"
+    ),
     "sealed_reasoning": arguments.Kind(lambda value: value in get_args(SealedReasoning), 'be "auto", "drop" or "keep"'),
 }
 _TRIGGERS: Mapping[str, Callable[[Any], Trigger]] = {
@@ -157,6 +160,8 @@ class CompactionSettings(Value):
         summary_prompt: Tells a model how to write a summary, in place of our headings: "Five sentences at most, in French." The
             other parts of the prompt stay: to summarize and answer nothing, the conversation and the previous summary in their
             tags, the focus of one call, and the most tokens. None: our headings.
+        summary_instructions: Further lines for the model that writes a summary, behind our headings or `summary_prompt`: "List each
+            open ticket under Critical Context." None: no further lines.
         summarizer_window: The summarizer's own context window, in tokens. None: that of the conversation's model. A larger history
             is summarized in up to four parts, and its remainder by rule.
         summary_timeout_seconds: The time after which a summarizer counts as failed; `math.inf`: never.
@@ -196,6 +201,7 @@ class CompactionSettings(Value):
     max_result_tokens: int | None = None
     max_summary_tokens: int = SUMMARY_TOKENS
     summary_prompt: str | None = None
+    summary_instructions: str | None = None
     summarizer_window: int | None = None
     summary_timeout_seconds: float = 120.0
     host_timeout_seconds: float = 5.0

@@ -22,6 +22,7 @@ from compaction_hooks.engine.cooldown import Cooldown, Pause
 from compaction_hooks.engine.reasoning import ReasoningState
 from compaction_hooks.engine.records import Records, StoreQueue
 from compaction_hooks.engine.sizes import LastSent, ModelCounts, Sizes, UsageBaseline
+from compaction_hooks.engine.totals import Totals
 from compaction_hooks.engine.views import Large, Views
 from compaction_hooks.foreign import are_equal
 from compaction_hooks.formats import OpenAIChatFormat, format_of
@@ -66,7 +67,8 @@ class Conversation(Generic[M]):
         newest_view: The view last sent; before the first one that of the list given to `load`, or None.
         views: The newest view.
         called_at: When the last call began, in monotonic seconds.
-        summary_usage: The cost of all summaries: those made here, whatever became of them, and those of other records.
+        summary_usage, loaded_usage: The cost of the summaries made here, whatever became of them, and of those of other records.
+        totals: What the calls of this process sent.
         tellers: The host's functions that each compaction of this conversation asks, after those of the controller.
         reasoning: The models that refuse reasoning, and the run from which on reasoning is valid.
         server_compaction: The option of a request for which the threshold was last left to the server; None: it never was.
@@ -102,7 +104,8 @@ class Conversation(Generic[M]):
         self.reasoning = ReasoningState()
         self.newest_view: LastSent[M] | None = None
         self.views = Views[M]()
-        self.summary_usage = Usage(input_tokens=0)
+        self.summary_usage = self.loaded_usage = Usage(input_tokens=0)
+        self.totals = Totals()
         self.listing: Listing[M] | None = None
         self.tool_orders = ToolOrders()
 
@@ -184,7 +187,7 @@ class Conversation(Generic[M]):
         A note of undone records undoes them here too and begins its cooldown; the note itself is not kept.
         """
         new = {record.id: record for record in records if self.records.is_new(record)}
-        self.summary_usage = sum((record.usage for record in new.values() if record.usage), self.summary_usage)
+        self.loaded_usage = sum((record.usage for record in new.values() if record.usage), self.loaded_usage)
         kept = [record for record in new.values() if not record.takes_back]
         for note in (record for record in kept if record.is_note and record.stale_runs is not None):
             self.reasoning.learn_from_note(note)

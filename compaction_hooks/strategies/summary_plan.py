@@ -16,7 +16,7 @@ from compaction_hooks.messages import M, Message, NativeSummary, ToolCall, ToolR
 from compaction_hooks.native import NativeItems
 from compaction_hooks.strategies.candidate import Goal
 from compaction_hooks.strategies.cut import choose_cut
-from compaction_hooks.telling import CARRIED_RATIO, Block, result_block
+from compaction_hooks.view.carried import CARRIED_RATIO, Block, host_block, render_carried, result_block
 from compaction_hooks.view.head import pin_pieces
 from compaction_hooks.view.parts import OF_TOOLS, RESULTS, Reduction, by_name, list_parts
 from compaction_hooks.view.record import Pin
@@ -322,7 +322,9 @@ def _render_carried(snapshot: Snapshot[M], goal: Goal[M], runs: range, pinned: S
     if head is not None:  # the summary of a record that is unknown here
         last = history.piece(head).message.text
     most = int(goal.budget.target * CARRIED_RATIO / snapshot.ratio)
-    return told.render_carried(last, results, most, snapshot.estimator.estimate_tokens)
+    texts = [host_block(each.name, each.text, each.max_tokens) for each in told.carried]
+    size = snapshot.estimator.estimate_tokens
+    return render_carried(texts, results, last, most, size, keeps_last=told.keeps_last)
 
 
 def _name_call(call: ToolCall) -> str:

@@ -177,6 +177,7 @@ CORE = {
     "CompactionSettings(summary_prompt='  ')": "without {messages}: the con",
     "CompactionSettings(summary_prompt='Summarize: {messages}')": "without {messages}: the con",
     "CompactionSettings(summary_prompt=3)": "without {messages}: the con",
+    "CompactionSettings(summary_instructions=' ')": " must be a text with further lines for the summarizer",
     "OpenAIChatFormat(summary_fields={'role': 'system'})": "must be a dict of further fields",
     "AnthropicFormat(summary_fields={'content': ''})": "must be a dict of further fields",
     "OpenAIResponsesFormat(summary_fields=['metadata'])": "must be a dict of further fields",
