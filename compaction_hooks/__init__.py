@@ -82,6 +82,7 @@ __all__ = [
 ]
 
 _OTHER_MODULES = (
+    "compact_tool",
     "errors",
     "formats",
     "messages",

@@ -7,17 +7,14 @@
 
 from __future__ import annotations
 
-import logging
-import re
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from compaction_hooks.messages import Value
 from compaction_hooks.text.escaping import neutralize, remove_noise
 from compaction_hooks.text.shortening import shorten_to
 from compaction_hooks.view import CompactionReason
-from compaction_hooks.view.texts import HEAD_RATIO, SUMMARY_MARKER, shorten_text
 
 __all__ = ["Advice", "AdviceFunction", "Carried", "CarryFunction", "CarryRequest", "CompactionPlan"]
 
@@ -25,17 +22,6 @@ FACTS_TOKENS = 500
 """The most tokens of all facts of the host in one summary, with their heading."""
 FACTS_HEADING = "## Told by the application"
 """The heading above them: the words are not the user's."""
-CARRIED_RATIO: Final = 0.15
-"""The most that all carried texts take of the target: with the summary, at most a quarter, more than half is left for messages."""
-LEAST_CARRIED_CHARS: Final = 200
-"""A text of which less would be left is left out: it has room for a heading and a last line."""
-MOST_CHARS_PER_TOKEN: Final = 40
-"""No text has more: of a longer one, only so much is looked at."""
-_BLOCK: Final = re.compile(
-    r"""(?:\n\n)?<carried (name="[^"\n]*"|call='[^\n]*?')(?: handle="([^"\n]*)")?>\n(.*?)\n</carried>""", re.DOTALL
-)
-
-logger = logging.getLogger("compaction_hooks")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -123,130 +109,34 @@ class Told(NamedTuple):
         carried: The texts that come back, by name.
         keeps_last: Whether texts of the last record stay under the names that `carried` has not: no function was asked, or one
             failed.
-        facts: Facts that the summary shall have.
+        sections: Sections at the end of the summary, whoever writes that: see `write_section`.
         kept_tools: The tools whose rule is "keep": their newest results come back too.
     """
 
     carried: tuple[Carried, ...] = ()
     keeps_last: bool = True
-    facts: tuple[str, ...] = ()
+    sections: tuple[str, ...] = ()
     kept_tools: frozenset[str] = frozenset()
 
-    def write_facts(self, size: Callable[[str], int]) -> str:
-        """Return the section of a summary with the facts, each on one line, shortened in its middle; empty without facts.
 
-        It stands at the end of the summary, whoever wrote that, and later summaries read it as a part of the one before.
-
-        Args:
-            size: Returns the tokens of a text.
-        """
-        lines = filter(None, (" ".join(remove_noise(fact).split()) for fact in self.facts))
-        text = shorten_to("\n".join(lines), FACTS_TOKENS, lambda text: size(_under_heading(text)))
-        return _under_heading(text) if text else ""
-
-    def render_carried(
-        self, last: str, results: Iterable[Block], most_tokens: int, estimate: Callable[[str], int]
-    ) -> str:
-        """Return all that comes back, each text in its tags; "" for nothing.
-
-        The host's texts have the room first, in the order of their names; then the results, the newest first. A text that does not
-        fit is shortened in its middle, or left out if too little of it would be left.
-
-        Args:
-            last: The text of the summary's message before: its texts stay under the names that have no new text.
-            results: The results that come back, oldest first; the last of several with one name.
-            most_tokens: The room of all.
-            estimate: Size of a text in tokens.
-        """
-        told = {block.head: block for block in map(_block_of, self.carried)}
-        kept: dict[str, Block] = {}
-        for block in (*_parse(last), *results):
-            if block.is_result:
-                kept.pop(block.head, None)  # the newer one takes its place among the newest
-                kept[block.head] = block
-            elif self.keeps_last:
-                told.setdefault(block.head, block)
-
-        shown: dict[str, str] = {}
-        for block in (*told.values(), *reversed(kept.values())):
-            if shown_text := block.fit(most_tokens, estimate):
-                shown[block.head] = shown_text
-                most_tokens -= estimate(shown_text)
-            elif block.text.strip():
-                logger.debug("there is no room to carry <%s>", block.head)
-        return "\n\n".join(shown[head] for head in (*told, *kept) if head in shown)
+def write_facts(facts: Iterable[str], size: Callable[[str], int]) -> str:
+    """Return the section of a summary with the facts of the host; empty without facts."""
+    return write_section(FACTS_HEADING, facts, FACTS_TOKENS, size)
 
 
-def _under_heading(lines: str) -> str:
-    return neutralize("\n".join([FACTS_HEADING, *(f"- {line}" for line in lines.splitlines() if line)]))
+def write_section(heading: str, texts: Iterable[str], most_tokens: int, size: Callable[[str], int]) -> str:
+    """Return a section with texts, each on one line, shortened in its middle; empty without texts.
 
+    Later summaries read it as a part of the one before.
 
-class Block(NamedTuple):
-    """A text that comes back, as it is in the message of a summary.
-
-    Attributes:
-        head: The name in its tag: the host's name of it, or the call whose result it is.
-        handle: Names a result for the recall tool; "" without that tool.
-        max_tokens: The most tokens that it may take; None: all that is left.
+    Args:
+        most_tokens: The most tokens of the section.
+        size: Returns the tokens of a text.
     """
 
-    head: str
-    text: str
-    handle: str = ""
-    max_tokens: int | None = None
+    def under_heading(lines: str) -> str:
+        return neutralize("\n".join([heading, *(f"- {line}" for line in lines.splitlines() if line)]))
 
-    @property
-    def is_result(self) -> bool:
-        """Whether it is the result of a call."""
-        return self.head.startswith("call=")
-
-    def fit(self, room: int, estimate: Callable[[str], int]) -> str:
-        """Return the text in its tags, shortened to a room in tokens; "" if too little of it would be left."""
-        room = room if self.max_tokens is None else min(room, self.max_tokens)
-        kept, handle = min(len(self.text), room * MOST_CHARS_PER_TOKEN), f' handle="{self.handle}"' * bool(self.handle)
-        while self.text.strip() and room > 0:
-            head_chars = int(kept * HEAD_RATIO)
-            text = (
-                self.text
-                if kept == len(self.text)
-                else shorten_text(self.text, head_chars, kept - head_chars, self.handle)
-            )
-            shown = f"<carried {self.head}{handle}>\n{neutralize(text)}\n</carried>"
-            tokens = estimate(shown)
-            if tokens <= room:
-                return shown
-            kept = min(kept - 1, int(kept * room / tokens))
-            if kept < LEAST_CARRIED_CHARS:
-                break
-        return ""
-
-
-def result_block(call: str, text: str, handle: str) -> Block:
-    """Return the result of a call, in one line, that comes back."""
-    return Block(f"call='{call}'", text, handle)
-
-
-def _block_of(carried: Carried) -> Block:
-    name = neutralize(" ".join(carried.name.split())).replace('"', "&quot;")
-    return Block(f'name="{name}"', carried.text, max_tokens=carried.max_tokens)
-
-
-def _parse(rendered: str) -> Iterator[Block]:
-    """Yield the texts that come back in the message of a summary; they stay escaped."""
-    for head, handle, text in _BLOCK.findall(rendered):
-        yield Block(head, text, handle)
-
-
-def find_carried(rendered: str) -> str:
-    """Return the part of a summary's message with the texts that come back; "" without any."""
-    return "\n\n".join(match[0].strip("\n") for match in _BLOCK.finditer(rendered))
-
-
-def has_carried(text: str) -> bool:
-    """Return whether a text is a message of ours with texts that come back: not one that only quotes their tags."""
-    return "<carried " in text and text.startswith((SUMMARY_MARKER, "<carried "))
-
-
-def without_carried(rendered: str) -> str:
-    """Return the message of a summary without the texts that come back."""
-    return _BLOCK.sub("", rendered)
+    lines = filter(None, (" ".join(remove_noise(text).split()) for text in texts))
+    short = shorten_to("\n".join(lines), most_tokens, lambda text: size(under_heading(text)))
+    return under_heading(short) if short else ""

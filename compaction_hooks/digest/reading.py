@@ -51,9 +51,9 @@ from compaction_hooks.files.operations import CallMade, find_touched_files, read
 from compaction_hooks.harness import is_summary_message, read_xml_calls, strip_harness
 from compaction_hooks.history.history import UserWords
 from compaction_hooks.messages import Media, Message, Opaque, Part, Text, ToolCall
-from compaction_hooks.telling import has_carried, without_carried
 from compaction_hooks.text.escaping import neutralize
 from compaction_hooks.tokens.estimator import name_media
+from compaction_hooks.view.carried import has_carried, without_carried
 
 REQUESTS_SHARE = 0.36
 """The part of a summary that the first and the newest request may take together."""

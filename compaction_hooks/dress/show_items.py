@@ -16,7 +16,7 @@ from compaction_hooks.dress.insert import find_place, insert
 from compaction_hooks.dress.request import Behind, Request
 from compaction_hooks.messages import Format, M, Message, NativeSummary
 from compaction_hooks.native import NativeItems
-from compaction_hooks.telling import find_carried
+from compaction_hooks.view.carried import find_carried
 from compaction_hooks.view.references import Made, View
 
 

@@ -16,11 +16,12 @@ import threading
 from collections.abc import Iterable, Set
 from typing import Final, Generic, cast
 
+from compaction_hooks.compact_tool import ToolOrders
 from compaction_hooks.dress.listed_summaries import find_native_start, native_name, native_of, note_issuers
 from compaction_hooks.engine.cooldown import Cooldown, Pause
 from compaction_hooks.engine.reasoning import ReasoningState
 from compaction_hooks.engine.records import Records, StoreQueue
-from compaction_hooks.engine.sizes import LastSent, ModelCounts, Sizes
+from compaction_hooks.engine.sizes import LastSent, ModelCounts, Sizes, UsageBaseline
 from compaction_hooks.engine.totals import Totals
 from compaction_hooks.engine.views import Large, Views
 from compaction_hooks.foreign import are_equal
@@ -73,6 +74,7 @@ class Conversation(Generic[M]):
         server_compaction: The option of a request for which the threshold was last left to the server; None: it never was.
         has_recall: Whether the model has the recall tool.
         listing: What recall last read of the list; None before its first use.
+        tool_orders: The order of the model's tool to compact.
     """
 
     def __init__(
@@ -105,6 +107,7 @@ class Conversation(Generic[M]):
         self.summary_usage = self.loaded_usage = Usage(input_tokens=0)
         self.totals = Totals()
         self.listing: Listing[M] | None = None
+        self.tool_orders = ToolOrders()
 
     @property
     def is_blank(self) -> bool:
@@ -138,6 +141,18 @@ class Conversation(Generic[M]):
     def newest_snapshot(self) -> Snapshot[M] | None:
         """The snapshot of the view last sent; before the first one that of the list given to `load`, or None."""
         return self.newest_view.snapshot if self.newest_view is not None else None
+
+    @property
+    def newest_count(self) -> UsageBaseline | None:
+        """The provider's own count of that view, or None."""
+        last, baseline = self.newest_snapshot, self.sizes.baseline
+        return baseline if last is not None and baseline is not None and baseline.key == last.key else None
+
+    @property
+    def newest_tokens(self) -> int | None:
+        """Size of that view in tokens: as the provider counted it, else by estimate; None without a view."""
+        last, counted = self.newest_snapshot, self.newest_count
+        return counted.input_tokens if counted is not None else last.tokens if last is not None else None
 
     @property
     def sent_runs(self) -> int:
@@ -239,6 +254,7 @@ class Conversation(Generic[M]):
             self._warn_of_left_out(view.start)
 
         self.sizes.drop_other_lists(snapshot.key)
+        self.tool_orders.find(snapshot)  # a view under another record ends it
         is_stored_alike = view.is_stored_alike and not snapshot.joins_rows
         sent = self.newest_view = LastSent(snapshot, to_send, to_send if is_stored_alike else snapshot.to_store)
 

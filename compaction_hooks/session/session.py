@@ -359,9 +359,7 @@ class ConversationMethods(RecallMethods[M]):
         engine = self.engine
         conversation = engine.conversation
         with conversation.lock:
-            last, baseline = conversation.newest_snapshot, conversation.sizes.baseline
-            is_estimate = last is None or baseline is None or baseline.key != last.key
-            tokens = None if last is None else last.tokens if is_estimate or baseline is None else baseline.input_tokens
+            tokens = conversation.newest_tokens
             budget = engine.last_budget()
             record = conversation.find_current()
             breaker = conversation.cooldown.breaker
@@ -371,7 +369,7 @@ class ConversationMethods(RecallMethods[M]):
                 context_window=budget.window if budget else None,
                 trigger_tokens=budget.trigger if budget else None,
                 fraction=tokens / budget.window if tokens is not None and budget else None,
-                is_estimate=is_estimate,
+                is_estimate=conversation.newest_count is None,
                 compaction_count=record.compaction_count if record else 0,
                 breaker="closed" if breaker.opened_at is None else f"open: {breaker.why}",
                 is_loaded=conversation.queue.state != "unread",

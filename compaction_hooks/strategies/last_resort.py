@@ -10,7 +10,7 @@ from compaction_hooks.messages import M
 from compaction_hooks.strategies.candidate import Candidate, Goal, find_parts, next_record, with_reductions
 from compaction_hooks.strategies.reduce_parts import LEAST_KEPT_CHARS, DropMedia, excess_tokens, shorten
 from compaction_hooks.strategies.requests import shorten_oldest
-from compaction_hooks.telling import without_carried
+from compaction_hooks.view.carried import without_carried
 from compaction_hooks.view.parts import MEDIA, OF_A_REQUEST, OF_TOOLS, TEXTS, PartKind
 from compaction_hooks.view.snapshot import Snapshot
 

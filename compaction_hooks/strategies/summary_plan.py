@@ -16,7 +16,7 @@ from compaction_hooks.messages import M, Message, NativeSummary, ToolCall, ToolR
 from compaction_hooks.native import NativeItems
 from compaction_hooks.strategies.candidate import Goal
 from compaction_hooks.strategies.cut import choose_cut
-from compaction_hooks.telling import CARRIED_RATIO, Block, result_block
+from compaction_hooks.view.carried import CARRIED_RATIO, Block, host_block, render_carried, result_block
 from compaction_hooks.view.head import pin_pieces
 from compaction_hooks.view.parts import OF_TOOLS, RESULTS, Reduction, by_name, list_parts
 from compaction_hooks.view.record import Pin
@@ -40,7 +40,7 @@ class SummaryFrame(NamedTuple):
 
     Attributes:
         has_recall: Whether the recall tool is named. Known before the cut, as the sentences are: the cut leaves room for them.
-        facts: The section at the end of the summary with the facts of the host; known before the cut too.
+        sections: Sections at the end of the summary, such as the facts of the host; known before the cut too.
         carried: The texts that come back, in their tags. Before the cut with all results that may come back, then with those that
             the summary covers.
         tags: The file lists that follow the summary. Known after the cut, as the handles are: both take of its allowance.
@@ -52,7 +52,7 @@ class SummaryFrame(NamedTuple):
     """
 
     has_recall: bool
-    facts: str = ""
+    sections: tuple[str, ...] = ()
     carried: str = ""
     tags: str = ""
     handles: str = ""
@@ -64,7 +64,7 @@ class SummaryFrame(NamedTuple):
     def render(self, summary: str) -> str:
         """Return the text of the message with a summary."""
         return render_summary(
-            self.add_facts(summary),
+            self.add_sections(summary),
             file_tags=self.tags,
             continuation=self.continuation,
             covered=self.covered,
@@ -74,14 +74,15 @@ class SummaryFrame(NamedTuple):
             is_short=self.is_short,
         )
 
-    def add_facts(self, summary: str) -> str:
-        """Return a summary with the facts of the host at its end, without those that it has on a line of its own."""
-        if not self.facts:
-            return summary
+    def add_sections(self, summary: str) -> str:
+        """Return a summary with the sections at its end, without the lines that it has already."""
         known = {*summary.splitlines()}
-        heading, *lines = self.facts.splitlines()
-        lacking = [line for line in lines if line not in known]
-        return "\n\n".join(filter(None, (summary.strip(), "\n".join((heading, *lacking))))) if lacking else summary
+        added: list[str] = []
+        for section in self.sections:
+            heading, *lines = section.splitlines()
+            lacking = [line for line in lines if line not in known]
+            added += ["\n".join((heading, *lacking))] if lacking else []
+        return "\n\n".join(filter(None, (summary.strip(), *added))) if added else summary
 
     def size(self, snapshot: Snapshot[M], summary: str = "") -> int:
         """Return the tokens of the message with a summary, before calibration."""
@@ -173,8 +174,7 @@ def plan_summary(snapshot: Snapshot[M], goal: Goal[M]) -> SummaryPlan | None:
     history, record = snapshot.history, snapshot.record
     covered_runs = max(history.runs_before_list, record.covered_runs if record else 0)
     carried = _render_carried(snapshot, goal, range(covered_runs, history.run_count))
-    facts_of_host = goal.told.write_facts(snapshot.estimator.estimate_tokens)
-    frame = SummaryFrame(has_recall=snapshot.has_recall, facts=facts_of_host, carried=carried)
+    frame = SummaryFrame(has_recall=snapshot.has_recall, sections=goal.told.sections, carried=carried)
     cut = choose_cut(snapshot, goal, frame.size(snapshot))
     if cut is None:
         return None
@@ -322,7 +322,9 @@ def _render_carried(snapshot: Snapshot[M], goal: Goal[M], runs: range, pinned: S
     if head is not None:  # the summary of a record that is unknown here
         last = history.piece(head).message.text
     most = int(goal.budget.target * CARRIED_RATIO / snapshot.ratio)
-    return told.render_carried(last, results, most, snapshot.estimator.estimate_tokens)
+    texts = [host_block(each.name, each.text, each.max_tokens) for each in told.carried]
+    size = snapshot.estimator.estimate_tokens
+    return render_carried(texts, results, last, most, size, keeps_last=told.keeps_last)
 
 
 def _name_call(call: ToolCall) -> str:

@@ -15,3 +15,9 @@ class CompactionReason(StrEnum):
     THRESHOLD = "threshold"
     OVERFLOW = "overflow"
     MANUAL = "manual"
+    TOOL = "tool"
+
+    @property
+    def is_asked_for(self) -> bool:
+        """Whether somebody asked for the compaction: no later call makes it again by itself."""
+        return self in (CompactionReason.MANUAL, CompactionReason.TOOL)
