@@ -8,6 +8,7 @@ import typing
 
 from compaction_hooks.dress.project import project
 from compaction_hooks.engine.result import CompactionOutcome, CompactionResult, SessionState
+from compaction_hooks.engine.totals import SessionTotals
 from compaction_hooks.errors import CompactionError, ConfigurationError, ContextOverflowError
 from compaction_hooks.events import (
     CompactionEvent,
@@ -68,6 +69,7 @@ __all__ = [
     "PinMissing",
     "RecordStore",
     "SessionState",
+    "SessionTotals",
     "StoreFailed",
     "Summarizer",
     "Summary",
@@ -80,6 +82,7 @@ __all__ = [
 ]
 
 _OTHER_MODULES = (
+    "compact_tool",
     "errors",
     "formats",
     "messages",

@@ -137,11 +137,12 @@ class CompactionSkipped(_EndOfCompaction):
     """A compaction was due and was not made; unless the caller aborted it, the context still fits the window by estimate.
 
     Attributes:
-        why: "aborted", "nothing to summarize", "breaker open", "undone"; "vetoed:" with the reason that `before_compact` gave (told
-            once: it holds until the user's next message); "the history was changed meanwhile" (it is tried again at
-            once); "left to the server" with the option of the request that makes it compact (reported once); "no progress" while
-            the context has hardly grown since the last compaction; the rejection of the best candidate: "no gain", "too large" or
-            "invalid:" with the rule that it breaks; "no media to leave out" after a request that was too large in bytes.
+        why: "aborted", "nothing to summarize", "breaker open", "undone"; "vetoed:" with the reason that `before_compact` gave
+            (told once: it holds until the user's next message); "the history was changed meanwhile" (it is tried again at
+            once); "left to the server" with the option of the request that makes it compact (reported once, and for each order
+            of the model's tool); "no progress" while the context has hardly grown since the last compaction; the rejection of
+            the best candidate: "no gain", "too large" or "invalid:" with the rule that it breaks; "no media to leave out" after
+            a request that was too large in bytes.
         tokens: Size of the view that is returned, in tokens.
     """
 

@@ -48,7 +48,7 @@ class CarryRequest(Value):
         session_id: The conversation.
         reason: The occasion.
         model: The model of the call, or None.
-        messages: The whole list of the call, as the host gave it. Do not change it.
+        messages: All messages of the call, in a tuple of their own: they are the host's own objects.
     """
 
     session_id: str
@@ -107,26 +107,36 @@ class Told(NamedTuple):
 
     Attributes:
         carried: The texts that come back, by name.
-        keeps_last: Whether texts of the last record stay under the names that `carried` has not: nobody was asked, or one failed.
-        facts: Facts that the summary shall have.
+        keeps_last: Whether texts of the last record stay under the names that `carried` has not: no function was asked, or one
+            failed.
+        sections: Sections at the end of the summary, whoever writes that: see `write_section`.
+        kept_tools: The tools whose rule is "keep": their newest results come back too.
     """
 
     carried: tuple[Carried, ...] = ()
     keeps_last: bool = True
-    facts: tuple[str, ...] = ()
-
-    def write_facts(self, size: Callable[[str], int]) -> str:
-        """Return the section of a summary with the facts, each on one line, shortened in its middle; empty without facts.
-
-        It stands at the end of the summary, whoever wrote that, and later summaries read it as a part of the one before.
-
-        Args:
-            size: Returns the tokens of a text.
-        """
-        lines = filter(None, (" ".join(remove_noise(fact).split()) for fact in self.facts))
-        text = shorten_to("\n".join(lines), FACTS_TOKENS, lambda text: size(_under_heading(text)))
-        return _under_heading(text) if text else ""
+    sections: tuple[str, ...] = ()
+    kept_tools: frozenset[str] = frozenset()
 
 
-def _under_heading(lines: str) -> str:
-    return neutralize("\n".join([FACTS_HEADING, *(f"- {line}" for line in lines.splitlines() if line)]))
+def write_facts(facts: Iterable[str], size: Callable[[str], int]) -> str:
+    """Return the section of a summary with the facts of the host; empty without facts."""
+    return write_section(FACTS_HEADING, facts, FACTS_TOKENS, size)
+
+
+def write_section(heading: str, texts: Iterable[str], most_tokens: int, size: Callable[[str], int]) -> str:
+    """Return a section with texts, each on one line, shortened in its middle; empty without texts.
+
+    Later summaries read it as a part of the one before.
+
+    Args:
+        most_tokens: The most tokens of the section.
+        size: Returns the tokens of a text.
+    """
+
+    def under_heading(lines: str) -> str:
+        return neutralize("\n".join([heading, *(f"- {line}" for line in lines.splitlines() if line)]))
+
+    lines = filter(None, (" ".join(remove_noise(text).split()) for text in texts))
+    short = shorten_to("\n".join(lines), most_tokens, lambda text: size(under_heading(text)))
+    return under_heading(short) if short else ""

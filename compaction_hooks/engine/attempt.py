@@ -37,7 +37,7 @@ from compaction_hooks.runtime.effects import Aborted, Emit, Flow, Instant, Now, 
 from compaction_hooks.runtime.tellers import Asking, ask_advice, ask_carry
 from compaction_hooks.strategies import AnyStrategy, Candidate, Goal, SummaryStrategy
 from compaction_hooks.strategies.summary_plan import Summarized, SummaryPlan
-from compaction_hooks.telling import CarryRequest, CompactionPlan
+from compaction_hooks.telling import CarryRequest, CompactionPlan, Told, write_facts
 from compaction_hooks.tokens.budget import MINIMUM_GROWTH_RATIO, Budget
 from compaction_hooks.view import CompactionReason
 from compaction_hooks.view.record import CompactionRecord
@@ -85,7 +85,8 @@ class Attempt(Generic[M]):
             budget=budget.with_keep(keep).with_target(order.due.target_tokens if order.due else None),
             keep_tokens=keep,
             at="",
-            tool_rules=self._call.settings.tool_rules,
+            tool_rules=self._call.settings.result_rules,
+            told=Told(kept_tools=self._call.settings.kept_tools),
             limit_bytes=order.limit_bytes,
         )
         self._choice = Choice(self._conversation.id, snapshot, self._aim)
@@ -142,8 +143,9 @@ class Attempt(Generic[M]):
         )
 
     def _goal_at(self, start: Instant) -> Goal[M]:
-        """Return the goal of the first strategy, with the facts that the host advised."""
-        told = self._aim.told._replace(facts=tuple(self.advice.facts)) if self.advice else self._aim.told
+        """Return the goal of the first strategy, with the sections of the order and the facts that the host advised."""
+        facts = write_facts(self.advice.facts, self._snapshot.estimator.estimate_tokens) if self.advice else ""
+        told = self._aim.told._replace(sections=(*self._order.sections, *filter(None, [facts])))
         return replace(self._aim, at=start.utc.strftime("%Y-%m-%dT%H:%M:%SZ"), told=told)
 
     def _adopt(self, record: CompactionRecord) -> Candidate[M] | None:
@@ -165,10 +167,10 @@ class Attempt(Generic[M]):
         return self._aim.budget
 
     def _strategies_to_try(self) -> Sequence[AnyStrategy]:
-        """Return the strategies to try. A host that compacts by hand wants a summary, so strategies before it are skipped."""
+        """Return the strategies to try; if there must be a summary, those before the first one are skipped."""
         strategies = self._call.settings.effective_strategies
         summaries = [place for place, strategy in enumerate(strategies) if isinstance(strategy, SummaryStrategy)]
-        return strategies[summaries[0] :] if self._is_manual and summaries else strategies
+        return strategies[summaries[0] :] if self._order.needs_summary and summaries else strategies
 
     def _drop_media(self, goal: Goal[M], start: Instant) -> Flow[CompactionResult[M]]:
         candidate = propose_without_media(self._snapshot, goal)
@@ -248,13 +250,13 @@ class Attempt(Generic[M]):
                 session_id=conversation.id,
                 reason=self._order.reason,
                 model=self._snapshot.model,
-                messages=self._call.messages,
+                messages=tuple(self._call.messages),
             )
-            self.told, failures = yield from ask_carry(asking, request)
+            self.told, failures = yield from ask_carry(asking, request, goal.told)
             yield from self._report_failures(failures)
             if self._begins_anew():
                 return None
-        return replace(goal, told=self.told._replace(facts=goal.told.facts))
+        return replace(goal, told=self.told._replace(sections=goal.told.sections))
 
     def _ask_advice(self, start: Instant) -> Flow[CompactionResult[M] | None]:
         """Ask the host before a compaction that would change the view; return the result of a veto, or None."""

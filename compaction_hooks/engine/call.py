@@ -12,7 +12,7 @@ from compaction_hooks.runtime.tellers import Tellers
 from compaction_hooks.settings import CompactionSettings
 from compaction_hooks.strategies.cut import turns_tokens
 from compaction_hooks.telling import Advice, Told
-from compaction_hooks.tokens.budget import KEEP_RECENT_RATIO, MANUAL_KEEP_RATIO, Budget
+from compaction_hooks.tokens.budget import KEEP_RECENT_RATIO, Budget
 from compaction_hooks.tokens.calibration import Calibration
 from compaction_hooks.tokens.windows import Windows
 from compaction_hooks.triggers import Due
@@ -86,6 +86,8 @@ class Order(NamedTuple):
 
     Attributes:
         keep: Recent tokens to keep; None: as the budget says for this reason, and the user's last turns if they are more.
+        keep_ratio: The most of that, as a part of the present context; None: no such limit.
+        needs_summary: Whether strategies before the first summary are skipped: who asks for a compaction wants one.
         may_ask: Whether the summarizer may be called; not if another caller's attempt has just failed.
         must_fit: Whether a list that cannot be made to fit raises an error; if not, it goes out unchanged, with an event.
         only_media: Whether the request was too large in bytes: leave media out, and do nothing else.
@@ -94,11 +96,14 @@ class Order(NamedTuple):
         is_preview: Whether to end before the record becomes active, without events.
         previewed: The record of a preview to make active, if it still gives a good view; None: make a new one.
         due: The answer of the trigger, if a trigger asked for this.
+        sections: Sections at the end of the summary that come with the order.
         told, advice: The answers of the host; None: it was not asked yet.
     """
 
     reason: CompactionReason
     keep: int | None = None
+    keep_ratio: float | None = None
+    needs_summary: bool = False
     may_ask: bool = True
     focus: str | None = None
     must_fit: bool = False
@@ -107,6 +112,7 @@ class Order(NamedTuple):
     is_preview: bool = False
     previewed: CompactionRecord | None = None
     due: Due | None = None
+    sections: tuple[str, ...] = ()
     told: Told | None = None
     advice: Advice | None = None
 
@@ -116,7 +122,7 @@ class Order(NamedTuple):
             return self.keep
         if self.reason is CompactionReason.OVERFLOW:
             return min(budget.emergency_keep, int(snapshot.tokens * KEEP_RECENT_RATIO))
-        most = int(snapshot.tokens * MANUAL_KEEP_RATIO) if self.reason is CompactionReason.MANUAL else budget.keep
+        most = budget.keep if self.keep_ratio is None else int(snapshot.tokens * self.keep_ratio)
 
         turns = turns_tokens(snapshot, budget.keep_turns)
         return max(min(budget.keep, most), math.ceil(snapshot.ratio * turns))

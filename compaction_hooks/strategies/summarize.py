@@ -101,7 +101,7 @@ def summary_candidate(
     record = replace(
         draft,
         prompt_version=PROMPT_VERSION,
-        summary=frame.add_facts(text),
+        summary=frame.add_sections(text),
         previous_summary=plan.previous_summary,
         rendered=frame.render(text),
         compacted_message_count=plan.host_messages,

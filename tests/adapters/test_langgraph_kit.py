@@ -14,10 +14,12 @@ from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode, tools_condition
 from langgraph.store.memory import InMemoryStore
 
+from compaction_hooks import CompactionEvent
 from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.testing import ADAPTER_FACTS, AdapterFact, Opening, check_adapter, check_session
-from tests.adapters import by_hand
+from tests.adapters import by_hand, compact_scene
 from tests.adapters.by_hand_rows import Process, check_rows
+from tests.adapters.compact_scene import check_compact, read_leaf
 from tests.adapters.langchain_core_stage import (
     SECRET,
     WINDOW,
@@ -137,6 +139,14 @@ async def test_an_agent_that_needs_a_covered_fact_recalls_it(
     agent = react_agent(model, [read_page, *compact.tools], pre_model_hook=compact, version=version)
     config = {**thread(), "recursion_limit": 200}
     await check_recall(stage.side(), lambda: say(agent, REQUEST, how, config), recall)
+
+
+async def test_a_model_asks_for_a_compaction(stage: Stage) -> None:
+    events: list[CompactionEvent] = []
+    compact = CompactionNode(context_window=WINDOW, compact=True, on_event=events.append)
+    agent = react_agent(compact.wrap(stage.openai()), [read_leaf, *compact.tools], pre_model_hook=compact)
+    config = {**thread(), "recursion_limit": 200}
+    await check_compact(stage.side(), lambda: say(agent, compact_scene.REQUEST, "sync", config), events)
 
 
 @pytest.mark.parametrize(("how", "version"), [("sync", "v1"), ("async", "v2")])

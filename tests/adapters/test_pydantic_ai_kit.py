@@ -28,7 +28,9 @@ from pydantic_ai.tools import ToolDenied
 from compaction_hooks import ConfigurationError
 from compaction_hooks.events import CompactionEvent
 from compaction_hooks.testing import ADAPTER_FACTS, AdapterFact, Opening, ScriptedTool, check_adapter, check_session
+from tests.adapters import compact_scene
 from tests.adapters.by_hand_rows import ID, Process, check_rows
+from tests.adapters.compact_scene import check_compact, read_leaf
 from tests.adapters.pydantic_ai_messages import SECRET, CountingSummarizer, reader, spoken, steps, texts
 from tests.adapters.pydantic_ai_stage import WINDOW, Stage, own_event_loop
 from tests.adapters.recall_scene import KNOWN, REQUEST, UNKNOWN, Reader, check_recall, read_page
@@ -203,6 +205,17 @@ async def test_an_agent_that_needs_a_covered_fact_recalls_it(
             return await stream.get_output()
 
     await check_recall(stage.side(), ask, recall, argument)
+
+
+async def test_a_model_asks_for_a_compaction(stage: Stage) -> None:
+    events: list[CompactionEvent] = []
+    compaction = Compaction[None](context_window=WINDOW, compact=True, on_event=events.append)
+    agent = Agent(stage.openai(), capabilities=[compaction], tools=[read_leaf])
+
+    async def ask() -> str:
+        return (await agent.run(compact_scene.REQUEST)).output
+
+    await check_compact(stage.side(), ask, events)
 
 
 async def test_the_next_run_recalls_from_the_run_before(stage: Stage) -> None:

@@ -16,10 +16,12 @@ from strands import Agent, tool
 from strands.agent.conversation_manager import NullConversationManager
 from strands.session.file_session_manager import FileSessionManager
 
+from compaction_hooks import CompactionEvent
 from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.testing import ADAPTER_FACTS, AdapterFact, Opening, check_adapter, check_format, check_session
-from tests.adapters import recall_scene
+from tests.adapters import compact_scene, recall_scene
 from tests.adapters.by_hand_rows import ID, Process, check_rows
+from tests.adapters.compact_scene import check_compact, read_leaf
 from tests.adapters.recall_scene import REQUEST, check_recall
 from tests.adapters.same_chain import CONVERSATIONS, chain
 from tests.adapters.stage import PATTERNS, recorded_script
@@ -140,6 +142,17 @@ async def test_an_agent_that_needs_a_covered_fact_recalls_it(
         return str(await agent.invoke_async(REQUEST)).strip()
 
     await check_recall(stage.side(), ask, recall, argument)
+
+
+async def test_a_model_asks_for_a_compaction(stage: Stage) -> None:
+    events: list[CompactionEvent] = []
+    own = CompactionConversationManager(context_window=WINDOW, compact=True, on_event=events.append)
+    agent = agent_with(stage.openai(), own, tools=[tool(read_leaf)])
+
+    async def ask() -> str:
+        return str(await agent.invoke_async(compact_scene.REQUEST)).strip()
+
+    await check_compact(stage.side(), ask, events)
 
 
 # -- the messages

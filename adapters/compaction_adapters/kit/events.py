@@ -19,8 +19,8 @@ class Status:
 
     Attributes:
         stage: "skipped" when a compaction was due and was not made, "failed" when something went wrong.
-        reason: "threshold", "overflow" or "manual"; "store" when records could not be loaded or saved, "pin" when pinned messages
-            are not in the list.
+        reason: "threshold", "overflow", "manual" or "tool"; "store" when records could not be loaded or saved, "pin" when pinned
+            messages are not in the list, "carry" or "before_compact" when this function of the host failed.
         session_id: The conversation.
         tokens: Size of the context in tokens: before a compaction begins, or of the view handed out; 0 for store and pin.
         detail: Why the compaction was skipped, or the error; never text of the conversation.
