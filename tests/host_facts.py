@@ -376,7 +376,7 @@ def _streamed(played: Scene[Any]) -> Callable[[str], Awaitable[str]]:
 
 FAST = (
     AdapterFact("texts_come_back", texts_come_back),
-    AdapterFact("functions_of_a_session", texts_of_a_session),
+    AdapterFact("functions_of_a_session", functions_of_a_session),
     AdapterFact("texts_after_an_overflow", texts_after_an_overflow),
     AdapterFact("texts_after_a_restart", texts_after_a_restart),
     AdapterFact("advice_at_the_threshold", advice_at_the_threshold),
