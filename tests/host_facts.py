@@ -25,26 +25,39 @@ from compaction_hooks import (
     CompactionSettings,
     CompactionSkipped,
     ExtractiveSummarizer,
+    Summarizer,
 )
 from compaction_hooks.events import CompactionEvent, HostCallFailed
+from compaction_hooks.messages import M
 from compaction_hooks.stores import MemoryStore
-from compaction_hooks.testing import AdapterFact, AdapterHarness, Answer, Call, Script, Turn, long_script
+from compaction_hooks.testing import (
+    AdapterFact,
+    AdapterHarness,
+    Answer,
+    Call,
+    Script,
+    ScriptedProvider,
+    SeenRequest,
+    Turn,
+    long_script,
+)
 from compaction_hooks.testing.demands import demand
 from compaction_hooks.testing.scenes import BELIEVED_WINDOW, WINDOW, Scene, scene
-from tests.provider import LoopbackProvider, Received, Side
-from tests.provider.counting import CACHE_BLOCK_TOKENS, CACHE_MINIMUM_TOKENS
+from tests.provider import LoopbackProvider, Side
 
-SKILL = "# Deploying\n" + "\n".join(f"{step}. Check part {step} of the release, then sign it off." for step in range(12))
+SKILL = "# Deploying\n" + "\n".join(
+    f"{step}. Check part {step} of the release, then sign it off." for step in range(12)
+)
 """The result of a tool that the model calls first: `tool_rules` says that it stays."""
 PLAN = "# The plan\n" + "\n".join(f"- [ ] task {task}: hand the ledger over to harbour {task}" for task in range(6))
 """A text of `carry=`."""
 FOCUS = "the vouchers of March"
 FACT = "The books of 1987 are closed and may not be opened again."
+ADVICE = Advice(focus=FOCUS, facts=[FACT])
 KEEPS_SKILLS = CompactionSettings(tool_rules={"skill": "keep"}, clear_tool_results=False)
 """Every compaction makes a summary."""
 
-Harness = AdapterHarness[Any]
-Say = Callable[[Scene[Any]], Callable[[str], Awaitable[str]]]
+Way = Callable[[Scene[Any]], Callable[[str], Awaitable[str]]]
 """Returns another method than `say` to send a prompt with."""
 
 
@@ -56,7 +69,8 @@ class Host:
         always: Its answer to every question.
 
     Attributes:
-        compacted_at: Numbers of the model requests that are the first ones behind a compaction.
+        compacted_at, skipped_at: Numbers of the model requests that are the first ones behind a compaction, or behind one that
+            was skipped.
     """
 
     def __init__(self, *advice: Advice, always: Advice | None = None) -> None:
@@ -64,6 +78,7 @@ class Host:
         self.plans: list[CompactionPlan] = []
         self.events: list[CompactionEvent] = []
         self.compacted_at: list[int] = []
+        self.skipped_at: list[int] = []
         self._advice, self._always = deque(advice), always
         self._count_requests: Callable[[], int] = int
 
@@ -78,12 +93,14 @@ class Host:
 
     def note(self, event: CompactionEvent) -> None:
         self.events.append(event)
-        if isinstance(event, CompactionFinished):
-            self.compacted_at.append(self._count_requests())
+        if isinstance(event, CompactionFinished | CompactionSkipped):
+            at = self.compacted_at if isinstance(event, CompactionFinished) else self.skipped_at
+            at.append(self._count_requests())
 
     def controller(self, **keywords: Any) -> CompactionController[Any]:
-        keywords = {"context_window": WINDOW, "settings": KEEPS_SKILLS, **keywords}
-        return CompactionController(on_event=self.note, **keywords)
+        """Return a controller that asks both functions."""
+        functions = {"carry": self.carry, "before_compact": self.before_compact, "on_event": self.note}
+        return CompactionController(**{"context_window": WINDOW, "settings": KEEPS_SKILLS, **functions, **keywords})
 
     def watch(self, played: Scene[Any]) -> None:
         """Count the requests of this conversation from now on."""
@@ -92,10 +109,6 @@ class Host:
     @property
     def finished(self) -> list[CompactionFinished]:
         return [event for event in self.events if isinstance(event, CompactionFinished)]
-
-    @property
-    def skipped(self) -> list[CompactionSkipped]:
-        return [event for event in self.events if isinstance(event, CompactionSkipped)]
 
     def demand_compactions(self, least: int, reasons: Iterable[str] = ("threshold",)) -> None:
         """Demand so many compactions, for these reasons, and that no function of the host failed."""
@@ -115,16 +128,24 @@ def skilled_script(turns: int = 4) -> Script:
     return replace(script, turns=(first, *others))
 
 
-# -- `carry=` and kept results
+# -- facts
 
 
-async def texts_come_back(
-    harness: Harness, provider: LoopbackProvider, *, summarizer: Any = None, turns: int = 4, least: int = 2, way: Say | None = None
+async def at_the_threshold(
+    harness: AdapterHarness[M],
+    provider: ScriptedProvider,
+    *,
+    summarizer: Summarizer | None = None,
+    turns: int = 4,
+    least: int = 2,
+    way: Way | None = None,
 ) -> None:
-    """A kept result and a host's text are in every request behind each compaction, and between two compactions all is cached."""
-    host = Host()
-    controller = host.controller(carry=host.carry, summarizer=summarizer)
-    async with scene(harness, provider, controller, skilled_script(turns), "texts") as played:
+    """Each compaction asks both functions once; their words are in every request behind it, and the requests between two
+    compactions are cached whole.
+    """
+    host = Host(always=ADVICE)
+    controller = host.controller(summarizer=summarizer)
+    async with scene(harness, provider, controller, skilled_script(turns), "threshold") as played:
         host.watch(played)
         await played.play(way(played) if way else None)
 
@@ -132,199 +153,101 @@ async def texts_come_back(
         played.demand_requests(len(played.script.answers))
         played.demand_tools_ran_once()
         await played.demand_history()
-        demand(bool(played.summary_requests) == (summarizer is None), "the summaries are not those of the scene")
 
         host.demand_compactions(least)
-        _demand_texts(played, host)
-        _demand_asked(played, host, await played.host.history())
+        _demand_words(played, host)
+        await _demand_questions(played, host)
         _demand_cached(played.model_requests, host.compacted_at)
+        unfocused = [number for number, request in enumerate(played.summary_requests) if not has(request, FOCUS)]
+        demand(not unfocused, f"requests {unfocused} for a summary do not name the focus")
+        demand(bool(played.summary_requests) == (summarizer is None), "the summaries are another model's")
 
 
-def _demand_texts(played: Scene[Any], host: Host) -> None:
-    """Demand the skill from its call on, and the plan from the first compaction on."""
-    requests = played.model_requests
-    for text, first in ((SKILL, 1), (PLAN, host.compacted_at[0])):
-        missing = [number for number, request in enumerate(requests) if number >= first and not has(request, text)]
-        demand(not missing, f"of {len(requests)} requests, numbers {missing} lack {text[:16]!r} word for word")
-    early = [number for number in range(host.compacted_at[0]) if has(requests[number], PLAN)]
-    demand(not early, f"requests {early} have the plan before the first compaction")
-
-
-def _demand_asked(played: Scene[Any], host: Host, history: Sequence[Any]) -> None:
-    """Demand one question for each compaction, with the framework's own messages."""
-    demand(
-        len(host.asked) == len(host.finished),
-        f"`carry` was asked {len(host.asked)} times for {len(host.finished)} compactions",
-    )
-    demand(
-        {request.session_id for request in host.asked} == {played.host.session_id},
-        f"`carry` was asked for {sorted({request.session_id for request in host.asked})}, not for {played.host.session_id!r}",
-    )
-    for request in host.asked:
-        if not played.harness.keeps_history:
-            continue
-        kinds = {type(message) for message in request.messages} - {type(message) for message in history}
-        demand(not kinds, f"the messages have {kinds}, which the framework's own history has not")
-        given, whole = (_said(played.harness, messages) for messages in (request.messages, history))
-        demand(given == whole[: len(given)], "the messages are not those of the framework's history so far")
-
-
-def _said(harness: Harness, messages: Sequence[Any]) -> list[str]:
-    pieces = [piece for message in messages for piece in harness.format.read(message)]
-    return [repr(piece.parts) for piece in pieces if piece.role in ("user", "assistant", "tool")]
-
-
-def _demand_cached(requests: Sequence[Any], compacted_at: Sequence[int]) -> None:
-    """Demand that a request begins with the whole request before it, unless a compaction is between the two."""
-    missed = [
-        number
-        for number, (before, request) in enumerate(pairwise(requests), 1)
-        if number not in compacted_at and not _reads_whole(request, before)
-    ]
-    demand(not missed, f"of {len(requests)} requests, numbers {missed} did not read the request before from the cache")
-
-
-def _reads_whole(request: Received, before: Received) -> bool:
-    tokens = before.input_tokens
-    return tokens < CACHE_MINIMUM_TOKENS or request.cached_tokens >= tokens // CACHE_BLOCK_TOKENS * CACHE_BLOCK_TOKENS
-
-
-async def functions_of_a_session(harness: Harness, provider: LoopbackProvider) -> None:
-    """Functions given to the controller's session of a conversation are asked when the adapter compacts it."""
-    host = Host()
-    controller = host.controller()
-    async with scene(harness, provider, controller, skilled_script(), "session") as played:
-        host.watch(played)
-        await played.play(until=1)
-        controller.session(played.host.session_id, carry=host.carry, before_compact=host.before_compact)
-        before = len(host.finished)
-        await played.play()
-
-        played.demand_no_rejection()
-        made = len(host.finished) - before
-        demand(made > 0, "no compaction was made behind the first turn")
-        demand(
-            (len(host.asked), len(host.plans)) == (made, made),
-            f"the functions were asked {len(host.asked)} and {len(host.plans)} times for {made} compactions",
-        )
-        demand(has(played.model_requests[-1], PLAN), "the last request lacks the plan")
-
-
-async def texts_after_an_overflow(harness: Harness, provider: LoopbackProvider) -> None:
-    """A request that was too long is sent once more with both texts."""
-    host = Host()
-    controller = host.controller(context_window=BELIEVED_WINDOW, carry=host.carry)
-    async with scene(harness, provider, controller, skilled_script(), "texts-overflow") as played:
+async def after_an_overflow(harness: AdapterHarness[M], provider: ScriptedProvider) -> None:
+    """An overflow asks both once; a veto is overruled, and the request is sent once more with their words."""
+    host = Host(replace(ADVICE, veto="not now"), always=ADVICE)
+    controller = host.controller(context_window=BELIEVED_WINDOW)
+    async with scene(harness, provider, controller, skilled_script(), "overflow") as played:
         host.watch(played)
         await played.play()
 
-        host.demand_compactions(2, ("overflow", "threshold"))
         demand(len(played.rejections) == 1, f"{len(played.rejections)} rejections where there must be one")
-        _demand_texts(played, host)
-        _demand_asked(played, host, await played.host.history())
+        host.demand_compactions(2, ("overflow", "threshold"))
+        _demand_words(played, host)
+        await _demand_questions(played, host)
 
 
-async def texts_after_a_restart(harness: Harness, provider: LoopbackProvider) -> None:
-    """Another worker with the same list and store sends the very same request, pays no summary again, and keeps the texts."""
-    store, script = MemoryStore(), skilled_script()
-    first, second = Host(), Host()
-    until = len(script.turns) - 1
-    async with scene(harness, provider, first.controller(carry=first.carry, store=store), script, "restart") as played:
+async def after_a_restart(harness: AdapterHarness[M], provider: ScriptedProvider) -> None:
+    """Another worker with the same list and store sends the same request, pays no summary again, and keeps the words.
+
+    It has no functions: it treats their words as it treats the summary.
+    """
+    store, script, until = MemoryStore(), skilled_script(), 3
+    first, second = Host(always=ADVICE), Host()
+    async with scene(harness, provider, first.controller(store=store), script, "restart") as played:
         await played.play(until=until)
         sent = played.model_requests
         first.demand_compactions(2)
 
-    # It has no `carry=`: it treats the texts as it treats the summary.
-    async with scene(harness, provider, second.controller(store=store), script, "restart") as played:
-        second.watch(played)
+    bare = second.controller(store=store, carry=None, before_compact=None)
+    async with scene(harness, provider, bare, script, "restart") as played:
         await played.play(until=until)
         demand(not second.finished, f"the other worker made {len(second.finished)} compactions again")
         demand(not played.summary_requests, "a summary was paid for again")
         again = played.model_requests[-1]
-        demand(_without_ids(again) == _without_ids(sent[-1]), "the last request before the restart is another one behind it")
+        demand(
+            _without_ids(again) == _without_ids(sent[-1]),
+            "the last request before the restart is another one behind it",
+        )
 
         await played.play()
         played.demand_no_rejection()
         second.demand_compactions(1)
-        missing = [not has(request, text) for request in played.model_requests[len(sent) :] for text in (SKILL, PLAN)]
-        demand(not any(missing), "the other worker's requests lack a text word for word")
+        _demand_all(played.model_requests[len(sent) :], (SKILL, PLAN))
 
 
-def _without_ids(request: Any) -> str:
-    """Return a request without the ids of answers, which the provider counts."""
-    return re.sub(r"\bmsg_\d+", "", json.dumps(request.body))
-
-
-# -- `before_compact=`
-
-
-async def advice_at_the_threshold(harness: Harness, provider: LoopbackProvider, *, way: Say | None = None) -> None:
-    """Each compaction is asked for once; its facts are in every request behind it, its focus is told to the model."""
-    host = Host(always=Advice(focus=FOCUS, facts=[FACT]))
-    controller = host.controller(before_compact=host.before_compact)
-    async with scene(harness, provider, controller, skilled_script(), "advice") as played:
+async def in_one_conversation(harness: AdapterHarness[M], provider: ScriptedProvider) -> None:
+    """Functions given to the controller's session of a conversation are asked when the adapter compacts it."""
+    host = Host(always=ADVICE)
+    controller = host.controller(carry=None, before_compact=None)
+    async with scene(harness, provider, controller, skilled_script(), "session") as played:
         host.watch(played)
-        await played.play(way(played) if way else None)
-
-        played.demand_no_rejection()
-        host.demand_compactions(2)
-        _demand_plans(host)
-        requests = played.model_requests
-        missing = [number for number in range(host.compacted_at[0], len(requests)) if not has(requests[number], FACT)]
-        demand(not missing, f"requests {missing} lack the host's fact")
-        unfocused = [request for request in played.summary_requests if not has(request, FOCUS)]
-        demand(not unfocused, f"{len(unfocused)} requests for a summary do not name the focus")
-
-
-def _demand_plans(host: Host) -> None:
-    """Demand one plan for each compaction, for its reason, before it is made."""
-    plans = [plan.reason for plan in host.plans]
-    made = [event.reason for event in host.finished]
-    demand(plans == made, f"`before_compact` was asked for {plans}, and compactions were made for {made}")
-    for plan, event in zip(host.plans, host.finished, strict=True):
-        demand(
-            event.tokens_after <= plan.tokens_after < plan.tokens_before,
-            f"the plan names {plan.tokens_before} and {plan.tokens_after} tokens, the event {event.tokens_before} and "
-            f"{event.tokens_after}",
-        )
-
-
-async def advice_after_an_overflow(harness: Harness, provider: LoopbackProvider) -> None:
-    """An overflow is asked about once, and its veto is overruled."""
-    host = Host(Advice(veto="not now", facts=[FACT]))
-    controller = host.controller(context_window=BELIEVED_WINDOW, before_compact=host.before_compact)
-    async with scene(harness, provider, controller, skilled_script(), "advice-overflow") as played:
-        host.watch(played)
+        await played.play(until=1)
+        before = len(host.finished)
+        controller.session(played.host.session_id, carry=host.carry, before_compact=host.before_compact)
         await played.play()
 
-        host.demand_compactions(2, ("overflow", "threshold"))
-        _demand_plans(host)
-        demand(len(played.rejections) == 1, f"{len(played.rejections)} rejections where there must be one")
-        demand(has(played.model_requests[host.compacted_at[0]], FACT), "the request sent again lacks the host's fact")
+        played.demand_no_rejection()
+        asked, made = (len(host.asked), len(host.plans)), len(host.finished) - before
+        demand(made > 0, "no compaction was made behind the first turn")
+        demand(asked == (made, made), f"the functions were asked {asked} times for {made} compactions")
+        _demand_all(played.model_requests[-1:], (PLAN, FACT))
 
 
-async def veto(harness: Harness, provider: LoopbackProvider) -> None:
-    """A veto lets the request out uncompacted; an event says so once, and the next message of the user asks again."""
+async def veto(harness: AdapterHarness[M], provider: ScriptedProvider) -> None:
+    """A veto lets the request out uncompacted, is told once, and holds until the user's next message."""
     host = Host(Advice(veto="a deploy is running"))
-    controller = host.controller(before_compact=host.before_compact)
-    async with scene(harness, provider, controller, skilled_script(), "veto") as played:
+    async with scene(harness, provider, host.controller(), skilled_script(), "veto") as played:
         host.watch(played)
         await played.play()
 
         played.demand_no_rejection()
         await played.demand_history()
-        vetoed = [event.why for event in host.skipped if event.why.startswith("vetoed")]
-        demand(vetoed == ["vetoed: a deploy is running"], f"the events say {vetoed}")
+        (vetoed,) = host.skipped_at
+        vetoes = [event.why for event in host.events if isinstance(event, CompactionSkipped)]
+        demand(vetoes == ["vetoed: a deploy is running"], f"the events say {vetoes}")
+        requests = played.model_requests
+        demand(_begins_with(requests[vetoed], requests[vetoed - 1]), "the request behind the veto was compacted")
+        demand(vetoed not in host.compacted_at, "the veto was overruled at once")
 
 
-async def by_hand(harness: Harness, provider: LoopbackProvider) -> None:
-    """A compaction by hand asks for each once; a veto is its outcome, and texts and facts are in the next request."""
-    host = Host(Advice(veto="not now"), Advice(facts=[FACT]))
-    functions: Any = {"carry": host.carry, "before_compact": host.before_compact}
-    controller, script = host.controller(context_window=BELIEVED_WINDOW, **functions), skilled_script()
+async def by_hand(harness: AdapterHarness[M], provider: ScriptedProvider) -> None:
+    """A compaction by hand asks both once; a veto is its outcome, and their words are in the next request."""
+    host = Host(Advice(veto="not now"), always=ADVICE)
+    controller, script = host.controller(context_window=BELIEVED_WINDOW), skilled_script()
     async with scene(harness, provider, controller, script, "by-hand", window=BELIEVED_WINDOW) as played:
         await played.play(until=2)
-        session = controller.session(played.host.session_id, format=harness.format)
+        session: Any = controller.session(played.host.session_id, format=harness.format)
         refused = await session.compact(await played.host.history(), keep_recent_tokens=2_000)
         demand((refused.outcome, refused.record) == ("vetoed", None), f"the outcome of a veto is {refused.outcome!r}")
         demand(not host.asked, "`carry` was asked for a compaction that was vetoed")
@@ -335,9 +258,91 @@ async def by_hand(harness: Harness, provider: LoopbackProvider) -> None:
         await played.play(until=3)
         asked = ([plan.reason for plan in host.plans], [request.reason for request in host.asked])
         demand(asked == (["manual"] * 2, ["manual"]), f"the functions were asked for {asked}")
-        missing = [not has(one, text) for one in played.model_requests[before:] for text in (SKILL, PLAN, FACT)]
-        demand(missing and not any(missing), "a request behind the compaction lacks a text word for word")
+        _demand_all(played.model_requests[before:], (SKILL, PLAN, FACT))
         played.demand_no_rejection()
+
+
+# -- demands
+
+
+def _demand_words(played: Scene[Any], host: Host) -> None:
+    """Demand the skill from its call on, and the words of both functions from the first compaction on, and no earlier."""
+    requests, first = played.model_requests, host.compacted_at[0]
+    _demand_all(requests[1:], (SKILL,))
+    _demand_all(requests[first:], (PLAN, FACT))
+    early = [number for number in range(first) if has(requests[number], PLAN) or has(requests[number], FACT)]
+    demand(not early, f"requests {early} have the host's words before the first compaction")
+
+
+def _demand_all(requests: Sequence[SeenRequest], texts: Iterable[str]) -> None:
+    demand(requests, "no request was sent")
+    for text in texts:
+        missing = [number for number, request in enumerate(requests) if not has(request, text)]
+        demand(not missing, f"of {len(requests)} requests, numbers {missing} lack {text[:16]!r} word for word")
+
+
+async def _demand_questions(played: Scene[Any], host: Host) -> None:
+    """Demand that each compaction asked each function once, for its reason, about this conversation."""
+    asked, plans = [request.reason for request in host.asked], [plan.reason for plan in host.plans]
+    made = [event.reason for event in host.finished]
+    demand(
+        asked == plans == made, f"`carry` was asked for {asked}, `before_compact` for {plans}; compactions were {made}"
+    )
+    ids = {request.session_id for request in host.asked}
+    demand(ids == {played.host.session_id}, f"`carry` was asked for {sorted(ids)}, not for {played.host.session_id!r}")
+    for plan, event in zip(host.plans, host.finished, strict=True):
+        demand(
+            event.tokens_after <= plan.tokens_after * 1.05 < plan.tokens_before,
+            f"the plan names {plan.tokens_before} and {plan.tokens_after} tokens, the event {event.tokens_before} and "
+            f"{event.tokens_after}",
+        )
+    if played.harness.keeps_history:
+        _demand_own_messages(played.harness, host, await played.host.history())
+
+
+def _demand_own_messages(harness: AdapterHarness[M], host: Host, history: Sequence[M]) -> None:
+    """Demand that `carry` was given the framework's own messages, as far as the history went."""
+    whole = _said(harness, history)
+    for request in host.asked:
+        kinds = {type(message) for message in request.messages} - {type(message) for message in history}
+        demand(not kinds, f"the messages have {kinds}, which the framework's own history has not")
+        given = _said(harness, request.messages)
+        demand(given and given == whole[: len(given)], "the messages are not those of the framework's history so far")
+
+
+def _said(harness: AdapterHarness[M], messages: Sequence[M]) -> list[str]:
+    pieces = [piece for message in messages for piece in harness.format.read(message)]
+    return [repr(piece.parts) for piece in pieces if piece.role in ("user", "assistant", "tool")]
+
+
+def _demand_cached(requests: Sequence[SeenRequest], compacted_at: Sequence[int]) -> None:
+    """Demand that each request begins with the whole request before it, unless a compaction is between the two."""
+    pairs = enumerate(pairwise(requests), 1)
+    missed = [number for number, pair in pairs if number not in compacted_at and not _begins_with(*reversed(pair))]
+    demand(not missed, f"of {len(requests)} requests, numbers {missed} do not begin with the request before")
+
+
+def _begins_with(request: SeenRequest, before: SeenRequest) -> bool:
+    fields = [{**one.body, "messages": (), "input": ()} for one in (request, before)]
+    start, whole = (_messages(one) for one in (request, before))
+    return fields[0] == fields[1] and start[: len(whole)] == whole
+
+
+def _messages(request: SeenRequest) -> list[str]:
+    """Return the messages of a request without cache marks, which move to the end of each."""
+    sent: Any = request.body.get("messages") or request.body["input"]
+    return [re.sub(r', "cache_control": {[^}]*}', "", json.dumps(message)) for message in sent]
+
+
+def _without_ids(request: SeenRequest) -> str:
+    """Return a request without the ids of answers, which the provider counts."""
+    return re.sub(r"\bmsg_\d+", "", json.dumps(request.body))
+
+
+def has(request: SeenRequest, text: str) -> bool:
+    """Whether a request has a text word for word; Gemini's results are JSON in the body."""
+    in_body, body = json.dumps(text)[1:-1], json.dumps(request.body)
+    return in_body in body or json.dumps(in_body)[1:-1] in body
 
 
 # -- the table
@@ -354,15 +359,8 @@ class NamesTheLimit:
         return self.provider.conversation(key, window=window, answers=answers, wording="anthropic")
 
 
-def has(request: Any, text: str) -> bool:
-    """Whether a request has a text word for word; Gemini's results are JSON in the body."""
-    in_body = json.dumps(text)[1:-1]
-    body = json.dumps(request.body)
-    return in_body in body or json.dumps(in_body)[1:-1] in body
-
-
 def _sync(played: Scene[Any]) -> Callable[[str], Awaitable[str]]:
-    return partial(asyncio.to_thread, played.host.say_sync)
+    return lambda text: asyncio.to_thread(played.host.say_sync, text)
 
 
 def _streamed(played: Scene[Any]) -> Callable[[str], Awaitable[str]]:
@@ -375,24 +373,20 @@ def _streamed(played: Scene[Any]) -> Callable[[str], Awaitable[str]]:
 
 
 FAST = (
-    AdapterFact("texts_come_back", texts_come_back),
-    AdapterFact("functions_of_a_session", functions_of_a_session),
-    AdapterFact("texts_after_an_overflow", texts_after_an_overflow),
-    AdapterFact("texts_after_a_restart", texts_after_a_restart),
-    AdapterFact("advice_at_the_threshold", advice_at_the_threshold),
-    AdapterFact("advice_after_an_overflow", advice_after_an_overflow),
+    AdapterFact("at_the_threshold", at_the_threshold),
+    AdapterFact("after_an_overflow", after_an_overflow),
+    AdapterFact("after_a_restart", after_a_restart),
+    AdapterFact("in_one_conversation", in_one_conversation),
     AdapterFact("veto", veto),
     AdapterFact("by_hand", by_hand),
 )
 _TEN: Any = {"turns": 12, "least": 10}
 _RULE: Any = {"summarizer": ExtractiveSummarizer()}
 FULL = (
-    AdapterFact("ten_by_a_model", partial(texts_come_back, **_TEN)),
-    AdapterFact("ten_by_rule", partial(texts_come_back, **_RULE, **_TEN)),
-    AdapterFact("ten_by_a_model_sync", partial(texts_come_back, way=_sync, **_TEN), needs="sync"),
-    AdapterFact("ten_by_rule_streamed", partial(texts_come_back, way=_streamed, **_RULE, **_TEN), needs="streaming"),
-    AdapterFact("advice_sync", partial(advice_at_the_threshold, way=_sync), needs="sync"),
-    AdapterFact("advice_streamed", partial(advice_at_the_threshold, way=_streamed), needs="streaming"),
+    AdapterFact("ten_by_a_model", partial(at_the_threshold, **_TEN)),
+    AdapterFact("ten_by_rule", partial(at_the_threshold, **_RULE, **_TEN)),
+    AdapterFact("ten_by_a_model_sync", partial(at_the_threshold, way=_sync, **_TEN), needs="sync"),
+    AdapterFact("ten_by_rule_streamed", partial(at_the_threshold, way=_streamed, **_RULE, **_TEN), needs="streaming"),
 )
 
 

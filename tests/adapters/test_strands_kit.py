@@ -28,7 +28,7 @@ from tests.adapters.strands_stage import WINDOW, Stage, agent_with, chunks_of, s
 from tests.cases import crossed
 from tests.data import needs_data, sessions
 from tests.host_facts import NamesTheLimit, by_host_facts
-from tests.provider import Answer, LoopbackProvider, Side
+from tests.provider import Answer, LoopbackProvider
 
 FORMAT = StrandsFormat()
 

@@ -103,7 +103,8 @@ class ClientConversation(HostConversation[Any]):
 
 
 class ChatConversation(ClientConversation):
-    package, format, begins_with_system = "openai", OpenAIChatFormat(), True
+    package, begins_with_system = "openai", True
+    format: ClassVar[MessageFormat[Any]] = OpenAIChatFormat()
 
     def open_client(self) -> Any:
         return import_module("openai").OpenAI(
@@ -226,9 +227,7 @@ class BedrockConversation(ClientConversation):
             for tool in tools
         ]
         offered = {"toolConfig": {"tools": [{"toolSpec": spec} for spec in specs]}} if specs else {}
-        return self.client.converse(
-            modelId=self.opening.model, messages=view, system=[{"text": system}], **offered
-        )
+        return self.client.converse(modelId=self.opening.model, messages=view, system=[{"text": system}], **offered)
 
     def read(self, response: Any) -> tuple[str, list[Any], list[Asked]]:
         message = response["output"]["message"]
