@@ -27,7 +27,7 @@ from compaction_hooks import (
     ExtractiveSummarizer,
     Summarizer,
 )
-from compaction_hooks.events import CompactionEvent, HostCallFailed
+from compaction_hooks.events import CompactionEvent, ContextPressure, HostCallFailed
 from compaction_hooks.messages import M
 from compaction_hooks.stores import MemoryStore
 from compaction_hooks.testing import (
@@ -54,6 +54,7 @@ PLAN = "# The plan\n" + "\n".join(f"- [ ] task {task}: hand the ledger over to h
 FOCUS = "the vouchers of March"
 FACT = "The books of 1987 are closed and may not be opened again."
 ADVICE = Advice(focus=FOCUS, facts=[FACT])
+NOTICE = "Soon a summary stands for the older messages: write down what you need of them."
 KEEPS_SKILLS = CompactionSettings(tool_rules={"skill": "keep"}, clear_tool_results=False)
 """Every compaction makes a summary."""
 
@@ -144,7 +145,7 @@ async def at_the_threshold(
     compactions are cached whole.
     """
     host = Host(always=ADVICE)
-    controller = host.controller(summarizer=summarizer)
+    controller = host.controller(summarizer=summarizer, notice=NOTICE)
     async with scene(harness, provider, controller, skilled_script(turns), "threshold") as played:
         host.watch(played)
         await played.play(way(played) if way else None)
@@ -157,7 +158,8 @@ async def at_the_threshold(
         host.demand_compactions(least)
         _demand_words(played, host)
         await _demand_questions(played, host)
-        _demand_cached(played.model_requests, host.compacted_at)
+        _demand_cached(played.model_requests, host)
+        _demand_notices(played.model_requests, host)
         unfocused = [number for number, request in enumerate(played.summary_requests) if not has(request, FOCUS)]
         demand(not unfocused, f"requests {unfocused} for a summary do not name the focus")
         demand(bool(played.summary_requests) == (summarizer is None), "the summaries are another model's")
@@ -214,7 +216,8 @@ async def in_one_conversation(harness: AdapterHarness[M], provider: ScriptedProv
         host.watch(played)
         await played.play(until=1)
         before = len(host.finished)
-        controller.session(played.host.session_id, carry=host.carry, before_compact=host.before_compact)
+        functions = {"carry": host.carry, "before_compact": host.before_compact}
+        controller.session(played.host.session_id, notice=NOTICE, **functions)
         await played.play()
 
         played.demand_no_rejection()
@@ -222,6 +225,8 @@ async def in_one_conversation(harness: AdapterHarness[M], provider: ScriptedProv
         demand(made > 0, "no compaction was made behind the first turn")
         demand(asked == (made, made), f"the functions were asked {asked} times for {made} compactions")
         _demand_all(played.model_requests[-1:], (PLAN, FACT))
+        _demand_cached(played.model_requests, host)
+        _demand_notices(played.model_requests, host)
 
 
 async def veto(harness: AdapterHarness[M], provider: ScriptedProvider) -> None:
@@ -315,11 +320,21 @@ def _said(harness: AdapterHarness[M], messages: Sequence[M]) -> list[str]:
     return [repr(piece.parts) for piece in pieces if piece.role in ("user", "assistant", "tool")]
 
 
-def _demand_cached(requests: Sequence[SeenRequest], compacted_at: Sequence[int]) -> None:
+def _demand_cached(requests: Sequence[SeenRequest], host: Host) -> None:
     """Demand that each request begins with the whole request before it, unless a compaction is between the two."""
     pairs = enumerate(pairwise(requests), 1)
-    missed = [number for number, pair in pairs if number not in compacted_at and not _begins_with(*reversed(pair))]
+    missed = [number for number, pair in pairs if number not in host.compacted_at and not _begins_with(*reversed(pair))]
     demand(not missed, f"of {len(requests)} requests, numbers {missed} do not begin with the request before")
+
+
+def _demand_notices(requests: Sequence[SeenRequest], host: Host) -> None:
+    """Demand that the model was told before a compaction, no more than once in a request, and its host as often."""
+    counts = [json.dumps(request.body).count(NOTICE) for request in requests]
+    begun = sum(before < count for before, count in pairwise(counts))
+    demand(begun > 0, "the model was never told that its context is nearly full")
+    demand(max(counts) == 1, f"the requests have the notice so many times: {counts}")
+    told = sum(isinstance(event, ContextPressure) for event in host.events)
+    demand(begun <= told <= len(host.finished) + 1, f"the host was told {told} times and the model {begun} times")
 
 
 def _begins_with(request: SeenRequest, before: SeenRequest) -> bool:

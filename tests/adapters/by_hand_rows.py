@@ -68,12 +68,12 @@ async def check_rows(
 
 def _rows(path: Path, side: Side, new_process: NewProcess, message: Any) -> Flow[None]:
     host = Host(Advice(veto="not now"), always=Advice(facts=[FACT]))
-    functions = {"on_event": host.note, "carry": host.carry, "before_compact": host.before_compact}
+    keywords = {"on_event": host.note, "carry": host.carry, "before_compact": host.before_compact, "notice": True}
 
     @contextlib.contextmanager
     def process() -> Iterator[tuple[Process, Callable[[], int]]]:
         with SQLiteStore(path) as store:
-            made = new_process(store=store, **functions)
+            made = new_process(store=store, **keywords)
             yield made, lambda: sum(not is_tombstone(text) for text in store.load(ID))
 
     with process() as (first, count_rows):
