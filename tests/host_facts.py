@@ -54,6 +54,8 @@ PLAN = "# The plan\n" + "\n".join(f"- [ ] task {task}: hand the ledger over to h
 FOCUS = "the vouchers of March"
 FACT = "The books of 1987 are closed and may not be opened again."
 ADVICE = Advice(focus=FOCUS, facts=[FACT])
+WORDS_TOKENS = 200
+"""More than plan and fact have: a plan is made before they are known."""
 NOTICE = "Soon a summary stands for the older messages: write down what you need of them."
 KEEPS_SKILLS = CompactionSettings(tool_rules={"skill": "keep"}, clear_tool_results=False)
 """Every compaction makes a summary."""
@@ -297,7 +299,7 @@ async def _demand_questions(played: Scene[Any], host: Host) -> None:
     demand(ids == {played.host.session_id}, f"`carry` was asked for {sorted(ids)}, not for {played.host.session_id!r}")
     for plan, event in zip(host.plans, host.finished, strict=True):
         demand(
-            event.tokens_after <= plan.tokens_after < plan.tokens_before,
+            event.tokens_after - WORDS_TOKENS <= plan.tokens_after < plan.tokens_before,
             f"the plan names {plan.tokens_before} and {plan.tokens_after} tokens, the event {event.tokens_before} and "
             f"{event.tokens_after}",
         )
