@@ -54,8 +54,8 @@ PLAN = "# The plan\n" + "\n".join(f"- [ ] task {task}: hand the ledger over to h
 FOCUS = "the vouchers of March"
 FACT = "The books of 1987 are closed and may not be opened again."
 ADVICE = Advice(focus=FOCUS, facts=[FACT])
-WORDS_TOKENS = 200
-"""More than plan and fact have: a plan is made before they are known."""
+WORDS_TOKENS = 400
+"""More than plan, fact and skill have: a plan of a compaction is made before they are known."""
 NOTICE = "Soon a summary stands for the older messages: write down what you need of them."
 KEEPS_SKILLS = CompactionSettings(tool_rules={"skill": "keep"}, clear_tool_results=False)
 """Every compaction makes a summary."""
